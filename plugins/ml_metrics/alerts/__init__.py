@@ -1,0 +1,1 @@
+"""What to say when a run is not well, and where to send it."""

@@ -1,0 +1,1 @@
+"""Thin adapters for Google's services."""

@@ -1,0 +1,1 @@
+"""From a test file to the DAG that Airflow schedules."""

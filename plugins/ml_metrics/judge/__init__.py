@@ -1,0 +1,1 @@
+"""Whether a run is well: baselines, bounds, verdicts."""

@@ -1,0 +1,1 @@
+"""The Airflow callbacks that tell people how a run went."""

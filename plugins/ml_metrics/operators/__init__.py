@@ -1,0 +1,1 @@
+"""The tasks of a test, each calling one function of a lower floor."""

@@ -1,0 +1,109 @@
+"""The settings of this package: section `[ml_metrics]` of Airflow's own configuration.
+
+Read without importing Airflow, which takes seconds that `ml-metrics collect` does not have. The order is
+Airflow's: the variable `AIRFLOW__ML_METRICS__<KEY>`, the output of the command in `..._CMD`, the file `airflow.cfg`,
+the default.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from configparser import ConfigParser, Error
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from ml_metrics.errors import ConfigError
+
+SECTION = "ml_metrics"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where things are. Every field may be set by its name in section `[ml_metrics]`; empty means the default."""
+
+    deployment: str = "local"
+    """Part of every run's key: two Airflows that share a dataset must differ here."""
+    storage_root: str = ""
+    """Where run folders are made: a path or `gs://bucket/folder`. Default: `$AIRFLOW_HOME/ml_metrics/runs`."""
+    config_root: str = ""
+    """Where test files lie. Default: `include/metric_configs` beside or inside the DAGs folder."""
+    warehouse_conn_id: str = "ml_metrics_warehouse"
+    """The Airflow connection of the warehouse; where there is none, the SQLite file of `warehouse_file`."""
+    warehouse_file: str = ""
+    """Default: `$AIRFLOW_HOME/ml_metrics/warehouse.db`."""
+    dataset: str = "metrics_handler_dataset"
+    """The BigQuery dataset, where the warehouse is BigQuery."""
+    cluster: str = "auto"
+    """`local` runs pods as processes on this machine, `kubernetes` uses `kubernetes_conn_id`, `auto` takes
+    the connection if there is one and the local cluster if not."""
+    kubernetes_conn_id: str = "kubernetes_default"
+    namespace: str = "default"
+    local_cluster_root: str = ""
+    """Where the local cluster keeps pods, logs and its kubeconfig. Default: `$AIRFLOW_HOME/ml_metrics/cluster`."""
+    channels: str = "outbox"
+    """Where messages go, separated by commas."""
+    outbox: str = ""
+    """The folder of the channel `outbox`. Default: `$AIRFLOW_HOME/ml_metrics/outbox`."""
+    dashboard_url: str = ""
+    """The address of the dashboard in messages. Default: Airflow's own `[api] base_url`, then `/ml-metrics`."""
+
+    @classmethod
+    def load(cls) -> Settings:
+        """Read the settings of the environment that this process runs in."""
+        section = _airflow_cfg_section()
+        found = {field.name: _setting(field.name, section) for field in fields(cls)}
+        defaults = _default_paths()
+        return cls(**{**defaults, **{name: value for name, value in found.items() if value}})
+
+
+def airflow_home() -> Path:
+    """Airflow's home folder, by Airflow's own rule."""
+    return Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
+
+
+def _default_paths() -> dict[str, str]:
+    state = airflow_home() / "ml_metrics"
+    return {
+        "storage_root": str(state / "runs"),
+        "config_root": str(_default_config_root()),
+        "warehouse_file": str(state / "warehouse.db"),
+        "local_cluster_root": str(state / "cluster"),
+        "outbox": str(state / "outbox"),
+    }
+
+
+def _default_config_root() -> Path:
+    """Beside the DAGs folder on a laptop; inside it on Composer, which carries only `dags/` to every parser."""
+    dags = Path(os.environ.get("AIRFLOW__CORE__DAGS_FOLDER", airflow_home() / "dags"))
+    inside = dags / "include" / "metric_configs"
+    return inside if inside.is_dir() else dags.parent / "include" / "metric_configs"
+
+
+def _setting(name: str, section: dict[str, str]) -> str | None:
+    variable = f"AIRFLOW__{SECTION.upper()}__{name.upper()}"
+    if variable in os.environ:
+        return os.environ[variable]
+    command = os.environ.get(f"{variable}_CMD") or section.get(f"{name}_cmd")
+    if command and name not in section:
+        return _output_of(command, variable)
+    return section.get(name)
+
+
+def _output_of(command: str, variable: str) -> str:
+    try:
+        done = subprocess.run(shlex.split(command), check=True, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConfigError(f"{variable}_CMD: the command could not be run ({type(error).__name__})") from error
+    return done.stdout.strip()
+
+
+def _airflow_cfg_section() -> dict[str, str]:
+    path = Path(os.environ.get("AIRFLOW_CONFIG", airflow_home() / "airflow.cfg")).expanduser()
+    parser = ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read(path, encoding="utf-8")
+    except Error as error:
+        raise ConfigError(f"{path}: cannot be read as Airflow's configuration: {error}") from error
+    return dict(parser[SECTION]) if parser.has_section(SECTION) else {}

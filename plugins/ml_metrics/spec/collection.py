@@ -1,0 +1,53 @@
+"""`metric_collection_config`: which numbers of a run become metrics, and how many points become one."""
+
+from enum import StrEnum
+
+from pydantic import AliasChoices, Field
+
+from ml_metrics.spec.strict import Strict
+
+
+class Strategy(StrEnum):
+    """How the points of a tag become one number."""
+
+    FINAL = "final"
+    MAX = "max"
+    MIN = "min"
+    AVERAGE = "average"
+    MEDIAN = "median"
+    P50 = "p50"
+    P90 = "p90"
+    P99 = "p99"
+    STD = "std"
+    FIRST = "first"
+    COUNT = "count"
+
+
+class Restarts(StrEnum):
+    """What happens to points that a restarted workload wrote again."""
+
+    KEEP = "keep"
+    SUPERSEDE = "supersede"
+
+
+class TimeToAccuracy(Strict):
+    """The time from the start of the run until a tag first reached a value."""
+
+    accuracy_tag: str
+    accuracy_threshold: float
+
+
+class MetricCollectionConfig(Strict):
+    """Which numbers of a run become metrics."""
+
+    default_aggregation_strategies: tuple[Strategy, ...] = Field((Strategy.FINAL,), min_length=1)
+    metric_to_aggregation_strategy: dict[str, tuple[Strategy, ...]] = Field(
+        default_factory=dict,
+        validation_alias=AliasChoices("metric_to_aggregation_strategy", "metric_to_aggregation_strategies"),
+    )
+    tags_to_ignore: tuple[str, ...] = ()
+    include_tags: tuple[str, ...] = ()
+    time_to_accuracy: TimeToAccuracy | None = None
+    write_to_bigquery: bool = True
+    use_run_name_prefix: bool = False
+    restarts: Restarts = Restarts.KEEP

@@ -1,0 +1,150 @@
+"""One way to open, list and write files, on this machine or in a bucket.
+
+A place is a plain path, `file://...` or any address that fsspec knows (`gs://bucket/folder`). Local files are
+handled directly, so that a laptop pays nothing for buckets; everything else goes through fsspec.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from ml_metrics.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file in a listing."""
+
+    path: str
+    """Where it is: hand it to `open_read`."""
+    name: str
+    """Its path below the listed folder, with `/`."""
+    size: int
+
+
+def is_local(place: str) -> bool:
+    """True for a plain path or a `file://` address."""
+    return "://" not in place or place.startswith("file://")
+
+
+def local_path(place: str) -> Path:
+    """The path of a local place."""
+    return Path(place.removeprefix("file://"))
+
+
+def join(place: str, *names: str) -> str:
+    """A place below a place."""
+    return "/".join([place.rstrip("/"), *(name.strip("/") for name in names)])
+
+
+def list_files(place: str) -> list[File]:
+    """Every file below a folder, at any depth, sorted by name. A folder that is not there has none."""
+    found = _local_files(local_path(place)) if is_local(place) else _remote_files(place)
+    return sorted(found, key=lambda file: file.name)
+
+
+def open_read(place: str) -> IO[bytes]:
+    """Open for reading bytes. The caller closes it."""
+    try:
+        if is_local(place):
+            return local_path(place).open("rb")
+        return cast("IO[bytes]", _filesystem(place).open(place, "rb"))
+    except OSError as error:
+        raise StorageError(f"{place}: cannot be read: {error.strerror or error}") from error
+
+
+def read_bytes(place: str) -> bytes:
+    """A whole file."""
+    with open_read(place) as file:
+        return file.read()
+
+
+def exists(place: str) -> bool:
+    """Whether there is a file."""
+    return local_path(place).is_file() if is_local(place) else bool(_filesystem(place).isfile(place))
+
+
+def write_bytes(place: str, data: bytes) -> None:
+    """Write a whole file: a reader sees the old content or the new, never a part, even after kill -9."""
+    try:
+        if is_local(place):
+            _replace_local(local_path(place), data)
+        else:  # an object appears only when its upload is complete
+            _filesystem(place).pipe_file(place, data)
+    except OSError as error:
+        raise StorageError(f"{place}: cannot be written: {error.strerror or error}") from error
+
+
+def make_folder(place: str) -> None:
+    """Make a folder and its parents. Buckets have none, and need none."""
+    if not is_local(place):
+        return
+    try:
+        local_path(place).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{place}: the folder cannot be made: {error.strerror or error}") from error
+
+
+def move(source: str, target: str) -> None:
+    """Move one file, making the folders on the way."""
+    try:
+        if is_local(source):
+            local_path(target).parent.mkdir(parents=True, exist_ok=True)
+            local_path(source).replace(local_path(target))
+        else:
+            _filesystem(source).mv(source, target)
+    except OSError as error:
+        raise StorageError(f"{source}: cannot be moved to {target}: {error.strerror or error}") from error
+
+
+def _local_files(folder: Path) -> Iterator[File]:
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            with suppress(FileNotFoundError):  # a file that its writer removes while we look
+                yield File(str(path), path.relative_to(folder).as_posix(), path.stat().st_size)
+
+
+def _remote_files(place: str) -> Iterator[File]:
+    filesystem = _filesystem(place)
+    root = filesystem._strip_protocol(place).rstrip("/")  # noqa: SLF001  (fsspec's way from an address to its own names)
+    try:
+        found = filesystem.find(place, detail=True)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StorageError(f"{place}: cannot be listed: {error}") from error
+    for name, info in found.items():
+        yield File(filesystem.unstrip_protocol(name), name.removeprefix(root).lstrip("/"), int(info["size"]))
+
+
+def _replace_local(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _filesystem(place: str) -> Any:
+    import fsspec
+
+    try:
+        return fsspec.core.url_to_fs(place)[0]
+    except (ImportError, ValueError) as error:
+        raise StorageError(f"{place}: no way to reach this kind of address: {error}") from error

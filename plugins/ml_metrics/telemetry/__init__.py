@@ -1,0 +1,1 @@
+"""What runs inside the workload. The standard library only: safe in any training image."""

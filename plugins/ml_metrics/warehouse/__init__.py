@@ -1,0 +1,1 @@
+"""The tables of runs and metrics, each run exactly once."""
