@@ -105,6 +105,17 @@ def move(source: str, target: str) -> None:
         raise StorageError(f"{source}: cannot be moved to {target}: {error.strerror or error}") from error
 
 
+def remove(place: str) -> None:
+    """Remove one file. One that is not there is no error."""
+    try:
+        if is_local(place):
+            local_path(place).unlink(missing_ok=True)
+        elif exists(place):
+            _filesystem(place).rm_file(place)
+    except OSError as error:
+        raise StorageError(f"{place}: cannot be removed: {error.strerror or error}") from error
+
+
 def _local_files(folder: Path) -> Iterator[File]:
     for parent, _, names in os.walk(folder):
         for name in names:
