@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from ml_metrics.telemetry import GoodputRecorder, JsonLinesMetricHandler, configure, get_stream
 from sklearn.datasets import load_digits
 from tensorboard.summary import Writer
+
+from ml_metrics.telemetry import GoodputRecorder, JsonLinesMetricHandler, configure, get_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,10 +59,9 @@ class Network:
         error /= len(labels)
         hidden_error = (error @ self.weights[2].T) * (hidden > 0)
         gradients = [images.T @ hidden_error, hidden_error.sum(axis=0), hidden.T @ error, error.sum(axis=0)]
-        for weight, velocity, gradient in zip(self.weights, self.velocity, gradients, strict=True):
-            velocity *= MOMENTUM
-            velocity -= learning_rate * gradient
-            weight += velocity
+        for layer, gradient in enumerate(gradients):
+            self.velocity[layer] = MOMENTUM * self.velocity[layer] - learning_rate * gradient
+            self.weights[layer] += self.velocity[layer]
         return loss
 
     def accuracy(self, images: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
@@ -97,7 +97,8 @@ def main() -> None:
         train_log.add_scalar("loss", float(np.mean(losses)), epoch)
         train_log.add_scalar("learning_rate", options.learning_rate, epoch)
         test_log.add_scalar("epoch_sparse_categorical_accuracy", accuracy, epoch)
-        print(f"epoch {epoch + 1}/{options.train_epochs}: loss {np.mean(losses):.4f}, accuracy {accuracy:.4f}", flush=True)
+        progress = f"epoch {epoch + 1}/{options.train_epochs}"
+        print(f"{progress}: loss {np.mean(losses):.4f}, accuracy {accuracy:.4f}", flush=True)
     train_log.close()
     test_log.close()
     recorder.record_job_end_time()

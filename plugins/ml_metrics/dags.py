@@ -1,1 +1,118 @@
-"""From a test file to the DAG that Airflow schedules."""
+"""From test files to the DAGs that Airflow schedules."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import DAG, Param, chain, get_parsing_context
+
+from ml_metrics.errors import ConfigError
+from ml_metrics.judge.words import rule_of
+from ml_metrics.notify import tell_people
+from ml_metrics.operators.assert_success import AssertSuccess
+from ml_metrics.operators.collect_metrics import CollectMetrics
+from ml_metrics.operators.config_problem import ConfigProblem
+from ml_metrics.operators.judge_run import JudgeRun
+from ml_metrics.operators.load_history import LoadHistory
+from ml_metrics.operators.measure_goodput import MeasureGoodput
+from ml_metrics.operators.run_workload import RunWorkload
+from ml_metrics.settings import Settings
+from ml_metrics.spec.load import load_test, load_tests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ml_metrics.spec.problems import Problem
+    from ml_metrics.spec.test import TestSpec
+
+RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": 10.0, "retry_exponential_backoff": True}
+"""For the tasks that only read and write: what they fail of is mostly somebody else's bad minute."""
+
+
+def tests_from(config_root: str | None = None) -> Iterator[DAG]:  # noqa: PT028  (no pytest function)
+    """The DAG of every test file below a folder, and a visible placeholder for each test that cannot be read.
+
+    A task needs only its own DAG, so only that one is built there.
+    """
+    root = config_root or Settings.load().config_root
+    wanted = get_parsing_context().dag_id
+    if wanted is not None:
+        yield _one(root, wanted)
+        return
+    library = load_tests(root)
+    for test in library.tests:
+        yield accelerator_test(test)
+    good = {test.name for test in library.tests}
+    for name, problems in groupby(sorted(library.problems, key=_test_of), key=_test_of):
+        dag_id = f"{name}--cannot-be-read" if name in good else name
+        yield placeholder(dag_id, "\n".join(str(problem) for problem in problems))
+
+
+def _one(root: str, name: str) -> DAG:
+    try:
+        return accelerator_test(load_test(root, name))
+    except ConfigError as error:
+        return placeholder(name, str(error))
+
+
+def _test_of(problem: Problem) -> str:
+    return problem.test
+
+
+def accelerator_test(test: TestSpec) -> DAG:
+    """The DAG of one test: run, measure, judge, record, and say whether it is well."""
+    with DAG(
+        dag_id=test.name,
+        schedule=test.schedule,
+        description=test.description,
+        doc_md=explanation(test),
+        tags={"ml-metrics", *test.tags},
+        params=parameters(test),
+        default_args={"owner": test.owner},
+        catchup=False,
+        max_active_runs=1,
+    ) as dag:
+        run_workload = RunWorkload(task_id="run_workload", test=test, retries=test.retries)
+        collect_metrics = CollectMetrics(task_id="collect_metrics", test=test, **RETRIES)
+        measure_goodput = MeasureGoodput(task_id="measure_goodput", test=test, **RETRIES)
+        judge_run = JudgeRun(task_id="judge_run", test=test, **RETRIES)
+        load_history = LoadHistory(task_id="load_history", test=test, **RETRIES)
+        assert_success = AssertSuccess(
+            task_id="assert_success",
+            test=test,
+            on_failure_callback=tell_people,
+            on_success_callback=tell_people,
+        )
+        chain(run_workload, [collect_metrics, measure_goodput], judge_run, load_history, assert_success)
+    return dag
+
+
+def parameters(test: TestSpec) -> dict[str, Param]:
+    """The fields of the form in which a person starts a run."""
+    return {name: Param(one.default, **one.schema_keywords()) for name, one in test.params.items()}
+
+
+def explanation(test: TestSpec) -> str:
+    """What the DAG's page says about the test."""
+    conditions = test.regression_test_config.metric_success_conditions
+    rows = "\n".join(f"| `{metric}` | {rule_of(condition)} |" for metric, condition in conditions.items())
+    table = f"\n| metric | is well when it is |\n| --- | --- |\n{rows}\n" if rows else "\nNo metric has a condition.\n"
+    return (
+        f"{test.description}\n\nOwner: {test.owner}. Written in `{Path(test.source).name or 'Python'}`.\n{table}"
+        "\nStart it by hand with other parameters: **Trigger**."
+    )
+
+
+def placeholder(dag_id: str, problem: str) -> DAG:
+    """A DAG that stands for a test that cannot be read, and says why."""
+    with DAG(
+        dag_id=dag_id,
+        schedule=None,
+        description="The test file cannot be read",
+        doc_md=f"```\n{problem}\n```",
+        tags={"ml-metrics", "config-error"},
+    ) as dag:
+        ConfigProblem(task_id="read_test_file", problem=problem)
+    return dag

@@ -1,1 +1,35 @@
-"""What Airflow loads of this package into its components."""
+"""What Airflow loads of this package. It is loaded into every component, so it imports next to nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.plugins_manager import AirflowPlugin
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+PREFIX = "/ml-metrics"
+
+
+async def dashboard(scope: Scope, receive: Receive, send: Send) -> None:
+    """The dashboard, imported when the first request comes: only the API server ever gets one."""
+    from ml_metrics.dashboard.app import app
+
+    await app(scope, receive, send)
+
+
+class MlMetricsPlugin(AirflowPlugin):
+    """The dashboard, and the links to it."""
+
+    name = "ml_metrics"
+    fastapi_apps: ClassVar[list[Any]] = [{"app": dashboard, "url_prefix": PREFIX, "name": "ML Metrics"}]
+    external_views: ClassVar[list[Any]] = [
+        {
+            "name": "ML Metrics",
+            "href": f"{PREFIX}/",
+            "destination": "nav",
+            "url_route": "ml-metrics",
+            "icon": f"{PREFIX}/icon.svg",
+        },
+    ]

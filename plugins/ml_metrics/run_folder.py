@@ -50,6 +50,10 @@ class RunFolder:
         data = json.dumps(without_non_finite(content), indent=2, allow_nan=False, default=str)
         storage.write_bytes(self.document(document), data.encode() + b"\n")
 
+    def forget(self, document: str) -> None:
+        """Remove a document that is not true any more."""
+        storage.remove(self.document(document))
+
     def read_workload(self) -> Workload | None:
         """How the workload went, or None if it was never asked for."""
         content = self.read("workload")
@@ -70,8 +74,8 @@ class RunFolder:
         if earlier and earlier.status is JobStatus.SUCCESS:
             for file in self.files():
                 storage.move(file.path, storage.join(self.place, DOCUMENTS, f"attempt-{attempt - 1}", file.name))
-        for document in ("metrics", "goodput", "verdicts"):
-            storage.remove(self.document(document))
+        for document in ("metrics", "goodput", "verdicts", "gate"):
+            self.forget(document)
         storage.make_folder(self.place)
         return attempt
 

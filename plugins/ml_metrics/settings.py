@@ -42,6 +42,8 @@ class Settings:
     namespace: str = "default"
     local_cluster_root: str = ""
     """Where the local cluster keeps pods, logs and its kubeconfig. Default: `$AIRFLOW_HOME/ml_metrics/cluster`."""
+    local_image: str = ""
+    """The folder that stands for the files of every image on the local cluster. Default: what holds the DAGs folder."""
     channels: str = "outbox"
     """Where messages go, separated by commas."""
     outbox: str = ""
@@ -52,9 +54,10 @@ class Settings:
     @classmethod
     def load(cls) -> Settings:
         """Read the settings of the environment that this process runs in."""
-        section = _airflow_cfg_section()
+        airflow_cfg = _airflow_cfg()
+        section = dict(airflow_cfg[SECTION]) if airflow_cfg.has_section(SECTION) else {}
         found = {field.name: _setting(field.name, section) for field in fields(cls)}
-        defaults = _default_paths()
+        defaults = _default_paths(_dags_folder(airflow_cfg))
         return cls(**{**defaults, **{name: value for name, value in found.items() if value}})
 
 
@@ -63,22 +66,23 @@ def airflow_home() -> Path:
     return Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
 
 
-def _default_paths() -> dict[str, str]:
+def _default_paths(dags: Path) -> dict[str, str]:
     state = airflow_home() / "ml_metrics"
+    # on Composer only `dags/` is carried to every parser, so test files may lie inside it
+    inside = dags / "include" / "metric_configs"
     return {
         "storage_root": str(state / "runs"),
-        "config_root": str(_default_config_root()),
+        "config_root": str(inside if inside.is_dir() else dags.parent / "include" / "metric_configs"),
         "warehouse_file": str(state / "warehouse.db"),
         "local_cluster_root": str(state / "cluster"),
+        "local_image": str(dags.parent),
         "outbox": str(state / "outbox"),
     }
 
 
-def _default_config_root() -> Path:
-    """Beside the DAGs folder on a laptop; inside it on Composer, which carries only `dags/` to every parser."""
-    dags = Path(os.environ.get("AIRFLOW__CORE__DAGS_FOLDER", airflow_home() / "dags"))
-    inside = dags / "include" / "metric_configs"
-    return inside if inside.is_dir() else dags.parent / "include" / "metric_configs"
+def _dags_folder(airflow_cfg: ConfigParser) -> Path:
+    configured = os.environ.get("AIRFLOW__CORE__DAGS_FOLDER") or airflow_cfg.get("core", "dags_folder", fallback="")
+    return Path(configured).expanduser() if configured else airflow_home() / "dags"
 
 
 def _setting(name: str, section: dict[str, str]) -> str | None:
@@ -99,11 +103,11 @@ def _output_of(command: str, variable: str) -> str:
     return done.stdout.strip()
 
 
-def _airflow_cfg_section() -> dict[str, str]:
+def _airflow_cfg() -> ConfigParser:
     path = Path(os.environ.get("AIRFLOW_CONFIG", airflow_home() / "airflow.cfg")).expanduser()
     parser = ConfigParser(interpolation=None, strict=False)
     try:
         parser.read(path, encoding="utf-8")
     except Error as error:
         raise ConfigError(f"{path}: cannot be read as Airflow's configuration: {error}") from error
-    return dict(parser[SECTION]) if parser.has_section(SECTION) else {}
+    return parser

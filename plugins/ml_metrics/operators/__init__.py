@@ -1,1 +1,1 @@
-"""The tasks of a test, each calling one function of a lower floor."""
+"""The six tasks of a test, each thin: it calls one function of a lower floor."""

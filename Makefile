@@ -1,0 +1,69 @@
+# What a person types. `make help` lists it.
+
+PYTHON ?= python3.11
+UV_VERSION := 0.13.9
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv --no-progress
+export AIRFLOW_HOME ?= $(CURDIR)/.airflow
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+
+.DEFAULT_GOAL := help
+.PHONY: help install install-dev demo up test lint bench lock clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+install: $(VENV)/.installed $(AIRFLOW_HOME)/airflow.cfg ## the environment in .venv, with the command ml-metrics in it
+
+install-dev: $(VENV)/.installed-dev $(AIRFLOW_HOME)/airflow.cfg ## the same, and what the tests need
+
+demo: install ## tell the story of one test on this machine, in about two minutes
+	@ml-metrics demo
+
+up: install ## Airflow with the dashboard on http://localhost:8080
+	@echo "Airflow starts on http://localhost:8080; the password of user admin is in $(AIRFLOW_HOME)/simple_auth_manager_passwords.json.generated"
+	@airflow standalone
+
+test: install-dev lint ## every check and every test
+	@python -m pytest -n 2 --dist loadgroup
+
+lint: install-dev ## ruff, mypy and the floors
+	@ruff format --check .
+	@ruff check .
+	@mypy
+	@lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
+
+bench: install-dev ## measure, side by side with peers
+	@for bench in benchmarks/*.py; do echo "== $$bench"; python $$bench || exit 1; done
+
+lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for
+	$(UV) pip compile --quiet --universal --python-version 3.11 --no-header requirements.txt -o requirements.lock
+	$(UV) pip compile --quiet --universal --python-version 3.11 --no-header -c requirements.lock requirements-dev.txt -o requirements-dev.lock
+
+clean: ## remove the environment and everything that runs left behind
+	-@[ -x $(BIN)/ml-metrics ] && ml-metrics cluster stop
+	rm -rf $(VENV) .airflow .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/.uv:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' \
+		|| { echo "Python 3.11 or 3.12 is needed: make install PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml
+	@echo "Installing what requirements.lock lists (about 1.6 GB, once) ..."
+	@$(UV) pip install --quiet -r requirements.lock
+	@$(UV) pip install --quiet --no-deps -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
+	@echo "Installing what the tests need ..."
+	@$(UV) pip install --quiet -r requirements-dev.lock
+	@touch $@
+
+$(AIRFLOW_HOME)/airflow.cfg: include/laptop.cfg
+	@mkdir -p $(AIRFLOW_HOME)
+	@sed 's|@PROJECT@|$(CURDIR)|' $< >$@

@@ -1,0 +1,32 @@
+"""The test of `include/metric_configs/mnist-cpu.yaml` as an Airflow DAG in Python, for teams that prefer code."""
+
+from datetime import timedelta
+
+from ml_metrics.dags import accelerator_test
+from ml_metrics.spec.test import TestSpec
+
+dag = accelerator_test(
+    TestSpec(
+        name="py-mnist-example-cpu",
+        framework="tf",
+        model="mnist",
+        mode="example",
+        owner="vision-team",
+        image="gcr.io/your-project/digits:latest",
+        command=("python3", "include/workloads/digits.py", "--train_epochs={{ params.train_epochs }}"),
+        params={"train_epochs": 10},
+        timeout=timedelta(minutes=10),
+        metric_collection_config={
+            "metric_to_aggregation_strategy": {"epoch_sparse_categorical_accuracy": ["final", "max"]}
+        },
+        regression_test_config={
+            "required_metrics": ["loss_final"],
+            "metric_success_conditions": {
+                "epoch_sparse_categorical_accuracy_final": {
+                    "comparison": "greater",
+                    "success_threshold": {"fixed_value": 0.96},
+                },
+            },
+        },
+    )
+)

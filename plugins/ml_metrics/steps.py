@@ -1,0 +1,178 @@
+"""What each task of a run does, without Airflow: operators and the command line call the same functions.
+
+Every step reads the run folder and what it is handed, writes one document, and can be done again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ml_metrics.model import JobStatus, Metric, Run, Severity, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ml_metrics.collect import Collected
+    from ml_metrics.goodput import GoodputReport
+    from ml_metrics.judge import Judgement
+    from ml_metrics.run_folder import RunFolder
+    from ml_metrics.spec.test import TestSpec
+    from ml_metrics.warehouse import RunRecord, Warehouse
+
+WELL = frozenset({"success", "skipped"})
+"""The states of a task that the gate lets pass."""
+
+NOT_ASKED_FOR = Workload(
+    status=JobStatus.MISSED, failure_reason="NotStarted", detail="the task that starts the workload did not run"
+)
+
+
+def workload_of(folder: RunFolder) -> Workload:
+    """How the workload went, also when its task never ran."""
+    return folder.read_workload() or NOT_ASKED_FOR
+
+
+def collect(test: TestSpec, folder: RunFolder) -> Collected:
+    """Aggregate what the workload wrote, into `metrics.json`."""
+    from ml_metrics.collect import collect_run
+
+    collected = collect_run(test.metric_collection_config, folder, folder.read_workload())
+    folder.write("metrics", collected.document())
+    return collected
+
+
+def measure_goodput(test: TestSpec, folder: RunFolder) -> GoodputReport:
+    """Tell where the time of the workload went, into `goodput.json`."""
+    from ml_metrics.goodput import measure
+
+    ideal = test.goodput.ideal_step_time
+    report = measure(
+        folder.files(),
+        ideal_step_time=ideal and ideal.total_seconds(),
+        windows=[window.total_seconds() for window in test.goodput.rolling_windows],
+    )
+    folder.write("goodput", {**report.document(), "metrics": [_metric_document(one) for one in report.metrics()]})
+    return report
+
+
+def judge(test: TestSpec, run: Run, folder: RunFolder, warehouse: Warehouse) -> Judgement:
+    """Decide about every metric of the run, into `verdicts.json`."""
+    from ml_metrics.judge import history_needs, judge_run
+
+    config = test.regression_test_config
+    workload = workload_of(folder)
+    collected = _collected(folder)
+    judgement = judge_run(
+        config,
+        _metrics(folder),
+        warehouse.history(history_needs(config, run.test), exclude=run.key),
+        status=workload.status,
+        failure_reason=workload.failure_reason,
+        run_key=run.key,
+        test=run.test,
+        now=workload.ended_at or datetime.now(UTC),
+        missing=collected.missing if collected else {},
+        acceptances=warehouse.acceptances(run.test),
+    )
+    folder.write("verdicts", judgement.document())
+    return judgement
+
+
+def load(test: TestSpec, run: Run, folder: RunFolder, warehouse: Warehouse) -> RunRecord:
+    """Write the rows of the run: once, however often this is called."""
+    from ml_metrics.warehouse import run_record
+
+    judgement, collected = read_judgement(folder), _collected(folder)
+    metrics = _metrics(folder)
+    record = run_record(
+        run,
+        workload_of(folder),
+        metrics,
+        judgement.verdicts if judgement else (),
+        collected.metadata if collected else {},
+        test_type=test.mode or "",
+        accelerator=test.accelerator.name,
+        framework_version=test.framework or "",
+        owner=test.owner,
+        goodput=next((metric.value for metric in metrics if metric.name == "goodput"), None),
+    )
+    warehouse.load(record)
+    return record
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What the last task of a run decided."""
+
+    reasons: tuple[str, ...]
+    """Why the run is red; none means green."""
+    troubles: dict[str, str]
+    """What people should hear of: a name that stays the same from run to run, and a sentence about this run."""
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Gate | None:
+        """What was decided, or None if the gate did not get so far."""
+        document = folder.read("gate")
+        return document and cls(tuple(document["reasons"]), document["troubles"])
+
+
+def close_gate(folder: RunFolder, states: Mapping[str, str]) -> Gate:
+    """Gather why a run is not well, from its documents and the states of its tasks, into `gate.json`."""
+    workload, judgement = workload_of(folder), read_judgement(folder)
+    broken_tasks = {
+        f"task:{task}": f"Task `{task}` is {state}"
+        for task, state in sorted(states.items())
+        if state not in WELL and (task != "run_workload" or workload.status is JobStatus.SUCCESS)
+    }
+    reasons, troubles = list(broken_tasks.values()), dict(broken_tasks)
+    if workload.status is not JobStatus.SUCCESS:
+        reasons.append(f"the workload ended with {workload.status}: {workload.failure_reason}")
+    if judgement is None:
+        reasons.append("there are no verdicts: nothing says that this run is well")
+        if workload.status is not JobStatus.SUCCESS:
+            troubles["job_status"] = reasons[-2]
+    else:
+        reasons.extend(
+            f"{verdict.metric}: {verdict.reason}"
+            for verdict in judgement.verdicts
+            if verdict.broken and verdict.severity is Severity.FAIL
+        )
+        troubles.update({f"{alert.kind}:{alert.metric or ''}": alert.message for alert in judgement.alerts})
+    gate = Gate(tuple(reasons), troubles)
+    folder.write("gate", {"reasons": gate.reasons, "troubles": gate.troubles})
+    return gate
+
+
+def read_judgement(folder: RunFolder) -> Judgement | None:
+    """What was decided about the run, or None if nothing was."""
+    from ml_metrics.judge import Judgement
+
+    document = folder.read("verdicts")
+    return None if document is None else Judgement.from_document(document)
+
+
+def _collected(folder: RunFolder) -> Collected | None:
+    from ml_metrics.collect import Collected
+
+    document = folder.read("metrics")
+    return None if document is None else Collected.from_document(document)
+
+
+def _metrics(folder: RunFolder) -> tuple[Metric, ...]:
+    """The metrics of both measuring tasks."""
+    collected = _collected(folder)
+    goodput = folder.read("goodput") or {}
+    return (
+        *(collected.metrics if collected else ()),
+        *(_metric_from(one) for one in goodput.get("metrics", ())),
+    )
+
+
+def _metric_document(metric: Metric) -> dict[str, object]:
+    return {field: getattr(metric, field) for field in Metric.__dataclass_fields__}
+
+
+def _metric_from(document: dict[str, object]) -> Metric:
+    return Metric(**{**document, "value": float("nan") if document["value"] is None else document["value"]})
