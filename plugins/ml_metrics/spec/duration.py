@@ -1,0 +1,60 @@
+"""Durations as people write them: `1h`, `90m`, `1h30m`, or seconds as a number."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_LONG_NAMES = {
+    "d": ("d", "day", "days"),
+    "h": ("h", "hr", "hrs", "hour", "hours", "hor"),
+    "m": ("m", "min", "mins", "minute", "minutes"),
+    "s": ("s", "sec", "secs", "second", "seconds"),
+    "ms": ("ms", "msec", "msecs", "millisecond", "milliseconds"),
+}
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
+_DURATION = re.compile(rf"(?:{_NUMBER}(?:ms|[dhms])\s*)+")
+_PART = re.compile(rf"({_NUMBER})(ms|[dhms])")
+_LOOSE_PART = re.compile(rf"({_NUMBER})\s*([a-z]*)\s*(?:and|,)?\s*")
+_LONGEST = timedelta(days=3_660)
+
+
+def parse_duration(value: Any) -> timedelta:
+    """Read a duration. Raises ValueError with a suggestion."""
+    if isinstance(value, timedelta):
+        seconds = value.total_seconds()
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(value)
+    elif isinstance(value, str) and _DURATION.fullmatch(value.strip()):
+        seconds = sum(float(number) * UNITS[unit] for number, unit in _PART.findall(value))
+    else:
+        raise ValueError(
+            f"{value!r} is no duration{_suggestion(value)}; write for example 1h, 90m, 1h30m or seconds as a number"
+        )
+    if not 0 < seconds <= _LONGEST.total_seconds():
+        raise ValueError(
+            f"{value!r} is no duration that can be kept: it must be longer than nothing and at most ten years"
+        )
+    return timedelta(seconds=seconds)
+
+
+Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
+
+
+def _suggestion(value: Any) -> str:
+    """What a near miss like `1 hor` or `90 minutes` probably means."""
+    if not isinstance(value, str):
+        return ""
+    text = value.strip().lower()
+    parts = _LOOSE_PART.findall(text)
+    if not parts or _LOOSE_PART.sub("", text):
+        return ""
+    units = [next((unit for unit, names in _LONG_NAMES.items() if word in names), None) for _, word in parts]
+    if None in units:
+        return ""
+    meant = "".join(f"{number}{unit}" for (number, _), unit in zip(parts, units, strict=True))
+    return f"; did you mean {meant!r}?"

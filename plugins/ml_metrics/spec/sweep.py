@@ -1,0 +1,88 @@
+"""`sweep`: one file, several tests, one for each combination of values.
+
+A test is named after its values, never after their place in a list: to reorder a sweep renames nothing.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+from ml_metrics.spec.document import Document
+from ml_metrics.spec.naming import as_name
+from ml_metrics.spec.problems import InvalidFileError, Problem, dotted
+
+FIELDS = frozenset({"accelerator", "framework", "hosts", "image", "mode", "model"})
+"""Keys of a test that a sweep may set; any other key is a parameter and an environment variable."""
+IN_NAME = frozenset({"accelerator", "framework", "mode", "model"})
+MAX_TESTS = 500
+
+
+def swept(document: Document) -> list[Document]:
+    """The documents of the tests, without `sweep` where there is none. Values end up in `sweep`, one for each key."""
+    sweep = document.content.get("sweep")
+    if not sweep:
+        return [document]
+    _check(sweep, document)
+    keys = sorted(sweep)
+    return [_one(document, dict(zip(keys, values, strict=True))) for values in product(*(sweep[key] for key in keys))]
+
+
+def _one(document: Document, values: dict[str, Any]) -> Document:
+    content = {**document.content, "sweep": values}
+    for key, value in values.items():
+        if key in FIELDS:
+            content[key] = value
+        else:
+            declared = content.get("params", {}).get(key)
+            described = declared if isinstance(declared, dict) and "default" in declared else {}
+            content["params"] = {**content.get("params", {}), key: {**described, "default": value}}
+            content["env"] = {key.upper(): f"{{{{ params.{key} }}}}", **content.get("env", {})}
+    content["name"] = _name(document, content, values)
+    return Document(document.file, content, document.places, document.warnings)
+
+
+def _name(document: Document, content: dict[str, Any], values: dict[str, Any]) -> str:
+    given = document.content.get("name")
+    own = given or "-".join(_text(content.get(part)) for part in ("framework", "model", "mode", "accelerator"))
+    suffixes = [f"{as_name(key)}-{_text(value)}" for key, value in values.items() if given or key not in IN_NAME]
+    return "-".join([str(own), *suffixes])
+
+
+def _text(value: Any) -> str:
+    from ml_metrics.spec.accelerators import accelerator
+
+    if isinstance(value, dict):
+        try:
+            return accelerator(value).name
+        except ValueError:
+            return ""  # told where the accelerator is validated
+    return as_name(str(value))
+
+
+def _check(sweep: Any, document: Document) -> None:
+    problems = []
+
+    def wrong(what: str, *where: str | int) -> None:
+        place = document.place(("sweep", *where))
+        problems.append(Problem(place.file, place.line, dotted(("sweep", *where)), what))
+
+    if not isinstance(sweep, dict):
+        wrong("should be a mapping of names to lists of values")
+    else:
+        size = 1
+        for key, values in sweep.items():
+            if not isinstance(values, list) or not values:
+                wrong("should be a list of values", key)
+                continue
+            texts = [_text(value) for value in values]
+            for position, text in enumerate(texts):
+                if text in texts[:position]:
+                    wrong(f"{values[position]!r} would give two tests one name", key, position)
+            if not key.isidentifier():
+                wrong("the name of a parameter is letters, digits and '_'", key)
+            size *= len(values)
+        if size > MAX_TESTS:
+            wrong(f"makes {size} tests, more than {MAX_TESTS}")
+    if problems:
+        raise InvalidFileError(problems)

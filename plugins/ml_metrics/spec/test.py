@@ -1,0 +1,143 @@
+"""A test: one workload on one accelerator, when it runs, and how it is measured and judged."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_validator
+
+from ml_metrics.spec.accelerators import CPU, AcceleratorField
+from ml_metrics.spec.collection import MetricCollectionConfig
+from ml_metrics.spec.duration import Duration
+from ml_metrics.spec.goodput import GoodputConfig
+from ml_metrics.spec.naming import check_name
+from ml_metrics.spec.params import Params
+from ml_metrics.spec.pod import Cluster, EnvName, Resources, Secrets, Text, Volume
+from ml_metrics.spec.quarantine import Quarantine
+from ml_metrics.spec.regression import RegressionTestConfig
+from ml_metrics.spec.schedule import Schedule
+from ml_metrics.spec.strict import Strict
+
+NAME_PARTS = ("framework", "model", "mode", "accelerator")
+
+
+def _address(text: str) -> str:
+    if text.count("@") != 1 or text.startswith("@") or text.endswith("@") or any(map(str.isspace, text)):
+        raise ValueError(f"{text!r} is no mail address")
+    return text
+
+
+class TestSpec(Strict):
+    """One test, as its file says it. `name` is always the final name, `source` the file."""
+
+    __test__: ClassVar[bool] = False  # pytest takes every class named Test* for a test
+
+    framework: str | None = None
+    """What the model is written in: `tf`, `pt`, `jax`."""
+    model: str | None = None
+    mode: str | None = None
+    """What kind of test it is: `func`, `conv`, `example`."""
+    accelerator: AcceleratorField = CPU
+    name: str = Field("", validate_default=True)
+    """The test's name, at most 46 characters. Default: framework, model, mode and accelerator, joined by `-`."""
+    description: str = ""
+    owner: str = "unowned"
+    emails: tuple[Annotated[str, AfterValidator(_address)], ...] = ()
+    tags: tuple[str, ...] = ()
+
+    image: str = Field(min_length=1)
+    command: tuple[Text, ...] = Field(min_length=1)
+    """The program and its arguments. `$(NAME)` is an environment variable, `{{ params.name }}` a parameter."""
+    args: tuple[Text, ...] = ()
+    """More arguments, after those of `command`."""
+    env: dict[EnvName, Text] = Field(default_factory=dict)
+    params: Params = Field(default_factory=dict)
+    """What a person may change when starting a run by hand: a default, or a mapping with `default` and JSON Schema."""
+
+    schedule: Schedule | None = None
+    """A cron expression or one of Airflow's presets; without one, the test runs only when it is started by hand."""
+    timeout: Duration = timedelta(hours=1)
+    """How long the workload may run."""
+    startup_timeout: Duration = timedelta(minutes=20)
+    """How long the workload may wait for a node and its image before it counts as missed."""
+    retries: int = Field(0, ge=0)
+    """How often a workload that failed is started again, in a new pod."""
+    pool: str | None = None
+    """The Airflow pool in which runs wait for a scarce accelerator."""
+    priority: int = Field(1, ge=1)
+    """Who goes first in the pool: the greater number."""
+    quarantine: Quarantine | None = None
+
+    resources: Resources = Field(default_factory=Resources)
+    hosts: int = Field(0, ge=0, validate_default=True)
+    """How many pods run the workload together. Default: as many as the accelerator has hosts."""
+    cluster: Cluster | None = None
+    """A GKE cluster; without one, the cluster of the settings."""
+    namespace: str | None = None
+    service_account: str | None = None
+    labels: dict[str, Text] = Field(default_factory=dict)
+    annotations: dict[str, Text] = Field(default_factory=dict)
+    node_selector: dict[str, Text | None] = Field(default_factory=dict)
+    """Labels of the node, beyond the accelerator's own; null takes one of those away."""
+    tolerations: tuple[dict[str, Any], ...] = ()
+    volumes: dict[str, Volume] = Field(default_factory=dict)
+    """What is mounted, by path."""
+    secrets: Secrets = Field(default_factory=dict)
+    """Environment variables from Kubernetes secrets: `{API_KEY: my-secret/api-key}`."""
+    config_maps: tuple[str, ...] = ()
+    """Config maps whose entries become environment variables, where they exist."""
+    image_pull_secrets: tuple[str, ...] = ()
+    init_containers: tuple[dict[str, Any], ...] = ()
+    """Containers that run first, in Kubernetes' own words."""
+    priority_class: str | None = None
+    queue: str | None = None
+    """The Kueue queue of the workload."""
+    pod: dict[str, Any] = Field(default_factory=dict)
+    """Anything else about the pod, in Kubernetes' own words; merged last."""
+
+    metric_config: str | None = None
+    """A file with the two configs below, shared by several tests; what the test says itself goes before it."""
+    metric_collection_config: MetricCollectionConfig = Field(default_factory=MetricCollectionConfig)
+    regression_test_config: RegressionTestConfig = Field(default_factory=RegressionTestConfig)
+    goodput: GoodputConfig = Field(default_factory=GoodputConfig)
+    extends: str | None = None
+    """A file whose keys hold where this one says nothing."""
+    sweep: dict[str, Any] = Field(default_factory=dict)
+    """In the file: lists of values, each of which makes a test. In the test: its own values."""
+
+    _source: str = PrivateAttr("")
+
+    @property
+    def source(self) -> str:
+        """The file that this test came from; empty for one that was written in Python."""
+        return self._source
+
+    @classmethod
+    def from_file(cls, content: dict[str, Any], source: str) -> Self:
+        """Validate what a file says."""
+        test = cls.model_validate(content)
+        test._source = source  # noqa: SLF001  (our own)
+        return test
+
+    @field_validator("name", mode="after")
+    @classmethod
+    def final_name(cls, name: str, info: ValidationInfo) -> str:
+        """Make the name from its parts, where none is given."""
+        if name:
+            return check_name(name)
+        if any(part not in info.data for part in NAME_PARTS):
+            return name  # a part is wrong, and was told
+        missing = [part for part in NAME_PARTS if not info.data[part]]
+        if missing:
+            raise ValueError(f"the test has no name: set `name`, or {', '.join(f'`{part}`' for part in missing)}")
+        return check_name("-".join(str(info.data[part]) for part in NAME_PARTS))
+
+    @field_validator("hosts", mode="after")
+    @classmethod
+    def hosts_of_the_accelerator(cls, hosts: int, info: ValidationInfo) -> int:
+        """A slice of a TPU has as many hosts as it has."""
+        accelerator = info.data.get("accelerator", CPU)
+        if hosts and accelerator.topology and hosts != accelerator.hosts:
+            raise ValueError(f"{accelerator.name} has {accelerator.hosts} hosts, not {hosts}; leave `hosts` out")
+        return hosts or int(accelerator.hosts)
