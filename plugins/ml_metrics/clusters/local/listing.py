@@ -1,0 +1,98 @@
+"""Lists and watches of one kind of object."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from ml_metrics.clusters.local.refusals import RefusalError
+from ml_metrics.clusters.local.selectors import by_fields, by_labels
+from ml_metrics.clusters.local.store import ExpiredError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from starlette.requests import Request
+
+    from ml_metrics.clusters.local.records import Document
+    from ml_metrics.clusters.local.store import Store
+
+LONGEST_WATCH = 1800.0
+"""Seconds after which a watch ends by itself if the client names no time, as Kubernetes does; clients come again."""
+STILL = 1.0
+"""Seconds between two looks at whether a watch is over."""
+
+
+class Listing:
+    """What answers GET for many objects of a kind."""
+
+    def __init__(self, store: Store, kind: str, list_kind: str, objects: Callable[[], list[Document]]) -> None:
+        self._store = store
+        self._kind = kind
+        self._list_kind = list_kind
+        self._objects = objects
+
+    async def answer(self, request: Request) -> Response:
+        """A list, or a stream of changes."""
+        if request.query_params.get("watch", "").lower() in {"1", "true"}:
+            return StreamingResponse(self._watch(request), media_type="application/json")
+        return JSONResponse(
+            {
+                "kind": self._list_kind,
+                "apiVersion": "v1",
+                "metadata": {"resourceVersion": str(self._store.version)},
+                "items": self.selected(request),
+            }
+        )
+
+    def answer_one(self, request: Request, document: Document) -> Response:  # noqa: ARG002
+        """One object."""
+        return JSONResponse(document)
+
+    def selected(self, request: Request) -> list[Document]:
+        """The objects that a request means."""
+        means = _selection(request)
+        return [document for document in self._objects() if means(document)]
+
+    async def _watch(self, request: Request) -> AsyncIterator[str]:
+        means = _selection(request)
+        clock = asyncio.get_running_loop().time
+        until = clock() + float(request.query_params.get("timeoutSeconds") or LONGEST_WATCH)
+        asked = request.query_params.get("resourceVersion") or "0"
+        version = int(asked)
+        if version == 0:
+            version = self._store.version
+            for document in self.selected(request):
+                yield _event("ADDED", document)
+        while (left := until - clock()) > 0:
+            try:
+                news = self._store.since(version)
+            except ExpiredError:
+                expired = RefusalError(410, f"too old resource version: {version} ({self._store.version})")
+                yield _event("ERROR", expired.status)
+                return
+            for change in news:
+                version = change.version
+                if change.kind == self._kind and means(change.object):
+                    yield _event(change.type, change.object)
+            if not news:
+                await self._store.wait(min(STILL, left))
+
+
+def _selection(request: Request) -> Callable[[Document], bool]:
+    namespace = request.path_params.get("namespace")
+    labels = by_labels(request.query_params.get("labelSelector", ""))
+    fields = by_fields(request.query_params.get("fieldSelector", ""))
+
+    def means(document: Document) -> bool:
+        here = namespace is None or document["metadata"]["namespace"] == namespace
+        return here and labels(document) and fields(document)
+
+    return means
+
+
+def _event(kind: str, document: object) -> str:
+    return json.dumps({"type": kind, "object": document}) + "\n"

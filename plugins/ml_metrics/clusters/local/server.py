@@ -1,0 +1,186 @@
+"""The server's own process: `python -m ml_metrics.clusters.local.server --root FOLDER`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from ml_metrics.clusters.local.access import Gate
+from ml_metrics.clusters.local.api import PodsApi
+from ml_metrics.clusters.local.exec import ExecApi
+from ml_metrics.clusters.local.kubeconfig import Address, read_address, write_address
+from ml_metrics.clusters.local.kubelet import Kubelet
+from ml_metrics.clusters.local.refusals import RefusalError
+from ml_metrics.clusters.local.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How a server is run."""
+
+    root: Path
+    image_folder: Path
+    port: int = 0
+    """0: the port of the server before, so that clients find this one; else any free one."""
+    idle_seconds: float = 0
+    """How long to live with no pod and no request; 0 for ever."""
+
+
+def main() -> None:
+    """Serve until told to stop."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--image-folder", type=Path, required=True)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--idle-seconds", type=float, default=0)
+    parser.add_argument("--detach", action="store_true", help="return when the server answers, and leave it running")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    options = ServerOptions(arguments.root, arguments.image_folder, arguments.port, arguments.idle_seconds)
+    serve(options, _detach() if arguments.detach else lambda: None)
+
+
+def serve(options: ServerOptions, when_ready: Callable[[], None]) -> None:
+    """Serve in this process until SIGTERM, SIGINT or idleness."""
+    options.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with alone(options.root):
+        asyncio.run(_serve(options, when_ready))
+
+
+@contextlib.contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """Hold the root's lock: two servers on one root would run every pod twice."""
+    handle = os.open(root / "server.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"{root}: another local cluster is serving this folder; `ml-metrics cluster stop` ends it")
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None:
+    store = Store(options.root)
+    kubelet = Kubelet(store, options.image_folder)
+    before = read_address(options.root)
+    token = before.token if before else secrets.token_urlsafe(32)
+    routes = [Route("/readyz", _ready), *PodsApi(store, kubelet).routes, *ExecApi(store, kubelet).routes]
+    application = Starlette(
+        routes=routes, exception_handlers={RefusalError: _refuse, 404: _refuse_path, 405: _refuse_path}
+    )
+    gate = Gate(application, token)
+    listener = _listen(options.port or (before.port if before else 0), required=bool(options.port))
+    port = listener.getsockname()[1]
+    config = uvicorn.Config(
+        gate, log_level="warning", timeout_graceful_shutdown=1, lifespan="off", ws="websockets-sansio"
+    )
+    server = _Server(config)
+    loop = asyncio.get_running_loop()
+    for stop in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(stop, server.end)
+    kubelet.adopt()
+    write_address(options.root, Address(port, token, os.getpid(), options.image_folder))
+    log.info("serving %s on 127.0.0.1:%d", options.root, port)
+    idle = asyncio.create_task(_watch_idleness(options.idle_seconds, gate, kubelet, server))
+    listener.listen()  # from here on a client may connect: it is served as soon as the loop turns
+    when_ready()
+    await server.serve([listener])
+    idle.cancel()
+
+
+def _detach() -> Callable[[], None]:
+    """Go on as a child that belongs to nobody; the process that was started ends when the child says it is ready."""
+    ready, told = os.pipe()
+    if os.fork():
+        os.close(told)
+        os._exit(0 if os.read(ready, 1) else 1)
+    os.close(ready)
+    os.setsid()
+
+    def tell() -> None:
+        os.write(told, b"1")
+        os.close(told)
+
+    return tell
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn with the signals left to us."""
+
+    def end(self) -> None:
+        """Let the server finish what it does, and return."""
+        self.should_exit = True
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _watch_idleness(seconds: float, gate: Gate, kubelet: Kubelet, server: uvicorn.Server) -> None:
+    quiet_since = time.monotonic()
+    while seconds:
+        await asyncio.sleep(min(1, seconds / 4))
+        if kubelet.running or gate.open_requests:
+            quiet_since = time.monotonic()
+        if time.monotonic() - max(quiet_since, gate.last_request) > seconds:
+            log.info("nothing to do for %g s: stopping", seconds)
+            server.should_exit = True
+            return
+
+
+def _listen(port: int, *, required: bool) -> socket.socket:
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+    except OSError as error:
+        if required:
+            sys.exit(f"127.0.0.1:{port} cannot be served: {error.strerror}; choose another with --port")
+        listener.bind(("127.0.0.1", 0))
+    return listener
+
+
+async def _ready(_: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusalError)  # noqa: S101  (starlette's handlers are registered by class)
+    return JSONResponse(error.status, error.code)
+
+
+async def _refuse_path(request: Request, error: Exception) -> Response:
+    code = getattr(error, "status_code", 404)
+    refusal = RefusalError(code, f"{request.method} {request.url.path} is not served by the local cluster")
+    return JSONResponse(refusal.status, code)
+
+
+if __name__ == "__main__":
+    main()
