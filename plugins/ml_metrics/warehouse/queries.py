@@ -1,0 +1,155 @@
+"""Every query and every small statement, written once in the SQL that SQLite, PostgreSQL and BigQuery share.
+
+They are constants. Values travel beside them as parameters (`:name`); nothing is ever formatted into a query.
+A run's place in history is the time at which its workload stopped, `job_history.timestamp`; a metric's own
+`timestamp` is bounded as well, only so that BigQuery reads no older partitions than it must.
+"""
+
+WHERE_TO_BEGIN = """
+SELECT 'clean' AS kind, COUNT(*) AS runs, MIN(clean.timestamp) AS oldest, MIN(clean.begun) AS begun
+FROM (
+  SELECT timestamp, COALESCE(started_at, timestamp) AS begun
+  FROM job_history
+  WHERE test_name = :test AND uuid <> :run AND timestamp >= :earliest AND timestamp < :before
+    AND job_status = 'success' AND (verdict IS NULL OR verdict = 'pass')
+  ORDER BY timestamp DESC
+  LIMIT :window
+) AS clean
+UNION ALL
+SELECT 'any' AS kind, COUNT(*) AS runs, MIN(newest.timestamp) AS oldest, MIN(newest.begun) AS begun
+FROM (
+  SELECT timestamp, COALESCE(started_at, timestamp) AS begun
+  FROM job_history
+  WHERE test_name = :test AND uuid <> :run AND timestamp < :before
+  ORDER BY timestamp DESC
+  LIMIT :recent
+) AS newest
+"""
+"""How far back a baseline reaches: `window` runs in which nothing was broken hold `window` good values of a metric."""
+
+HISTORY = """
+SELECT uuid, timestamp, metric_name, metric_value, job_status, verdict
+FROM (
+  SELECT uuid, timestamp, metric_name, metric_value, job_status, verdict, good,
+    ROW_NUMBER() OVER (PARTITION BY metric_name ORDER BY timestamp DESC, uuid DESC) AS place,
+    ROW_NUMBER() OVER (PARTITION BY metric_name, good ORDER BY timestamp DESC, uuid DESC) AS place_among_alike
+  FROM (
+    SELECT
+      job.uuid, job.timestamp, job.job_status, metric.verdict, metric.metric_value,
+      COALESCE(metric.metric_name, '') AS metric_name,
+      CASE WHEN job.job_status = 'success' AND metric.metric_value IS NOT NULL
+        AND (metric.verdict IS NULL OR metric.verdict <> 'fail') THEN 1 ELSE 0 END AS good
+    FROM job_history AS job
+    LEFT JOIN metric_history AS metric
+      ON metric.uuid = job.uuid AND metric.test_name = :test AND metric.timestamp >= :scan_from
+    WHERE job.test_name = :test AND job.uuid <> :run AND job.timestamp >= :oldest AND job.timestamp < :before
+  ) AS past
+) AS ranked
+WHERE place <= :recent OR (good = 1 AND place_among_alike <= :window)
+ORDER BY metric_name, timestamp, uuid
+"""
+"""The newest `recent` values of every metric, and the newest `window` that may be in a baseline.
+
+A run without any metric is there too, under the name of none: that it failed may matter.
+"""
+
+PREVIOUS_RUN = """
+SELECT * FROM job_history
+WHERE test_name = :test AND uuid <> :run AND timestamp < :before
+ORDER BY timestamp DESC, uuid DESC
+LIMIT 1
+"""
+
+RUNS = """
+SELECT * FROM job_history
+WHERE test_name = :test
+ORDER BY timestamp DESC, uuid DESC
+LIMIT :limit
+"""
+
+METRIC_VALUES = """
+SELECT
+  job.uuid, job.timestamp, metric.metric_value, metric.metric_lower_bound, metric.metric_upper_bound,
+  job.job_status, metric.verdict, metric.rule, metric.baseline_points, metric.step
+FROM job_history AS job
+JOIN metric_history AS metric ON metric.uuid = job.uuid
+WHERE job.test_name = :test AND metric.test_name = :test AND metric.metric_name = :metric
+ORDER BY job.timestamp DESC, job.uuid DESC
+LIMIT :limit
+"""
+
+METRICS_OF_RUN = """
+SELECT * FROM metric_history
+WHERE uuid = :run
+ORDER BY metric_name
+"""
+
+TESTS = """
+SELECT latest.test_name, latest.runs, latest.timestamp, latest.job_status, latest.verdict, latest.owner,
+  CASE WHEN alarmed.test_name IS NULL THEN 0 ELSE 1 END AS alert_open
+FROM (
+  SELECT test_name, timestamp, job_status, verdict, owner,
+    COUNT(*) OVER (PARTITION BY test_name) AS runs,
+    ROW_NUMBER() OVER (PARTITION BY test_name ORDER BY timestamp DESC, uuid DESC) AS place
+  FROM job_history
+) AS latest
+LEFT JOIN (
+  SELECT DISTINCT test_name FROM alerts
+  WHERE opened_by NOT IN (SELECT opened_by FROM alerts WHERE kind = 'closed')
+) AS alarmed ON alarmed.test_name = latest.test_name
+WHERE latest.place = 1
+ORDER BY latest.test_name
+"""
+
+ACCEPTED = """
+SELECT * FROM acceptances
+WHERE test_name = :test
+ORDER BY timestamp, metric_name, accepted_at
+"""
+
+ACCEPT = """
+INSERT INTO acceptances
+  (test_name, metric_name, uuid, timestamp, metric_value, accepted_at, accepted_by, reason)
+SELECT job.test_name, metric.metric_name, job.uuid, job.timestamp, metric.metric_value,
+  :accepted_at, :accepted_by, :reason
+FROM job_history AS job
+JOIN metric_history AS metric ON metric.uuid = job.uuid
+WHERE job.uuid = :run AND metric.metric_name = :metric
+  AND NOT EXISTS (
+    SELECT 1 FROM acceptances AS earlier WHERE earlier.uuid = :run AND earlier.metric_name = :metric
+  )
+"""
+
+OPEN_INCIDENT = """
+SELECT message.opened_by, message.kind, message.uuid, message.timestamp, message.fingerprint, message.reasons
+FROM alerts AS message
+WHERE message.test_name = :test AND message.opened_by NOT IN (
+  SELECT ended.opened_by FROM alerts AS ended WHERE ended.test_name = :test AND ended.kind = 'closed'
+)
+ORDER BY message.opened_by, message.timestamp, CASE WHEN message.kind = 'opened' THEN 0 ELSE 1 END
+"""
+"""The messages of the incident that is open; an incident is open until one of its messages is `closed`."""
+
+OPEN_AN_INCIDENT = """
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons)
+SELECT :test, :run, 'opened', :run, :at, :fingerprint, :reasons
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (SELECT 1 FROM alerts AS told WHERE told.test_name = :test AND told.opened_by = :run)
+  AND NOT EXISTS (
+    SELECT 1 FROM alerts AS told
+    WHERE told.test_name = :test AND told.opened_by NOT IN (
+      SELECT ended.opened_by FROM alerts AS ended WHERE ended.test_name = :test AND ended.kind = 'closed'
+    )
+  )
+"""
+
+ADD_TO_AN_INCIDENT = """
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons)
+SELECT :test, :incident, :kind, :run, :at, :fingerprint, :reasons
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (
+  SELECT 1 FROM alerts AS told
+  WHERE told.test_name = :test AND told.opened_by = :incident
+    AND (told.kind = 'closed' OR (told.kind = :kind AND told.uuid = :run))
+)
+"""

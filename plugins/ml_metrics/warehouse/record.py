@@ -1,0 +1,205 @@
+"""What one run leaves in the warehouse: its job row, its metric rows, its metadata rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.model import JobStatus, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ml_metrics.model import Metric, Run, Verdict, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A row of `job_history`; its columns are described in `tables.py`."""
+
+    uuid: str
+    test_name: str
+    test_type: str
+    accelerator: str
+    framework_version: str
+    job_status: str
+    num_failures: int
+    job_duration_sec: int
+    timestamp: datetime
+    stackdriver_logs_link: str = ""
+    msg_publish_time: int | str | None = None
+    logs_download_command: str | None = None
+    kubernetes_workload_link: str | None = None
+    dag_id: str | None = None
+    run_id: str | None = None
+    owner: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    queued_seconds: float | None = None
+    failure_reason: str | None = None
+    image: str | None = None
+    goodput: float | None = None
+    verdict: str | None = None
+    loaded_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """A row of `metric_history`."""
+
+    uuid: str
+    test_name: str
+    timestamp: datetime
+    metric_name: str
+    metric_value: float | None
+    metric_lower_bound: float | None = None
+    metric_upper_bound: float | None = None
+    verdict: str | None = None
+    rule: str | None = None
+    baseline_points: int | None = None
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRow:
+    """A row of `metadata_history`."""
+
+    uuid: str
+    metadata_key: str
+    metadata_value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """Everything that is written about one run, and replaced together when the run is loaded again."""
+
+    job: JobRow
+    metrics: tuple[MetricRow, ...] = ()
+    metadata: tuple[MetadataRow, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The run's key."""
+        return self.job.uuid
+
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        """The rows of each table, by the table's name, as every engine can store them."""
+        return {
+            "job_history": [_storable(asdict(self.job))],
+            "metric_history": [_storable(asdict(row)) for row in self.metrics],
+            "metadata_history": [_storable(asdict(row)) for row in self.metadata],
+        }
+
+
+def run_record(  # noqa: PLR0913  (a run's row needs what every earlier task found out)
+    run: Run,
+    workload: Workload,
+    metrics: Sequence[Metric],
+    verdicts: Sequence[Verdict],
+    metadata: Mapping[str, str],
+    *,
+    test_type: str | None,
+    accelerator: str | None,
+    framework_version: str | None,
+    owner: str | None = None,
+    goodput: float | None = None,
+    loaded_at: datetime | None = None,
+    verdict: str | None = None,
+) -> RunRecord:
+    """Put together what a run leaves behind.
+
+    Every metric has a row, and so has every verdict, also the one about a metric that is missing. What is not a
+    finite number is stored as null. What a test does not say about itself is the empty text: the older tables
+    require it. `verdict` is that of the whole run, made from the verdicts if it is not given.
+    """
+    now = loaded_at or datetime.now(UTC)
+    stopped = as_utc(workload.ended_at or workload.started_at or workload.queued_at or now)
+    job = JobRow(
+        uuid=run.key,
+        test_name=run.test,
+        test_type=test_type or "",
+        accelerator=accelerator or "",
+        framework_version=framework_version or "",
+        job_status=str(workload.status),
+        num_failures=max(0, workload.attempts - (workload.status is JobStatus.SUCCESS)),
+        job_duration_sec=round(workload.duration_seconds or 0),
+        timestamp=stopped,
+        stackdriver_logs_link=workload.logs_link or "",
+        logs_download_command=workload.logs_command,
+        kubernetes_workload_link=workload.workload_link,
+        dag_id=run.dag_id,
+        run_id=run.run_id,
+        owner=owner,
+        started_at=workload.started_at,
+        ended_at=workload.ended_at,
+        queued_seconds=workload.queued_seconds,
+        failure_reason=workload.failure_reason,
+        image=workload.image,
+        goodput=goodput,
+        verdict=verdict or _verdict_of_run(workload, verdicts),
+        loaded_at=now,
+    )
+    return RunRecord(
+        job,
+        tuple(_metric_rows(job, metrics, verdicts)),
+        tuple(MetadataRow(run.key, key, value) for key, value in sorted(metadata.items())),
+    )
+
+
+def as_utc(moment: datetime) -> datetime:
+    """The same moment in UTC. A naive time is taken to be UTC already: all our own times are."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _verdict_of_run(workload: Workload, verdicts: Sequence[Verdict]) -> str:
+    broken = {verdict.severity for verdict in verdicts if verdict.broken}
+    if workload.status is not JobStatus.SUCCESS or Severity.FAIL in broken:
+        return "fail"
+    return "warn" if broken else "pass"
+
+
+def _metric_rows(job: JobRow, metrics: Sequence[Metric], verdicts: Sequence[Verdict]) -> Iterator[MetricRow]:
+    measured = {metric.name: metric for metric in metrics}
+    judged = {verdict.metric: verdict for verdict in verdicts}
+    for name in sorted(measured | judged):
+        metric, verdict = measured.get(name), judged.get(name)
+        bounds = verdict.bounds if verdict else None
+        yield MetricRow(
+            uuid=job.uuid,
+            test_name=job.test_name,
+            timestamp=_moment(metric.wall_time if metric else None) or job.timestamp,
+            metric_name=name,
+            metric_value=metric.value if metric else None,
+            metric_lower_bound=bounds.lower if bounds else None,
+            metric_upper_bound=bounds.upper if bounds else None,
+            verdict=str(verdict.outcome) if verdict else None,
+            rule=verdict.rule if verdict else None,
+            baseline_points=verdict.baseline_points if verdict else None,
+            step=metric.step if metric else None,
+        )
+
+
+def _moment(wall_time: float | None) -> datetime | None:
+    """A point's wall time; None if there is none, or if it is no time that a table could hold."""
+    if wall_time is None or not math.isfinite(wall_time) or wall_time <= 0:
+        return None
+    try:
+        return datetime.fromtimestamp(wall_time, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _storable(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: _storable_value(value) for name, value in row.items()}
+
+
+def _storable_value(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, datetime):
+        return as_utc(value)
+    if isinstance(value, str):  # no engine stores half of a surrogate pair, and PostgreSQL no NUL
+        return value.replace("\x00", "\ufffd").encode(errors="replace").decode()
+    return value

@@ -1,0 +1,160 @@
+"""SQLite and PostgreSQL, through SQLAlchemy."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
+
+from ml_metrics.errors import WarehouseError
+from ml_metrics.warehouse.record import as_utc
+from ml_metrics.warehouse.sql_schema import ensure_tables
+from ml_metrics.warehouse.tables import RUN_TABLES, TABLES, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sqlalchemy.engine import URL
+
+    from ml_metrics.warehouse.record import RunRecord
+    from ml_metrics.warehouse.tables import Table
+
+BUSY_SECONDS = 60
+"""How long a writer of an SQLite file waits for the others. One load holds the file for milliseconds."""
+
+TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP} | {
+    "oldest",
+    "begun",
+}
+
+
+class SqlStore:
+    """A database that SQLAlchemy knows."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            self._url = make_url(address)
+            self._engine = _engine(self._url)
+        except (ArgumentError, ImportError, SQLAlchemyError) as error:
+            raise WarehouseError(f"{_shown(address)}: cannot be opened: {_first_line(error)}") from error
+        self._is_sqlite = self._engine.dialect.name == "sqlite"
+
+    def close(self) -> None:
+        """Give back connections."""
+        self._engine.dispose()
+
+    def ensure_schema(self) -> None:
+        """Make what tables are missing and extend what tables are older, in one transaction."""
+        with self._transaction() as connection:
+            ensure_tables(connection)
+
+    def replace(self, record: RunRecord) -> None:
+        """Write all rows of a run and remove those of its earlier attempts, in one transaction.
+
+        The job's row comes first: its upsert holds off another writer of the same run until this one has committed.
+        """
+        rows = record.rows()
+        job, *others = RUN_TABLES
+        with self._transaction() as connection:
+            connection.execute(text(_upsert(job)), self._bound(rows[job.name][0]))
+            for table in others:
+                connection.execute(text(f"DELETE FROM {table.name} WHERE uuid = :run"), {"run": record.key})  # noqa: S608
+                if rows[table.name]:
+                    connection.execute(text(_insert(table)), [self._bound(row) for row in rows[table.name]])
+
+    def rows(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Ask, and return times that are aware and in UTC."""
+        with self._transaction(writes=False) as connection:
+            found = connection.execute(text(query), self._bound(parameters)).mappings().all()
+        return [{name: _read(name, value) for name, value in row.items()} for row in found]
+
+    def change(self, statement: str, parameters: Mapping[str, Any]) -> int:
+        """Run a statement. Where another process wrote the same row first, nothing is changed."""
+        try:
+            with self._transaction() as connection:
+                return int(connection.execute(text(statement), self._bound(parameters)).rowcount)
+        except WarehouseError as error:
+            if isinstance(error.__cause__, IntegrityError):
+                return 0
+            raise
+
+    @contextmanager
+    def _transaction(self, *, writes: bool = True) -> Iterator[Connection]:
+        try:
+            with self._engine.execution_options(ml_metrics_writes=writes).begin() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise WarehouseError(f"{_shown(self._url)}: {_first_line(error)}") from error
+
+    def _bound(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Values as the driver takes them. SQLite has no times; texts in UTC compare as times do."""
+        if not self._is_sqlite:
+            return dict(parameters)
+        return {
+            name: _sqlite_time(value) if isinstance(value, datetime) else value for name, value in parameters.items()
+        }
+
+
+def _upsert(table: Table) -> str:
+    update = ", ".join(f"{name} = excluded.{name}" for name in table.names if name not in table.key)
+    return f"{_insert(table)} ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {update}"
+
+
+def _insert(table: Table) -> str:
+    values = ", ".join(f":{name}" for name in table.names)
+    return f"INSERT INTO {table.name} ({', '.join(table.names)}) VALUES ({values})"  # noqa: S608  (names of our own)
+
+
+def _read(name: str, value: Any) -> Any:
+    if name not in TIMES or value is None:
+        return value
+    return as_utc(datetime.fromisoformat(value) if isinstance(value, str) else value)
+
+
+def _sqlite_time(moment: datetime) -> str:
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+
+
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        return create_engine(url, pool_pre_ping=True)
+    if url.database and url.database != ":memory:":
+        try:
+            Path(url.database).expanduser().parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WarehouseError(f"{url.database}: its folder cannot be made: {error.strerror}") from error
+    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: Any, _: Any) -> None:
+    """Take transactions into our own hands, and let readers read while a writer writes."""
+    connection.isolation_level = None
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    """A writer takes the file at once: one that first reads and then writes could not wait for another."""
+    writes = connection.get_execution_options().get("ml_metrics_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _shown(address: str | URL) -> str:
+    """An address without its password."""
+    try:
+        return make_url(address).render_as_string(hide_password=True)
+    except ArgumentError:
+        return "the warehouse's address"
+
+
+def _first_line(error: BaseException) -> str:
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    return str(cause).strip().partition("\n")[0]

@@ -1,0 +1,260 @@
+"""The warehouse: one set of questions over any engine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from ml_metrics.errors import WarehouseError
+from ml_metrics.judge import Acceptance
+from ml_metrics.model import HistoryPoint, JobStatus, Outcome
+from ml_metrics.warehouse import queries
+from ml_metrics.warehouse.record import JobRow, MetricRow, as_utc
+from ml_metrics.warehouse.rows import MetricValue, OpenAlert, TestSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from ml_metrics.judge import HistoryNeeds
+    from ml_metrics.warehouse.record import RunRecord
+    from ml_metrics.warehouse.store import Store
+
+Word = TypeVar("Word", JobStatus, Outcome)
+
+THE_BEGINNING = datetime(1, 1, 9, tzinfo=UTC)
+THE_END = datetime(9999, 1, 1, tzinfo=UTC)
+CLOCKS_DIFFER = timedelta(days=7)
+"""How long before its run a point may say it was written: clocks differ, and a restarted job keeps older points."""
+
+
+class Warehouse:
+    """Everything that is remembered about runs. Made by `open_warehouse`; use it in a `with`, or close it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._schema_is_ensured = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back connections."""
+        self._store.close()
+
+    def ensure_schema(self) -> None:
+        """Make missing tables and extend older ones, without losing a row. Every method does this on first use."""
+        self._store.ensure_schema()
+        self._schema_is_ensured = True
+
+    # What happened
+
+    def load(self, record: RunRecord) -> None:
+        """Write a run: exactly once, however often it is called, and all tables or none.
+
+        The rows of an earlier attempt of the same run are replaced.
+        """
+        self._ready().replace(record)
+
+    def history(self, needs: HistoryNeeds, *, exclude: str = "", before: datetime | None = None) -> list[HistoryPoint]:
+        """What came before a run, as far as the judge needs it: one windowed query for all metrics of a test.
+
+        The run `exclude` is never in it, nor is a run that stopped at or after `before`. A run that has no metric is
+        there under the metric name ``. The points are ordered by test, metric and time.
+        """
+        end = as_utc(before) if before else THE_END
+        return [point for test in needs.tests for point in self._history_of(test, needs, exclude, end)]
+
+    def _history_of(self, test: str, needs: HistoryNeeds, exclude: str, before: datetime) -> list[HistoryPoint]:
+        span = {"test": test, "run": exclude, "before": before, "window": needs.window, "recent": needs.recent}
+        earliest = as_utc(needs.earliest) if needs.earliest else THE_BEGINNING
+        starts = {row["kind"]: row for row in self._ask(queries.WHERE_TO_BEGIN, earliest=earliest, **span)}
+        if not starts["any"]["runs"]:
+            return []
+        oldest, begun = starts["any"]["oldest"], starts["any"]["begun"]
+        if needs.window:
+            # With fewer clean runs than that, the good values may stand in runs that were broken elsewhere.
+            enough = starts["clean"]["runs"] == needs.window
+            oldest = min(oldest, starts["clean"]["oldest"] if enough else earliest)
+            begun = min(begun, starts["clean"]["begun"] if enough else earliest)
+        scan_from = min(oldest, begun) - CLOCKS_DIFFER
+        return [
+            _history_point(test, row) for row in self._ask(queries.HISTORY, oldest=oldest, scan_from=scan_from, **span)
+        ]
+
+    def previous_run(self, test: str, before: datetime | None = None, exclude: str = "") -> JobRow | None:
+        """The newest run of a test that stopped before a time and is not the run `exclude`."""
+        end = as_utc(before) if before else THE_END
+        rows = self._ask(queries.PREVIOUS_RUN, test=test, run=exclude, before=end)
+        return _job_row(rows[0]) if rows else None
+
+    def tests(self) -> list[TestSummary]:
+        """Every test and how its newest run went, by name."""
+        return [
+            TestSummary(
+                test=row["test_name"],
+                runs=row["runs"],
+                last_run=row["timestamp"],
+                job_status=row["job_status"],
+                verdict=row["verdict"],
+                owner=row["owner"],
+                alert_open=bool(row["alert_open"]),
+            )
+            for row in self._ask(queries.TESTS)
+        ]
+
+    def runs(self, test: str, limit: int = 50) -> list[JobRow]:
+        """The newest runs of a test, newest first."""
+        return [_job_row(row) for row in self._ask(queries.RUNS, test=test, limit=limit)]
+
+    def metric_values(self, test: str, metric: str, limit: int = 50) -> list[MetricValue]:
+        """The newest values of a metric with the bounds they were judged by, newest first."""
+        return [
+            MetricValue(
+                run_key=row["uuid"],
+                timestamp=row["timestamp"],
+                value=row["metric_value"],
+                lower=row["metric_lower_bound"],
+                upper=row["metric_upper_bound"],
+                job_status=row["job_status"],
+                verdict=row["verdict"],
+                rule=row["rule"],
+                baseline_points=row["baseline_points"],
+                step=row["step"],
+            )
+            for row in self._ask(queries.METRIC_VALUES, test=test, metric=metric, limit=limit)
+        ]
+
+    def metrics_of(self, run_key: str) -> list[MetricRow]:
+        """The metric rows of one run, by name."""
+        rows = self._ask(queries.METRICS_OF_RUN, run=run_key)
+        return [MetricRow(**{field.name: row[field.name] for field in fields(MetricRow)}) for row in rows]
+
+    # What a person decided
+
+    def accept(self, run_key: str, metric: str, *, reason: str, by: str, at: datetime | None = None) -> bool:
+        """Declare the level that a metric has in a run to be the new normal.
+
+        False if that was declared before, or if the run has no such metric; then nothing changes.
+        """
+        written = self._change(
+            queries.ACCEPT,
+            run=run_key,
+            metric=metric,
+            reason=reason,
+            accepted_by=by,
+            accepted_at=as_utc(at or datetime.now(UTC)),
+        )
+        return written > 0
+
+    def acceptances(self, test: str) -> list[Acceptance]:
+        """The levels of a test's metrics that were accepted, in the order of their runs."""
+        return [
+            Acceptance(
+                test=row["test_name"],
+                metric=row["metric_name"],
+                run_key=row["uuid"],
+                accepted_at=row["accepted_at"],
+                accepted_by=row["accepted_by"],
+                reason=row["reason"],
+                timestamp=row["timestamp"],
+                value=row["metric_value"],
+            )
+            for row in self._ask(queries.ACCEPTED, test=test)
+        ]
+
+    # What a person was told
+
+    def open_alert(self, test: str) -> OpenAlert | None:
+        """The incident of a test that is open, if there is one."""
+        messages = self._ask(queries.OPEN_INCIDENT, test=test)
+        if not messages:
+            return None
+        incident = [row for row in messages if row["opened_by"] == messages[0]["opened_by"]]
+        first, last = incident[0], incident[-1]
+        return OpenAlert(
+            test=test,
+            opened_by=first["opened_by"],
+            opened_at=first["timestamp"],
+            fingerprint=last["fingerprint"],
+            reasons=tuple(json.loads(last["reasons"])),
+            told_about=tuple(row["uuid"] for row in incident),
+        )
+
+    def record_alert(
+        self, test: str, run_key: str, *, fingerprint: str, reasons: Sequence[str], at: datetime | None = None
+    ) -> bool:
+        """Remember that a person was told of a broken run: open an incident, or change the one that is open.
+
+        True if this call wrote it. False if this run's message was remembered before, also where its incident has
+        been closed since, and if the open incident has this fingerprint already.
+        """
+        message = {"test": test, "run": run_key, "fingerprint": fingerprint, "reasons": json.dumps(list(reasons))}
+        moment = as_utc(at or datetime.now(UTC))
+        if self._change(queries.OPEN_AN_INCIDENT, at=moment, **message):
+            return True
+        incident = self.open_alert(test)
+        if incident is None or incident.fingerprint == fingerprint or run_key in incident.told_about:
+            return False
+        return self._add_to(incident, "changed", at=moment, **message)
+
+    def close_alert(self, test: str, run_key: str, *, at: datetime | None = None) -> bool:
+        """Remember that a person was told that a test is well again. False if no incident was open."""
+        incident = self.open_alert(test)
+        if incident is None:
+            return False
+        return self._add_to(
+            incident,
+            "closed",
+            test=test,
+            run=run_key,
+            at=as_utc(at or datetime.now(UTC)),
+            fingerprint=incident.fingerprint,
+            reasons=json.dumps(incident.reasons),
+        )
+
+    def _add_to(self, incident: OpenAlert, kind: str, **message: Any) -> bool:
+        return self._change(queries.ADD_TO_AN_INCIDENT, incident=incident.opened_by, kind=kind, **message) > 0
+
+    def _ask(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
+        return self._ready().rows(query, parameters)
+
+    def _change(self, statement: str, **parameters: Any) -> int:
+        return self._ready().change(statement, parameters)
+
+    def _ready(self) -> Store:
+        if not self._schema_is_ensured:
+            self.ensure_schema()
+        return self._store
+
+
+def _job_row(row: dict[str, Any]) -> JobRow:
+    return JobRow(**{field.name: row[field.name] for field in fields(JobRow)})
+
+
+def _history_point(test: str, row: dict[str, Any]) -> HistoryPoint:
+    return HistoryPoint(
+        run_key=row["uuid"],
+        timestamp=row["timestamp"],
+        metric=row["metric_name"],
+        value=row["metric_value"],
+        job_status=_known(JobStatus, row, "job_status"),
+        outcome=_known(Outcome, row, "verdict") if row["verdict"] is not None else None,
+        test=test,
+    )
+
+
+def _known(words: type[Word], row: dict[str, Any], column: str) -> Word:
+    try:
+        return words(row[column])
+    except ValueError as error:
+        raise WarehouseError(
+            f"run {row['uuid']}: column {column} holds {row[column]!r}, which is none of {', '.join(words)}"
+        ) from error
