@@ -1,0 +1,111 @@
+"""How a pod's end is told, for every way in which a pod ends. The shapes are those of the kubelet and the scheduler."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from ml_metrics.clusters.outcome import outcome_of
+from ml_metrics.model import JobStatus
+
+STARTED, FINISHED = "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z"
+
+
+def pod(status: dict[str, Any] | None = None, **state: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "p", "namespace": "ns", "creationTimestamp": "2026-01-02T03:04:00Z"},
+        "spec": {"nodeName": "node-1", "containers": [{"name": "base", "image": "img:1"}]},
+        "status": {
+            "containerStatuses": [
+                {"name": "sidecar", "state": {"running": {"startedAt": STARTED}}},
+                {"name": "base", "imageID": "img@sha256:1", "state": state},
+            ],
+            **(status or {}),
+        },
+    }
+
+
+def ended(code: int, reason: str = "Error", **more: Any) -> dict[str, Any]:
+    return {"exitCode": code, "reason": reason, "startedAt": STARTED, "finishedAt": FINISHED, **more}
+
+
+def test_a_workload_that_ended_well_tells_everything() -> None:
+    one = pod(terminated=ended(0, "Completed"))
+    one["metadata"]["annotations"] = {"ml-metrics/peak-memory-bytes.base": "1048576"}
+    workload = outcome_of(one, [])
+    assert workload.status is JobStatus.SUCCESS
+    assert workload.failure_reason is None
+    assert workload.started_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert (workload.duration_seconds, workload.queued_seconds) == (60, 5)
+    assert (workload.pod, workload.namespace, workload.node) == ("p", "ns", "node-1")
+    assert (workload.image, workload.image_digest) == ("img:1", "img@sha256:1")
+    assert workload.peak_memory_bytes == 1048576
+
+
+@pytest.mark.parametrize(
+    ("one", "status", "reason"),
+    [
+        (pod(terminated=ended(3)), "failure", "ExitCode:3"),
+        (pod(terminated=ended(137)), "failure", "ExitCode:137"),
+        (pod(terminated=ended(137, "OOMKilled")), "failure", "OOMKilled"),
+        (pod(terminated=ended(1, "ContainerStatusUnknown")), "failure", "ContainerStatusUnknown"),
+        (pod({"reason": "DeadlineExceeded"}, terminated=ended(137)), "timeout", "DeadlineExceeded"),
+        (pod({"reason": "DeadlineExceeded"}, terminated=ended(0, "Completed")), "timeout", "DeadlineExceeded"),
+        (pod({"reason": "DeadlineExceeded"}, waiting={"reason": "ContainerCreating"}), "missed", "DeadlineExceeded"),
+        (pod({"reason": "Evicted", "message": "low on memory"}, terminated=ended(137)), "failure", "Evicted"),
+        (pod({"reason": "Preempting"}, terminated=ended(143)), "failure", "Preempted"),
+        (pod(terminated={"exitCode": 128, "reason": "StartError"}), "missed", "StartError"),
+        (pod(waiting={"reason": "ImagePullBackOff"}), "missed", "ImagePullBackOff"),
+        (pod(waiting={"reason": "CreateContainerConfigError"}), "missed", "CreateContainerConfigError"),
+        (pod(waiting={"reason": "ContainerCreating"}), "missed", "StartupTimeout"),
+        (pod(), "missed", "StartupTimeout"),
+        ({}, "missed", "StartupTimeout"),
+        (pod(running={"startedAt": STARTED}), "failure", "Interrupted"),
+    ],
+)
+def test_every_other_end_has_its_status_and_reason(one: dict[str, Any], status: str, reason: str) -> None:
+    workload = outcome_of(one, [])
+    assert (workload.status, workload.failure_reason) == (status, reason)
+    assert (workload.started_at is None) == (status == "missed")
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        ("PreemptionByScheduler", "Preempted"),
+        ("DeletionByTaintManager", "NodeLost"),
+        ("EvictionByEvictionAPI", "Evicted"),
+        ("SomethingNew", "Evicted"),
+    ],
+)
+def test_what_the_cluster_did_is_not_blamed_on_the_workload(cause: str, reason: str) -> None:
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": cause, "message": "why"}
+    workload = outcome_of(pod({"conditions": [condition]}, terminated=ended(143)), [])
+    assert (workload.status, workload.failure_reason, workload.detail) == ("failure", reason, "why")
+
+
+def test_a_pod_that_no_node_takes() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
+    workload = outcome_of({**pod(), "status": {"conditions": [condition]}}, [])
+    assert (workload.status, workload.failure_reason, workload.detail) == ("missed", "Unschedulable", "0/3 nodes")
+
+
+def test_a_failed_init_container_is_named() -> None:
+    init = {"name": "fetch", "state": {"terminated": ended(2)}}
+    workload = outcome_of(pod({"initContainerStatuses": [init]}, waiting={"reason": "PodInitializing"}), [])
+    assert (workload.status, workload.failure_reason, workload.detail) == (
+        "missed",
+        "InitContainer:fetch",
+        "ExitCode:2",
+    )
+
+
+def test_events_tell_what_the_status_does_not() -> None:
+    events = [
+        {"type": "Normal", "reason": "Scheduled"},
+        {"type": "Warning", "reason": "FailedMount", "message": "no such secret"},
+    ]
+    workload = outcome_of(pod(waiting={"reason": "ContainerCreating"}), events)
+    assert (workload.failure_reason, workload.detail) == ("FailedMount", "no such secret")

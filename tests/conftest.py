@@ -1,0 +1,25 @@
+"""What every test needs: an Airflow home of its own, and no setting of the person who runs the tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+OWN_SETTINGS = ("AIRFLOW__", "AIRFLOW_CONN_", "ML_METRICS_", "KUBECONFIG", "MODEL_DIR")
+
+
+@pytest.fixture(autouse=True)
+def a_clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(OWN_SETTINGS):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    return PROJECT

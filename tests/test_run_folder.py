@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ml_metrics import storage
+from ml_metrics.errors import StorageError, UnreadableInputError
+from ml_metrics.model import JobStatus, Run, Workload
+from ml_metrics.run_folder import RunFolder, without_non_finite
+
+WORKLOAD = Workload(
+    status=JobStatus.SUCCESS,
+    started_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+    ended_at=datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC),
+    image="i",
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder(str(tmp_path / "run"))
+
+
+def test_the_folder_of_a_run_is_named_by_test_and_key() -> None:
+    run = Run("t", "d", "r", "local")
+    assert RunFolder.of(run, "gs://bucket/runs/").place == f"gs://bucket/runs/t/{run.key}"
+
+
+def test_a_document_comes_back_as_it_was_written(folder: RunFolder) -> None:
+    assert folder.read("metrics") is None
+    folder.write("metrics", {"value": math.nan, "list": [math.inf, 1.5], "when": datetime(2026, 1, 1, tzinfo=UTC)})
+    assert folder.read("metrics") == {"value": None, "list": [None, 1.5], "when": "2026-01-01 00:00:00+00:00"}
+
+
+def test_documents_are_not_the_workloads_files(folder: RunFolder) -> None:
+    folder.write("metrics", {})
+    storage.write_bytes(storage.join(folder.place, "train", "events"), b"x")
+    assert [file.name for file in folder.files()] == ["train/events"]
+
+
+def test_a_workload_comes_back_as_it_was_written(folder: RunFolder) -> None:
+    folder.write_workload(WORKLOAD)
+    assert folder.read_workload() == WORKLOAD
+    assert WORKLOAD.duration_seconds == 60
+
+
+def test_a_broken_document_is_named(folder: RunFolder) -> None:
+    storage.write_bytes(folder.document("verdicts"), b'{"half')
+    with pytest.raises(UnreadableInputError, match=r"verdicts\.json"):
+        folder.read("verdicts")
+    storage.write_bytes(folder.document("verdicts"), b"[]")
+    with pytest.raises(UnreadableInputError, match="one JSON object"):
+        folder.read("verdicts")
+
+
+def test_the_first_attempt_makes_the_folder(folder: RunFolder) -> None:
+    assert folder.start_attempt() == 1
+    assert Path(folder.place).is_dir()
+
+
+def test_a_failed_attempt_leaves_its_checkpoints_and_no_old_verdict(folder: RunFolder) -> None:
+    folder.write_workload(replace(WORKLOAD, status=JobStatus.FAILURE))
+    folder.write("verdicts", {})
+    storage.write_bytes(storage.join(folder.place, "checkpoint"), b"x")
+    assert folder.start_attempt() == 2
+    assert folder.read("verdicts") is None
+    assert [file.name for file in folder.files()] == ["checkpoint"]
+
+
+def test_a_run_that_succeeded_starts_over(folder: RunFolder) -> None:
+    folder.write_workload(WORKLOAD)
+    storage.write_bytes(storage.join(folder.place, "train", "events"), b"x")
+    assert folder.start_attempt() == 2
+    assert folder.files() == []
+    assert storage.exists(storage.join(folder.place, "_ml_metrics", "attempt-1", "train", "events"))
+
+
+def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match="cannot be written"):
+        RunFolder(str(tmp_path / "file" / "run")).write("metrics", {})
+    assert [path.name for path in tmp_path.iterdir() if path.name != "airflow"] == ["file"]
+
+
+def test_null_takes_the_place_of_what_json_lacks() -> None:
+    assert without_non_finite({"a": (math.nan, {"b": -math.inf}), "c": 1}) == {"a": [None, {"b": None}], "c": 1}
