@@ -1,13 +1,17 @@
 """`regression_test_config`: when a run is well, and who hears of it when it is not."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ml_metrics.model import Severity
+from ml_metrics.spec.duration import Duration
 from ml_metrics.spec.strict import Strict
+
+DEFAULT = "default"
+"""The key of the condition for every metric that has none of its own."""
 
 
 class Comparison(StrEnum):
@@ -19,6 +23,21 @@ class Comparison(StrEnum):
     LESS_OR_EQUAL = "less_or_equal"
     EQUAL = "equal"
     WITHIN = "within"
+
+    @property
+    def bounds_below(self) -> bool:
+        """Whether a value can be too small."""
+        return self not in {Comparison.LESS, Comparison.LESS_OR_EQUAL}
+
+    @property
+    def bounds_above(self) -> bool:
+        """Whether a value can be too large."""
+        return self not in {Comparison.GREATER, Comparison.GREATER_OR_EQUAL}
+
+    @property
+    def inclusive(self) -> bool:
+        """Whether a value on its bound is well."""
+        return self not in {Comparison.GREATER, Comparison.LESS}
 
 
 class Against(StrEnum):
@@ -35,6 +54,15 @@ class WithinBounds(Strict):
     lower: float | None = None
     upper: float | None = None
 
+    @model_validator(mode="after")
+    def some_value_is_within(self) -> Self:
+        """Bounds that admit everything or nothing cannot be meant."""
+        if self.lower is None and self.upper is None:
+            raise ValueError("give lower, upper or both: without them every value would be within")
+        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+            raise ValueError(f"lower ({self.lower:g}) is above upper ({self.upper:g}): no value could be within")
+        return self
+
 
 class PercentDifference(Strict):
     """So many percent from a value, or from the mean of the baseline where none is given."""
@@ -48,7 +76,7 @@ class ChangePoint(Strict):
 
     p_value: float = Field(0.001, gt=0, lt=1)
     min_change_percent: float = Field(5.0, ge=0)
-    min_runs: int = Field(3, ge=1)
+    min_runs: int = Field(3, ge=2)
     """How many runs the new level must have lasted."""
 
 
@@ -57,7 +85,7 @@ class SuccessThreshold(Strict):
 
     fixed_value: float | None = None
     stddevs_from_mean: float | None = Field(None, ge=0)
-    percent_difference: float | PercentDifference | None = None
+    percent_difference: Annotated[float, Field(ge=0)] | PercentDifference | None = None
     within_bounds: WithinBounds | None = None
     mads_from_median: float | None = Field(None, ge=0)
     change_point: ChangePoint | None = None
@@ -65,11 +93,25 @@ class SuccessThreshold(Strict):
     @model_validator(mode="after")
     def exactly_one(self) -> Self:
         """Two thresholds in one condition would hide one of them."""
-        given = sorted(self.model_fields_set)
+        given = self._given()
         if len(given) != 1:
             what = " and ".join(given) if given else "none"
             raise ValueError(f"give exactly one threshold, not {what}; one of {', '.join(type(self).model_fields)}")
         return self
+
+    @property
+    def kind(self) -> str:
+        """The name of the threshold that is given."""
+        return self._given()[0]
+
+    @property
+    def percent(self) -> PercentDifference | None:
+        """`percent_difference` in its long form."""
+        given = self.percent_difference
+        return PercentDifference(percent=given) if isinstance(given, float) else given
+
+    def _given(self) -> list[str]:
+        return [name for name in type(self).model_fields if getattr(self, name) is not None]
 
 
 class MinChange(Strict):
@@ -79,20 +121,72 @@ class MinChange(Strict):
     percent: float | None = Field(None, ge=0)
 
 
+def _utc(moment: datetime) -> datetime:
+    """A time without a zone is UTC, as every time in this package."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
 class Condition(Strict):
     """When one metric is well."""
 
     comparison: Comparison = Comparison.WITHIN
     success_threshold: SuccessThreshold
-    wait_for_n_points_of_history: int | None = None
+    wait_for_n_points_of_history: int | None = Field(None, ge=-1)
     window: int = Field(100, ge=1)
-    time_window: timedelta | None = None
-    since: datetime | None = None
-    compare_to: str | None = None
+    time_window: Duration | None = None
+    since: Annotated[datetime, AfterValidator(_utc)] | None = None
+    compare_to: str | None = Field(None, min_length=1)
     against: Against = Against.MEAN
     min_change: MinChange | None = None
     optional: bool = False
     severity: Severity = Severity.FAIL
+
+    @model_validator(mode="after")
+    def comparison_fits_threshold(self) -> Self:
+        """A comparison that its threshold cannot make would check nothing, or something else."""
+        kind = self.success_threshold.kind
+        if kind == "fixed_value" and self.comparison is Comparison.WITHIN:
+            raise ValueError("fixed_value needs a comparison: greater, greater_or_equal, less, less_or_equal or equal")
+        if kind == "within_bounds" and self.comparison is not Comparison.WITHIN:
+            raise ValueError(
+                f"within_bounds is compared by `within`, not `{self.comparison}`: leave out a side instead"
+            )
+        if kind not in {"fixed_value", "within_bounds"} and self.comparison is Comparison.EQUAL:
+            raise ValueError(f"{kind} cannot be compared by `equal`; write `within`")
+        return self
+
+    @model_validator(mode="after")
+    def best_has_a_direction(self) -> Self:
+        """Which level is best depends on which side is better."""
+        kind = self.success_threshold.kind
+        if self.against is Against.BEST and kind not in {"stddevs_from_mean", "percent_difference", "mads_from_median"}:
+            raise ValueError(
+                f"`against: best` has no meaning for {kind}, which is not measured from a level of history"
+            )
+        if self.against is Against.BEST and self.comparison is Comparison.WITHIN:
+            raise ValueError("`against: best` needs a comparison that says what is better: greater or less")
+        percent = self.success_threshold.percent
+        if self.against is Against.BEST and percent is not None and percent.value is not None:
+            raise ValueError("give `against: best` or a value for percent_difference, not both")
+        return self
+
+    @model_validator(mode="after")
+    def the_wait_can_end(self) -> Self:
+        """A condition that waits for more points than its window holds would never be enforced."""
+        waits = self.wait_for_n_points_of_history or 0
+        if "window" in self.model_fields_set and waits > self.window:
+            raise ValueError(
+                f"wait_for_n_points_of_history ({waits}) can never be reached with a window of {self.window}"
+            )
+        return self
+
+    @property
+    def reach(self) -> int:
+        """How many runs of history count: `window`, or as many as the default needs to mean something."""
+        if "window" in self.model_fields_set:
+            return self.window
+        default = 1_000 if self.against is Against.BEST else self.window
+        return max(default, self.wait_for_n_points_of_history or 0)
 
 
 class RegressionTestConfig(Strict):
@@ -107,4 +201,4 @@ class RegressionTestConfig(Strict):
 
     def condition_for(self, metric: str) -> Condition | None:
         """The condition of a metric: its own, else the one named `default`."""
-        return self.metric_success_conditions.get(metric) or self.metric_success_conditions.get("default")
+        return self.metric_success_conditions.get(metric) or self.metric_success_conditions.get(DEFAULT)

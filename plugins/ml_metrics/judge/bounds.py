@@ -1,0 +1,115 @@
+"""Between which bounds a metric is well: a condition and a baseline in, two numbers out.
+
+All rules but `change_point` have one form. With a reference R, a margin m and the smallest change c that matters:
+
+    lower = R - max(m, c)    upper = R + max(m, c)
+
+of which `greater` keeps the lower, `less` the upper, and `within` and `equal` both.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ml_metrics.judge.levels import best_level, mean_level, median_level
+from ml_metrics.model import Bounds
+from ml_metrics.spec.regression import Against, Comparison
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.judge.levels import Level
+    from ml_metrics.spec.regression import Condition, MinChange, PercentDifference, WithinBounds
+
+POINTS_NEEDED = {"stddevs_from_mean": 2, "mads_from_median": 2, "percent_difference": 1}
+"""How many points of history a threshold needs before it means anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bounds, and in words what of the history they were made of."""
+
+    bounds: Bounds
+    words: str = ""
+
+
+def points_needed(condition: Condition) -> int:
+    """How large the baseline must be before a condition is enforced."""
+    threshold = condition.success_threshold
+    least = POINTS_NEEDED.get(threshold.kind, 0)
+    if threshold.percent is not None and threshold.percent.value is not None:
+        least = 0
+    return max(condition.wait_for_n_points_of_history or 0, least)
+
+
+def span_of(condition: Condition, baseline: Sequence[float]) -> Span:
+    """The bounds that a condition sets. Raises ArithmeticError where history is too large for numbers."""
+    threshold = condition.success_threshold
+    if threshold.within_bounds is not None:
+        return Span(_widened(threshold.within_bounds, condition.min_change))
+    if threshold.fixed_value is not None:
+        return Span(_around(condition, threshold.fixed_value, 0.0))
+    if threshold.percent is not None:
+        return _percent_span(condition, threshold.percent, baseline)
+    times = threshold.stddevs_from_mean if threshold.stddevs_from_mean is not None else threshold.mads_from_median
+    if times is None:
+        raise TypeError(f"{threshold.kind} has no bounds of this form")
+    level = _level(condition, baseline)
+    unit = "sd" if threshold.mads_from_median is None else "MAD"
+    bounds = _around(condition, level.value, times * level.spread, loose=times > 0)
+    return Span(bounds, f"{level.words} {level.value:.6g}, {unit} {level.spread:.6g}")
+
+
+def _percent_span(condition: Condition, given: PercentDifference, baseline: Sequence[float]) -> Span:
+    loose = given.percent > 0
+    if given.value is not None:
+        return Span(_around(condition, given.value, _percent_of(given.value, given.percent), loose=loose))
+    level = _level(condition, baseline)
+    words = f"{level.words} {level.value:.6g}"
+    if level.value == 0 and condition.min_change is None:
+        words += ", of which every percentage is 0: min_change would give it room"
+    return Span(_around(condition, level.value, _percent_of(level.value, given.percent), loose=loose), words)
+
+
+def _level(condition: Condition, baseline: Sequence[float]) -> Level:
+    robust = condition.success_threshold.mads_from_median is not None
+    if condition.against is Against.BEST:
+        return best_level(baseline, greater_is_better=not condition.comparison.bounds_above, robust=robust)
+    return median_level(baseline) if robust else mean_level(baseline)
+
+
+def _around(condition: Condition, reference: float, margin: float, *, loose: bool = False) -> Bounds:
+    """Bounds on the sides that the comparison has.
+
+    `loose`: the rule grants some room. Where the history has no spread that room is nothing, and a strict comparison
+    would fail a constant for being what it always was; then the bound itself is well.
+    """
+    room = max(margin, _smallest_change(condition.min_change, reference))
+    lower, upper = reference - room, reference + room
+    if not (math.isfinite(lower) and math.isfinite(upper)):
+        raise OverflowError("the numbers of this history are too large to make bounds of")
+    comparison = condition.comparison
+    return Bounds(
+        lower if comparison.bounds_below else -math.inf,
+        upper if comparison.bounds_above else math.inf,
+        inclusive=comparison.inclusive or (loose and room == 0),
+    )
+
+
+def _widened(given: WithinBounds, min_change: MinChange | None) -> Bounds:
+    lower = -math.inf if given.lower is None else given.lower - _smallest_change(min_change, given.lower)
+    upper = math.inf if given.upper is None else given.upper + _smallest_change(min_change, given.upper)
+    return Bounds(lower, upper, inclusive=Comparison.WITHIN.inclusive)
+
+
+def _smallest_change(min_change: MinChange | None, reference: float) -> float:
+    if min_change is None:
+        return 0.0
+    return max(min_change.absolute or 0.0, _percent_of(reference, min_change.percent or 0.0))
+
+
+def _percent_of(reference: float, percent: float) -> float:
+    """A share of the size of a number: a percent of -10 is as far from it as a percent of 10."""
+    return abs(reference) * percent / 100

@@ -1,0 +1,164 @@
+"""Reading metrics and history from files, as `ml-metrics judge` and `replay` are handed them."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ml_metrics import storage
+from ml_metrics.errors import UnreadableInputError
+from ml_metrics.judge.past import aware
+from ml_metrics.model import HistoryPoint, JobStatus, Metric, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Word = TypeVar("Word", JobStatus, Outcome)
+NON_FINITE = {"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
+"""What other programs write for numbers that JSON does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a run measured, and what it could not."""
+
+    metrics: tuple[Metric, ...]
+    missing: dict[str, str]
+    """The reason for each metric that was asked for and not reached."""
+
+
+def read_metrics(place: str) -> Measured:
+    """Read what `ml-metrics collect --json` prints, or `{name: value}` with null for NaN."""
+    try:
+        document = json.loads(storage.read_bytes(place).decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise UnreadableInputError(f"{place}: is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise UnreadableInputError(
+            f"{place}: should hold one JSON object: what `collect --json` prints, or {{name: value}}"
+        )
+    if not isinstance(document.get("metrics"), list):
+        return Measured(tuple(_metric(place, name, {"value": value}) for name, value in document.items()), {})
+    metrics = tuple(
+        _metric(f"{place}: metrics[{position}]", None, entry) for position, entry in enumerate(document["metrics"])
+    )
+    missing = document.get("missing") or {}
+    if not isinstance(missing, dict):
+        raise UnreadableInputError(f"{place}: missing: should be an object of names and reasons")
+    return Measured(metrics, {name: str(reason) for name, reason in missing.items()})
+
+
+def read_history(place: str, test: str = "") -> list[HistoryPoint]:
+    """Read JSON lines, one for each metric of each run.
+
+    Needed is `metric_name` with `metric_value`, or neither for a run that produced no metric. `timestamp` is ISO or
+    seconds since 1970, and may be left out of all lines: then they are in order. Without `uuid`, lines of the same
+    time are one run; `job_status` is `success` and `verdict` unknown where they are not told.
+    """
+    points: list[HistoryPoint] = []
+    timed: bool | None = None
+    for number, line in enumerate(_lines(place), start=1):
+        where = f"{place}:{number}"
+        if not line.strip():
+            continue
+        row = _object(where, line)
+        if timed not in {None, row.get("timestamp") is not None}:
+            raise UnreadableInputError(f"{where}: timestamp: give it in every line or in none")
+        timed = row.get("timestamp") is not None
+        when = _moment(where, row["timestamp"]) if timed else datetime.fromtimestamp(number, UTC)
+        points.append(_point(where, row, when, test))
+    return points
+
+
+def _lines(place: str) -> Iterator[str]:
+    for number, line in enumerate(storage.read_bytes(place).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        try:
+            yield line.decode()
+        except UnicodeDecodeError as error:
+            raise UnreadableInputError(f"{place}:{number}: is not UTF-8 text: {error.reason}") from error
+
+
+def _object(where: str, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableInputError(f"{where}: is not JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise UnreadableInputError(f"{where}: should be one JSON object")
+    return row
+
+
+def _point(where: str, row: dict[str, Any], when: datetime, test: str) -> HistoryPoint:
+    name = row.get("metric_name")
+    if name is None and row.get("metric_value") is not None:
+        raise UnreadableInputError(f"{where}: metric_name is missing")
+    if name is not None and "metric_value" not in row:
+        raise UnreadableInputError(f"{where}: metric_value is missing; null stands for NaN")
+    value = row.get("metric_value")
+    return HistoryPoint(
+        run_key=_text(where, row, "uuid") or when.isoformat(),
+        timestamp=when,
+        metric=_text(where, row, "metric_name"),
+        value=None if value is None else _number(f"{where}: metric_value", value),
+        job_status=_one_of(where, JobStatus, row, "job_status") or JobStatus.SUCCESS,
+        outcome=_one_of(where, Outcome, row, "verdict"),
+        test=_text(where, row, "test_name") or test,
+    )
+
+
+def _metric(where: str, name: str | None, entry: Any) -> Metric:
+    if not isinstance(entry, dict) or "value" not in entry:
+        raise UnreadableInputError(f"{where}: should be an object with name and value")
+    name = name if name is not None else _text(where, entry, "name")
+    if not name:
+        raise UnreadableInputError(f"{where}: name is missing")
+    value = entry["value"]
+    wall_time = entry.get("wall_time")
+    return Metric(
+        name=name,
+        value=math.nan if value is None else _number(f"{where}: {name}", value),
+        tag=_text(where, entry, "tag") or name,
+        strategy=_text(where, entry, "strategy"),
+        wall_time=None if wall_time is None else _number(f"{where}: wall_time", wall_time),
+    )
+
+
+def _number(where: str, value: Any) -> float:
+    spelled = isinstance(value, str) and value.strip().lower() in NON_FINITE
+    if isinstance(value, bool) or not (isinstance(value, int | float) or spelled):
+        raise UnreadableInputError(f"{where}: {value!r} is no number; null stands for NaN")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise UnreadableInputError(f"{where}: a whole number too large to be a value") from error
+
+
+def _text(where: str, row: dict[str, Any], key: str) -> str:
+    value = row.get(key)
+    if value is not None and not isinstance(value, str):
+        raise UnreadableInputError(f"{where}: {key}: {value!r} should be text")
+    return value or ""
+
+
+def _one_of(where: str, words: type[Word], row: dict[str, Any], key: str) -> Word | None:
+    value = row.get(key)
+    if value is None:
+        return None
+    try:
+        return words(value)
+    except ValueError as error:
+        raise UnreadableInputError(f"{where}: {key}: {value!r} is none of {', '.join(words)}") from error
+
+
+def _moment(where: str, value: Any) -> datetime:
+    try:
+        if isinstance(value, str):
+            return aware(datetime.fromisoformat(value.strip().removesuffix(" UTC"))).astimezone(UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value, UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise UnreadableInputError(f"{where}: timestamp: {value!r} is no time: {error}") from error
+    raise UnreadableInputError(f"{where}: timestamp: {value!r} is no time; write ISO 8601 or seconds since 1970")

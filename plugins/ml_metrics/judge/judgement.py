@@ -1,0 +1,121 @@
+"""What the judge says about one run, and its document."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ml_metrics.errors import UnreadableInputError
+from ml_metrics.model import Bounds, Outcome, Severity, Verdict
+from ml_metrics.run_folder import without_non_finite
+
+
+class AlertKind(StrEnum):
+    """What a person is told about."""
+
+    JOB_STATUS = "job_status"
+    OUT_OF_BOUNDS = "out_of_bounds"
+    CHANGE_POINT = "change_point"
+    MISSING = "missing"
+    NON_FINITE = "non_finite"
+    NOT_JUDGED = "not_judged"
+    """A condition could not be applied: that is no pass either."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One reason to tell a person."""
+
+    kind: AlertKind
+    metric: str | None
+    """None if the alert is about the job itself."""
+    message: str
+    reason: str = ""
+    """Why the job failed, where the cluster said so. A metric's reason stands in its verdict."""
+
+    def document(self) -> dict[str, Any]:
+        """The alert as JSON; `reason` only where there is one."""
+        document: dict[str, Any] = {"kind": str(self.kind), "metric": self.metric, "message": self.message}
+        return {**document, "reason": self.reason} if self.reason else document
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Every verdict of one run, whom to tell what, and whether the run may be called good."""
+
+    verdicts: tuple[Verdict, ...]
+    alerts: tuple[Alert, ...]
+    passed: bool
+    """The workload succeeded, and no verdict that may break the run is broken; whoever is told of what."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """The verdict on the run as a whole: `pass` only if something was checked and nothing is broken."""
+        if not self.passed:
+            return Outcome.FAIL
+        found = {verdict.outcome for verdict in self.verdicts}
+        return next((each for each in (Outcome.PASS, Outcome.INSUFFICIENT_DATA) if each in found), Outcome.SKIPPED)
+
+    def document(self) -> dict[str, Any]:
+        """The judgement as JSON: what `ml-metrics judge --json` prints and `verdicts.json` holds."""
+        return {
+            "passed": self.passed,
+            "verdicts": [verdict_document(verdict) for verdict in self.verdicts],
+            "alerts": [alert.document() for alert in self.alerts],
+        }
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Judgement:
+        """Read what `document` wrote."""
+        try:
+            return cls(
+                verdicts=tuple(_verdict(each) for each in document["verdicts"]),
+                alerts=tuple(
+                    Alert(AlertKind(each["kind"]), each["metric"], each["message"], each.get("reason", ""))
+                    for each in document["alerts"]
+                ),
+                passed=bool(document["passed"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise UnreadableInputError(f"not the document of a judgement: {type(error).__name__}: {error}") from error
+
+
+def verdict_document(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as JSON: null for an open bound, and `severity` only where it is not `fail`."""
+    bounds = verdict.bounds or Bounds()
+    document: dict[str, Any] = {
+        "metric": verdict.metric,
+        "value": verdict.value,
+        "lower": bounds.lower,
+        "upper": bounds.upper,
+        "inclusive": bounds.inclusive,
+        "verdict": str(verdict.outcome),
+        "rule": verdict.rule,
+        "baseline_points": verdict.baseline_points,
+        "reason": verdict.reason,
+    }
+    if verdict.severity is not Severity.FAIL:
+        document["severity"] = str(verdict.severity)
+    plain: dict[str, Any] = without_non_finite(document)
+    return plain
+
+
+def _verdict(document: dict[str, Any]) -> Verdict:
+    lower, upper = document["lower"], document["upper"]
+    bounds = Bounds(
+        -math.inf if lower is None else float(lower),
+        math.inf if upper is None else float(upper),
+        inclusive=bool(document["inclusive"]),
+    )
+    return Verdict(
+        metric=document["metric"],
+        outcome=Outcome(document["verdict"]),
+        value=None if document["value"] is None else float(document["value"]),
+        bounds=None if lower is None and upper is None else bounds,
+        rule=document["rule"],
+        baseline_points=int(document["baseline_points"]),
+        reason=document["reason"],
+        severity=Severity(document.get("severity", Severity.FAIL)),
+    )

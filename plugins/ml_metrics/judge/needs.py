@@ -1,0 +1,56 @@
+"""What the judge has to know of the past, so that one windowed query can fetch it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ml_metrics.spec.regression import Condition, RegressionTestConfig
+
+PRESENT_RUNS = 5
+"""A metric that each of so many runs produced is expected of the next."""
+RECENT = 2 * PRESENT_RUNS
+"""Rows to read for the questions about the runs just before; some of them may be of failed jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryNeeds:
+    """The rows that a judgement can depend on; more do no harm.
+
+    For each test and metric: the newest `window` rows that may be in a baseline (job succeeded, value not NULL, verdict
+    NULL or not `fail`), and the newest `recent` rows of any kind, with NULL values, failed jobs and failed verdicts.
+    """
+
+    tests: tuple[str, ...]
+    """The test itself, then those that its conditions compare it to."""
+    window: int
+    """0 if no condition looks at history."""
+    recent: int
+    earliest: datetime | None
+    """No baseline reaches back before this time; None if one may. It does not limit the `recent` rows."""
+
+
+def history_needs(config: RegressionTestConfig, test: str) -> HistoryNeeds:
+    """What to read of the warehouse before a run of a test is judged."""
+    conditions = list(config.metric_success_conditions.values())
+    historical = [condition for condition in conditions if looks_back(condition)]
+    others = dict.fromkeys(condition.compare_to for condition in historical if condition.compare_to)
+    changes = [condition.reach for condition in historical if condition.success_threshold.change_point]
+    starts = [condition.since for condition in historical]
+    return HistoryNeeds(
+        tests=tuple(dict.fromkeys([test, *others])),
+        window=max((condition.reach for condition in historical), default=0),
+        recent=max([RECENT, *changes]),
+        earliest=None if None in starts else min((start for start in starts if start is not None), default=None),
+    )
+
+
+def looks_back(condition: Condition) -> bool:
+    """Whether a condition's verdict depends on history."""
+    threshold = condition.success_threshold
+    waits = (condition.wait_for_n_points_of_history or 0) > 0
+    percent_of_value = threshold.percent is not None and threshold.percent.value is not None
+    return waits or not (threshold.kind in {"fixed_value", "within_bounds"} or percent_of_value)

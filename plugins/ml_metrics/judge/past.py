@@ -1,0 +1,141 @@
+"""What came before a run: the rows of the history in order, each run once, and what people accepted."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ml_metrics.model import HistoryPoint, JobStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Moment = tuple[datetime, str]
+"""When something was, and the run's key: two runs that end in the same instant still have one order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """A person's word that a metric's new level is meant: its baseline begins with this run."""
+
+    test: str
+    metric: str
+    run_key: str
+    """The first run of the new level."""
+    accepted_at: datetime
+    accepted_by: str = ""
+    reason: str = ""
+    timestamp: datetime | None = None
+    """When that run was; looked up in the history where it is not told."""
+    value: float | None = None
+
+
+class Past:
+    """The history of one or more tests, as it was when a run ended.
+
+    Rows may come in any order, may hold the run itself, later runs and the same run twice; none of that is the past.
+    A row without a metric's name stands for a run that produced no metric.
+    """
+
+    def __init__(
+        self,
+        history: Iterable[HistoryPoint],
+        acceptances: Sequence[Acceptance] = (),
+        *,
+        test: str,
+        run_key: str,
+        now: datetime,
+    ) -> None:
+        self.now = aware(now)
+        self.run_key = run_key
+        self.test = test
+        self._acceptances = acceptances
+        self._rows: dict[tuple[str, str], list[HistoryPoint]] = defaultdict(list)
+        self._ordered: dict[tuple[str, str], list[HistoryPoint]] = {}
+        for row in history:
+            self._rows[row.test or test, row.metric].append(row)
+
+    def rows(self, metric: str, test: str | None = None) -> list[HistoryPoint]:
+        """The earlier rows of a metric, oldest first, one for each run."""
+        key = (test or self.test, metric)
+        if key not in self._ordered:
+            self._ordered[key] = self._in_order(self._rows.get(key, []))
+        return self._ordered[key]
+
+    def metrics(self) -> list[str]:
+        """The metrics that this test ever had, by name."""
+        return sorted(metric for test, metric in self._rows if test == self.test and metric)
+
+    @cached_property
+    def runs(self) -> list[HistoryPoint]:
+        """The newest row of each earlier run of this test, oldest first."""
+        rows = [row for (test, _), group in self._rows.items() if test == self.test for row in group]
+        return self._in_order(rows)
+
+    def accepted(self, metric: str, test: str | None = None) -> tuple[Moment, datetime] | None:
+        """From which run a metric's baseline begins, and when that was said; None if nobody did.
+
+        What was accepted about a later run says nothing about this one.
+        """
+        whose = test or self.test
+        found = [
+            (self._moment_of(each, whose), aware(each.accepted_at))
+            for each in self._acceptances
+            if (each.test or self.test) == whose and each.metric == metric
+        ]
+        return max((each for each in found if each[0] <= (self.now, self.run_key)), default=None)
+
+    def _moment_of(self, acceptance: Acceptance, test: str) -> Moment:
+        """When the accepted run was. If the history does not hold it, all that is known is when it was accepted."""
+        if acceptance.run_key == self.run_key and test == self.test:
+            return (self.now, self.run_key)
+        if acceptance.timestamp is not None:
+            return (aware(acceptance.timestamp), acceptance.run_key)
+        named = [row for row in self._rows.get((test, acceptance.metric), []) if row.run_key == acceptance.run_key]
+        anywhere = named or [
+            row
+            for (of, _), rows in self._rows.items()
+            if of == test
+            for row in rows
+            if row.run_key == acceptance.run_key
+        ]
+        return (
+            max((aware(row.timestamp) for row in anywhere), default=aware(acceptance.accepted_at)),
+            acceptance.run_key,
+        )
+
+    def _in_order(self, rows: list[HistoryPoint]) -> list[HistoryPoint]:
+        end, own_test = (self.now, self.run_key), self.test
+        moments = [
+            ((row.timestamp if row.timestamp.tzinfo else aware(row.timestamp)), row.run_key, row)
+            for row in rows
+            if row.run_key != self.run_key or (row.test or own_test) != own_test
+        ]
+        past = [each for each in moments if each[:2] < end]
+        past.sort(key=lambda each: each[:2])
+        if len({each[1] for each in past}) != len(past):
+            past = _each_run_once(past)
+        return [row if row.timestamp is moment else replace(row, timestamp=moment) for moment, _, row in past]
+
+
+def aware(moment: datetime) -> datetime:
+    """A time without a zone is UTC, as every time in this package."""
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _each_run_once(rows: list[tuple[datetime, str, HistoryPoint]]) -> list[tuple[datetime, str, HistoryPoint]]:
+    """The newest row of each run; of two that are equally new, the one that speaks less well of the run."""
+
+    def rank(each: tuple[datetime, str, HistoryPoint]) -> tuple[datetime, str, bool, bool, str, float]:
+        moment, run_key, row = each
+        failed = row.job_status is not JobStatus.SUCCESS
+        finite = row.value is not None and math.isfinite(row.value)
+        outcome = row.outcome or ""
+        return (moment, run_key, failed, outcome == "fail", outcome, (row.value or 0.0) if finite else 0.0)
+
+    newest = {each[1]: each for each in sorted(rows, key=rank)}
+    return sorted(newest.values(), key=lambda each: each[:2])
