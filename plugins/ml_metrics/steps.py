@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ml_metrics.spec.test import TestSpec
     from ml_metrics.warehouse import RunRecord, Warehouse
 
+TASKS = ("run_workload", "collect_metrics", "measure_goodput", "judge_run", "load_history", "assert_success")
+"""The tasks of a run, in their order."""
+
 WELL = frozenset({"success", "skipped"})
 """The states of a task that the gate lets pass."""
 
@@ -123,7 +126,7 @@ def close_gate(folder: RunFolder, states: Mapping[str, str]) -> Gate:
     workload, judgement = workload_of(folder), read_judgement(folder)
     broken_tasks = {
         f"task:{task}": f"Task `{task}` is {state}"
-        for task, state in sorted(states.items())
+        for task, state in states.items()
         if state not in WELL and (task != "run_workload" or workload.status is JobStatus.SUCCESS)
     }
     reasons, troubles = list(broken_tasks.values()), dict(broken_tasks)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ml_metrics import steps, storage
 from ml_metrics.errors import MlMetricsError
-from ml_metrics.settings import Settings, airflow_home
+from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  (the same for ev
 
     settings, clock = Settings.load(), Clock()
     clock.say("making Airflow's own database (first time only)")
-    airflow("db", "migrate", quiet=True)
+    airflow("db", "migrate")
     with open_warehouse(f"sqlite:///{settings.warehouse_file}") as warehouse:
         clock.say(f"1 of 2: {TEST} with --train_epochs=1")
         if train(1, clock):
@@ -94,7 +94,7 @@ def tell(process: subprocess.Popen[str], clock: Clock) -> Iterator[str]:
     task = ""
     for line in process.stdout or ():
         yield line
-        found = next((name for name in TASKS if f"task_id={name}" in line or f".{name} " in line), task)
+        found = next((name for name in steps.TASKS if f"task_id={name}" in line or f".{name} " in line), task)
         if found != task:
             task = found
             clock.say(f"    {task}")
@@ -102,4 +102,53 @@ def tell(process: subprocess.Popen[str], clock: Clock) -> Iterator[str]:
             clock.say(f"      {line.split('[base]', 1)[1].strip()}")
 
 
-TASKS = ("run_workload", "collect_metrics", "measure_goodput", "judge_run", "load_history", "assert_success")
+def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:
+    """The mail that the newest run must have sent."""
+    (newest,) = warehouse.runs(TEST, limit=1)
+    alert = warehouse.open_alert(TEST)
+    if (occasion == "broken") != (alert is not None):
+        raise DemoError(f"the alert of {TEST} should be {'open' if occasion == 'broken' else 'closed'} now")
+    # where an earlier demo was interrupted, the mail about its run still stands for the trouble
+    path = Path(settings.outbox, f"{alert.opened_by if alert else newest.uuid}-{occasion}.eml")
+    if not path.exists():
+        raise DemoError(f"there is no mail {path}")
+    return path
+
+
+def draw_chart(warehouse: Warehouse, settings: Settings) -> Path:
+    """The accuracy of every run so far, in its bounds."""
+    from ml_metrics.alerts.chart import Mark, draw
+
+    values = reversed(warehouse.metric_values(TEST, METRIC))
+    marks = [
+        Mark(one.value, one.lower, one.upper, well=one.verdict == "pass") for one in values if one.value is not None
+    ]
+    path = Path(settings.outbox).with_name("charts") / f"{TEST}-{METRIC}.svg"
+    storage.write_bytes(str(path), draw(f"{TEST}: {METRIC}", marks).encode())
+    return path
+
+
+def the_end(warehouse: Warehouse, broken: Path, recovered: Path, chart: Path) -> Iterator[str]:
+    """What there is to look at now, each line something to act on."""
+    yield ""
+    yield "The last two rows of job_history:"
+    for job in warehouse.runs(TEST, limit=2):
+        yield f"  {job.timestamp:%Y-%m-%d %H:%M:%S}  {job.job_status:<8} verdict {job.verdict:<5} run {job.uuid}"
+    yield f"The last two rows of metric_history for {METRIC}:"
+    for one in warehouse.metric_values(TEST, METRIC, limit=2):
+        yield f"  {one.timestamp:%Y-%m-%d %H:%M:%S}  {one.value:.4f}  {one.verdict:<5} ({one.rule})"
+    yield ""
+    yield f"The mail about the first run:   {broken}"
+    yield f"The mail about the second run:  {recovered}"
+    yield f"The chart of the accuracy:      {chart}"
+    yield f"Every run of the test:          ml-metrics history {TEST}"
+    yield f"Its file, to change it:         {Settings.load().config_root}/mnist-cpu.yaml"
+    yield "The same in Airflow's UI:       make up"
+
+
+def airflow(*words: str) -> None:
+    """Run an airflow command in silence."""
+    done = subprocess.run(["airflow", *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.stderr.write(done.stdout[-4000:] + done.stderr[-4000:])
+        raise DemoError(f"`airflow {' '.join(words)}` failed; its last words are above")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class AssertSuccess(TestTask):
     """Fail, with every reason, if the workload, a verdict or a task before this one was not well."""
 
-    def execute(self, context: Mapping[str, Any]) -> str:
+    def perform(self, context: Mapping[str, Any]) -> str:
         """Gather the reasons; none means that the run is green."""
         folder = self.folder(context)
         folder.forget("gate")  # of an earlier try: if this process dies now, nobody shall read it as this one's word
@@ -28,6 +28,6 @@ class AssertSuccess(TestTask):
     def upstream(self, context: Mapping[str, Any]) -> dict[str, str]:
         """The state of each task before this one. A task that Airflow does not know is one that never ran."""
         ti = context["ti"]
-        names = sorted(self.get_flat_relative_ids(upstream=True))
+        names = [task for task in steps.TASKS if task in self.get_flat_relative_ids(upstream=True)]
         states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=names).get(ti.run_id, {})
         return {name: str(states.get(name) or "missing") for name in names}

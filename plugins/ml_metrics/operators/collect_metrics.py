@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class CollectMetrics(TestTask):
     """Read every source of the run folder and write `metrics.json`."""
 
-    def execute(self, context: Mapping[str, Any]) -> str:
+    def perform(self, context: Mapping[str, Any]) -> str:
         """Collect, and return a line for people."""
         collected = steps.collect(self.test, self.folder(context))
         for warning in collected.warnings:

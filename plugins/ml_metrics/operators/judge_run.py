@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class JudgeRun(TestTask):
     """Hold every metric against its condition and its history, and write `verdicts.json`."""
 
-    def execute(self, context: Mapping[str, Any]) -> str:
+    def perform(self, context: Mapping[str, Any]) -> str:
         """Judge, and return a line for people."""
         with warehouse() as open_warehouse:
             run = run_of(self.test.name, context)

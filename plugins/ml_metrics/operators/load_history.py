@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class LoadHistory(TestTask):
     """Write one row of `job_history` and one row of `metric_history` for each metric, exactly once."""
 
-    def execute(self, context: Mapping[str, Any]) -> str:
+    def perform(self, context: Mapping[str, Any]) -> str:
         """Load, and return a line for people."""
         if not self.test.metric_collection_config.write_to_bigquery:
             raise AirflowSkipException("the test file says `write_to_bigquery: false`: nothing is recorded")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class MeasureGoodput(TestTask):
     """Read the goodput log of the run folder and write `goodput.json`."""
 
-    def execute(self, context: Mapping[str, Any]) -> str:
+    def perform(self, context: Mapping[str, Any]) -> str:
         """Measure, and return a line for people."""
         if not self.test.goodput.enabled:
             raise AirflowSkipException("the test file says `goodput: {enabled: false}`")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
 
+from ml_metrics.errors import ConfigError, UnreadableInputError
 from ml_metrics.model import Run
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.settings import Settings
@@ -22,6 +24,17 @@ class TestTask(BaseOperator):
     def __init__(self, *, test: TestSpec, trigger_rule: str = "all_done", **options: Any) -> None:
         super().__init__(trigger_rule=trigger_rule, **options)
         self.test = test
+
+    def execute(self, context: Mapping[str, Any]) -> str:
+        """Perform the task. Only what another try may mend is tried again: a file that is wrong stays wrong."""
+        try:
+            return self.perform(context)
+        except (ConfigError, UnreadableInputError) as error:
+            raise AirflowFailException(str(error)) from error
+
+    def perform(self, context: Mapping[str, Any]) -> str:
+        """Do the task's work, and return a line for people."""
+        raise NotImplementedError(f"{type(self).__name__} has no work")
 
     def folder(self, context: Mapping[str, Any]) -> RunFolder:
         """The run folder."""
