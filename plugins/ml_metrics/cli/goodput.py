@@ -1,0 +1,115 @@
+"""`ml-metrics goodput`: tell where the time of a job went."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ml_metrics import storage
+from ml_metrics.cli.output import print_json, warn
+from ml_metrics.errors import UnreadableInputError
+from ml_metrics.goodput import measure
+
+if TYPE_CHECKING:
+    from ml_metrics.goodput import GoodputReport
+
+ABOUT = """\
+Tell where the time of a job went: how much of it was productive, and what the rest was spent on.
+
+LOG is a goodput log, or a run folder that holds one (goodput.jsonl, and its parts if the workload wrote to a bucket).
+
+examples:
+  ml-metrics goodput runs/my-test/5f0c/goodput.jsonl
+  ml-metrics goodput gs://bucket/runs/my-test/5f0c --json
+  ml-metrics goodput goodput.jsonl --from 2026-01-05T08:00:00Z --to 2026-01-05T20:00:00Z
+  ml-metrics goodput goodput.jsonl --window 3600 --ideal-step-time 2.5
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("log", metavar="LOG", help="a goodput log, or a folder with one")
+    parser.add_argument("--from", dest="start", type=moment, metavar="T", help="only the time from here on")
+    parser.add_argument("--to", dest="end", type=moment, metavar="T", help="only the time up to here")
+    parser.add_argument(
+        "--window",
+        type=seconds,
+        action="append",
+        default=[],
+        metavar="S",
+        help="also the last S seconds; may be given several times",
+    )
+    parser.add_argument("--ideal-step-time", type=seconds, metavar="S", help="how long a step should take")
+    parser.add_argument("--job", metavar="NAME", help="the job, where a log holds several")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Answer, and return the exit code."""
+    if storage.is_local(arguments.log) and not storage.local_path(arguments.log).exists():
+        raise UnreadableInputError(f"{arguments.log}: there is no such file or folder")
+    report = measure(
+        arguments.log,
+        ideal_step_time=arguments.ideal_step_time,
+        windows=arguments.window,
+        start=arguments.start,
+        end=arguments.end,
+        job_name=arguments.job,
+    )
+    if arguments.json:
+        print_json(report.document())
+    else:
+        _print(report)
+    return 0 if report.found else 1
+
+
+def moment(text: str) -> float:
+    """A moment as a person writes it: seconds since 1970, or ISO 8601; UTC where it names no zone."""
+    try:
+        value = float(text)
+    except ValueError:
+        try:
+            parsed = datetime.fromisoformat(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is no moment: write 2026-01-05T08:00:00Z") from None
+        value = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is no moment")
+    return value
+
+
+def seconds(text: str) -> float:
+    """A positive number of seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive number of seconds")
+    return value
+
+
+def _print(report: GoodputReport) -> None:
+    for warning in report.warnings:
+        warn(warning)
+    if not report.found:
+        print(report.summary)
+        return
+    print(f"job {report.job_name}: {report.summary}\n")
+    rows = [("productive", report.productive_seconds)]
+    rows += sorted(report.badput_seconds.items(), key=lambda row: -row[1])
+    rows += [(f"custom {name}", spent) for name, spent in report.custom_badput_seconds.items()]
+    for name, spent in rows:
+        if spent:
+            note = "  (beside the steps: not counted)" if name == "data_loading_async" else ""
+            print(f"{name:<42}{spent:>14.6g} s {spent / report.total_seconds:>7.2%}{note}")
+    if report.deviation:
+        figures = report.deviation.document()
+        print(
+            f"\nsteps: ideal {report.deviation.ideal:.6g} s, away from it by {figures['mean_abs']:.6g} s on average, "
+            f"{figures['p90']:.6g} s at the 90th percentile, {figures['max']:.6g} s at most"
+        )
+    for size, window in report.windows:
+        print(f"last {size:.6g} s: {window.summary}")

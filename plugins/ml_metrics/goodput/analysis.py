@@ -1,0 +1,80 @@
+"""What a log says once it is in order: lives, timeline and step times, from which every report is read off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ml_metrics.goodput.deviation import StepTimes, step_times
+from ml_metrics.goodput.entries import Entries, Kind
+from ml_metrics.goodput.lives import Lives, lives_of
+from ml_metrics.goodput.order import in_order
+from ml_metrics.goodput.spans import spans_of
+from ml_metrics.goodput.timeline import Timeline, timeline_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A log, understood. Times count from `entries.origin`."""
+
+    entries: Entries
+    lives: Lives
+    timeline: Timeline
+    times: StepTimes
+    loads: tuple[NDArray[np.float64], NDArray[np.float64]]
+    """The starts and ends of all data loading."""
+    ended: bool
+    """Whether the job recorded its end, and nothing after it."""
+    warnings: tuple[str, ...]
+
+
+def analyse(entries: Entries, *, until: float | None = None) -> Analysis:
+    """Understand a log. Where it recorded no end, the job lasted until then, or until its last entry."""
+    ordered, warnings = in_order(entries)
+    lives = lives_of(ordered)
+    spans = spans_of(ordered, lives)
+    said = [*entries.warnings, *warnings, *_doubts(ordered, lives, spans.unpaired)]
+    start, end, ended = _bounds(ordered, lives, None if until is None else until - ordered.origin)
+    timeline = timeline_of(lives, spans.spans, start, end)
+    return Analysis(ordered, lives, timeline, step_times(lives), spans.loads, ended, tuple(said))
+
+
+def _bounds(entries: Entries, lives: Lives, until: float | None) -> tuple[float, float, bool]:
+    """When the job began and ended, and whether it said so."""
+    if not len(entries):
+        return 0.0, 0.0, False
+    starts, ends = entries.where(Kind.JOB_START), entries.where(Kind.JOB_END)
+    start = float(entries.time[starts[0]]) if len(starts) else float(entries.time[0])
+    if lives.lives:
+        start = min(start, float(lives.lives[0].time[0]))
+    resumed = max([-1, *starts[-1:].tolist(), *entries.where(Kind.STEP)[-1:].tolist()])
+    if len(ends) and ends[-1] > resumed:
+        return start, float(entries.time[ends[-1]]), True
+    last = float(entries.time[-1])
+    return start, last if until is None else max(last, until), False
+
+
+def _doubts(entries: Entries, lives: Lives, unpaired: int) -> list[str]:
+    """What makes the figures less certain."""
+    doubts = []
+    starts, ends = entries.where(Kind.JOB_START), entries.where(Kind.JOB_END)
+    if len(entries) and not len(starts):
+        doubts.append("no start of the job is recorded; the first entry is taken for it")
+    elif lives.lives and entries.time[starts[0]] > lives.lives[0].time[0]:
+        doubts.append("steps come before the first start of the job: the beginning of the log is missing")
+    if lives.duplicates:
+        doubts.append(
+            f"{lives.duplicates} steps are recorded twice in a row and were counted once: do several workers write?"
+        )
+    if len(ends) and len(starts) and ends[0] < starts[-1]:
+        doubts.append("the job was started again after it had ended; its time in between counts")
+    if unpaired:
+        doubts.append(f"{unpaired} starts or ends of events have no counterpart, and were left out")
+    negative = sum(checkpoint.seconds < 0 for checkpoint in entries.checkpoints)
+    if negative:
+        doubts.append(f"{negative} checkpoints report a negative duration, and were left out")
+    return doubts

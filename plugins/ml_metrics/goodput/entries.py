@@ -1,0 +1,288 @@
+"""The entries of a goodput log, as columns: what happened, when, and which step or name it was about.
+
+The fields are those of ml-goodput-measurement. Times are seconds since 1970.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+
+class Kind(IntEnum):
+    """What an entry tells. The end of a span follows its start."""
+
+    STEP = 0
+    JOB_START = 1
+    JOB_END = 2
+    TPU_INIT_START = 3
+    TPU_INIT_END = 4
+    TRAINING_PREP_START = 5
+    TRAINING_PREP_END = 6
+    DATA_LOADING_START = 7
+    DATA_LOADING_END = 8
+    CUSTOM_START = 9
+    CUSTOM_END = 10
+    ELASTIC_WAIT_START = 11
+    ELASTIC_WAIT_END = 12
+    ELASTIC_REINIT_START = 13
+    ELASTIC_REINIT_END = 14
+    SLICE_COUNTS = 15
+    SAVE = 16
+    RESTORE = 17
+    CHECKPOINT_PROGRESS = 18
+
+
+TIME_FIELDS = {
+    "step_start_time": Kind.STEP,
+    "job_start_time": Kind.JOB_START,
+    "job_end_time": Kind.JOB_END,
+    "tpu_init_start_time": Kind.TPU_INIT_START,
+    "tpu_init_end_time": Kind.TPU_INIT_END,
+    "training_prep_start_time": Kind.TRAINING_PREP_START,
+    "training_prep_end_time": Kind.TRAINING_PREP_END,
+    "data_loading_start_time": Kind.DATA_LOADING_START,
+    "data_loading_end_time": Kind.DATA_LOADING_END,
+    "custom_badput_event_start_time": Kind.CUSTOM_START,
+    "custom_badput_event_end_time": Kind.CUSTOM_END,
+    "elastic_wait_start_time": Kind.ELASTIC_WAIT_START,
+    "elastic_wait_end_time": Kind.ELASTIC_WAIT_END,
+    "elastic_reinit_start_time": Kind.ELASTIC_REINIT_START,
+    "elastic_reinit_end_time": Kind.ELASTIC_REINIT_END,
+    "elastic_slice_counts_timestamp": Kind.SLICE_COUNTS,
+    "checkpoint_start_time": Kind.CHECKPOINT_PROGRESS,
+}
+"""The field that holds an entry's time, which also says its kind."""
+
+NAME_FIELDS = {
+    Kind.CUSTOM_START: "custom_badput_event_type",
+    Kind.CUSTOM_END: "custom_badput_event_type",
+    Kind.ELASTIC_WAIT_START: "elastic_wait_event_type",
+    Kind.ELASTIC_WAIT_END: "elastic_wait_event_type",
+}
+
+SAVE_SECONDS = "checkpoint_manager_blocking_duration_secs"
+RESTORE_SECONDS = "checkpoint_manager_duration_secs"
+_RESTORES = {"restore", "emergency_restore"}
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One save or restore, as Orbax reports it when it is over."""
+
+    step: str
+    remote: bool
+    seconds: float
+    start: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """How many slices of an elastic job stepped and were there, of how many."""
+
+    time: float
+    active: int
+    available: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """The entries of one job in the order of the log."""
+
+    kind: NDArray[np.uint8]
+    time: NDArray[np.float64]
+    """NaN for saves and restores: they carry durations."""
+    number: NDArray[np.int64]
+    """The step; or an index into `names`, `checkpoints` or `slices`."""
+    names: tuple[str, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+    slices: tuple[Slices, ...] = ()
+    job_name: str | None = None
+    origin: float = 0.0
+    """What `time` counts from. Small numbers lose nothing when they are added up."""
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def where(self, *kinds: Kind) -> NDArray[np.intp]:
+        """The positions of the entries of some kinds."""
+        if len(kinds) == 1:
+            return np.flatnonzero(self.kind == kinds[0])
+        return np.flatnonzero(np.isin(self.kind, kinds))
+
+    @classmethod
+    def of(cls, payloads: Iterable[dict[str, Any]], job_name: str | None = None) -> Entries:
+        """The columns of entries that are in memory."""
+        builder = EntriesBuilder(job_name)
+        builder.add(payloads)
+        return builder.build()
+
+
+@dataclass(slots=True)
+class EntriesBuilder:
+    """Gathers entries, block by block, and counts what it cannot use."""
+
+    job_name: str | None = None
+    """Entries of other jobs are left out. Where it is None, the first entry names the job."""
+    _blocks: list[tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.int64]]] = field(default_factory=list)
+    _names: dict[str, int] = field(default_factory=dict)
+    _checkpoints: list[Checkpoint] = field(default_factory=list)
+    _slices: list[Slices] = field(default_factory=list)
+    _other_jobs: dict[str, int] = field(default_factory=dict)
+    _unknown: int = 0
+    _unusable: list[str] = field(default_factory=list)
+    _warnings: list[str] = field(default_factory=list)
+
+    def add(self, payloads: Iterable[dict[str, Any]]) -> None:
+        """Add entries one by one."""
+        kinds: list[int] = []
+        times: list[float] = []
+        numbers: list[int] = []
+        step, latest, largest = int(Kind.STEP), math.inf, 2**62
+        for payload in payloads:
+            try:
+                name, time, number = payload["job_name"], payload["step_start_time"], payload["step_count"]
+                plain = type(time) is float and type(number) is int and abs(time) < latest and abs(number) < largest
+            except (KeyError, TypeError):
+                plain = False
+            if plain and name == self.job_name:
+                kinds.append(step)
+                times.append(time)
+                numbers.append(number)
+            elif (row := self._row(payload)) is not None:
+                kinds.append(row[0])
+                times.append(row[1])
+                numbers.append(row[2])
+        self.add_columns(np.array(kinds, np.uint8), np.array(times, np.float64), np.array(numbers, np.int64))
+
+    def add_columns(self, kind: NDArray[np.uint8], time: NDArray[np.float64], number: NDArray[np.int64]) -> None:
+        """Add rows whose names, checkpoints and slices were given to this builder before."""
+        if len(kind):
+            self._blocks.append((kind, time, number))
+
+    def is_of_this_job(self, job_name: Any, count: int = 1) -> bool:
+        """Whether entries with this name are wanted; others are counted. Orbax's own entries may carry none."""
+        if job_name is None:
+            return True
+        if self.job_name is None:
+            self.job_name = str(job_name)
+        if job_name == self.job_name:
+            return True
+        self._other_jobs[str(job_name)] = self._other_jobs.get(str(job_name), 0) + count
+        return False
+
+    def name(self, name: str) -> int:
+        """The number that stands for a name."""
+        return self._names.setdefault(name, len(self._names))
+
+    def unusable(self, why: str) -> None:
+        """Count an entry that cannot be used."""
+        self._unusable.append(why)
+
+    def warn(self, warning: str) -> None:
+        """Say something about the log as a whole."""
+        self._warnings.append(warning)
+
+    def build(self) -> Entries:
+        """Everything that was added."""
+        blocks = self._blocks or [(np.empty(0, np.uint8), np.empty(0), np.empty(0, np.int64))]
+        return Entries(
+            np.concatenate([kind for kind, _, _ in blocks]),
+            np.concatenate([time for _, time, _ in blocks]),
+            np.concatenate([number for _, _, number in blocks]),
+            names=tuple(self._names),
+            checkpoints=tuple(self._checkpoints),
+            slices=tuple(self._slices),
+            job_name=self.job_name,
+            warnings=tuple(self._all_warnings()),
+        )
+
+    def _all_warnings(self) -> Iterable[str]:
+        yield from self._warnings
+        for other, count in self._other_jobs.items():
+            yield f"{count} entries are of another job, {other!r}, and were left out"
+        if self._unknown:
+            yield f"{self._unknown} entries are of no kind that is known here, and were left out"
+        if self._unusable:
+            yield f"{len(self._unusable)} entries cannot be used, and were left out; the first: {self._unusable[0]}"
+
+    def _row(self, payload: Any) -> tuple[int, float, int] | None:
+        """One entry as a row, or None if it is left out."""
+        if not isinstance(payload, dict):
+            self.unusable(f"{str(payload)[:60]!r} is not an object")
+            return None
+        if not self.is_of_this_job(payload.get("job_name")):
+            return None
+        event = payload.get("event_type")
+        time_field = next((name for name in payload if name in TIME_FIELDS), None)
+        try:
+            if event == "save":
+                return self._checkpoint_row(
+                    Kind.SAVE, payload, SAVE_SECONDS, ("checkpoint_manager_blocking_start_time",)
+                )
+            if event in _RESTORES:
+                starts = ("checkpoint_manager_start_time", "checkpointer_start_time")
+                return self._checkpoint_row(Kind.RESTORE, payload, RESTORE_SECONDS, starts)
+            if time_field is None:
+                self._unknown += 1
+                return None
+            return self._timed_row(TIME_FIELDS[time_field], payload, time_field)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            self.unusable(f"{str(payload)[:120]} ({type(error).__name__}: {error})")
+            return None
+
+    def _timed_row(self, kind: Kind, payload: dict[str, Any], time_field: str) -> tuple[int, float, int]:
+        time = finite(payload[time_field])
+        number = 0
+        if kind is Kind.STEP:
+            number = whole(payload["step_count"])
+        elif kind in NAME_FIELDS:
+            number = self.name(str(payload.get(NAME_FIELDS[kind]) or "unknown"))
+        elif kind is Kind.SLICE_COUNTS:
+            active, available, total = (
+                whole(payload.get(key, default))
+                for key, default in (("active_slices", 0), ("available_slices", 0), ("total_slices", 1))
+            )
+            number = len(self._slices)
+            self._slices.append(Slices(time, active, available, max(total, 1)))
+        return kind, time, number
+
+    def _checkpoint_row(
+        self, kind: Kind, payload: dict[str, Any], seconds: str, starts: Sequence[str]
+    ) -> tuple[int, float, int]:
+        start = next((payload[name] for name in starts if payload.get(name) is not None), None)
+        self._checkpoints.append(
+            Checkpoint(
+                step=str(payload["step"]),
+                remote=str(payload.get("directory")).startswith("gs://"),
+                seconds=finite(payload[seconds]),
+                start=None if start is None else finite(start),
+            )
+        )
+        return kind, math.nan, len(self._checkpoints) - 1
+
+
+def finite(value: Any) -> float:
+    """A time or a duration; a ValueError if it is none."""
+    if isinstance(value, bool) or not math.isfinite(number := float(value)):
+        raise ValueError(f"{value!r} is no time")
+    return number
+
+
+def whole(value: Any) -> int:
+    """A step or a count; a ValueError if it is none."""
+    number = float(value)
+    if isinstance(value, bool) or number != int(number) or abs(number) >= 2**62:
+        raise ValueError(f"{value!r} is no whole number")
+    return int(number)

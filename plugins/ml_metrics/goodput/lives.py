@@ -1,0 +1,133 @@
+"""The lives of a job: from one start of training to the restart that ends it, and what of each survived."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ml_metrics.goodput.entries import Entries, Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NEVER = np.iinfo(np.int64).max
+"""The step at which a life is redone that never is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Life:
+    """Steps that ran one after the other, without a restart between them. Times never decrease, steps increase."""
+
+    step: NDArray[np.int64]
+    time: NDArray[np.float64]
+    redone_from: int
+    """The lowest step at which a later life began: this one and those after it were lost."""
+    restart: float | None
+    """When the job started again after this life; None if no start was recorded, or none came."""
+    ended: float | None
+    """When the job said that it ended, after the last step of this life and before the restart."""
+
+    @property
+    def last_step_is_done(self) -> bool:
+        """Whether the last step that began here was completed, as a later life went on behind it or the job ended."""
+        return self.redone_from > self.last_step and (self.redone_from != NEVER or self.ended is not None)
+
+    @property
+    def last_step(self) -> int:
+        """The last step that began."""
+        return int(self.step[-1])
+
+    @property
+    def survives_until(self) -> float:
+        """The time up to which the steps of this life count; what came later was done again."""
+        if self.redone_from > self.last_step:
+            return float(self.time[-1])
+        at = int(np.searchsorted(self.step, self.redone_from))
+        if at == 0 or self.step[at] == self.redone_from:
+            return float(self.time[at])
+        # the step is not in the log, as not every step is: it began in proportion
+        share = (self.redone_from - self.step[at - 1]) / (self.step[at] - self.step[at - 1])
+        return float(self.time[at - 1] + share * (self.time[at] - self.time[at - 1]))
+
+    @property
+    def mean_step_time(self) -> float | None:
+        """The mean time of a step, from first to last; None where only one is known."""
+        if len(self.step) < 2:  # noqa: PLR2004  (two moments make a duration)
+            return None
+        return float((self.time[-1] - self.time[0]) / (self.step[-1] - self.step[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Lives:
+    """All lives of a job, in order."""
+
+    lives: tuple[Life, ...]
+    duplicates: int
+    """Entries of steps that had only just been recorded: a second worker writes, too."""
+
+    @property
+    def disruptions(self) -> tuple[float, ...]:
+        """When training was last known to run before each restart."""
+        disrupted = list(self.lives[:-1])
+        if self.lives and self.lives[-1].restart is not None:
+            disrupted.append(self.lives[-1])
+        return tuple(float(life.time[-1]) for life in disrupted)
+
+
+def lives_of(entries: Entries) -> Lives:
+    """Find the lives in entries that are in order."""
+    at = entries.where(Kind.STEP)
+    starts = entries.where(Kind.JOB_START)
+    ends = entries.where(Kind.JOB_END)
+    if not len(at):
+        return Lives((), 0)
+    at, duplicates = _without_duplicates(entries, at, starts)
+    step, time = entries.number[at], entries.time[at]
+    back = np.flatnonzero(step[1:] <= step[:-1]) + 1
+    after_start = np.searchsorted(at, starts)
+    cuts = np.unique(np.concatenate([back, after_start[(after_start > 0) & (after_start < len(at))]]))
+    bounds = [0, *cuts.tolist(), len(at)]
+    first_steps = step[bounds[:-1]]
+    later = np.minimum.accumulate(np.append(first_steps[1:], NEVER)[::-1])[::-1]
+    lives = []
+    for index, (low, high) in enumerate(pairwise(bounds)):
+        gap = (at[high - 1], at[high] if high < len(at) else len(entries))
+        restart = _last_between(starts, *gap)
+        ended = _last_between(ends, gap[0], gap[1] if restart is None else restart)
+        lives.append(
+            Life(
+                step=step[low:high],
+                time=time[low:high],
+                redone_from=int(later[index]),
+                restart=None if restart is None else float(entries.time[restart]),
+                ended=None if ended is None else float(entries.time[ended]),
+            )
+        )
+    return Lives(tuple(lives), duplicates)
+
+
+def _last_between(positions: NDArray[np.intp], low: int, high: int) -> int | None:
+    index = int(np.searchsorted(positions, high)) - 1
+    return int(positions[index]) if index >= 0 and positions[index] > low else None
+
+
+def _without_duplicates(
+    entries: Entries, at: NDArray[np.intp], starts: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], int]:
+    """Drop a step that is recorded again at once, without a start of the job in between.
+
+    A restart takes longer than a step does, so what comes within a step's time is a second worker's entry, or the
+    same entry delivered twice.
+    """
+    step, time = entries.number[at], entries.time[at]
+    again = step[1:] == step[:-1]
+    if not again.any():
+        return at, 0
+    ahead = step[1:] > step[:-1]
+    usual = float(np.median(np.diff(time)[ahead])) if ahead.any() else 0.0
+    started = np.searchsorted(starts, at)
+    again &= (started[1:] == started[:-1]) & ((np.diff(time) < usual) | (np.diff(time) == 0))
+    return at[np.concatenate([[True], ~again])], int(again.sum())

@@ -1,0 +1,53 @@
+"""From a goodput log to what it says: the one way in for operators, the command line and the calculators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ml_metrics import storage
+from ml_metrics.goodput.analysis import analyse
+from ml_metrics.goodput.reading import is_log, read_log
+from ml_metrics.goodput.windows import report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.goodput.report import GoodputReport
+
+
+def measure(  # noqa: PLR0913  (each is a choice of the caller's own)
+    files: Sequence[storage.File] | str,
+    *,
+    ideal_step_time: float | None = None,
+    windows: Sequence[float] = (),
+    start: float | None = None,
+    end: float | None = None,
+    until: float | None = None,
+    job_name: str | None = None,
+) -> GoodputReport:
+    """Tell where the time of a job went.
+
+    Args:
+        files: The files of a run folder, of which those of the goodput log are read; or the place of a log or folder.
+        ideal_step_time: How many seconds a step should take; computed from the steps if None.
+        windows: Rolling windows, in seconds, that end when the job does.
+        start: Only the time from here on, in seconds since 1970.
+        end: Only the time up to here.
+        until: How long the job ran, if it recorded no end; else its last entry is taken for its end.
+        job_name: Entries of other jobs are left out. Default: the first entry's job.
+
+    Returns:
+        A report, also where there is no log or nothing in it: its `found` is then False.
+    """
+    found = _log_files(files)
+    log = read_log(found, job_name)
+    analysis = analyse(log.entries, until=until)
+    return report(analysis, files=log.files, ideal_step_time=ideal_step_time, windows=windows, start=start, end=end)
+
+
+def _log_files(files: Sequence[storage.File] | str) -> list[storage.File]:
+    if not isinstance(files, str):
+        return [file for file in files if is_log(file)]
+    if storage.exists(files):
+        return [storage.File(files, files.rpartition("/")[2], 0)]
+    return [file for file in storage.list_files(files) if is_log(file)]

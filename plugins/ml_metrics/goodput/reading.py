@@ -1,0 +1,171 @@
+"""From the files of a goodput log to entries.
+
+A log of a million steps is read in under a second: pyarrow parses blocks of lines into columns. A block that is not
+as regular as that, or is damaged, is read line by line, and each line that cannot be used is counted.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ml_metrics import storage
+from ml_metrics.goodput.entries import NAME_FIELDS, TIME_FIELDS, Entries, EntriesBuilder, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+BLOCK_BYTES = 8 << 20
+LONGEST_LINE = 1 << 20
+"""A line that is longer than this is no entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What was read: the entries of each file that belongs to the log, and how many files those were."""
+
+    entries: Entries
+    files: int
+
+
+def is_log(file: storage.File) -> bool:
+    """Whether a file of a run folder belongs to its goodput log: `goodput.jsonl`, or a part `goodput.*.jsonl`."""
+    name = file.name.rpartition("/")[2]
+    return name.startswith("goodput.") and name.endswith(".jsonl")
+
+
+def read_log(files: Sequence[storage.File], job_name: str | None = None) -> Log:
+    """Read the files of one log, in the order of their names."""
+    builder = EntriesBuilder(job_name)
+    for file in sorted(files, key=lambda file: file.name):
+        for block in _blocks(file.path, builder):
+            if not _add_columns(block, builder):
+                _add_lines(block, builder, file.path)
+    return Log(builder.build(), len(files))
+
+
+def _blocks(path: str, builder: EntriesBuilder) -> Iterator[bytes]:
+    """The file in blocks of whole lines. The half line that a killed writer left at the end is told, and left out."""
+    with storage.open_read(path) as source:
+        rest = b""
+        while data := source.read(BLOCK_BYTES):
+            data = rest + data
+            end = data.rfind(b"\n") + 1
+            if end:
+                yield data[:end]
+            rest = data[end:]
+            if len(rest) > LONGEST_LINE:
+                builder.unusable(f"{path}: a line of more than {LONGEST_LINE} bytes")
+                rest = b"-"  # whatever follows up to the next line end belongs to it, and is no entry either
+    if rest.strip():
+        try:
+            json.loads(rest)
+        except ValueError:
+            builder.warn(f"{path}: ends in half a line, which was left out")
+        else:
+            yield rest + b"\n"
+
+
+def _add_lines(block: bytes, builder: EntriesBuilder, path: str) -> None:
+    builder.add(_payloads(block, builder, path))
+
+
+def _payloads(block: bytes, builder: EntriesBuilder, path: str) -> Iterator[Any]:
+    for line in block.split(b"\n"):
+        if not line.strip():
+            continue
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError):
+            builder.unusable(f"{path}: {line[:80]!r} is not JSON")
+
+
+def _add_columns(block: bytes, builder: EntriesBuilder) -> bool:
+    """Add a block by columns; False, with nothing added, if it is not regular enough for that."""
+    import pyarrow as pa
+    from pyarrow import json as pyarrow_json
+
+    plain = pa.schema([("job_name", pa.string()), ("step_count", pa.int64()), ("step_start_time", pa.float64())])
+    try:
+        table = pyarrow_json.read_json(
+            pa.BufferReader(block),
+            read_options=pyarrow_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
+            parse_options=pyarrow_json.ParseOptions(explicit_schema=plain, newlines_in_values=False),
+        )
+    except pa.ArrowInvalid:
+        return False
+    if table.num_rows != block.count(b"\n") or not _is_regular(table):
+        return False
+    rows = _rows_of_this_job(table, builder)
+    _add_rows(table, rows, builder)
+    return True
+
+
+def _is_regular(table: pa.Table) -> bool:
+    """Whether every field that matters holds what it should, and every row is about one thing."""
+    import pyarrow as pa
+
+    names = set(NAME_FIELDS.values())
+    told = 0
+    for field in table.schema:
+        if field.name in TIME_FIELDS:
+            column = table[field.name]
+            if not (pa.types.is_floating(field.type) or pa.types.is_integer(field.type)):
+                return False
+            told += table.num_rows - column.null_count
+        elif (field.name in names and not pa.types.is_string(field.type)) or field.name == "event_type":
+            return False
+    if "elastic_slice_counts_timestamp" in table.column_names:
+        return False
+    steps = table["step_start_time"]
+    return bool(told == table.num_rows and steps.null_count == table["step_count"].null_count)
+
+
+def _rows_of_this_job(table: pa.Table, builder: EntriesBuilder) -> NDArray[np.bool_] | None:
+    """Which rows are wanted; None for all of them."""
+    import pyarrow.compute as pc
+
+    wanted = None
+    counts = {item["values"]: item["counts"] for item in pc.value_counts(table["job_name"]).to_pylist()}
+    for name, count in counts.items():
+        if not builder.is_of_this_job(name, count):
+            others = pc.fill_null(pc.equal(table["job_name"], name), False).to_numpy()  # noqa: FBT003  (by position only)
+            wanted = ~others if wanted is None else wanted & ~others
+    return wanted
+
+
+def _add_rows(table: pa.Table, rows: NDArray[np.bool_] | None, builder: EntriesBuilder) -> None:
+    kind = np.zeros(table.num_rows, np.uint8)
+    time = np.empty(table.num_rows, np.float64)
+    number = np.zeros(table.num_rows, np.int64)
+    for name in table.column_names:
+        if name not in TIME_FIELDS or table[name].null_count == table.num_rows:
+            continue
+        told = table[name].is_valid().to_numpy()
+        kind[told] = TIME_FIELDS[name]
+        time[told] = table[name].drop_null().to_numpy()
+    steps = table["step_count"]
+    if steps.null_count < table.num_rows:
+        number[kind == Kind.STEP] = steps.drop_null().to_numpy()
+    for numbered, name in NAME_FIELDS.items():
+        of_kind = kind == numbered
+        if of_kind.any():
+            number[of_kind] = [builder.name(str(text or "unknown")) for text in _texts(table, name, of_kind)]
+    if rows is not None:
+        kind, time, number = kind[rows], time[rows], number[rows]
+    builder.add_columns(kind, time, number)
+
+
+def _texts(table: pa.Table, name: str, rows: NDArray[np.bool_]) -> list[str | None]:
+    import pyarrow as pa
+
+    if name not in table.column_names:
+        return [None] * int(rows.sum())
+    texts: list[str | None] = table[name].filter(pa.array(rows)).to_pylist()
+    return texts

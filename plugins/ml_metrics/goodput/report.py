@@ -1,0 +1,127 @@
+"""What is said about a job's time: as a document, and as the metrics of a run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.goodput.buckets import Bucket
+from ml_metrics.model import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ml_metrics.goodput.deviation import StepDeviation
+
+
+@dataclass(frozen=True, slots=True)
+class GoodputReport:
+    """Where the time of a job, or of a window of it, went. All durations are seconds."""
+
+    found: bool
+    """Whether there was a log that tells of any time at all."""
+    job_name: str | None = None
+    start: float | None = None
+    end: float | None = None
+    ended: bool = False
+    """Whether the job recorded its own end."""
+    productive_seconds: float = 0.0
+    badput_seconds: dict[str, float] = field(default_factory=dict)
+    """By bucket. All but `data_loading_async` add up, with the custom events and the productive time, to the total."""
+    custom_badput_seconds: dict[str, float] = field(default_factory=dict)
+    disruptions: int = 0
+    max_productive_step: int = 0
+    last_step: int | None = None
+    deviation: StepDeviation | None = None
+    windows: tuple[tuple[float, GoodputReport], ...] = ()
+    slice_efficiency: tuple[float, float] | None = None
+    """Of an elastic job: the share of its slices that stepped, and that were there."""
+    files: int = 0
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def total_seconds(self) -> float:
+        """The whole time."""
+        return 0.0 if self.start is None or self.end is None else self.end - self.start
+
+    @property
+    def goodput_percent(self) -> float | None:
+        """How much of it was productive; None where there was no time."""
+        return self._percent(self.productive_seconds)
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        if not self.found:
+            return "no goodput: " + (self.warnings[-1] if self.warnings else "the log is empty")
+        return (
+            f"{self.goodput_percent:.2f} % of {self.total_seconds:.6g} s were productive, "
+            f"{self.disruptions} disruptions, last step {self.last_step}"
+        )
+
+    def document(self) -> dict[str, Any]:
+        """What `ml-metrics goodput --json` prints, and what `goodput.json` holds."""
+        return {
+            "found": self.found,
+            "job_name": self.job_name,
+            "started_at": self.start,
+            "ended_at": self.end,
+            "ended": self.ended,
+            **self._figures(),
+            "last_step": self.last_step,
+            "ideal_step_time": self.deviation.ideal if self.deviation else None,
+            "step_deviation": self.deviation.document() if self.deviation else None,
+            "slice_efficiency": (
+                {"stepping": self.slice_efficiency[0], "available": self.slice_efficiency[1]}
+                if self.slice_efficiency
+                else None
+            ),
+            "rolling_windows": [
+                {"window_seconds": seconds, "started_at": window.start, **window._figures()}  # noqa: SLF001
+                for seconds, window in self.windows
+            ],
+            "files": self.files,
+            "warnings": list(self.warnings),
+        }
+
+    def metrics(self) -> tuple[Metric, ...]:
+        """The same as metrics of the run, to be judged and stored as any other."""
+        return tuple(self._metrics()) if self.found else ()
+
+    def _figures(self) -> dict[str, Any]:
+        return {
+            "goodput_percent": self.goodput_percent,
+            "productive_seconds": self.productive_seconds,
+            "total_seconds": self.total_seconds,
+            "badput_seconds": self.badput_seconds,
+            "custom_badput_seconds": self.custom_badput_seconds,
+            "disruptions": self.disruptions,
+            "max_productive_step": self.max_productive_step,
+        }
+
+    def _metrics(self) -> Iterator[Metric]:
+        yield self._metric("goodput", self.goodput_percent)
+        custom = self.custom_badput_seconds
+        spent = {**self.badput_seconds, Bucket.CUSTOM_BADPUT_EVENTS: sum(custom.values())}
+        for name, seconds in {**spent, **{f"custom_{name.lower()}": value for name, value in custom.items()}}.items():
+            yield self._metric(f"badput_{name}_seconds", seconds)
+            yield self._metric(f"badput_{name}_percent", self._percent(seconds))
+        if self.deviation:
+            for name, value in self.deviation.document().items():
+                yield self._metric(f"step_time_deviation_{name}", value)
+            yield self._metric("ideal_step_time", self.deviation.ideal)
+        yield self._metric("disruptions", float(self.disruptions))
+
+    def _metric(self, name: str, value: float | None) -> Metric:
+        return Metric(
+            name=name,
+            value=math.nan if value is None else value,
+            tag=name,
+            strategy="goodput",
+            step=self.last_step,
+            wall_time=self.end,
+        )
+
+    def _percent(self, seconds: float) -> float | None:
+        return seconds / self.total_seconds * 100 if self.total_seconds > 0 else None

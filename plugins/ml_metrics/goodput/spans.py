@@ -1,0 +1,132 @@
+"""The spans that a log tells of: what began and ended, and held training up in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ml_metrics.goodput.buckets import CUSTOM_PREFIX, Bucket
+from ml_metrics.goodput.entries import Entries, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from ml_metrics.goodput.lives import Lives
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time that was spent on one thing."""
+
+    start: float
+    end: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Every span of a log."""
+
+    spans: tuple[Span, ...]
+    loads: tuple[NDArray[np.float64], NDArray[np.float64]]
+    """The starts and ends of all data loading, whether it held training up or not."""
+    unpaired: int
+    """Starts without an end, and ends without a start."""
+
+
+def spans_of(entries: Entries, lives: Lives) -> Spans:
+    """Find the spans in entries that are in order."""
+    found: list[Span] = []
+    unpaired = 0
+    for label, start, end in (
+        (Bucket.TPU_INITIALIZATION, Kind.TPU_INIT_START, Kind.TPU_INIT_END),
+        (Bucket.TRAINING_PREP, Kind.TRAINING_PREP_START, Kind.TRAINING_PREP_END),
+        (Bucket.ELASTIC_REINITIALIZATION, Kind.ELASTIC_REINIT_START, Kind.ELASTIC_REINIT_END),
+    ):
+        starts, ends, left = _pairs(entries, start, end)
+        unpaired += left
+        found += [Span(low, high, label) for low, high in zip(starts.tolist(), ends.tolist(), strict=True)]
+    loads = _pairs(entries, Kind.DATA_LOADING_START, Kind.DATA_LOADING_END)
+    found += _loads_that_hold_up(loads[0], loads[1], lives)
+    found += _checkpoints(entries)
+    for kinds, label_of in (
+        ((Kind.CUSTOM_START, Kind.CUSTOM_END), _custom_label),
+        ((Kind.ELASTIC_WAIT_START, Kind.ELASTIC_WAIT_END), _wait_label),
+    ):
+        named, left = _named_pairs(entries, *kinds)
+        unpaired += left
+        found += [Span(low, high, label_of(name)) for low, high, name in named]
+    return Spans(tuple(found), (loads[0], loads[1]), unpaired + loads[2])
+
+
+def _pairs(entries: Entries, start: Kind, end: Kind) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+    """Starts and ends of one kind. Of several starts in a row the last counts, of several ends the first."""
+    at = np.flatnonzero((entries.kind == start) | (entries.kind == end))
+    starts = entries.kind[at] == start
+    closed = np.flatnonzero(starts[:-1] & ~starts[1:])
+    return entries.time[at[closed]], entries.time[at[closed + 1]], len(at) - 2 * len(closed)
+
+
+def _named_pairs(entries: Entries, start: Kind, end: Kind) -> tuple[list[tuple[float, float, str]], int]:
+    """The same for events that carry a name: each name for itself, whatever its case."""
+    open_since: dict[str, float] = {}
+    pairs = []
+    left = 0
+    upper = [name.upper() for name in entries.names]
+    at = entries.where(start, end)
+    rows = zip(entries.kind[at].tolist(), entries.time[at].tolist(), entries.number[at].tolist(), strict=True)
+    for kind, time, number in rows:
+        name = upper[number]
+        if kind == start:
+            left += name in open_since
+            open_since[name] = time
+        elif name in open_since:
+            pairs.append((open_since.pop(name), time, name))
+        else:
+            left += 1
+    return pairs, left + len(open_since)
+
+
+def _custom_label(name: str) -> str:
+    return f"{CUSTOM_PREFIX}{name}"
+
+
+def _wait_label(name: str) -> str:
+    return Bucket.ELASTIC_SCALE_UP if "SCALE_UP" in name else Bucket.ELASTIC_SLICE_DOWN
+
+
+def _loads_that_hold_up(starts: NDArray[np.float64], ends: NDArray[np.float64], lives: Lives) -> Iterator[Span]:
+    """The first load before the first step of each life: only then does nothing run beside it."""
+    since = -np.inf
+    for life in lives.lives:
+        first = int(np.searchsorted(starts, since, "left"))
+        if first < len(starts) and starts[first] < life.time[0]:
+            yield Span(float(starts[first]), float(ends[first]), Bucket.DATA_LOADING_SYNC)
+        since = float(life.time[-1]) if life.restart is None else life.restart
+    if not lives.lives and len(starts):
+        yield Span(float(starts[0]), float(ends[0]), Bucket.DATA_LOADING_SYNC)
+
+
+def _checkpoints(entries: Entries) -> Iterator[Span]:
+    """Saves and restores. What several workers report of the same one is one, of their mean duration."""
+    same: dict[tuple[int, str, bool, int], list[tuple[float, float]]] = {}
+    job_starts = np.cumsum(entries.kind == Kind.JOB_START)
+    for at in entries.where(Kind.SAVE, Kind.RESTORE).tolist():
+        checkpoint = entries.checkpoints[entries.number[at]]
+        start = entries.time[at] if checkpoint.start is None else checkpoint.start - entries.origin
+        key = (int(entries.kind[at]), checkpoint.step, checkpoint.remote, int(job_starts[at]))
+        same.setdefault(key, []).append((float(start), checkpoint.seconds))
+    for (kind, *_), reports in same.items():
+        start = min(start for start, _ in reports)
+        seconds = sum(seconds for _, seconds in reports) / len(reports)
+        bucket = (
+            Bucket.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME
+            if kind == Kind.SAVE
+            else Bucket.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME
+        )
+        if seconds > 0:
+            yield Span(start, start + seconds, bucket)

@@ -1,0 +1,116 @@
+"""Reading a report off an analysis: of the whole job, or of any window of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ml_metrics.goodput.buckets import CUSTOM_PREFIX, ELASTIC, PRODUCTIVE, Bucket
+from ml_metrics.goodput.deviation import step_deviation
+from ml_metrics.goodput.entries import Kind
+from ml_metrics.goodput.report import GoodputReport
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.goodput.analysis import Analysis
+    from ml_metrics.goodput.lives import Lives
+
+
+def report(  # noqa: PLR0913  (each is a choice of the caller's own)
+    analysis: Analysis,
+    *,
+    files: int = 0,
+    ideal_step_time: float | None = None,
+    windows: Sequence[float] = (),
+    start: float | None = None,
+    end: float | None = None,
+) -> GoodputReport:
+    """Read a report off an analysis, for the whole job or for the time from start to end."""
+    origin = analysis.entries.origin
+    if not analysis.timeline.pieces:
+        warnings = (*analysis.warnings, "the log tells of no time" if files else "there is no goodput log")
+        return GoodputReport(found=False, job_name=analysis.entries.job_name, files=files, warnings=warnings)
+    low = analysis.timeline.start if start is None else max(start - origin, analysis.timeline.start)
+    high = analysis.timeline.end if end is None else min(end - origin, analysis.timeline.end)
+    if high <= low:
+        warnings = (*analysis.warnings, "the job did not run in the time that was asked for")
+        return GoodputReport(found=False, job_name=analysis.entries.job_name, files=files, warnings=warnings)
+    whole = _of_window(analysis, low, high, ideal_step_time)
+    rolling = tuple((size, _of_window(analysis, max(low, high - size), high, ideal_step_time)) for size in windows)
+    return replace(whole, windows=rolling, files=files, warnings=analysis.warnings)
+
+
+def _of_window(analysis: Analysis, low: float, high: float, ideal: float | None) -> GoodputReport:
+    whole = low <= analysis.timeline.start and high >= analysis.timeline.end
+    spent = analysis.timeline.seconds(low, high)
+    last = _last_step(analysis.lives, high)
+    origin = analysis.entries.origin
+    return GoodputReport(
+        found=True,
+        job_name=analysis.entries.job_name,
+        start=low + origin,
+        end=high + origin,
+        ended=analysis.ended,
+        productive_seconds=spent.get(PRODUCTIVE, 0.0),
+        badput_seconds=_badput(analysis, spent, low, high),
+        custom_badput_seconds={
+            label.removeprefix(CUSTOM_PREFIX): seconds
+            for label, seconds in sorted(spent.items())
+            if label.startswith(CUSTOM_PREFIX)
+        },
+        disruptions=sum(low <= moment < high for moment in analysis.lives.disruptions),
+        max_productive_step=_max_productive_step(analysis.lives, high),
+        last_step=last,
+        deviation=step_deviation(analysis.times if whole else analysis.times.within(low, high), ideal),
+        slice_efficiency=_slice_efficiency(analysis, low, high),
+    )
+
+
+def _badput(analysis: Analysis, spent: dict[str, float], low: float, high: float) -> dict[str, float]:
+    """Every bucket of an ordinary job, and those of an elastic one where it is one."""
+    elastic = any(
+        (analysis.entries.kind == kind).any() for kind in (Kind.ELASTIC_WAIT_START, Kind.ELASTIC_REINIT_START)
+    )
+    wanted = [
+        bucket for bucket in Bucket if bucket != Bucket.CUSTOM_BADPUT_EVENTS and (elastic or bucket not in ELASTIC)
+    ]
+    seconds = {bucket.value: spent.get(bucket, 0.0) for bucket in wanted}
+    loading = np.clip(analysis.loads[1], low, high) - np.clip(analysis.loads[0], low, high)
+    seconds[Bucket.DATA_LOADING_ASYNC] = max(0.0, float(loading.sum()) - spent.get(Bucket.DATA_LOADING_SYNC, 0.0))
+    return seconds
+
+
+def _last_step(lives: Lives, high: float) -> int | None:
+    """The last step that had begun."""
+    for life in reversed(lives.lives):
+        begun = int(np.searchsorted(life.time, high, "right"))
+        if begun:
+            return int(life.step[begun - 1])
+    return None
+
+
+def _max_productive_step(lives: Lives, high: float) -> int:
+    """The last step that was complete, and was not lost by then."""
+    for index, life in reversed(list(enumerate(lives.lives))):
+        begun = int(np.searchsorted(life.time, high, "right"))
+        if not begun:
+            continue
+        if life.ended is not None and life.ended <= high:
+            return life.last_step
+        return max(0, int(life.step[begun - 1]) - 1) if begun > 1 or index else 0
+    return 0
+
+
+def _slice_efficiency(analysis: Analysis, low: float, high: float) -> tuple[float, float] | None:
+    """The mean shares of slices that stepped and that were there, weighted by time."""
+    counts = sorted(analysis.entries.slices, key=lambda count: count.time)
+    if not counts:
+        return None
+    times = np.array([count.time for count in counts]) - analysis.entries.origin
+    weights = np.diff(np.clip(np.append(times, np.inf), low, high)) / (high - low)
+    stepping = sum(weight * count.active / count.total for weight, count in zip(weights, counts, strict=True))
+    available = sum(weight * count.available / count.total for weight, count in zip(weights, counts, strict=True))
+    return float(stepping), float(available)

@@ -1,0 +1,117 @@
+"""Where metric streams go: nowhere, the console, JSON lines in the run folder, TensorBoard, or several of them."""
+
+from __future__ import annotations
+
+import abc
+import json
+import logging
+import math
+import os
+from typing import Any, NamedTuple
+
+from ml_metrics.telemetry.line_log import LineLog
+from ml_metrics.telemetry.places import open_place
+from ml_metrics.telemetry.recorder import RUN_DIR
+
+logger = logging.getLogger(__name__)
+
+STEM = "telemetry"
+
+_logs: dict[str, LineLog] = {}
+"""One log for each folder, however many handlers and streams there are: no file is opened twice."""
+
+
+class MetricData(NamedTuple):
+    """One value of one metric."""
+
+    timestamp: float
+    group_name: str
+    name: str
+    value: float
+    """As the program gave it; `number` says what a handler makes of it."""
+
+
+class MetricHandler(abc.ABC):
+    """Takes values to where they should be."""
+
+    @abc.abstractmethod
+    def emit(self, metric_data: MetricData) -> None:
+        """Take one value."""
+
+
+class NullMetricHandler(MetricHandler):
+    """The default: values go nowhere."""
+
+    def emit(self, metric_data: MetricData) -> None:
+        """Do nothing."""
+
+
+class ConsoleMetricHandler(MetricHandler):
+    """Prints `[timestamp][group]: name=value`, one line a value."""
+
+    def emit(self, metric_data: MetricData) -> None:
+        """Print it. What would break the line is escaped."""
+        line = f"[{metric_data.timestamp}][{metric_data.group_name}]: {metric_data.name}={metric_data.value}"
+        print(line if line.isprintable() else line.encode("unicode_escape").decode())  # noqa: T201  (its purpose)
+
+
+class JsonLinesMetricHandler(MetricHandler):
+    """Appends to `telemetry.jsonl` in the run folder, from a thread of its own.
+
+    Args:
+        folder: A path or `gs://bucket/folder`. Default: the environment variable `ML_METRICS_RUN_DIR`.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR, "")
+        if not where:
+            raise ValueError(f"telemetry has no place to go: give a folder, or set {RUN_DIR}")
+        if where not in _logs:
+            _logs[where] = LineLog(open_place(where, STEM), _render)
+        self._log = _logs[where]
+
+    def emit(self, metric_data: MetricData) -> None:
+        """Queue it."""
+        value = metric_data[3] if type(metric_data) is MetricData else metric_data.value
+        self._log.put((metric_data.timestamp, metric_data.group_name, metric_data.name, number(value)))
+
+    def flush(self) -> None:
+        """Wait until everything is written."""
+        self._log.flush()
+
+
+class FanOutMetricHandler(MetricHandler):
+    """Hands every value to several handlers. One that fails does not keep it from the others."""
+
+    def __init__(self, *handlers: MetricHandler) -> None:
+        self.handlers = handlers
+
+    def emit(self, metric_data: MetricData) -> None:
+        """Hand it on; the first error is raised when all have had it."""
+        errors = []
+        for handler in self.handlers:
+            try:
+                handler.emit(metric_data)
+            except Exception as error:  # noqa: BLE001  (the others come first)
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+def number(value: Any) -> float:
+    """What a value is as a number: a bool is 0 or 1, an array's or tensor's scalar its value, text is an error."""
+    if type(value) is float or type(value) is int:
+        return value
+    if isinstance(value, str | bytes):
+        raise TypeError(f"{value!r} is text, not a number")
+    return float(value)
+
+
+def _render(record: tuple[float, str, str, float]) -> str:
+    timestamp, group, name, value = record
+    shown = json.dumps(value) if math.isfinite(value) else "null"
+    return f'{{"timestamp": {timestamp!r}, "group": {_quoted(group)}, "name": {_quoted(name)}, "value": {shown}}}\n'
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(str(text))

@@ -1,0 +1,259 @@
+"""The goodput recorder: what a training program tells about its time, one JSON object a line.
+
+The methods, their arguments and the fields of the entries are those of ml-goodput-measurement, so that either half,
+writing or reading, can be exchanged alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ml_metrics.telemetry.line_log import LineLog
+from ml_metrics.telemetry.places import open_place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+logger = logging.getLogger(__name__)
+
+RUN_DIR = "ML_METRICS_RUN_DIR"
+"""The environment variable that names the run folder."""
+STEM = "goodput"
+
+_EVENTS = {
+    "job": "job",
+    "tpu_init": "tpu_init",
+    "accelerator_init": "tpu_init",
+    "training_preparation": "training_prep",
+    "training_prep": "training_prep",
+    "data_loading": "data_loading",
+    "elastic_reinit": "elastic_reinit",
+}
+"""The names that `record_event` knows, and how their fields begin. Any other name is a custom event's."""
+
+
+class EntryWriter(Protocol):
+    """Another place for entries, such as a logger of Google Cloud Logging."""
+
+    def write_cloud_logging_entry(self, entry: dict[str, Any]) -> None:
+        """Take one entry."""
+
+    def flush(self) -> None:
+        """Write what was taken."""
+
+
+class GoodputRecorder:
+    """Tells where the time of a job goes. It never raises into the program that calls it.
+
+    Args:
+        job_name: The job's full name; every entry carries it.
+        logger_name: The name of the log in Google Cloud Logging, for `cloud_logger`; a file needs none.
+        logging_enabled: Whether this process writes. Only one worker of a job should.
+        cloud_logger: Where entries go in place of a file.
+        folder: Where `goodput.jsonl` is written: a path or `gs://bucket/folder`. Default: the environment variable
+            `ML_METRICS_RUN_DIR`.
+    """
+
+    def __init__(
+        self,
+        job_name: str,
+        logger_name: str = "",
+        logging_enabled: bool = False,  # noqa: FBT001, FBT002  (the older library's signature)
+        cloud_logger: EntryWriter | None = None,
+        *,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.job_name = job_name
+        self.logger_name = logger_name
+        self._cloud_logger = cloud_logger if logging_enabled else None
+        self._log: LineLog | None = None
+        self._told = False
+        if logging_enabled and cloud_logger is None:
+            self._log = _open_log(folder, job_name)
+        self.enabled = self._log is not None or self._cloud_logger is not None
+
+    def record_step_start_time(self, step: int, start_time: datetime | None = None) -> None:
+        """A step begins."""
+        if self._log is not None and start_time is None and type(step) is int:
+            self._log.put((step, time.time()))
+            return
+        if not self.enabled:
+            return
+        try:
+            number = int(step)
+        except (TypeError, ValueError) as error:
+            self._tell(error)
+            return
+        self._mark("step_start_time", start_time, step_count=number)
+
+    def record_job_start_time(self, start_time: datetime | None = None) -> None:
+        """The job begins, or begins again."""
+        self._mark("job_start_time", start_time)
+
+    def record_job_end_time(self, end_time: datetime | None = None) -> None:
+        """The job is done: its last step is complete."""
+        self._mark("job_end_time", end_time)
+        self.flush()
+
+    def record_tpu_init_start_time(self, start_time: datetime | None = None) -> None:
+        """The accelerators are looked for and set up."""
+        self._mark("tpu_init_start_time", start_time)
+
+    def record_tpu_init_end_time(self, end_time: datetime | None = None) -> None:
+        """The accelerators are ready."""
+        self._mark("tpu_init_end_time", end_time)
+
+    def record_training_preparation_start_time(self, start_time: datetime | None = None) -> None:
+        """Models, checkpoints and programs are made ready."""
+        self._mark("training_prep_start_time", start_time)
+
+    def record_training_preparation_end_time(self, end_time: datetime | None = None) -> None:
+        """Training can begin."""
+        self._mark("training_prep_end_time", end_time)
+
+    def record_data_loading_start_time(self, start_time: datetime | None = None) -> None:
+        """A batch is asked for."""
+        self._mark("data_loading_start_time", start_time)
+
+    def record_data_loading_end_time(self, end_time: datetime | None = None) -> None:
+        """The batch is here."""
+        self._mark("data_loading_end_time", end_time)
+
+    def record_custom_badput_event_start_time(
+        self, start_time: datetime | None = None, custom_badput_event_type: str = "unknown"
+    ) -> None:
+        """Something inside the training loop begins that holds up training: an evaluation, a check."""
+        self._mark("custom_badput_event_start_time", start_time, custom_badput_event_type=custom_badput_event_type)
+
+    def record_custom_badput_event_end_time(
+        self, end_time: datetime | None = None, custom_badput_event_type: str = "unknown"
+    ) -> None:
+        """It is over."""
+        self._mark("custom_badput_event_end_time", end_time, custom_badput_event_type=custom_badput_event_type)
+
+    def record_elastic_slice_counts(
+        self, active_slices: int, total_slices: int, available_slices: int, timestamp: datetime | None = None
+    ) -> None:
+        """How many slices step, exist and could step."""
+        counts = {"active_slices": active_slices, "total_slices": total_slices, "available_slices": available_slices}
+        self._mark("elastic_slice_counts_timestamp", timestamp, **counts)
+
+    def record_elastic_wait_start_time(self, event_type: str, start_time: datetime | None = None) -> None:
+        """Training waits for slices, `scale_up` or `slice_down`."""
+        self._mark("elastic_wait_start_time", start_time, elastic_wait_event_type=event_type)
+
+    def record_elastic_wait_end_time(self, event_type: str, end_time: datetime | None = None) -> None:
+        """The slices are here."""
+        self._mark("elastic_wait_end_time", end_time, elastic_wait_event_type=event_type)
+
+    def record_elastic_reinit_start_time(self, start_time: datetime | None = None) -> None:
+        """Training is set up again for another number of slices."""
+        self._mark("elastic_reinit_start_time", start_time)
+
+    def record_elastic_reinit_end_time(self, end_time: datetime | None = None) -> None:
+        """Training goes on."""
+        self._mark("elastic_reinit_end_time", end_time)
+
+    def record_checkpoint_progress(self, step: int, checkpoint_start_time: datetime | None = None) -> None:
+        """A checkpoint that holds everything up to a step begins. For people: no figure is made of it."""
+        self._mark("checkpoint_start_time", checkpoint_start_time, checkpoint_step=step)
+
+    def log_entry(self, message: Any) -> None:
+        """Take a record of a checkpoint library, a dict or a dataclass: with this, a recorder is an Orbax logger."""
+        if not self.enabled:
+            return
+        if dataclasses.is_dataclass(message) and not isinstance(message, type):
+            self._write(dataclasses.asdict(message))
+        elif isinstance(message, dict):
+            self._write(message)
+
+    @contextmanager
+    def record_event(self, event: Any, **arguments: Any) -> Iterator[None]:
+        """Record the start and the end of what happens inside.
+
+        The end is recorded also where an exception leaves the block, as the time was spent. The one exception is
+        `job`: a job that broke did not end, and its last step is not complete.
+
+        Args:
+            event: `job`, `tpu_init`, `training_preparation`, `data_loading`, `elastic_reinit`, or the name of a custom
+                event; `step` with `step=number`. A member of an enum stands for its value.
+            arguments: What goes into the entries besides the time.
+        """
+        name = str(getattr(event, "value", event)).lower()
+        if name == "step":
+            self.record_step_start_time(arguments.get("step", 0))
+            yield
+            return
+        begins = _EVENTS.get(name)
+        if begins is None:
+            begins, arguments = "custom_badput_event", {"custom_badput_event_type": name, **arguments}
+        self._mark(f"{begins}_start_time", None, **arguments)
+        try:
+            yield
+        except BaseException:
+            if begins != "job":
+                self._mark(f"{begins}_end_time", None, **arguments)
+            raise
+        self._mark(f"{begins}_end_time", None, **arguments)
+
+    def flush(self) -> None:
+        """Wait until everything is written, at most ten seconds."""
+        try:
+            if self._log is not None:
+                self._log.flush()
+            elif self._cloud_logger is not None:
+                self._cloud_logger.flush()
+        except Exception as error:  # noqa: BLE001  (never into training)
+            self._tell(error)
+
+    def close(self) -> None:
+        """Flush, and let go of the file."""
+        if self._log is not None:
+            self._log.close()
+
+    def _mark(self, field: str, moment: datetime | None, **more: Any) -> None:
+        if not self.enabled:
+            return
+        try:
+            seconds = time.time() if moment is None else moment.timestamp()
+        except (AttributeError, OverflowError, OSError, ValueError) as error:
+            self._tell(error)
+            return
+        self._write({**more, field: seconds})
+
+    def _write(self, fields: dict[str, Any]) -> None:
+        entry = {"job_name": self.job_name, **fields}
+        try:
+            if self._log is not None:
+                self._log.put(entry)
+            elif self._cloud_logger is not None:
+                self._cloud_logger.write_cloud_logging_entry(entry)
+        except Exception as error:  # noqa: BLE001  (never into training)
+            self._tell(error)
+
+    def _tell(self, error: Exception) -> None:
+        if not self._told:
+            self._told = True
+            logger.warning("goodput of %s: an entry could not be recorded: %s", self.job_name, error)
+
+
+def _open_log(folder: str | os.PathLike[str] | None, job_name: str) -> LineLog | None:
+    where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR)
+    if not where:
+        logger.warning("goodput of %s is not recorded: give a folder, or set %s", job_name, RUN_DIR)
+        return None
+    head = json.dumps({"job_name": job_name})[:-1]
+
+    def render(record: Any) -> str:
+        if type(record) is tuple:
+            return f'{head}, "step_count": {record[0]}, "step_start_time": {record[1]!r}}}\n'
+        return json.dumps(record, default=str) + "\n"
+
+    return LineLog(open_place(where, STEM, alone=True), render)
