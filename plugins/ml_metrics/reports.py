@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from ml_metrics import steps
 from ml_metrics.alerts.message import Fact, Occasion, Report
@@ -28,7 +27,7 @@ def troubles_of(folder: RunFolder) -> dict[str, str]:
     return told or {"task:assert_success": GATE_LOST}
 
 
-def report_of(test: TestSpec, run: Run, folder: RunFolder, occasion: Occasion, dashboard_url: str = "") -> Report:
+def report_of(test: TestSpec, run: Run, folder: RunFolder, occasion: Occasion, dashboard_url: str) -> Report:
     """Everything that a message about a run tells."""
     troubles = {} if occasion is Occasion.RECOVERED else troubles_of(folder)
     metrics = folder.read("metrics") or {}
@@ -45,7 +44,7 @@ def report_of(test: TestSpec, run: Run, folder: RunFolder, occasion: Occasion, d
 
 
 def _facts(test: TestSpec, run: Run, folder: RunFolder, workload: Workload, dashboard_url: str) -> Iterator[Fact]:
-    yield Fact("test", run.test, f"{dashboard_url}/tests/{quote(run.test)}" if dashboard_url else "")
+    yield Fact("test", run.test)
     yield Fact("owner", test.owner)
     yield Fact("run", run.run_id)
     yield Fact("run key", run.key)
@@ -59,6 +58,7 @@ def _facts(test: TestSpec, run: Run, folder: RunFolder, workload: Workload, dash
     if workload.workload_link:
         yield Fact("workload", workload.pod or "the Kubernetes workload", workload.workload_link)
     yield Fact("run folder", folder.place)
+    yield Fact("dashboard", "every test", f"{dashboard_url}/")
 
 
 def _status(workload: Workload) -> str:

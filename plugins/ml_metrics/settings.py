@@ -39,15 +39,13 @@ class Settings:
     """`local` runs pods as processes on this machine, `kubernetes` uses `kubernetes_conn_id`, `auto` takes
     the connection if there is one and the local cluster if not."""
     kubernetes_conn_id: str = "kubernetes_default"
-    namespace: str = "default"
+    """The Airflow connection of the cluster."""
     local_cluster_root: str = ""
     """Where the local cluster keeps pods, logs and its kubeconfig. Default: `$AIRFLOW_HOME/ml_metrics/cluster`."""
     local_image: str = ""
     """The folder that stands for the files of every image on the local cluster. Default: what holds the DAGs folder."""
-    channels: str = "outbox"
-    """Where messages go, separated by commas."""
     outbox: str = ""
-    """The folder of the channel `outbox`. Default: `$AIRFLOW_HOME/ml_metrics/outbox`."""
+    """The folder in which mails are kept. Default: `$AIRFLOW_HOME/ml_metrics/outbox`."""
     dashboard_url: str = ""
     """The address of the dashboard in messages. Default: Airflow's own `[api] base_url`, then `/ml-metrics`."""
 
@@ -57,7 +55,7 @@ class Settings:
         airflow_cfg = _airflow_cfg()
         section = dict(airflow_cfg[SECTION]) if airflow_cfg.has_section(SECTION) else {}
         found = {field.name: _setting(field.name, section) for field in fields(cls)}
-        defaults = _default_paths(_dags_folder(airflow_cfg))
+        defaults = {**_default_paths(_dags_folder(airflow_cfg)), "dashboard_url": _dashboard_url(airflow_cfg)}
         return cls(**{**defaults, **{name: value for name, value in found.items() if value}})
 
 
@@ -83,6 +81,11 @@ def _default_paths(dags: Path) -> dict[str, str]:
 def _dags_folder(airflow_cfg: ConfigParser) -> Path:
     configured = os.environ.get("AIRFLOW__CORE__DAGS_FOLDER") or airflow_cfg.get("core", "dags_folder", fallback="")
     return Path(configured).expanduser() if configured else airflow_home() / "dags"
+
+
+def _dashboard_url(airflow_cfg: ConfigParser) -> str:
+    base = os.environ.get("AIRFLOW__API__BASE_URL") or airflow_cfg.get("api", "base_url", fallback="")
+    return f"{(base or 'http://localhost:8080').rstrip('/')}/ml-metrics"
 
 
 def _setting(name: str, section: dict[str, str]) -> str | None:

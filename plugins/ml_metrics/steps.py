@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from ml_metrics.errors import UnreadableInputError
 from ml_metrics.model import JobStatus, Metric, Run, Severity, Workload
+from ml_metrics.run_folder import DOCUMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +37,22 @@ NOT_ASKED_FOR = Workload(
 def workload_of(folder: RunFolder) -> Workload:
     """How the workload went, also when its task never ran."""
     return folder.read_workload() or NOT_ASKED_FOR
+
+
+def identity(folder: RunFolder) -> tuple[Run, TestSpec]:
+    """Which run a folder holds, and the test as it was when the run began."""
+    from pydantic import ValidationError
+
+    from ml_metrics.spec.test import TestSpec
+
+    document = folder.read("run")
+    if document is None:
+        raise UnreadableInputError(f"{folder.place}: is no run folder: it holds no {DOCUMENTS}/run.json")
+    try:
+        test = TestSpec.model_validate(document["test_file"])
+        return Run(*(document[name] for name in ("test", "dag_id", "run_id", "deployment"))), test
+    except (KeyError, ValidationError) as error:
+        raise UnreadableInputError(f"{folder.document('run')}: does not say which run this is: {error}") from error
 
 
 def collect(test: TestSpec, folder: RunFolder) -> Collected:

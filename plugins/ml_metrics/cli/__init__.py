@@ -63,14 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    command = cast("Command", import_module(_module_of(name)))
-    parser = argparse.ArgumentParser(
-        prog=f"ml-metrics {name}",
-        description=command.ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_arguments(parser)
-    arguments = parser.parse_args(rest)
+    command = _command(name)
+    arguments = _parser(name, command).parse_args(rest)
     try:
         return command.run(arguments)
     except MlMetricsError as error:
@@ -79,6 +73,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `ml-metrics ... | head` is no error
         sys.stderr.close()
         return 0
+
+
+def understands(words: Sequence[str]) -> bool:
+    """Whether a command line is one that `main` would run, without running it."""
+    name, *rest = words
+    if name in {"-h", "--help"}:
+        return True
+    try:
+        _parser(name, _command(name)).parse_args(rest)
+    except SystemExit as ended:
+        return ended.code == 0  # --help
+    except ImportError:
+        return False
+    return True
 
 
 def overview() -> str:
@@ -90,6 +98,18 @@ def overview() -> str:
         f"commands:\n{rows}\n\n"
         "`ml-metrics COMMAND --help` explains one, with examples."
     )
+
+
+def _command(name: str) -> Command:
+    return cast("Command", import_module(_module_of(name)))
+
+
+def _parser(name: str, command: Command) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"ml-metrics {name}", description=command.ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    command.add_arguments(parser)
+    return parser
 
 
 def _module_of(name: str) -> str:
