@@ -17,7 +17,7 @@ from ml_metrics.warehouse.sql_schema import ensure_tables
 from ml_metrics.warehouse.tables import RUN_TABLES, TABLES, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sqlalchemy.engine import URL
 
@@ -53,19 +53,21 @@ class SqlStore:
         with self._transaction() as connection:
             ensure_tables(connection)
 
-    def replace(self, record: RunRecord) -> None:
-        """Write all rows of a run and remove those of its earlier attempts, in one transaction.
+    def replace(self, records: Sequence[RunRecord]) -> None:
+        """Write all rows of some runs and remove those of their earlier attempts, in one transaction."""
+        with self._transaction() as connection:
+            for record in sorted(records, key=lambda record: record.key):  # in one order: no deadlock
+                self._replace(connection, record)
 
-        The job's row comes first: its upsert holds off another writer of the same run until this one has committed.
-        """
+    def _replace(self, connection: Connection, record: RunRecord) -> None:
+        """The job's row comes first: its upsert holds off another writer of the same run until this one committed."""
         rows = record.rows()
         job, *others = RUN_TABLES
-        with self._transaction() as connection:
-            connection.execute(text(_upsert(job)), self._bound(rows[job.name][0]))
-            for table in others:
-                connection.execute(text(f"DELETE FROM {table.name} WHERE uuid = :run"), {"run": record.key})  # noqa: S608
-                if rows[table.name]:
-                    connection.execute(text(_insert(table)), [self._bound(row) for row in rows[table.name]])
+        connection.execute(text(_upsert(job)), self._bound(rows[job.name][0]))
+        for table in others:
+            connection.execute(text(f"DELETE FROM {table.name} WHERE uuid = :run"), {"run": record.key})  # noqa: S608
+            if rows[table.name]:
+                connection.execute(text(_insert(table)), [self._bound(row) for row in rows[table.name]])
 
     def rows(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Ask, and return times that are aware and in UTC."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ml_metrics.warehouse.record import RunRecord
 
@@ -16,8 +16,8 @@ class Store(Protocol):
     def ensure_schema(self) -> None:
         """Make what tables are missing, extend what tables are older, and refuse tables that are something else."""
 
-    def replace(self, record: RunRecord) -> None:
-        """Write all rows of a run and remove those of its earlier attempts: all of it or nothing."""
+    def replace(self, records: Sequence[RunRecord]) -> None:
+        """Write all rows of some runs and remove those of their earlier attempts: all of it or nothing."""
 
     def rows(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Ask one of the queries of `queries.py`. Times come back aware and in UTC."""

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ml_metrics.errors import WarehouseError
-from ml_metrics.judge import Acceptance
 from ml_metrics.model import HistoryPoint, JobStatus, Outcome
 from ml_metrics.warehouse import queries
 from ml_metrics.warehouse.record import JobRow, MetricRow, as_utc
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from ml_metrics.judge import HistoryNeeds
+    from ml_metrics.judge import Acceptance, HistoryNeeds
     from ml_metrics.warehouse.record import RunRecord
     from ml_metrics.warehouse.store import Store
 
@@ -61,7 +60,11 @@ class Warehouse:
 
         The rows of an earlier attempt of the same run are replaced.
         """
-        self._ready().replace(record)
+        self.load_all([record])
+
+    def load_all(self, records: Sequence[RunRecord]) -> None:
+        """Write some runs in one transaction: for a few hundred at a time, as an import has them."""
+        self._ready().replace(records)
 
     def history(self, needs: HistoryNeeds, *, exclude: str = "", before: datetime | None = None) -> list[HistoryPoint]:
         """What came before a run, as far as the judge needs it: one windowed query for all metrics of a test.
@@ -156,6 +159,8 @@ class Warehouse:
 
     def acceptances(self, test: str) -> list[Acceptance]:
         """The levels of a test's metrics that were accepted, in the order of their runs."""
+        from ml_metrics.judge import Acceptance
+
         return [
             Acceptance(
                 test=row["test_name"],

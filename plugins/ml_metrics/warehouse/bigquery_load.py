@@ -1,0 +1,192 @@
+"""Writing runs into BigQuery: exactly once, with nothing but job ids to hold on to.
+
+BigQuery has no unique keys and no locks, but it accepts a job id only once. The loads of a run form a chain of ids
+that end in 0, 1, 2, ...; whoever gets an id accepted is alone until that job has ended. A writer whose answer was lost
+meets its own job under the id, sees by a label that the content is the same, and is done. One with other content (a
+later attempt of the run) waits for the end of the chain and takes the next id, and its job replaces the rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from google.api_core.exceptions import Conflict, GoogleAPICallError, NotFound
+from google.cloud import bigquery
+
+from ml_metrics.errors import WarehouseError
+from ml_metrics.warehouse.tables import RUN_TABLES, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ml_metrics.warehouse.record import RunRecord
+    from ml_metrics.warehouse.tables import Table
+
+TRANSIENT_REASONS = frozenset(
+    {"backendError", "internalError", "jobBackendError", "jobInternalError", "jobRateLimitExceeded"}
+    | {"quotaExceeded", "rateLimitExceeded", "resourcesExceeded", "tableUnavailable"}
+)
+TRANSIENT_WORDS = ("concurrent update", "could not serialize", "too many dml statements", "transaction conflict")
+"""What BigQuery says, under the reason `invalidQuery`, of a transaction that another one has overtaken."""
+
+PARAMETER_TYPES = {Kind.STRING: "STRING", Kind.INTEGER: "INT64", Kind.FLOAT: "FLOAT64", Kind.TIMESTAMP: "TIMESTAMP"}
+
+IS_THERE = """
+SELECT
+  (SELECT COUNT(*) FROM job_history WHERE uuid IN UNNEST(@runs)) AS jobs,
+  (SELECT COUNT(*) FROM metric_history WHERE uuid IN UNNEST(@runs)) AS metrics
+"""
+
+
+def replace_runs(  # noqa: PLR0913  (where, what, and how patiently)
+    client: Any, dataset: str, location: str | None, records: Sequence[RunRecord], *, retry: Any, patience: float
+) -> None:
+    """Write the rows of some runs, and remove what earlier attempts left: all of it or nothing."""
+    load = _Load(client, dataset, location, tuple(records), retry)
+    deadline, pause = time.monotonic() + patience, 1.0
+    while (failure := load.attempt()) is not None:
+        if not _is_transient(failure):
+            raise WarehouseError(f"{dataset}: the load was refused, and nothing was written: {failure['message']}")
+        if time.monotonic() + pause > deadline:
+            raise WarehouseError(
+                f"{dataset}: nothing was written; BigQuery was too busy for {patience:.0f} seconds: "
+                f"{failure['message']}"
+            )
+        time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311  (spreads the crowd; no secret)
+        pause = min(pause * 2, 60.0)
+
+
+@dataclass
+class _Load:
+    """One load on its way along its chain."""
+
+    client: Any
+    dataset: str
+    location: str | None
+    records: tuple[RunRecord, ...]
+    retry: Any
+    place: int = 0
+    """The next id of the chain."""
+
+    def attempt(self) -> dict[str, Any] | None:
+        """Get a job of this content to its end; None if its rows are there, else why the job failed."""
+        while True:
+            try:
+                job = self._begin()
+            except Conflict:
+                job = self._job(self.place)
+                if job is None:  # refused for another reason than its id: a table that is being made, for example
+                    raise
+                failure = _end_of(job, self.retry)
+                is_last = self._job(self.place + 1) is None
+                self.place += 1
+                if failure is None and is_last and job.labels == self._labels and self._is_there():
+                    return None
+                continue
+            self.place += 1
+            return _end_of(job, self.retry)
+
+    def _begin(self) -> Any:
+        return self.client.query(
+            script(),
+            job_id=self._id(self.place),
+            job_config=bigquery.QueryJobConfig(
+                default_dataset=self.dataset, labels=self._labels, query_parameters=list(self._parameters())
+            ),
+            location=self.location,
+            retry=self.retry,
+            job_retry=None,  # a failed job is not begun again under its id
+        )
+
+    def _job(self, place: int) -> Any | None:
+        try:
+            return self.client.get_job(self._id(place), location=self.location, retry=self.retry)
+        except NotFound:
+            return None
+
+    def _is_there(self) -> bool:
+        """Whether the rows are still there: a person may have dropped the table since the job."""
+        config = bigquery.QueryJobConfig(default_dataset=self.dataset, query_parameters=[self._runs()])
+        job = self.client.query(IS_THERE, job_config=config, location=self.location, retry=self.retry)
+        (row,) = job.result(retry=self.retry)
+        return (row["jobs"], row["metrics"]) == (len(self.records), sum(len(record.metrics) for record in self.records))
+
+    def _id(self, place: int) -> str:
+        """Two datasets of one project do not share a chain."""
+        whose = json.dumps([self.dataset, sorted(record.key for record in self.records)])
+        return f"ml_metrics_load_{hashlib.sha256(whose.encode()).hexdigest()[:40]}_{place}"
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        rows = [record.rows() for record in self.records]
+        for tables in rows:
+            tables["job_history"][0].pop("loaded_at")  # the same content, whenever it is written
+        content = hashlib.sha256(json.dumps(rows, default=str, sort_keys=True).encode()).hexdigest()
+        return {"ml_metrics": "load", "content": content[:40]}
+
+    def _parameters(self) -> Iterator[Any]:
+        yield self._runs()
+        rows = [record.rows() for record in self.records]
+        for table in RUN_TABLES:
+            lines = [_line(table, row) for tables in rows for row in tables[table.name]]
+            yield bigquery.ArrayQueryParameter(table.name, _line_type(table), lines)
+
+    def _runs(self) -> Any:
+        return bigquery.ArrayQueryParameter("runs", "STRING", [record.key for record in self.records])
+
+
+def script() -> str:
+    """What one job runs. Without rows of an earlier attempt it only inserts, and such transactions never collide."""
+    deletes = [f"DELETE FROM {table.name} WHERE uuid IN UNNEST(@runs);" for table in RUN_TABLES]  # noqa: S608
+    return "\n".join(
+        [
+            "BEGIN TRANSACTION;",
+            "IF EXISTS (SELECT 1 FROM job_history WHERE uuid IN UNNEST(@runs)) THEN",
+            *deletes,
+            "END IF;",
+            *(_insert(table) for table in RUN_TABLES),
+            "COMMIT TRANSACTION;",
+        ]
+    )
+
+
+def _insert(table: Table) -> str:
+    columns = ", ".join(table.names)
+    values = ", ".join(f"line.{name}" for name in table.names)
+    return f"INSERT INTO {table.name} ({columns})\nSELECT {values} FROM UNNEST(@{table.name}) AS line;"
+
+
+def _line_type(table: Table) -> Any:
+    fields: Any = bigquery.ScalarQueryParameterType
+    struct: Any = bigquery.StructQueryParameterType
+    return struct(*(fields(PARAMETER_TYPES[column.kind], name=column.name) for column in table.columns))
+
+
+def _line(table: Table, row: dict[str, Any]) -> Any:
+    return bigquery.StructQueryParameter(
+        None,
+        *(
+            bigquery.ScalarQueryParameter(column.name, PARAMETER_TYPES[column.kind], row[column.name])
+            for column in table.columns
+        ),
+    )
+
+
+def _end_of(job: Any, retry: Any) -> dict[str, Any] | None:
+    """Wait until a job has ended; None if it did what it should, else BigQuery's account of why not."""
+    try:
+        job.result(retry=retry, job_retry=None)
+    except GoogleAPICallError:
+        if not job.error_result:  # the job is well, as far as we know: asking about it failed
+            raise
+    return job.error_result  # type: ignore[no-any-return]
+
+
+def _is_transient(failure: dict[str, Any]) -> bool:
+    message = str(failure.get("message", "")).lower()
+    return failure.get("reason") in TRANSIENT_REASONS or any(words in message for words in TRANSIENT_WORDS)

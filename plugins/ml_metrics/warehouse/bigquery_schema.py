@@ -1,0 +1,103 @@
+"""The dataset and its tables in BigQuery: made, checked, extended in place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from google.api_core.exceptions import NotFound, PreconditionFailed
+from google.cloud import bigquery
+
+from ml_metrics.errors import WarehouseError
+from ml_metrics.warehouse.tables import TABLES
+
+if TYPE_CHECKING:
+    from ml_metrics.warehouse.tables import Column, Table
+
+SPELLINGS = {"INT64": "INTEGER", "FLOAT64": "FLOAT"}
+ATTEMPTS = 5
+"""How often a change of a table is begun again because somebody else changed it in between."""
+
+
+def ensure_dataset(client: Any, dataset: str, retry: Any) -> None:
+    """Bring the dataset to its definition. Refuses, before it changes anything, a table that is something else."""
+    try:
+        client.get_dataset(dataset, retry=retry)
+    except NotFound:  # asked first: who may write tables may not be allowed to make datasets
+        client.create_dataset(bigquery.Dataset(dataset), exists_ok=True, retry=retry)
+    existing = {table.name: _existing(client, dataset, table, retry) for table in TABLES}
+    for table in TABLES:
+        if (found := existing[table.name]) is not None:
+            _check(dataset, table, found)
+    for table in TABLES:
+        if existing[table.name] is None:
+            client.create_table(_defined(dataset, table), exists_ok=True, retry=retry)
+        else:
+            _extend(client, dataset, table, retry)
+
+
+def _existing(client: Any, dataset: str, table: Table, retry: Any) -> Any | None:
+    try:
+        return client.get_table(f"{dataset}.{table.name}", retry=retry)
+    except NotFound:
+        return None
+
+
+def _defined(dataset: str, table: Table) -> Any:
+    defined = bigquery.Table(f"{dataset}.{table.name}", schema=[_field(column) for column in table.columns])
+    defined.description = table.about
+    if table.partition:
+        defined.time_partitioning = bigquery.TimePartitioning(field=table.partition)
+    if table.cluster:
+        defined.clustering_fields = list(table.cluster)
+    return defined
+
+
+def _field(column: Column) -> Any:
+    mode = "REQUIRED" if column.required else "NULLABLE"
+    return bigquery.SchemaField(column.name, str(column.kind), mode=mode, description=column.about)
+
+
+def _check(dataset: str, table: Table, found: Any) -> None:
+    fields = {field.name: field for field in found.schema}
+    for column in table.columns:
+        if column.name not in fields:
+            if column.required:
+                raise WarehouseError(
+                    f"table {dataset}.{table.name} has no column {column.name}, so it is not one of ours or the older "
+                    "system's. Give another dataset; `ml-metrics import` reads tables of another shape."
+                )
+            continue
+        kind = SPELLINGS.get(fields[column.name].field_type, fields[column.name].field_type)
+        if kind not in (column.kind, *column.also) or fields[column.name].mode == "REPEATED":
+            raise WarehouseError(
+                f"table {dataset}.{table.name}, column {column.name}: is of type {kind} and should be {column.kind}. "
+                "Nothing was written; change the column or give another dataset."
+            )
+
+
+def _extend(client: Any, dataset: str, table: Table, retry: Any) -> None:
+    """Add our columns and allow null where we write it. Two of us may do so at once: the loser looks again."""
+    for attempt in range(ATTEMPTS):
+        found = client.get_table(f"{dataset}.{table.name}", retry=retry)
+        wanted = _extended(table, list(found.schema))
+        if wanted == list(found.schema):
+            return
+        found.schema = wanted
+        try:
+            client.update_table(found, ["schema"], retry=retry)
+        except PreconditionFailed:
+            if attempt == ATTEMPTS - 1:
+                raise
+        else:
+            return
+
+
+def _extended(table: Table, schema: list[Any]) -> list[Any]:
+    optional = {column.name for column in table.columns if not column.required}
+    present = {field.name for field in schema}
+    kept = [_nullable(field) if field.mode == "REQUIRED" and field.name in optional else field for field in schema]
+    return [*kept, *(_field(column) for column in table.columns if column.name not in present)]
+
+
+def _nullable(field: Any) -> Any:
+    return bigquery.SchemaField.from_api_repr({**field.to_api_repr(), "mode": "NULLABLE"})
