@@ -76,14 +76,11 @@ def _earliest(
     """Where `time_window` begins.
 
     While a metric fails, its baseline stands still: else a regression would outlive the baseline that shows it, and
-    end as `insufficient_data`, which nobody hears of. So the window looks back from the first run of the failure.
+    end as `insufficient_data`, which nobody hears of. So the window then looks back from the last good run.
     """
     if condition.time_window is None:
         return None
-    end = now
-    for row in reversed(rows):
-        if counts(row, accepted):
-            break
-        if row.outcome is Outcome.FAIL:
-            end = row.timestamp
-    return end - condition.time_window
+    good = next((row for row in reversed(rows) if counts(row, accepted)), None)
+    measured_since = next((row for row in reversed(rows) if measured(row)), None)
+    fails = good is not None and measured_since is not good
+    return (good.timestamp if good is not None and fails else now) - condition.time_window

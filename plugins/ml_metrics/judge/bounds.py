@@ -86,7 +86,7 @@ def _around(condition: Condition, reference: float, margin: float, *, loose: boo
     `loose`: the rule grants some room. Where the history has no spread that room is nothing, and a strict comparison
     would fail a constant for being what it always was; then the bound itself is well.
     """
-    room = max(margin, _smallest_change(condition.min_change, reference))
+    room = max(margin, smallest_change(condition.min_change, reference))
     lower, upper = reference - room, reference + room
     if not (math.isfinite(lower) and math.isfinite(upper)):
         raise OverflowError("the numbers of this history are too large to make bounds of")
@@ -99,12 +99,13 @@ def _around(condition: Condition, reference: float, margin: float, *, loose: boo
 
 
 def _widened(given: WithinBounds, min_change: MinChange | None) -> Bounds:
-    lower = -math.inf if given.lower is None else given.lower - _smallest_change(min_change, given.lower)
-    upper = math.inf if given.upper is None else given.upper + _smallest_change(min_change, given.upper)
+    lower = -math.inf if given.lower is None else given.lower - smallest_change(min_change, given.lower)
+    upper = math.inf if given.upper is None else given.upper + smallest_change(min_change, given.upper)
     return Bounds(lower, upper, inclusive=Comparison.WITHIN.inclusive)
 
 
-def _smallest_change(min_change: MinChange | None, reference: float) -> float:
+def smallest_change(min_change: MinChange | None, reference: float) -> float:
+    """How far from a reference a value must be before it matters."""
     if min_change is None:
         return 0.0
     return max(min_change.absolute or 0.0, _percent_of(reference, min_change.percent or 0.0))

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ml_metrics.judge.baseline import counts
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
+    from ml_metrics.model import HistoryPoint
     from ml_metrics.spec.regression import Condition, RegressionTestConfig
 
 PRESENT_RUNS = 5
@@ -20,8 +24,8 @@ RECENT = 2 * PRESENT_RUNS
 class HistoryNeeds:
     """The rows that a judgement can depend on; more do no harm.
 
-    For each test and metric: the newest `window` rows that may be in a baseline (job succeeded, value not NULL, verdict
-    NULL or not `fail`), and the newest `recent` rows of any kind, with NULL values, failed jobs and failed verdicts.
+    For each test and metric: the newest `window` rows that may be in a baseline, and the newest `recent` rows of any
+    kind, with NULL values, failed jobs and failed verdicts.
     """
 
     tests: tuple[str, ...]
@@ -32,18 +36,26 @@ class HistoryNeeds:
     earliest: datetime | None
     """No baseline reaches back before this time; None if one may. It does not limit the `recent` rows."""
 
+    def select(self, rows: Sequence[HistoryPoint]) -> list[HistoryPoint]:
+        """Of the rows of one metric, oldest first, those that are needed."""
+        older = rows[: -self.recent] if self.recent else rows
+        eligible = sum(counts(row) for row in rows[len(older) :])
+        wanted = max(0, self.window - eligible)
+        good = [row for row in older if counts(row) and (self.earliest is None or row.timestamp >= self.earliest)]
+        return [*(good[-wanted:] if wanted else []), *rows[len(older) :]]
+
 
 def history_needs(config: RegressionTestConfig, test: str) -> HistoryNeeds:
     """What to read of the warehouse before a run of a test is judged."""
     conditions = list(config.metric_success_conditions.values())
     historical = [condition for condition in conditions if looks_back(condition)]
     others = dict.fromkeys(condition.compare_to for condition in historical if condition.compare_to)
-    changes = [condition.reach for condition in historical if condition.success_threshold.change_point]
+    window = max((condition.reach for condition in historical), default=0)
     starts = [condition.since for condition in historical]
     return HistoryNeeds(
         tests=tuple(dict.fromkeys([test, *others])),
-        window=max((condition.reach for condition in historical), default=0),
-        recent=max([RECENT, *changes]),
+        window=window,
+        recent=max(RECENT, window),
         earliest=None if None in starts else min((start for start in starts if start is not None), default=None),
     )
 

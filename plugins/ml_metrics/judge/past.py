@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.model import HistoryPoint, JobStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 Moment = tuple[datetime, str]
 """When something was, and the run's key: two runs that end in the same instant still have one order."""
@@ -41,7 +41,7 @@ class Past:
     A row without a metric's name stands for a run that produced no metric.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (what is past depends on all of these)
         self,
         history: Iterable[HistoryPoint],
         acceptances: Sequence[Acceptance] = (),
@@ -49,7 +49,9 @@ class Past:
         test: str,
         run_key: str,
         now: datetime,
+        attributes: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
+        self.attributes = attributes or {}
         self.now = aware(now)
         self.run_key = run_key
         self.test = test
@@ -73,8 +75,13 @@ class Past:
     @cached_property
     def runs(self) -> list[HistoryPoint]:
         """The newest row of each earlier run of this test, oldest first."""
-        rows = [row for (test, _), group in self._rows.items() if test == self.test for row in group]
-        return self._in_order(rows)
+        newest: dict[str, HistoryPoint] = {}
+        for (test, _), rows in self._rows.items():
+            for row in rows if test == self.test else ():
+                known = newest.get(row.run_key)
+                if known is None or aware(row.timestamp) > aware(known.timestamp):
+                    newest[row.run_key] = row
+        return self._in_order(list(newest.values()))
 
     def accepted(self, metric: str, test: str | None = None) -> tuple[Moment, datetime] | None:
         """From which run a metric's baseline begins, and when that was said; None if nobody did.

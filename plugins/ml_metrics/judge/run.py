@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LEAST_PRESENT_RUNS = 3
 """Two runs that both had a metric may be chance."""
+NO_ATTRIBUTES: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -40,14 +41,16 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these, and on no
     acceptances: Sequence[Acceptance] = (),
     failure_reason: str | None = None,
     test: str = "",
+    attributes: Mapping[str, Mapping[str, str]] = NO_ATTRIBUTES,
 ) -> Judgement:
     """Judge what a run measured by its conditions and by the runs before it.
 
     `now` is when the run ended: later rows of the history, and the run's own, do not count. `missing` names metrics
-    that were asked for and could not be produced, with the reason: each of them breaks the run. A condition that cannot
-    be applied makes one failed verdict and touches no other.
+    that were asked for and could not be produced, with the reason: each of them breaks the run. `attributes` tells by
+    run what it ran on (image digest, node type): a change of level names what differed. A condition that cannot be
+    applied makes one failed verdict and touches no other.
     """
-    past = Past(history, acceptances, test=test, run_key=run_key, now=now)
+    past = Past(history, acceptances, test=test, run_key=run_key, now=now, attributes=attributes)
     case = _Case(config, past, _values(metrics), missing)
     verdicts = tuple(case.verdicts())
     if status is not JobStatus.SUCCESS:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.judge.judgement import Alert, AlertKind
 from ml_metrics.judge.verdict import REQUIRED
-from ml_metrics.judge.words import job_failed, out_of_bounds
+from ml_metrics.judge.words import job_failed, level_changed, out_of_bounds
 from ml_metrics.model import JobStatus, Outcome
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def alerts_for(  # noqa: PLR0913  (what is told depends on all of these)
     broken = [verdict for verdict in verdicts if verdict.broken and _may_alert(verdict, config, missing)]
     if config.alert_after_second_test_failure:
         broken = [verdict for verdict in broken if _broken_before(verdict.metric, past)]
-    return tuple(_alert(verdict, past.test, missing) for verdict in broken)
+    return tuple(_alert(verdict, config, past.test, missing) for verdict in broken)
 
 
 def _may_alert(verdict: Verdict, config: RegressionTestConfig, missing: Mapping[str, str]) -> bool:
@@ -62,7 +62,7 @@ def _job_failed_before(past: Past) -> bool:
     return bool(past.runs) and past.runs[-1].job_status is not JobStatus.SUCCESS
 
 
-def _alert(verdict: Verdict, test: str, missing: Mapping[str, str]) -> Alert:
+def _alert(verdict: Verdict, config: RegressionTestConfig, test: str, missing: Mapping[str, str]) -> Alert:
     metric, reason = verdict.metric, verdict.reason
     if verdict.outcome is Outcome.MISSING or metric in missing:
         return Alert(AlertKind.MISSING, metric, f"Metric `{metric}` is missing for test `{test}`: {reason}")
@@ -70,4 +70,7 @@ def _alert(verdict: Verdict, test: str, missing: Mapping[str, str]) -> Alert:
         return Alert(AlertKind.NON_FINITE, metric, f"Metric `{metric}` is not a number for test `{test}`: {reason}")
     if verdict.value is None or verdict.bounds is None:
         return Alert(AlertKind.NOT_JUDGED, metric, f"Metric `{metric}` was not judged for test `{test}`: {reason}")
+    condition = config.condition_for(metric)
+    if condition is not None and condition.success_threshold.change_point is not None:
+        return Alert(AlertKind.CHANGE_POINT, metric, level_changed(metric, test, reason))
     return Alert(AlertKind.OUT_OF_BOUNDS, metric, out_of_bounds(metric, test, verdict.bounds, verdict.value))

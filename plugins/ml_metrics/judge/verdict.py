@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.judge.baseline import baseline_of
 from ml_metrics.judge.bounds import points_needed, span_of
+from ml_metrics.judge.change import level_verdict
 from ml_metrics.judge.needs import looks_back
 from ml_metrics.judge.words import beside, rule_of
 from ml_metrics.model import Outcome, Severity, Verdict
@@ -33,7 +34,10 @@ def verdict_on(metric: str, value: float | None, condition: Condition, past: Pas
         rule=rule_of(condition),
         severity=condition.severity,
     )
-    verdict = _compared(unjudged, condition, past)
+    if condition.success_threshold.change_point is None:
+        verdict = _compared(unjudged, condition, past)
+    else:
+        verdict = level_verdict(unjudged, condition, past)
     if value is None:
         return replace(verdict, outcome=Outcome.MISSING, reason="the run did not produce it")
     if not math.isfinite(value):

@@ -33,16 +33,8 @@ def rule_of(condition: Condition) -> str:
     if condition.compare_to is not None:
         words += f" of test {condition.compare_to}"
     return (
-        words
-        if condition.min_change is None
-        else f"{words}, or off by less than {smallest_change(condition.min_change)}"
+        words if condition.min_change is None else f"{words}, or off by less than {_min_change(condition.min_change)}"
     )
-
-
-def smallest_change(min_change: MinChange) -> str:
-    """The smallest change that matters, in words."""
-    given = (("", min_change.absolute), (" %", min_change.percent))
-    return " and ".join(f"{size:g}{unit}" for unit, size in given if size is not None)
 
 
 def beside(value: float, bounds: Bounds) -> str:
@@ -59,6 +51,11 @@ def beside(value: float, bounds: Bounds) -> str:
 def out_of_bounds(metric: str, test: str, bounds: Bounds, value: float) -> str:
     """The sentence that users know."""
     return f"Metric `{metric}` was out of bounds for test `{test}`. Bounds were {bounds} and value was {value:.6g}"
+
+
+def level_changed(metric: str, test: str, reason: str) -> str:
+    """Of a rule on levels: the value alone need not be out of bounds."""
+    return f"Metric `{metric}` changed its level for test `{test}`: {reason}"
 
 
 def job_failed(status: str, test: str) -> str:
@@ -81,6 +78,11 @@ def _bound(condition: Condition) -> str:
     if threshold.mads_from_median is not None:
         return f"{'best level' if best else 'median'} {sign} {threshold.mads_from_median:g} MAD"
     return f"{'best level' if best else 'mean'} {sign} {threshold.stddevs_from_mean:g} sd"
+
+
+def _min_change(min_change: MinChange) -> str:
+    given = (("", min_change.absolute), (" %", min_change.percent))
+    return " and ".join(f"{size:g}{unit}" for unit, size in given if size is not None)
 
 
 def _direction(comparison: Comparison) -> str:

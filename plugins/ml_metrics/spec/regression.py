@@ -153,6 +153,8 @@ class Condition(Strict):
             )
         if kind not in {"fixed_value", "within_bounds"} and self.comparison is Comparison.EQUAL:
             raise ValueError(f"{kind} cannot be compared by `equal`; write `within`")
+        if kind == "change_point" and self.compare_to is not None:
+            raise ValueError("change_point looks at the metric's own series: it has no compare_to")
         return self
 
     @model_validator(mode="after")

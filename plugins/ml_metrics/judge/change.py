@@ -1,0 +1,163 @@
+"""The rule `change_point`, and change points as annotations: at which run a level changed, and what differed there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from ml_metrics.judge.baseline import baseline_of, series_of
+from ml_metrics.judge.bounds import smallest_change
+from ml_metrics.judge.levels import PLATEAU
+from ml_metrics.model import Bounds, HistoryPoint, JobStatus, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from ml_metrics.judge.changepoint import Step
+    from ml_metrics.judge.past import Past
+    from ml_metrics.model import Verdict
+    from ml_metrics.spec.regression import ChangePoint, Condition, MinChange
+
+NO_ATTRIBUTES: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A lasting change of a metric's level."""
+
+    run_key: str
+    """The first run of the new level."""
+    timestamp: datetime
+    before: float
+    after: float
+    p_value: float
+    differs: tuple[str, ...] = ()
+    """What that run ran on otherwise than the run before it: `image_digest: sha256:a -> sha256:b`."""
+
+    def __str__(self) -> str:
+        way = "rose" if self.after > self.before else "fell"
+        share = "" if self.before == 0 else f" ({(self.after - self.before) / abs(self.before) * 100:+.3g} %)"
+        first = f"first in run {self.run_key} of {self.timestamp:%Y-%m-%d %H:%M}"
+        differs = f", where {', '.join(self.differs)}" if self.differs else ""
+        return f"the level {way} from {self.before:.6g} to {self.after:.6g}{share}, {first}{differs}"
+
+
+def changes_in(
+    rows: Sequence[HistoryPoint],
+    rule: ChangePoint,
+    *,
+    min_change: MinChange | None = None,
+    attributes: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[Change]:
+    """The change points of a metric's rows, oldest first, for a chart. Rows without a finite value are passed over."""
+    whole = sorted(
+        (row for row in rows if row.value is not None and math.isfinite(row.value)),
+        key=lambda row: (row.timestamp, row.run_key),
+    )
+    steps = _steps([row.value for row in whole if row.value is not None], rule, min_change)
+    return [
+        Change(
+            run_key=whole[step.index].run_key,
+            timestamp=whole[step.index].timestamp,
+            before=step.before,
+            after=step.after,
+            p_value=step.p_value,
+            differs=what_differs(attributes or {}, whole[step.index - 1].run_key, whole[step.index].run_key),
+        )
+        for step in steps
+    ]
+
+
+def what_differs(attributes: Mapping[str, Mapping[str, str]], before: str, after: str) -> tuple[str, ...]:
+    """What one run ran on otherwise than another, by name."""
+    old, new = attributes.get(before, NO_ATTRIBUTES), attributes.get(after, NO_ATTRIBUTES)
+    return tuple(
+        f"{name}: {old.get(name, 'none')} -> {new.get(name, 'none')}"
+        for name in sorted({*old, *new})
+        if old.get(name) != new.get(name)
+    )
+
+
+def level_verdict(verdict: Verdict, condition: Condition, past: Past) -> Verdict:
+    """Judge by the level at which a metric now stands, beside the level at which it stood well.
+
+    One spike is no level. An improvement becomes the level to keep; a loss stays open until the level comes back or is
+    accepted, also when the runs of the old level have left the window.
+    """
+    rule = condition.success_threshold.change_point
+    if rule is None:
+        raise TypeError("not a condition on change points")
+    rows = series_of(verdict.metric, condition, past)
+    verdict = replace(verdict, baseline_points=len(rows))
+    needed = max(condition.wait_for_n_points_of_history or 0, 2 * rule.min_runs - 1)
+    if len(rows) < needed:
+        return replace(verdict, reason=f"the history has {len(rows)} of the {needed} runs that this needs")
+    if verdict.value is not None:
+        rows = [*rows, _row_of(verdict.metric, verdict.value, past)]
+    changes = changes_in(rows, rule, min_change=condition.min_change, attributes=past.attributes)
+    levels = [changes[0].before, *(change.after for change in changes)] if changes else [_median(rows)]
+    good = _level_before(rows, changes, verdict.metric, condition, past) or levels[0]
+    broke: Change | None = None
+    bounds = _bounds(good, condition, rule)
+    for level, change in zip(levels, [None, *changes], strict=True):
+        if bounds.admit(level):
+            broke = None
+            good = _better(good, level, condition)
+            bounds = _bounds(good, condition, rule)
+        else:
+            broke = broke or change
+    verdict = replace(verdict, bounds=bounds)
+    if bounds.admit(levels[-1]):
+        return replace(verdict, outcome=Outcome.PASS, reason=f"the level is {levels[-1]:.6g}, as good as {good:.6g}")
+    reason = f"{broke}" if broke else f"the level is {levels[-1]:.6g} and was {good:.6g} when it last was well"
+    return replace(verdict, outcome=Outcome.FAIL, reason=reason)
+
+
+def _level_before(
+    rows: Sequence[HistoryPoint], changes: Sequence[Change], metric: str, condition: Condition, past: Past
+) -> float | None:
+    """The level of the good runs before the window, where the window begins in the middle of a loss."""
+    end = next((place for place, row in enumerate(rows) if changes and row.run_key == changes[0].run_key), len(rows))
+    if any(row.outcome is not Outcome.FAIL for row in rows[:end] if row.run_key != past.run_key):
+        return None
+    good = baseline_of(metric, condition, past)
+    return _median(good[-PLATEAU:]) if good else None
+
+
+def _better(good: float, level: float, condition: Condition) -> float:
+    if not condition.comparison.bounds_above:
+        return max(good, level)
+    return min(good, level) if not condition.comparison.bounds_below else good
+
+
+def _bounds(level: float, condition: Condition, rule: ChangePoint) -> Bounds:
+    room = max(abs(level) * rule.min_change_percent / 100, smallest_change(condition.min_change, level))
+    return Bounds(
+        level - room if condition.comparison.bounds_below else -math.inf,
+        level + room if condition.comparison.bounds_above else math.inf,
+        inclusive=True,
+    )
+
+
+def _steps(values: Sequence[float], rule: ChangePoint, min_change: MinChange | None) -> list[Step]:
+    from ml_metrics.judge.changepoint import change_points  # numpy, which no other rule needs
+
+    percent = max(rule.min_change_percent, (min_change.percent or 0.0) if min_change else 0.0)
+    return change_points(
+        values,
+        p_value=rule.p_value,
+        min_change_percent=percent,
+        min_runs=rule.min_runs,
+        min_change=(min_change.absolute or 0.0) if min_change else 0.0,
+    )
+
+
+def _row_of(metric: str, value: float, past: Past) -> HistoryPoint:
+    return HistoryPoint(past.run_key, past.now, metric, value, JobStatus.SUCCESS, None, past.test)
+
+
+def _median(rows: Sequence[HistoryPoint]) -> float:
+    return median(row.value for row in rows if row.value is not None)

@@ -1,0 +1,162 @@
+"""Where the level of a series changes for good.
+
+Three questions stand between noise and a change point: is it significant (`p_value`, for the whole series), is it
+large (`min_change_percent`, `min_change`), and did it last (`min_runs`)? A steady slope is no change of level: each
+step is tested beside a slope that both sides share.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Values = NDArray[np.float64]
+
+NORMAL_MAD = 0.6745
+"""The median absolute deviation of a normal distribution with standard deviation 1."""
+SPIKE = 4.0
+"""A single value that stands out so many times the noise from both neighbours is no level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change of level between two neighbouring stretches of a series."""
+
+    index: int
+    """The first value of the new level."""
+    before: float
+    after: float
+    """The medians of the two stretches."""
+    p_value: float
+    """How likely noise alone would show such a step anywhere in the series."""
+
+    @property
+    def percent(self) -> float:
+        """The change in percent of the size of the old level."""
+        change = self.after - self.before
+        return math.copysign(math.inf, change) if self.before == 0 else change / abs(self.before) * 100
+
+
+def change_points(
+    values: Sequence[float], *, p_value: float, min_change_percent: float, min_runs: int, min_change: float = 0.0
+) -> list[Step]:
+    """The steps of a series that are significant, large and lasting, in order."""
+    series = np.asarray(values, dtype=np.float64)
+    noise = _noise(series)
+    if len(series) < 2 * min_runs or noise == 0:
+        return []
+    calm = _without_spikes((series - np.median(series)) / noise)
+    edges = _best_edges(calm, min_runs)
+    while len(edges) > 2:  # noqa: PLR2004  (the two ends are always edges)
+        steps = [
+            _step(series, calm, left, edge, right)
+            for left, edge, right in zip(edges, edges[1:], edges[2:], strict=False)
+        ]
+        doubtful = [
+            step
+            for step in steps
+            if step.p_value > p_value
+            or abs(step.percent) < min_change_percent
+            or abs(step.after - step.before) < min_change
+        ]
+        if not doubtful:
+            return steps
+        edges.remove(max(doubtful, key=lambda step: (step.p_value, -abs(step.percent))).index)
+    return []
+
+
+def _noise(series: Values) -> float:
+    """The standard deviation of the noise, from neighbours: a step or a slope moves few of the differences.
+
+    Where most neighbours are equal it is the root mean square of the differences.
+    """
+    if len(series) <= 1:
+        return 0.0
+    differences = np.diff(series)
+    middle = float(np.median(np.abs(differences - np.median(differences)))) / (NORMAL_MAD * math.sqrt(2))
+    return middle or float(np.sqrt(np.mean(np.square(differences)) / 2))
+
+
+def _without_spikes(series: Values) -> Values:
+    """The series with each single value that stands out on one side of both neighbours moved to the nearer of them."""
+    calm = series.copy()
+    before, middle, after = series[:-2], series[1:-1], series[2:]
+    above = middle - np.maximum(before, after)
+    below = np.minimum(before, after) - middle
+    calm[1:-1] = np.where(
+        above > SPIKE, np.maximum(before, after), np.where(below > SPIKE, np.minimum(before, after), middle)
+    )
+    return calm
+
+
+def _best_edges(series: Values, min_runs: int) -> list[int]:
+    """The cuts that explain the series best, by optimal partitioning of squared errors.
+
+    Each cut has to save the squared error of three times the logarithm of the length, in units of the noise.
+    """
+    count = len(series)
+    penalty = 3 * math.log(count)
+    sums = np.concatenate(([0.0], np.cumsum(series)))
+    squares = np.concatenate(([0.0], np.cumsum(np.square(series))))
+    best = np.full(count + 1, np.inf)
+    best[0] = -penalty
+    cut_before = np.zeros(count + 1, dtype=np.int64)
+    for end in range(min_runs, count + 1):
+        starts = np.arange(end - min_runs + 1)
+        sizes = end - starts
+        errors = squares[end] - squares[starts] - np.square(sums[end] - sums[starts]) / sizes
+        totals = best[starts] + errors + penalty
+        cut_before[end] = int(np.argmin(totals))
+        best[end] = totals[cut_before[end]]
+    edges = [count]
+    while edges[-1] > 0:
+        edges.append(int(cut_before[edges[-1]]))
+    return edges[::-1]
+
+
+def _step(series: Values, calm: Values, left: int, edge: int, right: int) -> Step:
+    p_value = min(1.0, _jump_p_value(calm[left:right], edge - left) * (len(series) - 1))
+    return Step(edge, float(np.median(series[left:edge])), float(np.median(series[edge:right])), p_value)
+
+
+def _jump_p_value(series: Values, edge: int) -> float:
+    """The two-sided p-value of a jump at an index, beside a slope through both sides (least squares, Student's t)."""
+    count = len(series)
+    freedom = count - 3
+    if freedom < 1:
+        return 1.0
+    design = np.column_stack((np.ones(count), np.arange(count) - count / 2, np.arange(count) >= edge))
+    coefficients, *_ = np.linalg.lstsq(design, series, rcond=None)
+    errors = float(np.sum(np.square(series - design @ coefficients)))
+    variance_of_jump = float(np.linalg.pinv(design.T @ design)[2, 2])
+    scale = math.sqrt(errors / freedom * variance_of_jump)
+    jump = abs(float(coefficients[2]))
+    if scale <= 1e-9 * jump:  # no noise at all beside the step
+        return 0.0
+    return student_tail(jump / scale, freedom)
+
+
+def student_tail(t: float, freedom: int) -> float:
+    """The chance that Student's t is farther from 0 than `t`, for whole degrees of freedom: a finite sum.
+
+    Exact to about 1e-15 absolute, which is enough beside p-values that people choose.
+    """
+    angle = math.atan2(t, math.sqrt(freedom))
+    cosine = math.cos(angle) ** 2
+    term, total = 1.0, 0.0
+    odd = freedom % 2
+    for each in range(freedom // 2):
+        total += term
+        term *= cosine * (2 * each + 1 + odd) / (2 * each + 2 + odd)
+    inside = math.sin(angle) * total
+    if odd:
+        inside = 2 / math.pi * (angle + math.cos(angle) * inside)
+    return max(0.0, 1.0 - inside)
