@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.cli.output import print_json
 from ml_metrics.clusters.local import LocalCluster
+from ml_metrics.clusters.local.options import ServerOptions, add_node_arguments, node_of
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,13 +41,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--image-folder", help="what every image is taken to hold (default: the folder you are in)")
     parser.add_argument("--port", type=int, default=0, help="with run: the port on 127.0.0.1 (default: the last one)")
     parser.add_argument("--idle-minutes", type=float, help="end after so long without a pod or a request; 0: never")
+    add_node_arguments(parser)
     parser.add_argument("--json", action="store_true", help="with status: one JSON document")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Answer, and return the exit code."""
     root = arguments.root or Settings.load().local_cluster_root
-    cluster = LocalCluster(root, arguments.image_folder, **_idle(arguments))
+    idle = {} if arguments.idle_minutes is None else {"idle_seconds": 60 * arguments.idle_minutes}
+    cluster = LocalCluster(root, arguments.image_folder, node=node_of(arguments), **idle)
     match arguments.verb:
         case "start":
             print(f"running; use it with\n  export KUBECONFIG={cluster.ensure_running()}")
@@ -61,19 +64,16 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _idle(arguments: argparse.Namespace) -> dict[str, float]:
-    return {} if arguments.idle_minutes is None else {"idle_seconds": arguments.idle_minutes * 60}
-
-
 def _run_here(root: str, arguments: argparse.Namespace) -> None:
     from ml_metrics.clusters.local.kubeconfig import kubeconfig_path
-    from ml_metrics.clusters.local.server import ServerOptions, serve
+    from ml_metrics.clusters.local.server import serve
 
     image_folder = Path(arguments.image_folder or Path.cwd()).absolute()
     idle = 60 * (arguments.idle_minutes or 0)
     place = Path(root).expanduser().absolute()
     print(f"  export KUBECONFIG={kubeconfig_path(place)}", flush=True)
-    serve(ServerOptions(place, image_folder, arguments.port, idle), lambda: print("ready; Ctrl-C ends it", flush=True))
+    options = ServerOptions(place, image_folder, node_of(arguments), arguments.port, idle)
+    serve(options, lambda: print("ready; Ctrl-C ends it", flush=True))
 
 
 def _tell_status(cluster: LocalCluster, *, as_json: bool) -> int:

@@ -81,9 +81,7 @@ class Pods:
 
 def connect(cluster: LocalCluster) -> Pods:
     kubeconfig = cluster.ensure_running()
-    api = client.ApiClient(configuration := client.Configuration())
-    config.load_kube_config(kubeconfig, client_configuration=configuration)
-    return Pods(client.CoreV1Api(api), kubeconfig, cluster)
+    return Pods(client.CoreV1Api(config.new_client_from_config(kubeconfig)), kubeconfig, cluster)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ml_metrics.clusters.local import admission, logs, patches
+from ml_metrics.clusters.local import admission, logs, patches, tables
 from ml_metrics.clusters.local.listing import Listing
 from ml_metrics.clusters.local.refusals import RefusalError, not_found
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ml_metrics.clusters.local.kubelet import Kubelet
+    from ml_metrics.clusters.local.machine import Machine
     from ml_metrics.clusters.local.records import Document
     from ml_metrics.clusters.local.store import Store
 
@@ -29,11 +30,13 @@ LOG_PAUSE = 0.1
 class PodsApi:
     """The requests about pods and their events."""
 
-    def __init__(self, store: Store, kubelet: Kubelet) -> None:
+    def __init__(self, store: Store, kubelet: Kubelet, machine: Machine) -> None:
         self._store = store
         self._kubelet = kubelet
-        self._pods = Listing(store, "pods", "PodList", lambda: list(store.pods.values()))
-        self._events = Listing(store, "events", "EventList", lambda: list(store.events))
+        self._nodes = Listing(store, "nodes", tables.NODES, machine.nodes)
+        self._namespaces = Listing(store, "namespaces", tables.NAMESPACES, machine.namespaces)
+        self._pods = Listing(store, "pods", tables.PODS, lambda: list(store.pods.values()))
+        self._events = Listing(store, "events", tables.EVENTS, lambda: list(store.events))
 
     @property
     def routes(self) -> list[Route]:
@@ -42,6 +45,10 @@ class PodsApi:
         return [
             Route("/api/v1/pods", self._pods.answer, methods=["GET"]),
             Route("/api/v1/events", self._events.answer, methods=["GET"]),
+            Route("/api/v1/nodes", self._nodes.answer, methods=["GET"]),
+            Route("/api/v1/nodes/{name}", self._nodes.answer_named, methods=["GET"]),
+            Route("/api/v1/namespaces", self._namespaces.answer, methods=["GET"]),
+            Route("/api/v1/namespaces/{name}", self._namespaces.answer_named, methods=["GET"]),
             Route(f"{space}/pods", self._pods.answer, methods=["GET"]),
             Route(f"{space}/pods", self.create, methods=["POST"]),
             Route(f"{space}/pods", self.delete_many, methods=["DELETE"]),
@@ -107,7 +114,7 @@ class PodsApi:
         pod = self._pod(request)
         query = logs.LogQuery.of(request.query_params)
         name = _container(pod, request.query_params.get("container"))
-        attempts = self._kubelet.attempts(pod, name)
+        attempts = self._kubelet.container(pod, name).attempts
         wanted = attempts[:-1] if query.previous else attempts
         if query.previous and not wanted:
             raise RefusalError(

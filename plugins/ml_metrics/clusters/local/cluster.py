@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ml_metrics.clusters.local.kubeconfig import Address, kubeconfig_path, read_address
+from ml_metrics.clusters.local.kubeconfig import Address, answers, kubeconfig_path, read_address
+from ml_metrics.clusters.local.options import node_words
+from ml_metrics.clusters.local.scheduling import Node
 from ml_metrics.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -42,13 +44,22 @@ class LocalCluster:
     """The local cluster that keeps its state below a folder.
 
     `image_folder` holds what every image's working folder is taken to hold; by default, the folder in which the
-    server is started. A server that is already there keeps its own.
+    server is started. It, `node` and `idle_seconds` are for a server that is started here; one that is already there
+    keeps its own.
     """
 
-    def __init__(self, root: str, image_folder: str | None = None, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        root: str,
+        image_folder: str | None = None,
+        *,
+        idle_seconds: float = IDLE_SECONDS,
+        node: Node | None = None,
+    ) -> None:
         self._root = Path(root).expanduser().absolute()
         self._image_folder = Path(image_folder or Path.cwd()).absolute()
         self._idle_seconds = idle_seconds
+        self._node = node or Node()
 
     def ensure_running(self) -> str:
         """Start the server if none answers, and return the path of the kubeconfig. Safe to call from many processes."""
@@ -60,14 +71,14 @@ class LocalCluster:
 
     def stop(self) -> bool:
         """End the server and its pods; False if there was none."""
-        address = self._answering()
-        if address is None:
+        pid = self._serving()
+        if pid is None:
             return False
-        os.kill(address.pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGTERM)
         until = time.monotonic() + STOP_SECONDS
-        while self._serving():
+        while self._serving() == pid:
             if time.monotonic() > until:
-                raise ClusterError(f"the local cluster (process {address.pid}) did not end in {STOP_SECONDS} s")
+                raise ClusterError(f"the local cluster (process {pid}) did not end in {STOP_SECONDS} s")
             time.sleep(0.05)
         return True
 
@@ -77,7 +88,7 @@ class LocalCluster:
         here = (str(self._root), str(kubeconfig_path(self._root)))
         if address is None:
             return ClusterStatus(*here)
-        url = f"http://127.0.0.1:{address.port}"
+        url = f"https://127.0.0.1:{address.port}"
         return ClusterStatus(*here, running=True, url=url, pid=address.pid, image_folder=str(address.image_folder))
 
     def _start(self) -> None:
@@ -100,7 +111,8 @@ class LocalCluster:
 
     def _arguments(self) -> list[str]:
         options = {"root": self._root, "image-folder": self._image_folder, "idle-seconds": self._idle_seconds}
-        return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        return [*words, *node_words(self._node)]
 
     @staticmethod
     def _environment() -> dict[str, str]:
@@ -109,23 +121,23 @@ class LocalCluster:
 
     def _answering(self) -> Address | None:
         address = read_address(self._root)
-        if address is None or not self._serving():
+        if address is None or self._serving() is None:
             return None
-        return address if _answers(address) else None
+        return address if answers(self._root, address) else None
 
-    def _serving(self) -> bool:
-        """Whether a server holds the root's lock."""
+    def _serving(self) -> int | None:
+        """The process that holds the root's lock: it wrote its number there."""
         try:
             handle = os.open(self._root / "server.lock", os.O_RDWR)
         except FileNotFoundError:
-            return False
+            return None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return True
+            return int(os.read(handle, 20) or 0) or None
         finally:
             os.close(handle)
-        return False
+        return None
 
     @contextmanager
     def _one_at_a_time(self) -> Iterator[None]:
@@ -141,16 +153,3 @@ class LocalCluster:
             yield
         finally:
             os.close(handle)
-
-
-def _answers(address: Address) -> bool:
-    from http.client import HTTPConnection, HTTPException
-
-    connection = HTTPConnection("127.0.0.1", address.port, timeout=10)
-    try:
-        connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {address.token}"})
-        return connection.getresponse().status == 200  # noqa: PLR2004
-    except (OSError, HTTPException):
-        return False
-    finally:
-        connection.close()

@@ -19,6 +19,7 @@ import sys
 import time
 import uuid
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ class Container:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._shim: subprocess.Popen[bytes] | None = None
+        self._final: Document | None = None
 
     @property
     def log(self) -> Path:
@@ -65,8 +67,23 @@ class Container:
 
     def look(self) -> Document:
         """Its state: `phase` is `starting`, `running` or `terminated`. One whose shim was killed is ended here."""
+        if self._final is not None:
+            return self._final
+        state = self._look_again()
+        if state["phase"] == "terminated":
+            self._final = state
+        return state
+
+    def stop(self, grace_seconds: float, with_signal: int = signal.SIGTERM) -> None:
+        """Order its end: a signal now, SIGKILL after the grace. A later order counts only for an earlier end."""
+        kill_at = time.time() + grace_seconds
+        standing = read_record(self.folder / "stop.json")
+        if standing is None or kill_at < standing["kill_at"] - 0.5:
+            write_record(self.folder / "stop.json", {"signal": int(with_signal), "kill_at": kill_at})
+
+    def _look_again(self) -> Document:
         if self._shim is not None:
-            self._shim.poll()
+            self._shim.poll()  # collects it
         state = read_record(self.folder / "state.json")
         if state is not None and state["phase"] == "terminated":
             return state
@@ -78,14 +95,7 @@ class Container:
             return {"phase": "starting", "started_at": now()}
         return state if state["phase"] == "terminated" else self._lost(state)
 
-    def stop(self, grace_seconds: float, with_signal: int = signal.SIGTERM) -> None:
-        """Order its end: a signal now, SIGKILL after the grace. A later order counts only for an earlier end."""
-        kill_at = time.time() + grace_seconds
-        standing = read_record(self.folder / "stop.json")
-        if standing is None or kill_at < standing["kill_at"] - 0.5:
-            write_record(self.folder / "stop.json", {"signal": int(with_signal), "kill_at": kill_at})
-
-    @property
+    @cached_property
     def container_id(self) -> str:
         """The identity that Kubernetes clients see."""
         order = read_record(self.folder / "container.json") or {}

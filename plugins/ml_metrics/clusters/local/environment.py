@@ -20,6 +20,10 @@ REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 PATH_GOES_ON = r"[A-Za-z0-9_.-]"
 
 
+class MissingReferenceError(Exception):
+    """A variable comes from an object that is not there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mounts:
     """Paths that a container sees, and where they really lie: the longest match counts."""
@@ -89,6 +93,10 @@ def _value(entry: Document, variables: Mapping[str, str], pod: Document, contain
     if "resourceFieldRef" in source:
         kind, _, resource = source["resourceFieldRef"]["resource"].partition(".")
         return str(((container.get("resources") or {}).get(kind) or {}).get(resource, "0"))
+    for kind, reference in source.items():
+        if not reference.get("optional"):
+            what = {"secretKeyRef": "secret", "configMapKeyRef": "configmap"}.get(kind, kind)
+            raise MissingReferenceError(f'{what} "{reference.get("name", "")}" not found')
     return None
 
 

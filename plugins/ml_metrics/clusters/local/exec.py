@@ -66,11 +66,11 @@ class ExecApi:
         command = websocket.query_params.getlist("command")
         await websocket.accept(subprotocol=PROTOCOL)
         if reads_result(command):
-            result = _content(self._kubelet.place(pod, SIDECAR, RESULT))
+            result = _content(self._kubelet.container(pod, SIDECAR).place(RESULT))
             for at in range(0, len(result), CHUNK):
                 await websocket.send_bytes(STDOUT + result[at : at + CHUNK])
         elif ends_sidecar(await _typed(websocket)):
-            self._kubelet.attempts(pod, SIDECAR)[-1].stop(GRACE_SECONDS, signal.SIGINT)
+            self._kubelet.container(pod, SIDECAR).attempts[-1].stop(GRACE_SECONDS, signal.SIGINT)
         await websocket.send_bytes(STATUS + json.dumps({"metadata": {}, "status": "Success"}).encode())
         await websocket.close()
 
@@ -82,7 +82,7 @@ class ExecApi:
         command = websocket.query_params.getlist("command")
         if websocket.query_params.get("container") != SIDECAR or not (reads_result(command) or command == ["/bin/sh"]):
             raise RefusalError(403, REFUSAL)
-        if not self._kubelet.attempts(pod, SIDECAR):
+        if not self._kubelet.container(pod, SIDECAR).attempts:
             raise RefusalError(400, f'container "{SIDECAR}" in pod "{name}" is waiting to start')
         return pod
 

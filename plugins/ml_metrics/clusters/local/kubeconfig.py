@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import base64
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
 from ml_metrics.clusters.local.records import read_record, write_record
@@ -24,14 +25,17 @@ def kubeconfig_path(root: Path) -> Path:
     return root / "kubeconfig"
 
 
-def write_address(root: Path, address: Address) -> None:
+def write_address(root: Path, address: Address, authority: bytes) -> None:
     """Tell clients where the server is. Only the owner can read it: who has the token can start processes."""
-    url = f"http://127.0.0.1:{address.port}"
+    cluster = {
+        "server": f"https://127.0.0.1:{address.port}",
+        "certificate-authority-data": base64.b64encode(authority).decode(),
+    }
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "local",
-        "clusters": [{"name": "local", "cluster": {"server": url}}],
+        "clusters": [{"name": "local", "cluster": cluster}],
         "contexts": [{"name": "local", "context": {"cluster": "local", "user": "local", "namespace": "default"}}],
         "users": [{"name": "local", "user": {"token": address.token}}],
     }
@@ -49,5 +53,26 @@ def read_address(root: Path) -> Address | None:
             return None
         token = config["users"][0]["user"]["token"]
         return Address(int(record["port"]), str(token), int(record["pid"]), Path(record["image_folder"]))
-    except (json.JSONDecodeError, KeyError, IndexError, TypeError, ValueError):
+    except (KeyError, IndexError, TypeError, ValueError):
         return None
+
+
+def answers(root: Path, address: Address) -> bool:
+    """Whether a server answers there, and is the one that the kubeconfig describes."""
+    import ssl
+    from http.client import HTTPException, HTTPSConnection
+
+    try:
+        config = read_record(kubeconfig_path(root)) or {}
+        authority = base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"]).decode()
+        trusting = ssl.create_default_context(cadata=authority)
+        connection = HTTPSConnection("127.0.0.1", address.port, timeout=10, context=trusting)
+    except (KeyError, IndexError, TypeError, ValueError, ssl.SSLError):
+        return False
+    try:
+        connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {address.token}"})
+        return connection.getresponse().status == HTTPStatus.OK
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()

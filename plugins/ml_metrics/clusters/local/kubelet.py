@@ -1,4 +1,4 @@
-"""What keeps every pod moving: a task for each, which outlives errors and ends with its pod."""
+"""What keeps every pod moving: the scheduler, and a task for each pod that outlives errors and ends with its pod."""
 
 from __future__ import annotations
 
@@ -9,54 +9,55 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ml_metrics.clusters.local import scheduling
 from ml_metrics.clusters.local.pod_life import PodLife
 from ml_metrics.clusters.local.records import now
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ml_metrics.clusters.local.containers import Container
+    from ml_metrics.clusters.local.container_life import ContainerLife
     from ml_metrics.clusters.local.records import Document
     from ml_metrics.clusters.local.store import Store
 
 TICK = 0.1
-NODE = "local"
+SHUTDOWN_SECONDS = 10
+"""The most grace that a pod gets when the whole cluster ends."""
+SHUTDOWN = "Pod was terminated in response to imminent node shutdown."
+HERE = {"hostIP": "127.0.0.1", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
 log = logging.getLogger(__name__)
 
 
 class Kubelet:
     """Runs the pods of a store."""
 
-    def __init__(self, store: Store, image_folder: Path) -> None:
+    def __init__(self, store: Store, image_folder: Path, node: scheduling.Node) -> None:
         self._store = store
         self._image_folder = image_folder
+        self._node = node
         self._lives: dict[str, PodLife] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
 
     def adopt(self) -> None:
         """Take over the pods that an earlier server left."""
         for pod in list(self._store.pods.values()):
-            self.take(pod)
+            self._meet(pod)
+            if pod["spec"].get("nodeName"):
+                self._begin(pod)
+        self._schedule()
 
     def take(self, pod: Document) -> None:
-        """Look after a pod from now on."""
-        tell = partial(self._store.tell, pod)
-        life = PodLife(pod, self._store.folder(pod), self._image_folder, tell)
-        self._lives[pod["metadata"]["uid"]] = life
-        task = asyncio.create_task(self._look_after(life))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        """Look after a new pod from now on."""
+        self._meet(pod)
+        self._schedule()
 
-    def attempts(self, pod: Document, name: str) -> list[Container]:
-        """The attempts to run one of a pod's containers."""
-        return self._lives[pod["metadata"]["uid"]].attempts(name)
-
-    def place(self, pod: Document, name: str, path: str) -> Path:
-        """Where a path that one of a pod's containers sees really lies."""
-        return self._lives[pod["metadata"]["uid"]].place(name, path)
+    def container(self, pod: Document, name: str) -> ContainerLife:
+        """One of a pod's containers."""
+        return self._lives[pod["metadata"]["uid"]].container(name)
 
     @property
-    def running(self) -> int:
+    def active(self) -> int:
         """How many pods are not over."""
         return sum(not life.over for life in self._lives.values())
 
@@ -71,40 +72,78 @@ class Kubelet:
                 "deletionGracePeriodSeconds": grace_seconds,
             }
             self._store.changed(pod)
-        if self._lives[metadata["uid"]].over:
+        if self._lives[metadata["uid"]].over or not pod["spec"].get("nodeName"):
             self._forget(pod)
 
+    async def shut_down(self) -> None:
+        """End every running pod, and wait until all are over. Pods that wait for room go on waiting."""
+        self._closing = True
+        for life in self._lives.values():
+            if life.pod["spec"].get("nodeName"):
+                life.end("Terminated", SHUTDOWN, SHUTDOWN_SECONDS)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=SHUTDOWN_SECONDS + 5)
+
+    def _meet(self, pod: Document) -> None:
+        tell = partial(self._store.tell, pod)
+        life = PodLife(pod, self._store.folder(pod), self._image_folder, tell)
+        self._lives[pod["metadata"]["uid"]] = life
+
+    def _begin(self, pod: Document) -> None:
+        task = asyncio.create_task(self._look_after(self._lives[pod["metadata"]["uid"]]))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     async def _look_after(self, life: PodLife) -> None:
-        if not life.pod["spec"].get("nodeName"):
-            self._schedule(life.pod)
         while not life.over:
             self._step(life)
             await asyncio.sleep(0 if life.over else TICK)
         if "deletionTimestamp" in life.pod["metadata"]:
             self._forget(life.pod)
+        self._schedule()
 
     def _forget(self, pod: Document) -> None:
         if self._lives.pop(pod["metadata"]["uid"], None) is not None:
             self._store.remove(pod)
 
-    def _schedule(self, pod: Document) -> None:
-        pod["spec"]["nodeName"] = NODE
-        pod["status"] |= {
-            "startTime": now(),
-            "hostIP": "127.0.0.1",
-            "podIP": "127.0.0.1",
-            "podIPs": [{"ip": "127.0.0.1"}],
-        }
+    def _schedule(self) -> None:
+        """Place every pod that there is room for: the most urgent first, then the oldest."""
+        if self._closing:
+            return
+        everyone = list(self._store.pods.values())
+        placed = [pod for pod in everyone if pod["spec"].get("nodeName")]
+        waiting = [pod for pod in everyone if not pod["spec"].get("nodeName")]
+        for pod in sorted(waiting, key=lambda pod: -int(pod["spec"].get("priority") or 0)):
+            obstacle = scheduling.why_not(pod, placed, self._node)
+            if obstacle is None:
+                self._place(pod)
+                placed.append(pod)
+            else:
+                self._leave_waiting(pod, obstacle)
+
+    def _place(self, pod: Document) -> None:
+        pod["spec"]["nodeName"] = scheduling.NODE
+        pod["status"] |= {"startTime": now(), **HERE}
+        pod["status"].pop("conditions", None)
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-        self._store.tell(pod, "Scheduled", f"Successfully assigned {name} to {NODE}")
+        self._store.tell(pod, "Scheduled", f"Successfully assigned {name} to {scheduling.NODE}")
         self._store.changed(pod)
+        self._begin(pod)
+
+    def _leave_waiting(self, pod: Document, obstacle: str) -> None:
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": obstacle}
+        before = pod["status"].get("conditions") or [{}]
+        if before[0].get("message") != obstacle:
+            pod["status"]["conditions"] = [{**condition, "lastProbeTime": None, "lastTransitionTime": now()}]
+            self._store.tell(pod, "FailedScheduling", obstacle, "Warning")
+            self._store.changed(pod)
 
     def _step(self, life: PodLife) -> None:
         before = copy.deepcopy((life.pod["status"], life.pod["metadata"].get("annotations")))
         try:
             life.step()
         except OSError as error:  # a full disk, a folder that somebody removed: the next step may do better
-            log.exception("pod %s", life.pod["metadata"]["name"])
-            self._store.tell(life.pod, "FailedSync", f"error determining status: {error}", "Warning")
+            log.warning("pod %s: %s", life.pod["metadata"]["name"], error)
+            self._store.tell(life.pod, "FailedSync", f"error syncing pod: {error}", "Warning")
         if before != (life.pod["status"], life.pod["metadata"].get("annotations")):
             self._store.changed(life.pod)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from ml_metrics.clusters.local.refusals import RefusalError
+from ml_metrics.clusters.local import tables
+from ml_metrics.clusters.local.refusals import RefusalError, not_found
 from ml_metrics.clusters.local.selectors import by_fields, by_labels
 from ml_metrics.clusters.local.store import ExpiredError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.clusters.local.records import Document
     from ml_metrics.clusters.local.store import Store
+    from ml_metrics.clusters.local.tables import Columns
 
 LONGEST_WATCH = 1800.0
 """Seconds after which a watch ends by itself if the client names no time, as Kubernetes does; clients come again."""
@@ -29,28 +31,41 @@ STILL = 1.0
 class Listing:
     """What answers GET for many objects of a kind."""
 
-    def __init__(self, store: Store, kind: str, list_kind: str, objects: Callable[[], list[Document]]) -> None:
+    def __init__(self, store: Store, kind: str, columns: Columns, objects: Callable[[], list[Document]]) -> None:
         self._store = store
         self._kind = kind
-        self._list_kind = list_kind
+        self._columns = columns
         self._objects = objects
 
     async def answer(self, request: Request) -> Response:
         """A list, or a stream of changes."""
         if request.query_params.get("watch", "").lower() in {"1", "true"}:
             return StreamingResponse(self._watch(request), media_type="application/json")
+        found, version = self.selected(request), str(self._store.version)
+        if tables.wanted(request.headers.get("accept", "")):
+            return JSONResponse(self._columns.table(found, version))
+        kind = f"{self._kind.removesuffix('s').capitalize()}List"
         return JSONResponse(
-            {
-                "kind": self._list_kind,
-                "apiVersion": "v1",
-                "metadata": {"resourceVersion": str(self._store.version)},
-                "items": self.selected(request),
-            }
+            {"kind": kind, "apiVersion": "v1", "metadata": {"resourceVersion": version}, "items": found}
         )
 
-    def answer_one(self, request: Request, document: Document) -> Response:  # noqa: ARG002
+    async def answer_named(self, request: Request) -> Response:
+        """One object, by the name in the path."""
+        name, namespace = request.path_params["name"], request.path_params.get("namespace")
+        for document in self._objects():
+            metadata = document["metadata"]
+            if metadata["name"] == name and namespace in (None, metadata.get("namespace")):
+                return self.answer_one(request, document)
+        raise not_found(self._kind, name)
+
+    def answer_one(self, request: Request, document: Document) -> Response:
         """One object."""
-        return JSONResponse(document)
+        return JSONResponse(self._shaped(request, document))
+
+    def _shaped(self, request: Request, document: Document) -> Document:
+        if tables.wanted(request.headers.get("accept", "")):
+            return self._columns.table([document], document["metadata"]["resourceVersion"])
+        return document
 
     def selected(self, request: Request) -> list[Document]:
         """The objects that a request means."""
@@ -66,7 +81,7 @@ class Listing:
         if version == 0:
             version = self._store.version
             for document in self.selected(request):
-                yield _event("ADDED", document)
+                yield _event("ADDED", self._shaped(request, document))
         while (left := until - clock()) > 0:
             try:
                 news = self._store.since(version)
@@ -77,7 +92,7 @@ class Listing:
             for change in news:
                 version = change.version
                 if change.kind == self._kind and means(change.object):
-                    yield _event(change.type, change.object)
+                    yield _event(change.type, self._shaped(request, change.object))
             if not news:
                 await self._store.wait(min(STILL, left))
 

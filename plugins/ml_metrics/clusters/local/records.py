@@ -20,11 +20,16 @@ Document = dict[str, Any]
 
 def write_record(path: Path, document: Document) -> None:
     """Replace a record. Only its owner can read it: environments hold secrets."""
+    replace_file(path, json.dumps(document).encode())
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace a file at once, readable by its owner only."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(document, file)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

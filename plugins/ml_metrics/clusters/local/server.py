@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,13 +21,17 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from ml_metrics.clusters.local import discovery
 from ml_metrics.clusters.local.access import Gate
 from ml_metrics.clusters.local.api import PodsApi
 from ml_metrics.clusters.local.exec import ExecApi
 from ml_metrics.clusters.local.kubeconfig import Address, read_address, write_address
 from ml_metrics.clusters.local.kubelet import Kubelet
+from ml_metrics.clusters.local.machine import Machine
+from ml_metrics.clusters.local.options import ServerOptions, add_node_arguments, node_of
 from ml_metrics.clusters.local.refusals import RefusalError
 from ml_metrics.clusters.local.store import Store
+from ml_metrics.clusters.local.tls import Certificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,18 +42,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
-    """How a server is run."""
-
-    root: Path
-    image_folder: Path
-    port: int = 0
-    """0: the port of the server before, so that clients find this one; else any free one."""
-    idle_seconds: float = 0
-    """How long to live with no pod and no request; 0 for ever."""
-
-
 def main() -> None:
     """Serve until told to stop."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -59,9 +50,12 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--idle-seconds", type=float, default=0)
     parser.add_argument("--detach", action="store_true", help="return when the server answers, and leave it running")
+    add_node_arguments(parser)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    options = ServerOptions(arguments.root, arguments.image_folder, arguments.port, arguments.idle_seconds)
+    options = ServerOptions(
+        arguments.root, arguments.image_folder, node_of(arguments), arguments.port, arguments.idle_seconds
+    )
     serve(options, _detach() if arguments.detach else lambda: None)
 
 
@@ -80,6 +74,8 @@ def alone(root: Path) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         sys.exit(f"{root}: another local cluster is serving this folder; `ml-metrics cluster stop` ends it")
+    os.ftruncate(handle, 0)
+    os.write(handle, str(os.getpid()).encode())
     try:
         yield
     finally:
@@ -88,25 +84,37 @@ def alone(root: Path) -> Iterator[None]:
 
 async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None:
     store = Store(options.root)
-    kubelet = Kubelet(store, options.image_folder)
+    kubelet = Kubelet(store, options.image_folder, options.node)
     before = read_address(options.root)
     token = before.token if before else secrets.token_urlsafe(32)
-    routes = [Route("/readyz", _ready), *PodsApi(store, kubelet).routes, *ExecApi(store, kubelet).routes]
+    routes = [
+        Route("/readyz", _ready),
+        *discovery.routes(),
+        *PodsApi(store, kubelet, Machine(store, options.node)).routes,
+        *ExecApi(store, kubelet).routes,
+    ]
     application = Starlette(
         routes=routes, exception_handlers={RefusalError: _refuse, 404: _refuse_path, 405: _refuse_path}
     )
     gate = Gate(application, token)
+    certificate = Certificate.below(options.root)
     listener = _listen(options.port or (before.port if before else 0), required=bool(options.port))
     port = listener.getsockname()[1]
     config = uvicorn.Config(
-        gate, log_level="warning", timeout_graceful_shutdown=1, lifespan="off", ws="websockets-sansio"
+        gate,
+        log_level="warning",
+        timeout_graceful_shutdown=1,
+        lifespan="off",
+        ws="websockets-sansio",
+        ssl_certfile=certificate.server,
     )
-    server = _Server(config)
+    server = _Server(config, kubelet)
     loop = asyncio.get_running_loop()
     for stop in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(stop, server.end)
     kubelet.adopt()
-    write_address(options.root, Address(port, token, os.getpid(), options.image_folder))
+    address = Address(port, token, os.getpid(), options.image_folder)
+    write_address(options.root, address, certificate.authority.read_bytes())
     log.info("serving %s on 127.0.0.1:%d", options.root, port)
     idle = asyncio.create_task(_watch_idleness(options.idle_seconds, gate, kubelet, server))
     listener.listen()  # from here on a client may connect: it is served as soon as the loop turns
@@ -132,10 +140,22 @@ def _detach() -> Callable[[], None]:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn with the signals left to us."""
+    """Uvicorn with an end of our own: the API goes on answering until every pod is over."""
+
+    def __init__(self, config: uvicorn.Config, kubelet: Kubelet) -> None:
+        super().__init__(config)
+        self._kubelet = kubelet
+        self._ending: asyncio.Task[None] | None = None
 
     def end(self) -> None:
-        """Let the server finish what it does, and return."""
+        """End the pods, then the server; asked again, end at once."""
+        if self._ending is not None:
+            self.should_exit = True
+        else:
+            self._ending = asyncio.create_task(self._end())
+
+    async def _end(self) -> None:
+        await self._kubelet.shut_down()
         self.should_exit = True
 
     @contextlib.contextmanager
@@ -147,7 +167,7 @@ async def _watch_idleness(seconds: float, gate: Gate, kubelet: Kubelet, server: 
     quiet_since = time.monotonic()
     while seconds:
         await asyncio.sleep(min(1, seconds / 4))
-        if kubelet.running or gate.open_requests:
+        if kubelet.active or gate.open_requests:
             quiet_since = time.monotonic()
         if time.monotonic() - max(quiet_since, gate.last_request) > seconds:
             log.info("nothing to do for %g s: stopping", seconds)

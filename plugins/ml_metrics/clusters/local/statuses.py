@@ -53,16 +53,20 @@ def container_status(
     }
 
 
-def phase_of(init: Sequence[Document], main: Sequence[Document], *, restarts: bool) -> str:
-    """The phase that the containers' states add up to."""
-    if any(_exit_code(status) for status in init) and not restarts:
+def phase_of(init: Sequence[Document], main: Sequence[Document]) -> str:
+    """The phase that the containers' states add up to. One that will be restarted is waiting, not terminated."""
+    if any(map(_exit_code, init)):
         return "Failed"
     states = [status["state"] for status in main]
-    if all("terminated" in state for state in states) and not restarts:
+    if all("terminated" in state for state in states):
         return "Failed" if any(map(_exit_code, main)) else "Succeeded"
-    if any("running" in state or "terminated" in state for state in states) or any(s["restartCount"] for s in main):
-        return "Running"
-    return "Pending"
+    begun = any(status["restartCount"] or "waiting" not in status["state"] for status in main)
+    return "Running" if begun or any(status["lastState"] for status in main) else "Pending"
+
+
+def succeeded(status: Document) -> bool:
+    """Whether a container ended well."""
+    return bool(status["state"].get("terminated", {}).get("exitCode", 1) == 0)
 
 
 def conditions(status: Document, init: Sequence[Document], main: Sequence[Document], now: str) -> list[Document]:
@@ -70,7 +74,7 @@ def conditions(status: Document, init: Sequence[Document], main: Sequence[Docume
     ready = bool(main) and all(entry["ready"] for entry in main)
     ended = status["phase"] in FINAL
     why = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(status["phase"], "ContainersNotReady")
-    initialized = all("terminated" in entry["state"] and not _exit_code(entry) for entry in init)
+    initialized = all(map(succeeded, init))
     current = {
         "Initialized": (initialized, "ContainersNotInitialized"),
         "Ready": (ready and not ended, why),

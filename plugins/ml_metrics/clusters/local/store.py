@@ -95,6 +95,8 @@ class Store:
         """Record an event of a pod. The same again is counted, not repeated."""
         events = self._events.setdefault(pod["metadata"]["uid"], [])
         same = next((event for event in events if event["reason"] == reason and event["message"] == message), None)
+        if same is not None and same["lastTimestamp"] == now():
+            return  # once a second is often enough
         if same is not None:
             same |= {"count": same["count"] + 1, "lastTimestamp": now()}
             self._note("events", "MODIFIED", same)
