@@ -22,28 +22,23 @@ def baseline_of(metric: str, condition: Condition, past: Past) -> list[HistoryPo
     accepted run or `time_window`.
     """
     accepted = past.accepted(metric, condition.compare_to)
-    rows = [row for row in past.rows(metric, condition.compare_to) if _is_after(row, condition, accepted)]
-    earliest = _earliest(rows, condition, past.now, accepted)
-    counted: list[HistoryPoint] = []
-    for row in reversed(rows):
-        if len(counted) == condition.reach or (earliest is not None and row.timestamp < earliest):
-            break
-        if counts(row, accepted):
-            counted.append(row)
-    counted.reverse()
-    return counted
+    rows = _rows_from_start(metric, condition, past, accepted)
+    if accepted is None:  # the case of nearly every metric, without a call for each row
+        good = [row for row in rows if row.outcome is not Outcome.FAIL and measured(row)]
+    else:
+        good = [row for row in rows if counts(row, accepted)]
+    if condition.time_window is not None:
+        earliest = _end_of_window(rows, good, past.now) - condition.time_window
+        good = [row for row in good if row.timestamp >= earliest]
+    return good[-condition.reach :]
 
 
 def series_of(metric: str, condition: Condition, past: Past) -> list[HistoryPoint]:
     """The newest `reach` values of a metric, good or bad: where a level changes, the bad ones are the point."""
-    accepted = past.accepted(metric, condition.compare_to)
+    rows = _rows_from_start(metric, condition, past, past.accepted(metric))
     earliest = None if condition.time_window is None else past.now - condition.time_window
-    rows = [
-        row
-        for row in past.rows(metric, condition.compare_to)
-        if measured(row) and _is_after(row, condition, accepted) and (earliest is None or row.timestamp >= earliest)
-    ]
-    return rows[-condition.reach :]
+    whole = [row for row in rows if measured(row) and (earliest is None or row.timestamp >= earliest)]
+    return whole[-condition.reach :]
 
 
 def counts(row: HistoryPoint, accepted: tuple[Moment, datetime] | None = None) -> bool:
@@ -64,23 +59,22 @@ def measured(row: HistoryPoint) -> bool:
     return row.job_status is JobStatus.SUCCESS and row.value is not None and math.isfinite(row.value)
 
 
-def _is_after(row: HistoryPoint, condition: Condition, accepted: tuple[Moment, datetime] | None) -> bool:
-    if condition.since is not None and row.timestamp < condition.since:
-        return False
-    return accepted is None or (row.timestamp, row.run_key) >= accepted[0]
+def _rows_from_start(
+    metric: str, condition: Condition, past: Past, accepted: tuple[Moment, datetime] | None
+) -> list[HistoryPoint]:
+    rows, since = past.rows(metric, condition.compare_to), condition.since
+    if since is not None:
+        rows = [row for row in rows if row.timestamp >= since]
+    if accepted is not None:
+        rows = [row for row in rows if (row.timestamp, row.run_key) >= accepted[0]]
+    return rows
 
 
-def _earliest(
-    rows: list[HistoryPoint], condition: Condition, now: datetime, accepted: tuple[Moment, datetime] | None
-) -> datetime | None:
-    """Where `time_window` begins.
+def _end_of_window(rows: list[HistoryPoint], good: list[HistoryPoint], now: datetime) -> datetime:
+    """From when `time_window` looks back: now, or while a metric fails the last good run.
 
-    While a metric fails, its baseline stands still: else a regression would outlive the baseline that shows it, and
-    end as `insufficient_data`, which nobody hears of. So the window then looks back from the last good run.
+    A failing metric's baseline stands still, or else the regression would outlive the baseline that shows it, and end
+    as `insufficient_data`, which nobody hears of.
     """
-    if condition.time_window is None:
-        return None
-    good = next((row for row in reversed(rows) if counts(row, accepted)), None)
-    measured_since = next((row for row in reversed(rows) if measured(row)), None)
-    fails = good is not None and measured_since is not good
-    return (good.timestamp if good is not None and fails else now) - condition.time_window
+    newest = next((row for row in reversed(rows) if measured(row)), None)
+    return good[-1].timestamp if good and newest is not good[-1] else now

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ml_metrics.model import HistoryPoint, JobStatus
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Moment = tuple[datetime, str]
 """When something was, and the run's key: two runs that end in the same instant still have one order."""
+_MOMENT = itemgetter(0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +57,14 @@ class Past:
         self.run_key = run_key
         self.test = test
         self._acceptances = acceptances
-        self._rows: dict[tuple[str, str], list[HistoryPoint]] = defaultdict(list)
+        self._rows: dict[tuple[str, str], list[HistoryPoint]] = {}
         self._ordered: dict[tuple[str, str], list[HistoryPoint]] = {}
         for row in history:
-            self._rows[row.test or test, row.metric].append(row)
+            key = (row.test or test, row.metric)
+            if key in self._rows:
+                self._rows[key].append(row)
+            else:
+                self._rows[key] = [row]
 
     def rows(self, metric: str, test: str | None = None) -> list[HistoryPoint]:
         """The earlier rows of a metric, oldest first, one for each run."""
@@ -116,14 +121,14 @@ class Past:
         )
 
     def _in_order(self, rows: list[HistoryPoint]) -> list[HistoryPoint]:
-        end, own_test = (self.now, self.run_key), self.test
-        moments = [
-            ((row.timestamp if row.timestamp.tzinfo else aware(row.timestamp)), row.run_key, row)
+        end = (self.now, self.run_key)
+        past = [
+            each
             for row in rows
-            if row.run_key != self.run_key or (row.test or own_test) != own_test
+            if (each := (row.timestamp if row.timestamp.tzinfo else aware(row.timestamp), row.run_key, row)) < end
+            and (row.run_key != self.run_key or (row.test or self.test) != self.test)
         ]
-        past = [each for each in moments if each[:2] < end]
-        past.sort(key=lambda each: each[:2])
+        past.sort(key=_MOMENT)
         if len({each[1] for each in past}) != len(past):
             past = _each_run_once(past)
         return [row if row.timestamp is moment else replace(row, timestamp=moment) for moment, _, row in past]
@@ -145,4 +150,4 @@ def _each_run_once(rows: list[tuple[datetime, str, HistoryPoint]]) -> list[tuple
         return (moment, run_key, failed, outcome == "fail", outcome, (row.value or 0.0) if finite else 0.0)
 
     newest = {each[1]: each for each in sorted(rows, key=rank)}
-    return sorted(newest.values(), key=lambda each: each[:2])
+    return sorted(newest.values(), key=_MOMENT)
