@@ -1,0 +1,83 @@
+"""`ml-metrics collect`: what a run wrote, as metrics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ml_metrics import storage
+from ml_metrics.cli.output import print_json, warn
+from ml_metrics.errors import UnreadableInputError
+from ml_metrics.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from ml_metrics.collect import Collected
+
+ABOUT = """\
+Aggregate what a run wrote into metrics, as a test file or metric config says.
+
+RUN_DIR is a run folder, or any folder with TensorBoard event files, local or in a bucket. If it holds the document
+of a workload (_ml_metrics/workload.json), the run's start and end are known, and so is total_wall_time.
+
+examples:
+  ml-metrics collect include/metric_configs/vision.json runs/latest
+  ml-metrics collect vision.yaml gs://bucket/runs/resnet/0b1c --json
+  ml-metrics collect vision.yaml logs --verify     check images and other large records too
+"""
+NAME_WIDTH = 44
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("config", metavar="CONFIG", type=Path, help="a test file or metric config: YAML, JSON, Jsonnet")
+    parser.add_argument("run_dir", metavar="RUN_DIR", help="the folder that the run wrote: a path or gs://...")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--verify", action="store_true", help="check also the records that are passed over")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Collect, and print what was found."""
+    from ml_metrics.collect import collect_run
+    from ml_metrics.spec.load import load_file
+
+    config = load_file(arguments.config).metric_collection_config
+    folder = _folder(arguments.run_dir)
+    collected = collect_run(config, folder, folder.read_workload(), verify=arguments.verify)
+    if arguments.json:
+        print_json(collected.document())
+        return 0
+    for warning in collected.warnings:
+        warn(warning)
+    print("\n".join(table(collected)))
+    return 0
+
+
+def table(collected: Collected) -> Iterator[str]:
+    """The metrics for people, on 80 columns."""
+    width = min(NAME_WIDTH, max([len("metric"), *(len(metric.name) for metric in collected.metrics)]))
+    yield f"{'metric':<{width}} {'value':>13} {'step':>10} {'points':>9}"
+    for metric in collected.metrics:
+        step = "" if metric.step is None else metric.step
+        note = f"  {metric.non_finite} not finite" if metric.non_finite else ""
+        yield f"{_fitting(metric.name, width):<{width}} {metric.value:>13.7g} {step:>10} {metric.points:>9}{note}"
+    for name, why in collected.missing.items():
+        yield f"{name}: missing: {why}"
+    files = "1 file" if collected.files == 1 else f"{collected.files} files"
+    yield f"{len(collected.metrics)} metrics from {files}"
+
+
+def _fitting(name: str, width: int) -> str:
+    """A name without control characters, with its middle left out if it is too long: both ends tell it apart."""
+    name = "".join(letter if letter.isprintable() else "?" for letter in name)
+    half = (width - 1) // 2
+    return name if len(name) <= width else f"{name[:half]}…{name[-(width - 1 - half) :]}"
+
+
+def _folder(place: str) -> RunFolder:
+    if storage.is_local(place) and not storage.local_path(place).is_dir():
+        what = "is a file: give the folder that it is in" if storage.exists(place) else "there is no such folder"
+        raise UnreadableInputError(f"{place}: {what}")
+    return RunFolder(place)

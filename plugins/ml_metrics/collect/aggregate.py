@@ -1,0 +1,136 @@
+"""From series to metrics: which tags count, under which name, and by which strategies."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ml_metrics.collect.strategies import NUMBERS, POINTS
+from ml_metrics.model import Metric, Series
+from ml_metrics.spec.collection import Strategy
+from ml_metrics.spec.patterns import matches
+from ml_metrics.spec.problems import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ml_metrics.spec.collection import MetricCollectionConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """The series of a run under the names that its metrics get."""
+
+    series: dict[str, Series]
+    """By tag, with the run's name before it if the config says so."""
+    warnings: tuple[str, ...]
+
+
+def by_tag(sources: Iterable[Iterable[Series]], config: MetricCollectionConfig) -> Tagged:
+    """Name the series. Without `use_run_name_prefix`, those of the same tag in several folders become one.
+
+    Two sources are never mixed: where both know a tag, the earlier one counts.
+    """
+    tagged: dict[str, Series] = {}
+    warnings = []
+    for source in sources:
+        groups: dict[str, list[Series]] = {}
+        for series in source:
+            prefixed = config.use_run_name_prefix and series.run != "."
+            groups.setdefault(f"{series.run}/{series.tag}" if prefixed else series.tag, []).append(series)
+        for tag, group in groups.items():
+            if tag in tagged:
+                warnings.append(f"tag {tag!r} was found by two sources; the points of the first one count")
+            elif len(group) > 1 and is_wanted(tag, config):
+                warnings.append(_merged(tag, group))
+            tagged.setdefault(tag, _joined(tag, group))
+    return Tagged(tagged, tuple(warnings))
+
+
+def aggregate(tagged: Tagged, config: MetricCollectionConfig) -> list[Metric]:
+    """Every metric that the config asks for, by tag and strategy."""
+    return [
+        one_metric(series, strategy)
+        for tag, series in sorted(tagged.series.items())
+        if is_wanted(tag, config)
+        for strategy in strategies_of(tag, config)
+    ]
+
+
+def is_wanted(tag: str, config: MetricCollectionConfig) -> bool:
+    """Whether a tag becomes metrics. To be ignored weighs more than to be included."""
+    if any(matches(pattern, tag) for pattern in config.tags_to_ignore):
+        return False
+    return not config.include_tags or any(matches(pattern, tag) for pattern in config.include_tags)
+
+
+def strategies_of(tag: str, config: MetricCollectionConfig) -> Sequence[Strategy]:
+    """Those of the tag itself, else of the first pattern that means it, else the default ones; each once."""
+    own = config.metric_to_aggregation_strategy
+    chosen = own.get(tag) or next(
+        (strategies for pattern, strategies in own.items() if matches(pattern, tag)),
+        config.default_aggregation_strategies,
+    )
+    return tuple(dict.fromkeys(chosen))
+
+
+def unused_patterns(tagged: Tagged, config: MetricCollectionConfig) -> list[str]:
+    """A warning for each tag or pattern of the config that means no tag of the run: often a misprint."""
+    named = {
+        "metric_to_aggregation_strategy": tuple(config.metric_to_aggregation_strategy),
+        "include_tags": config.include_tags,
+    }
+    return [
+        f"{field}: {pattern!r} means no tag of this run{did_you_mean(pattern, tagged.series)}"
+        for field, patterns in named.items()
+        for pattern in patterns
+        if tagged.series and not any(matches(pattern, tag) for tag in tagged.series)
+    ]
+
+
+def one_metric(series: Series, strategy: Strategy) -> Metric:
+    """The points of a tag as one number."""
+    finite = np.isfinite(series.value)
+    points, non_finite = len(series), len(series) - int(finite.sum())
+    name = f"{series.tag}_{strategy}"
+    if strategy is Strategy.COUNT:
+        return Metric(name, float(points), series.tag, strategy, None, None, points, non_finite)
+    by_time = strategy in {Strategy.FINAL, Strategy.FIRST}
+    if non_finite == points and not by_time:
+        return Metric(name, math.nan, series.tag, strategy, None, None, points, non_finite)
+    if strategy in NUMBERS:
+        value = NUMBERS[strategy](series.value[finite] if non_finite else series.value)
+        return Metric(name, value, series.tag, strategy, None, None, points, non_finite)
+    index = POINTS[strategy](series)
+    return Metric(
+        name,
+        float(series.value[index]),
+        series.tag,
+        strategy,
+        int(series.step[index]),
+        float(series.wall_time[index]),
+        points,
+        non_finite,
+    )
+
+
+def _merged(tag: str, group: list[Series]) -> str:
+    return (
+        f"tag {tag!r} was written in several folders ({', '.join(one.run for one in group)}); their points are "
+        "aggregated together. Set use_run_name_prefix to keep them apart."
+    )
+
+
+def _joined(tag: str, group: list[Series]) -> Series:
+    if len(group) == 1 and group[0].tag == tag:
+        return group[0]
+    return Series(
+        group[0].run,
+        tag,
+        np.concatenate([one.step for one in group]),
+        np.concatenate([one.wall_time for one in group]),
+        np.concatenate([one.value for one in group]),
+    )

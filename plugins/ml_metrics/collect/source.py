@@ -1,0 +1,47 @@
+"""What every source of metrics is handed, and what it returns.
+
+A source is one function in a file of its own. To add one, write `def read(request: Request) -> Found` and name its
+module in `ml_metrics.collect.run.SOURCES`; nothing else changes. What a source cannot read it tells in
+`Found.warnings`. If it raises, what the other sources found stays, and its error becomes a warning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ml_metrics import storage
+    from ml_metrics.model import Metric, Series, Workload
+    from ml_metrics.run_folder import RunFolder
+    from ml_metrics.spec.collection import MetricCollectionConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One run, to be read."""
+
+    config: MetricCollectionConfig
+    folder: RunFolder
+    files: Sequence[storage.File]
+    """What the workload wrote, listed once for all sources."""
+    workload: Workload | None
+    verify: bool = False
+    """Check also what is passed over."""
+    progress: Callable[[int], None] = lambda _: None
+    """To be told of bytes as they are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one source found."""
+
+    series: Sequence[Series] = ()
+    """Points, which the strategies of the config make into metrics."""
+    metrics: Sequence[Metric] = ()
+    """Numbers that already are one for the run."""
+    warnings: Sequence[str] = ()
+    files: int = 0
+    metadata: Mapping[str, str] = field(default_factory=dict)

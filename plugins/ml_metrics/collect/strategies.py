@@ -1,0 +1,112 @@
+"""How the points of a tag become one number.
+
+Every strategy is exact: sums are rounded once, so that a mean depends neither on the order of the points nor on the
+machine. Values that are not finite are left out, except where the strategy picks a point by its time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ml_metrics.spec.collection import Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from ml_metrics.model import Series
+
+    Values = NDArray[np.float64]
+
+
+def last(series: Series) -> int:
+    """Where the point of the greatest wall time is; of several, the one that was written last."""
+    times = _times(series)
+    return len(times) - 1 - int(np.argmax(times[::-1]))
+
+
+def first(series: Series) -> int:
+    """Where the point of the smallest wall time is; of several, the one that was written first."""
+    times = _times(series)
+    return int(np.argmin(np.where(np.isneginf(times), np.inf, times)))
+
+
+def highest(series: Series) -> int:
+    """Where the greatest finite value is; the first of several."""
+    return int(np.argmax(np.where(np.isfinite(series.value), series.value, -np.inf)))
+
+
+def lowest(series: Series) -> int:
+    """Where the smallest finite value is; the first of several."""
+    return int(np.argmin(np.where(np.isfinite(series.value), series.value, np.inf)))
+
+
+POINTS: dict[Strategy, Callable[[Series], int]] = {
+    Strategy.FINAL: last,
+    Strategy.FIRST: first,
+    Strategy.MAX: highest,
+    Strategy.MIN: lowest,
+}
+"""The strategies that pick one of the points."""
+
+
+def mean(values: Values) -> float:
+    """The sum, rounded once, by the number of values."""
+    try:
+        return math.fsum(values.tolist()) / len(values)
+    except OverflowError:  # the sum, not the mean, is too large for a float
+        return math.fsum((values * 2.0**-64).tolist()) / len(values) * 2.0**64
+
+
+def deviation(values: Values) -> float:
+    """The standard deviation of the population (ddof 0)."""
+    scale = _scale(values)
+    distances = values * scale - mean(values * scale)
+    return math.sqrt(math.fsum((distances * distances).tolist()) / len(values)) / scale
+
+
+def median(values: Values) -> float:
+    """The middle value, or the mean of the middle two."""
+    upper = len(values) // 2
+    if len(values) % 2:
+        return float(np.partition(values, upper)[upper])
+    return mean(np.partition(values, (upper - 1, upper))[upper - 1 : upper + 1])
+
+
+def percentile(values: Values, percent: int) -> float:
+    """The value below which so many percent of the values lie, on the line between its neighbours."""
+    lower, beyond = divmod((len(values) - 1) * percent, 100)
+    upper = min(lower + 1, len(values) - 1)
+    sorted_there = np.partition(values, (lower, upper))
+    low, high = float(sorted_there[lower]), float(sorted_there[upper])
+    if beyond == 0 or low == high:
+        return low
+    return low * (1 - beyond / 100) + high * (beyond / 100)
+
+
+NUMBERS: dict[Strategy, Callable[[Values], float]] = {
+    Strategy.AVERAGE: mean,
+    Strategy.MEDIAN: median,
+    Strategy.P50: median,
+    Strategy.P90: lambda values: percentile(values, 90),
+    Strategy.P99: lambda values: percentile(values, 99),
+    Strategy.STD: deviation,
+}
+"""The strategies that make a new number of all finite values."""
+
+
+def _scale(values: Values) -> float:
+    """A power of two by which the squares of the values neither overflow nor vanish."""
+    greatest = float(np.abs(values).max())
+    if greatest > 2.0**500:
+        return 2.0**-600
+    return 2.0**500 if 0 < greatest < 2.0**-400 else 1.0
+
+
+def _times(series: Series) -> Values:
+    """Wall times, of which one that is no number is never the greatest."""
+    return np.where(np.isnan(series.wall_time), -np.inf, series.wall_time)

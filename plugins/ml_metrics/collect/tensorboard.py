@@ -1,0 +1,19 @@
+"""TensorBoard event files: every scalar becomes a series, the last text of each text tag becomes metadata."""
+
+from __future__ import annotations
+
+from ml_metrics.collect.source import Found, Request
+from ml_metrics.events import read_events
+from ml_metrics.spec.collection import Restarts
+
+
+def read(request: Request) -> Found:
+    """Read every event file of the run folder."""
+    events = read_events(
+        request.files,
+        verify=request.verify,
+        supersede=request.config.restarts is Restarts.SUPERSEDE,
+        progress=request.progress,
+    )
+    texts = {text.tag if text.run == "." else f"{text.run}/{text.tag}": text.text for text in events.texts}
+    return Found(series=events.series, warnings=events.warnings, files=events.files, metadata=texts)

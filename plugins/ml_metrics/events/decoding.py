@@ -1,0 +1,133 @@
+"""From blocks of records to what they say.
+
+A block is decoded as if it were good. If a record in it is not to be trusted, or a session begins in its middle, its
+segments are cut there and the block is decoded again: that is rare, and nothing that was found behind a fault stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ml_metrics.events.checksum import checksum
+from ml_metrics.events.giant import Window
+from ml_metrics.events.sessions import Session
+from ml_metrics.events.singles import ALWAYS_CHECKED, CHECKSUM_FAILS, FaultError, Singles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from ml_metrics.events.blocks import Block, Giant, Segment
+    from ml_metrics.events.gathering import Findings, Gathering
+    from ml_metrics.events.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where a segment cannot be read on as it is."""
+
+    record: int
+    fault: str | None
+    begins: int = 0
+    """If it is no fault: the step with which a session begins."""
+
+
+class Decoding:
+    """Decodes blocks and giants in the order in which they are read."""
+
+    def __init__(self, gathering: Gathering, *, verify: bool) -> None:
+        self.gathering = gathering
+        self.singles = Singles(gathering, verify=verify)
+
+    def block(self, block: Block) -> None:
+        """Read every record of a block."""
+        while True:
+            found, cuts = self._attempt(block)
+            if not cuts:
+                break
+            _cut(block.segments, cuts)
+        self.gathering.add(found)
+
+    def giant(self, giant: Giant) -> None:
+        """Read a record that is larger than a block."""
+        window = Window(giant)
+        session = giant.file.sessions[-1]
+        try:
+            record = self.singles.large(window, giant.length, session, 0, window.checked)
+        except FaultError as fault:
+            self.singles.findings()
+            giant.file.stop(giant.start, str(fault))
+            return
+        if record is not None:
+            giant.file.sessions.append(Session(session.run, record.step))
+        self.gathering.add(self.singles.findings())
+
+    def _attempt(self, block: Block) -> tuple[Findings, list[Cut]]:
+        offsets = np.concatenate([segment.frames.offsets for segment in block.segments] or [np.empty(0, np.int64)])
+        lengths = np.concatenate([segment.frames.lengths for segment in block.segments] or [np.empty(0, np.int64)])
+        cuts = self._read_singly(block, range(offsets.size), offsets, lengths)
+        return self.singles.findings(), cuts
+
+    def _read_singly(
+        self, block: Block, records: Iterable[int], offsets: NDArray[np.int64], lengths: NDArray[np.int64]
+    ) -> list[Cut]:
+        cuts = []
+        ends = np.cumsum([segment.frames.offsets.size for segment in block.segments]).tolist()
+        which = 0
+        for index in records:
+            while index >= ends[which]:
+                which += 1
+            segment = block.segments[which]
+            try:
+                record = self._read_one(block, segment.session, int(offsets[index]), int(lengths[index]))
+            except FaultError as fault:
+                cuts.append(Cut(index, str(fault)))
+            else:
+                starts_segment = segment.session.begins is not None and (index == 0 or index == ends[which - 1])
+                if record is not None and not starts_segment:
+                    cuts.append(Cut(index, None, record.step))
+        return cuts
+
+    def _read_one(self, block: Block, session: Session, start: int, length: int) -> Record | None:
+        end = start + length
+        payload = block.buffer[start:end]
+        stored = int.from_bytes(block.buffer[end : end + 4].tobytes(), "little")
+        if length <= ALWAYS_CHECKED:
+            return self.singles.small(payload.tobytes(), stored, session, start)
+
+        def checked() -> bytes:
+            if checksum(payload) != stored:
+                raise FaultError(CHECKSUM_FAILS)
+            return payload.tobytes()
+
+        return self.singles.large(memoryview(payload), length, session, start, checked)
+
+
+def _cut(segments: list[Segment], cuts: list[Cut]) -> None:
+    """Take the records behind a fault away, and give those behind a session's start to that session."""
+    by_segment: dict[int, list[Cut]] = {}
+    ends = np.cumsum([segment.frames.offsets.size for segment in segments])
+    for cut in sorted(cuts, key=lambda cut: cut.record):
+        by_segment.setdefault(int(np.searchsorted(ends, cut.record, "right")), []).append(cut)
+    whole = segments[:]
+    segments.clear()
+    for index, segment in enumerate(whole):
+        first = int(ends[index]) - segment.frames.offsets.size
+        segments += _parts(segment, first, by_segment.get(index, []))
+
+
+def _parts(segment: Segment, first: int, cuts: list[Cut]) -> Iterator[Segment]:
+    start, session = 0, segment.session
+    for cut in cuts:
+        yield segment.part(start, cut.record - first, session)
+        start = cut.record - first
+        if cut.fault is not None:
+            segment.file.stop(segment.offset_of(start), cut.fault)
+            return
+        session = Session(session.run, cut.begins)
+        segment.file.sessions.append(session)
+    yield segment.part(start, segment.frames.offsets.size, session)

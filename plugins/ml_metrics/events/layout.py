@@ -1,0 +1,208 @@
+"""Where the parts of one record lie: its wall time, its step, and each scalar.
+
+The layout of a record serves for every record that agrees with it in all bytes but those, so almost all records of
+a file are read without being parsed.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from ml_metrics.events.record import Name, Record
+from ml_metrics.events.wire import BYTES, FIXED32, FIXED64, VARINT, Odd, Readable, fields, signed, varint
+
+SCALARS = b"scalars"
+TEXT = b"text"
+STRING = 7
+START = 1
+"""The status in a session log that says that a process begins."""
+FORMATS = {
+    1: "<f4", 2: "<f8", 3: "<i4", 4: "|u1", 5: "<i2", 6: "|i1", 9: "<i8", 10: "|b1", 19: "<f2", 22: "<u4", 23: "<u8"
+}  # fmt: skip
+"""How the bytes of a tensor's content are read, by the number of its type."""
+SIZES = {name: int(name[2:]) for name in FORMATS.values()}
+_CODES = {"<f4": "f", "<f8": "d", "<f2": "e", "<i2": "h", "<i4": "i", "<i8": "q", "|i1": "b", "|u1": "B", "|b1": "?",
+          "<u4": "I", "<u8": "Q"}  # fmt: skip
+_UNPACK = {name: struct.Struct("<" + code).unpack for name, code in _CODES.items()}
+
+# event
+WALL_TIME, STEP, SUMMARY, SESSION_LOG = 1, 2, 5, 7
+# summary value
+TAG, SIMPLE_VALUE, TENSOR, METADATA = 1, 2, 8, 9
+KINDS = {2, 3, 4, 5, 6, 8}
+# session log
+STATUS = 1
+# tensor
+DTYPE, SHAPE, VERSION, CONTENT, FLOAT_VAL, DOUBLE_VAL, STRING_VAL = 1, 2, 3, 4, 5, 6, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One scalar of a record."""
+
+    name: Name
+    start: int
+    format: str
+
+    @property
+    def end(self) -> int:
+        """Behind its bytes."""
+        return self.start + SIZES[self.format]
+
+    def read(self, data: Readable) -> float:
+        """Its value in a record of this layout."""
+        return float(_UNPACK[self.format](data[self.start : self.end])[0])
+
+
+@dataclass(slots=True)
+class Layout:
+    """Where the parts of a record lie, counted from the start of its payload."""
+
+    wall_time: int | None = None
+    step: tuple[int, int] | None = None
+    session_start: bool = False
+    slots: list[Slot] = field(default_factory=list)
+    texts: list[tuple[Name, slice]] = field(default_factory=list)
+    foreign: list[bytes] = field(default_factory=list)
+    """Tags whose tensors belong to a plugin that shows no scalars."""
+
+    @property
+    def reusable(self) -> bool:
+        """Whether it may serve for other records."""
+        return bool(self.slots) and not self.texts and not self.foreign and self.wall_time == 1
+
+    def read(self, data: Readable) -> Record:
+        """What a record of this layout says."""
+        return Record(
+            0.0 if self.wall_time is None else float(_UNPACK["<f8"](data[self.wall_time : self.wall_time + 8])[0]),
+            0 if self.step is None else signed(varint(data, *self.step)[0]),
+            self.session_start,
+            [(slot.name, slot.read(data)) for slot in self.slots],
+            [(name, bytes(data[where])) for name, where in self.texts],
+            self.foreign,
+        )
+
+
+def read_layout(data: Readable, length: int) -> Layout:
+    """Find the parts of a record. Raises `Odd` if it is not written in the plain way."""
+    layout = Layout()
+    contents = 0
+    for number, kind, start, end in fields(data, 0, length):
+        if number == WALL_TIME and kind == FIXED64:
+            layout.wall_time = start
+        elif number == STEP and kind == VARINT:
+            layout.step = (start, end)
+        elif number > STEP and kind == BYTES and contents == 0:
+            contents += 1
+            if number == SUMMARY:
+                _summary(layout, data, start, end)
+            elif number == SESSION_LOG:
+                layout.session_start = _is_start(data, start, end)
+        else:
+            raise Odd
+    return layout
+
+
+def _summary(layout: Layout, data: Readable, start: int, end: int) -> None:
+    for number, kind, value_start, value_end in fields(data, start, end, repeated=1):
+        if number != 1 or kind != BYTES:
+            raise Odd
+        _value(layout, data, value_start, value_end)
+
+
+def _value(layout: Layout, data: Readable, start: int, end: int) -> None:
+    tag, plugin, tensor, simple, kinds = b"", b"", None, None, 0
+    for number, kind, field_start, field_end in fields(data, start, end):
+        kinds += number in KINDS
+        if number == TAG and kind == BYTES:
+            tag = bytes(data[field_start:field_end])
+        elif number == SIMPLE_VALUE and kind == FIXED32:
+            simple = field_start
+        elif number == TENSOR and kind == BYTES:
+            tensor = (field_start, field_end)
+        elif number == METADATA and kind == BYTES:
+            plugin = _plugin(data, field_start, field_end)
+        elif kind != BYTES:
+            raise Odd
+    if kinds > 1:
+        raise Odd
+    if simple is not None:
+        layout.slots.append(Slot(Name(tag, bare=False), simple, "<f4"))
+    elif tensor is not None:
+        _tensor(layout, data, tensor, tag, plugin)
+
+
+def _plugin(data: Readable, start: int, end: int) -> bytes:
+    """The name of the plugin that a value's metadata tells, or nothing."""
+    for number, kind, field_start, field_end in fields(data, start, end):
+        if number == 1 and kind == BYTES:
+            for inner, inner_kind, name_start, name_end in fields(data, field_start, field_end):
+                if inner == 1 and inner_kind == BYTES:
+                    return bytes(data[name_start:name_end])
+    return b""
+
+
+def _tensor(layout: Layout, data: Readable, where: tuple[int, int], tag: bytes, plugin: bytes) -> None:
+    if plugin not in {b"", SCALARS, TEXT}:
+        layout.foreign.append(tag)
+        return
+    dtype, elements, content, values = 0, None, None, None
+    for number, kind, start, end in fields(data, *where):
+        if number == DTYPE and kind == VARINT:
+            dtype, _ = varint(data, start, end)
+        elif number == SHAPE and kind == BYTES:
+            elements = _elements(data, start, end)
+        elif number == CONTENT and kind == BYTES:
+            content = (start, end)
+        elif number > CONTENT and values is None:
+            values = (number, kind, start, end)
+        elif number != VERSION:
+            raise Odd
+    if dtype == STRING:
+        if plugin == SCALARS or content or values is None or values[:2] != (STRING_VAL, BYTES):
+            raise Odd
+        layout.texts.append((Name(tag, plugin != TEXT), slice(values[2], values[3])))
+        return
+    if plugin == TEXT:
+        raise Odd
+    layout.slots.append(Slot(Name(tag, plugin == b""), *_number(dtype, elements, content, values)))
+
+
+def _number(
+    dtype: int,
+    elements: int | None,
+    content: tuple[int, int] | None,
+    values: tuple[int, int, int, int] | None,
+) -> tuple[int, str]:
+    """Where the only element of a tensor lies, and its format."""
+    if elements not in {None, 1}:
+        raise Odd
+    if content and values is None and dtype in FORMATS and content[1] - content[0] == SIZES[FORMATS[dtype]]:
+        return content[0], FORMATS[dtype]
+    if content is None and values is not None:
+        number, _, start, end = values
+        if (dtype, number) == (1, FLOAT_VAL) and end - start == SIZES["<f4"]:
+            return start, "<f4"
+        if (dtype, number) == (2, DOUBLE_VAL) and end - start == SIZES["<f8"]:
+            return start, "<f8"
+    raise Odd
+
+
+def _elements(data: Readable, start: int, end: int) -> int:
+    elements = 1
+    for number, kind, dim_start, dim_end in fields(data, start, end, repeated=2):
+        if number != 2 or kind != BYTES:
+            raise Odd
+        size = 0
+        for inner, inner_kind, size_start, size_end in fields(data, dim_start, dim_end):
+            if inner == 1 and inner_kind == VARINT:
+                size, _ = varint(data, size_start, size_end)
+        elements *= size
+    return elements
+
+
+def _is_start(data: Readable, start: int, end: int) -> bool:
+    return any(
+        number == 1 and varint(data, begin, stop)[0] == START for number, _, begin, stop in fields(data, start, end)
+    )
