@@ -6,9 +6,9 @@ A run's place in history is the time at which its workload stopped, `job_history
 """
 
 WHERE_TO_BEGIN = """
-SELECT 'clean' AS kind, COUNT(*) AS runs, MIN(clean.timestamp) AS oldest, MIN(clean.begun) AS begun
+SELECT 'clean' AS kind, COUNT(*) AS runs, MIN(clean.timestamp) AS oldest
 FROM (
-  SELECT timestamp, COALESCE(started_at, timestamp) AS begun
+  SELECT timestamp
   FROM job_history
   WHERE test_name = :test AND uuid <> :run AND timestamp >= :earliest AND timestamp < :before
     AND job_status = 'success' AND (verdict IS NULL OR verdict = 'pass')
@@ -16,9 +16,9 @@ FROM (
   LIMIT :window
 ) AS clean
 UNION ALL
-SELECT 'any' AS kind, COUNT(*) AS runs, MIN(newest.timestamp) AS oldest, MIN(newest.begun) AS begun
+SELECT 'any' AS kind, COUNT(*) AS runs, MIN(newest.timestamp) AS oldest
 FROM (
-  SELECT timestamp, COALESCE(started_at, timestamp) AS begun
+  SELECT timestamp
   FROM job_history
   WHERE test_name = :test AND uuid <> :run AND timestamp < :before
   ORDER BY timestamp DESC

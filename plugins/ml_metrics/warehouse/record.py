@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.model import JobStatus, Severity
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ml_metrics.model import Metric, Run, Verdict, Workload
+
+FARTHEST_POINT = timedelta(days=10)
+"""How far from its run's end a point may say it was written. Queries that look for runs since some day need not read
+all older partitions for a metric whose writer had a wrong clock: such a point has the run's own time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +173,7 @@ def _metric_rows(job: JobRow, metrics: Sequence[Metric], verdicts: Sequence[Verd
         yield MetricRow(
             uuid=job.uuid,
             test_name=job.test_name,
-            timestamp=_moment(metric.wall_time if metric else None) or job.timestamp,
+            timestamp=_moment_of_point(metric.wall_time if metric else None, job.timestamp),
             metric_name=name,
             metric_value=metric.value if metric else None,
             metric_lower_bound=bounds.lower if bounds else None,
@@ -181,14 +185,12 @@ def _metric_rows(job: JobRow, metrics: Sequence[Metric], verdicts: Sequence[Verd
         )
 
 
-def _moment(wall_time: float | None) -> datetime | None:
-    """A point's wall time; None if there is none, or if it is no time that a table could hold."""
-    if wall_time is None or not math.isfinite(wall_time) or wall_time <= 0:
-        return None
-    try:
-        return datetime.fromtimestamp(wall_time, UTC)
-    except (OverflowError, ValueError, OSError):
-        return None
+def _moment_of_point(wall_time: float | None, stopped: datetime) -> datetime:
+    """A point's wall time; the run's own if there is none, or if it cannot be right."""
+    near = FARTHEST_POINT.total_seconds()
+    if wall_time is None or not abs(wall_time - stopped.timestamp()) <= near:  # not: also where it is not a number
+        return stopped
+    return datetime.fromtimestamp(wall_time, UTC)
 
 
 def _storable(row: dict[str, Any]) -> dict[str, Any]:

@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 60
 """How long a writer of an SQLite file waits for the others. One load holds the file for milliseconds."""
 
-TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP} | {
-    "oldest",
-    "begun",
-}
+TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP} | {"oldest"}
 
 
 class SqlStore:

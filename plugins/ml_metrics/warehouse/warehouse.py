@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ml_metrics.errors import WarehouseError
 from ml_metrics.model import HistoryPoint, JobStatus, Outcome
 from ml_metrics.warehouse import queries
-from ml_metrics.warehouse.record import JobRow, MetricRow, as_utc
+from ml_metrics.warehouse.record import FARTHEST_POINT, JobRow, MetricRow, as_utc
 from ml_metrics.warehouse.rows import MetricValue, OpenAlert, TestSummary
 
 if TYPE_CHECKING:
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 Word = TypeVar("Word", JobStatus, Outcome)
 
-THE_BEGINNING = datetime(1, 1, 9, tzinfo=UTC)
+THE_BEGINNING = datetime(1900, 1, 1, tzinfo=UTC)
 THE_END = datetime(9999, 1, 1, tzinfo=UTC)
-CLOCKS_DIFFER = timedelta(days=7)
-"""How long before its run a point may say it was written: clocks differ, and a restarted job keeps older points."""
 
 
 class Warehouse:
@@ -81,13 +79,12 @@ class Warehouse:
         starts = {row["kind"]: row for row in self._ask(queries.WHERE_TO_BEGIN, earliest=earliest, **span)}
         if not starts["any"]["runs"]:
             return []
-        oldest, begun = starts["any"]["oldest"], starts["any"]["begun"]
+        oldest = starts["any"]["oldest"]
         if needs.window:
             # With fewer clean runs than that, the good values may stand in runs that were broken elsewhere.
             enough = starts["clean"]["runs"] == needs.window
             oldest = min(oldest, starts["clean"]["oldest"] if enough else earliest)
-            begun = min(begun, starts["clean"]["begun"] if enough else earliest)
-        scan_from = min(oldest, begun) - CLOCKS_DIFFER
+        scan_from = oldest - FARTHEST_POINT
         return [
             _history_point(test, row) for row in self._ask(queries.HISTORY, oldest=oldest, scan_from=scan_from, **span)
         ]

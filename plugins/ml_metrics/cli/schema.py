@@ -1,0 +1,66 @@
+"""`ml-metrics schema`: make or extend the warehouse's tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
+from ml_metrics.cli.output import print_json
+from ml_metrics.cli.table import table
+from ml_metrics.warehouse.tables import TABLES
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ml_metrics.warehouse.tables import Table
+
+ABOUT = """\
+Make the tables that are missing and add the columns that older tables lack; no row is lost. Runs do the same when
+they first write, so this is for those who make the tables by hand, with other rights than the runs have.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `schema`."""
+    parser.epilog = (
+        "examples:\n"
+        "  ml-metrics schema --warehouse bigquery://my-project/metrics_handler_dataset\n"
+        "  ml-metrics schema --show"
+    )
+    add_warehouse(parser)
+    parser.add_argument("--show", action="store_true", help="only print the definitions; open no warehouse")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Make the tables, and print what they are."""
+    if not arguments.show:
+        with open_chosen(arguments) as warehouse:
+            warehouse.ensure_schema()
+    if arguments.json:
+        print_json({"tables": [_document(one) for one in TABLES]})
+    elif arguments.show:
+        print("\n\n".join(_definition(one) for one in TABLES))
+    else:
+        for one in TABLES:
+            print(f"{one.name}: {len(one.columns)} columns")
+    return 0
+
+
+def _definition(one: Table) -> str:
+    rows = [(column.name, str(column.kind), "required" if column.required else "") for column in one.columns]
+    return f"{one.name}: {one.about}\n{table(('column', 'type', ''), rows)}"
+
+
+def _document(one: Table) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "about": one.about,
+        "key": one.key,
+        "partition": one.partition,
+        "cluster": one.cluster,
+        "columns": [
+            {"name": column.name, "type": column.kind, "required": column.required, "about": column.about}
+            for column in one.columns
+        ],
+    }

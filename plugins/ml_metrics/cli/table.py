@@ -1,0 +1,82 @@
+"""Tables, numbers and curves for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+WIDTH = 80
+GAP = "  "
+BARS = "▁▂▃▄▅▆▇█"
+NO_VALUE = "·"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
+    """Rows below their head; the first column gives way where a line would be too long."""
+    cells = [[plain(cell) for cell in row] for row in rows]
+    widths = [max(len(line[column]) for line in [list(head), *cells]) for column in range(len(head))]
+    spare = WIDTH - sum(widths[1:]) - len(GAP) * (len(widths) - 1)
+    widths[0] = min(widths[0], max(spare, len(head[0])))
+    return "\n".join(_line(line, widths, right) for line in [list(head), *cells])
+
+
+def plain(text: str) -> str:
+    """A name that may come from anywhere, without what would move a terminal's cursor."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+
+
+def moment(when: datetime) -> str:
+    """A time to the minute. Times are UTC."""
+    return f"{when:%Y-%m-%d %H:%M}"
+
+
+def number(value: float | None) -> str:
+    """A number as messages write it, or a dash."""
+    return "-" if value is None or not math.isfinite(value) else f"{value:.6g}"
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes and seconds, as few as tell it."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02}m"
+    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
+
+
+def sparkline(values: Sequence[float | None], width: int) -> str:
+    """The newest `width` values as a curve, oldest first; a dot stands for a value that is missing."""
+    shown = [value if value is not None and math.isfinite(value) else None for value in values[-width:]]
+    finite = [value for value in shown if value is not None]
+    if not finite:
+        return NO_VALUE * len(shown)
+    low, high = min(finite), max(finite)
+    return "".join(NO_VALUE if value is None else _bar(value, low, high) for value in shown)
+
+
+def _bar(value: float, low: float, high: float) -> str:
+    if low == high:
+        return BARS[len(BARS) // 2]
+    # halved first: the difference of two finite numbers need not be finite
+    place = (value / 2 - low / 2) / (high / 2 - low / 2)
+    return BARS[min(len(BARS) - 1, int(place * len(BARS)))]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> str:
+    padded = [
+        cut(cell, width).rjust(width) if column in right else cut(cell, width).ljust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return GAP.join(padded).rstrip()
+
+
+def cut(text: str, width: int) -> str:
+    """The text, or its begin and its end where it is too long: names of metrics differ at both."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"

@@ -1,0 +1,97 @@
+"""The runs of an older system whose tables have another shape: job_name, metric_key, metric_value."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.errors import WarehouseError
+from ml_metrics.model import JobStatus
+from ml_metrics.warehouse.open import open_store
+from ml_metrics.warehouse.record import JobRow, MetadataRow, MetricRow, RunRecord, as_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAGE = 500
+"""Runs in one transaction: with their metrics they stay far below the 10 MB of a BigQuery request."""
+
+JOBS = """
+SELECT uuid, timestamp, owner, job_name, job_status
+FROM job_history
+WHERE uuid > :after
+ORDER BY uuid
+LIMIT :page
+"""
+
+METRICS = """
+SELECT job_uuid, metric_key, metric_value
+FROM metric_history
+WHERE job_uuid > :after AND job_uuid <= :last
+"""
+
+METADATA = """
+SELECT job_uuid, metadata_key, metadata_value
+FROM metadata_history
+WHERE job_uuid > :after AND job_uuid <= :last
+"""
+
+STATUSES = {0: JobStatus.SUCCESS, 1: JobStatus.FAILURE, 2: JobStatus.MISSED}
+
+
+def older_runs(address: str) -> Iterator[list[RunRecord]]:
+    """Read them all, some hundred at a time, as records of ours that keep their keys."""
+    store = open_store(address)
+    try:
+        after = ""
+        while jobs := store.rows(JOBS, {"after": after, "page": PAGE}):
+            span = {"after": after, "last": jobs[-1]["uuid"]}
+            metrics = _by_run(store.rows(METRICS, span))
+            metadata = _by_run(store.rows(METADATA, span))
+            # a run that was written twice under one key is one run
+            once = {job["uuid"]: job for job in jobs}
+            yield [_record(job, metrics[key], metadata[key]) for key, job in once.items()]
+            after = span["last"]
+    finally:
+        store.close()
+
+
+def _by_run(rows: list[dict[str, Any]]) -> defaultdict[str, list[dict[str, Any]]]:
+    found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        found[row["job_uuid"]].append(row)
+    return found
+
+
+def _record(job: dict[str, Any], metrics: list[dict[str, Any]], metadata: list[dict[str, Any]]) -> RunRecord:
+    if job["job_status"] not in STATUSES:
+        raise WarehouseError(f"run {job['uuid']}: job_status is {job['job_status']!r}; 0, 1 and 2 are known")
+    status, stopped = STATUSES[job["job_status"]], as_utc(job["timestamp"])
+    about = {row["metadata_key"]: row["metadata_value"] for row in metadata}
+    values = {row["metric_key"]: row["metric_value"] for row in metrics}
+    row = JobRow(
+        uuid=job["uuid"],
+        test_name=job["job_name"],
+        test_type="",
+        accelerator=about.get("accelerator") or "",
+        framework_version="",
+        job_status=str(status),
+        num_failures=int(status is not JobStatus.SUCCESS),
+        job_duration_sec=0,
+        timestamp=stopped,
+        dag_id=about.get("dag_id"),
+        run_id=about.get("run_id"),
+        owner=job["owner"],
+        loaded_at=datetime.now(UTC),
+    )
+    return RunRecord(
+        row,
+        tuple(MetricRow(row.uuid, row.test_name, stopped, name, _finite(value)) for name, value in values.items()),
+        tuple(MetadataRow(row.uuid, key, value) for key, value in about.items()),
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
