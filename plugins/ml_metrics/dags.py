@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Param, chain, get_parsing_context
 
-from ml_metrics.errors import ConfigError
 from ml_metrics.judge.words import rule_of
 from ml_metrics.notify import tell_people
 from ml_metrics.operators.assert_success import AssertSuccess
@@ -20,6 +19,7 @@ from ml_metrics.operators.measure_goodput import MeasureGoodput
 from ml_metrics.operators.run_workload import RunWorkload
 from ml_metrics.settings import Settings
 from ml_metrics.spec.load import load_test, load_tests
+from ml_metrics.spec.problems import InvalidFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ def tests_from(config_root: str | None = None) -> Iterator[DAG]:  # noqa: PT028 
     root = config_root or Settings.load().config_root
     wanted = get_parsing_context().dag_id
     if wanted is not None:
-        yield _one(root, wanted)
+        yield from _one(root, wanted)
         return
     library = load_tests(root)
     for test in library.tests:
@@ -50,11 +50,13 @@ def tests_from(config_root: str | None = None) -> Iterator[DAG]:  # noqa: PT028 
         yield placeholder(dag_id, "\n".join(str(problem) for problem in problems))
 
 
-def _one(root: str, name: str) -> DAG:
+def _one(root: str, name: str) -> Iterator[DAG]:
     try:
-        return accelerator_test(load_test(root, name))
-    except ConfigError as error:
-        return placeholder(name, str(error))
+        yield accelerator_test(load_test(root, name))
+    except InvalidFileError as error:
+        if any(problem.test == name for problem in error.problems):
+            yield placeholder(name, str(error))
+        # else no file names it: it is the DAG of another DAG file
 
 
 def _test_of(problem: Problem) -> str:

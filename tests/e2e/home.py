@@ -1,0 +1,86 @@
+"""An Airflow home of a test's own, laid out as `make install` lays out a laptop's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.clusters.local import LocalCluster
+from ml_metrics.warehouse import Warehouse, open_warehouse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PROJECT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+@dataclass(frozen=True)
+class Home:
+    """One Airflow with a database, test files and a warehouse of its own."""
+
+    path: Path
+
+    @classmethod
+    def make(cls, path: Path) -> Home:
+        home = cls(path)
+        home.configs.mkdir(parents=True)
+        cfg = (PROJECT / "include" / "laptop.cfg").read_text().replace("@PROJECT@", str(PROJECT))
+        (path / "airflow.cfg").write_text(cfg + f"config_root = {home.configs}\n")
+        home.airflow("db", "migrate").check_returncode()
+        return home
+
+    @property
+    def configs(self) -> Path:
+        return self.path / "metric_configs"
+
+    @property
+    def outbox(self) -> Path:
+        return self.path / "ml_metrics" / "outbox"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "AIRFLOW_HOME": str(self.path),
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "PYTHONWARNINGS": "",
+        }
+
+    def add_test(self, name: str, **content: Any) -> str:
+        """Write a test file. JSON is what a YAML file may hold, too."""
+        test = {"name": name, "image": "local/image:1", "owner": "a-new-user", "timeout": "2m", **content}
+        (self.configs / f"{name}.yaml").write_text(json.dumps(test, indent=2))
+        return name
+
+    def airflow(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["airflow", *words],
+            env={**self.environment, **more},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    def run(self, test: str, conf: Mapping[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a test through `airflow dags test`."""
+        return self.airflow("dags", "test", test, *(["--conf", json.dumps(conf)] if conf else []))
+
+    def warehouse(self) -> Warehouse:
+        return open_warehouse(f"sqlite:///{self.path}/ml_metrics/warehouse.db")
+
+    def mails(self, test: str) -> list[Path]:
+        """Every mail that names a test in its subject, oldest first."""
+        found = self.outbox.glob("*.eml") if self.outbox.is_dir() else ()
+        return sorted(
+            (mail for mail in found if test in mail.read_text().split("\n\n")[0]), key=lambda m: m.stat().st_mtime
+        )
+
+    def stop(self) -> None:
+        LocalCluster(str(self.path / "ml_metrics" / "cluster")).stop()
