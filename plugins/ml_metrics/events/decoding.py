@@ -7,11 +7,14 @@ segments are cut there and the block is decoded again: that is rare, and nothing
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ml_metrics.events.checksum import checksum
+from ml_metrics.events.columns import FEWEST, LONGEST, MOST, ColumnReader, Group
+from ml_metrics.events.families import Families
 from ml_metrics.events.giant import Window
 from ml_metrics.events.sessions import Session
 from ml_metrics.events.singles import ALWAYS_CHECKED, CHECKSUM_FAILS, FaultError, Singles
@@ -41,6 +44,7 @@ class Decoding:
 
     def __init__(self, gathering: Gathering, *, verify: bool) -> None:
         self.gathering = gathering
+        self.families = Families()
         self.singles = Singles(gathering, verify=verify)
 
     def block(self, block: Block) -> None:
@@ -67,10 +71,24 @@ class Decoding:
         self.gathering.add(self.singles.findings())
 
     def _attempt(self, block: Block) -> tuple[Findings, list[Cut]]:
-        offsets = np.concatenate([segment.frames.offsets for segment in block.segments] or [np.empty(0, np.int64)])
-        lengths = np.concatenate([segment.frames.lengths for segment in block.segments] or [np.empty(0, np.int64)])
-        cuts = self._read_singly(block, range(offsets.size), offsets, lengths)
-        return self.singles.findings(), cuts
+        frames = [segment.frames for segment in block.segments]
+        if not frames:
+            return self.singles.findings(), []
+        offsets = np.concatenate([one.offsets for one in frames])
+        lengths = np.concatenate([one.lengths for one in frames])
+        sessions = np.repeat(np.arange(len(frames)), [one.offsets.size for one in frames])
+        columns = ColumnReader(self.gathering, self.families, block.buffer, [one.session for one in block.segments])
+        single = np.ones(lengths.size, np.bool_)
+        for records in _alike(lengths):
+            single[records] = False
+            columns.read(Group(records, offsets[records], sessions[records], int(lengths[records[0]])))
+        for left in columns.left:
+            single[left] = True
+        cuts = self._read_singly(block, np.flatnonzero(single).tolist(), offsets, lengths)
+        cuts += [Cut(record, CHECKSUM_FAILS) for records in columns.corrupt for record in records.tolist()]
+        found = self.singles.findings()
+        found.columns += columns.found
+        return found, cuts
 
     def _read_singly(
         self, block: Block, records: Iterable[int], offsets: NDArray[np.int64], lengths: NDArray[np.int64]
@@ -105,6 +123,20 @@ class Decoding:
             return payload.tobytes()
 
         return self.singles.large(memoryview(payload), length, session, start, checked)
+
+
+def _alike(lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """The numbers of records of one length, where there are enough of them to be worth columns."""
+    short = np.flatnonzero(lengths <= LONGEST)
+    if short.size < FEWEST:
+        return
+    narrow = lengths[short].astype(np.uint16)  # numpy sorts these by radix
+    by_length = np.argsort(narrow, kind="stable")
+    ends = np.flatnonzero(np.diff(narrow[by_length])) + 1
+    for start, end in pairwise([0, *ends.tolist(), short.size]):
+        if end - start >= FEWEST:
+            group = short[by_length[start:end]]
+            yield from (group[first : first + MOST] for first in range(0, group.size, MOST))
 
 
 def _cut(segments: list[Segment], cuts: list[Cut]) -> None:
