@@ -224,23 +224,24 @@ class EntriesBuilder:
             return None
         if not self.is_of_this_job(payload.get("job_name")):
             return None
-        event = payload.get("event_type")
-        time_field = next((name for name in payload if name in TIME_FIELDS), None)
         try:
-            if event == "save":
-                return self._checkpoint_row(
-                    Kind.SAVE, payload, SAVE_SECONDS, ("checkpoint_manager_blocking_start_time",)
-                )
-            if event in _RESTORES:
-                starts = ("checkpoint_manager_start_time", "checkpointer_start_time")
-                return self._checkpoint_row(Kind.RESTORE, payload, RESTORE_SECONDS, starts)
-            if time_field is None:
-                self._unknown += 1
-                return None
-            return self._timed_row(TIME_FIELDS[time_field], payload, time_field)
+            return self._known_row(payload)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             self.unusable(f"{str(payload)[:120]} ({type(error).__name__}: {error})")
             return None
+
+    def _known_row(self, payload: dict[str, Any]) -> tuple[int, float, int] | None:
+        event = payload.get("event_type")
+        if event == "save":
+            return self._checkpoint_row(Kind.SAVE, payload, SAVE_SECONDS, ("checkpoint_manager_blocking_start_time",))
+        if event in _RESTORES:
+            starts = ("checkpoint_manager_start_time", "checkpointer_start_time")
+            return self._checkpoint_row(Kind.RESTORE, payload, RESTORE_SECONDS, starts)
+        time_field = next((name for name in payload if name in TIME_FIELDS), None)
+        if time_field is None:
+            self._unknown += 1
+            return None
+        return self._timed_row(TIME_FIELDS[time_field], payload, time_field)
 
     def _timed_row(self, kind: Kind, payload: dict[str, Any], time_field: str) -> tuple[int, float, int]:
         time = finite(payload[time_field])

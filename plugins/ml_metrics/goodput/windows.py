@@ -10,6 +10,7 @@ import numpy as np
 from ml_metrics.goodput.buckets import CUSTOM_PREFIX, ELASTIC, PRODUCTIVE, Bucket
 from ml_metrics.goodput.deviation import step_deviation
 from ml_metrics.goodput.entries import Kind
+from ml_metrics.goodput.lives import NEVER
 from ml_metrics.goodput.report import GoodputReport
 
 if TYPE_CHECKING:
@@ -94,13 +95,17 @@ def _last_step(lives: Lives, high: float) -> int | None:
 
 def _max_productive_step(lives: Lives, high: float) -> int:
     """The last step that was complete, and was not lost by then."""
-    for index, life in reversed(list(enumerate(lives.lives))):
+    redone_from = NEVER
+    for life in reversed(lives.lives):
         begun = int(np.searchsorted(life.time, high, "right"))
         if not begun:
             continue
-        if life.ended is not None and life.ended <= high:
+        if life.ended is not None and life.ended <= high and life.last_step < redone_from:
             return life.last_step
-        return max(0, int(life.step[begun - 1]) - 1) if begun > 1 or index else 0
+        last, first = int(life.step[begun - 1]), int(life.step[0])
+        if min(last, redone_from) > first:
+            return min(last, redone_from) - 1
+        redone_from = min(redone_from, first)
     return 0
 
 

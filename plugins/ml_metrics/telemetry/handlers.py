@@ -10,8 +10,7 @@ import os
 from typing import Any, NamedTuple
 
 from ml_metrics.telemetry.line_log import LineLog
-from ml_metrics.telemetry.places import open_place
-from ml_metrics.telemetry.recorder import RUN_DIR
+from ml_metrics.telemetry.places import RUN_DIR, open_place
 
 logger = logging.getLogger(__name__)
 
@@ -64,20 +63,24 @@ class JsonLinesMetricHandler(MetricHandler):
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR, "")
+        self._log: LineLog | None = None
         if not where:
-            raise ValueError(f"telemetry has no place to go: give a folder, or set {RUN_DIR}")
+            logger.warning("telemetry has no place to go, and is lost: give a folder, or set %s", RUN_DIR)
+            return
         if where not in _logs:
             _logs[where] = LineLog(open_place(where, STEM), _render)
         self._log = _logs[where]
 
     def emit(self, metric_data: MetricData) -> None:
         """Queue it."""
-        value = metric_data[3] if type(metric_data) is MetricData else metric_data.value
-        self._log.put((metric_data.timestamp, metric_data.group_name, metric_data.name, number(value)))
+        if self._log is not None:
+            value = number(metric_data.value)
+            self._log.put((metric_data.timestamp, metric_data.group_name, metric_data.name, value))
 
     def flush(self) -> None:
         """Wait until everything is written."""
-        self._log.flush()
+        if self._log is not None:
+            self._log.flush()
 
 
 class FanOutMetricHandler(MetricHandler):

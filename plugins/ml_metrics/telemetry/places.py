@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+RUN_DIR = "ML_METRICS_RUN_DIR"
+"""The environment variable that names the run folder."""
 PART_BYTES = 4 << 20
 """A part of a bucket's log that is as long as this is finished, and the next begins."""
 LOCAL_INTERVAL = 0.5

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ml_metrics.telemetry.line_log import LineLog
-from ml_metrics.telemetry.places import open_place
+from ml_metrics.telemetry.places import RUN_DIR, open_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RUN_DIR = "ML_METRICS_RUN_DIR"
-"""The environment variable that names the run folder."""
 STEM = "goodput"
 
 _EVENTS = {
