@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.errors import WarehouseError
 from ml_metrics.model import JobStatus
 from ml_metrics.warehouse.open import open_store
-from ml_metrics.warehouse.record import JobRow, MetadataRow, MetricRow, RunRecord, as_utc
+from ml_metrics.warehouse.record import JobRow, MetadataRow, MetricRow, RunRecord, as_utc, finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,10 +87,6 @@ def _record(job: dict[str, Any], metrics: list[dict[str, Any]], metadata: list[d
     )
     return RunRecord(
         row,
-        tuple(MetricRow(row.uuid, row.test_name, stopped, name, _finite(value)) for name, value in values.items()),
+        tuple(MetricRow(row.uuid, row.test_name, stopped, name, finite(value)) for name, value in values.items()),
         tuple(MetadataRow(row.uuid, key, value) for key, value in about.items()),
     )
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

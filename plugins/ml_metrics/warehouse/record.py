@@ -141,7 +141,7 @@ def run_record(  # noqa: PLR0913  (a run's row needs what every earlier task fou
         queued_seconds=workload.queued_seconds,
         failure_reason=workload.failure_reason,
         image=workload.image,
-        goodput=goodput,
+        goodput=finite(goodput),
         verdict=verdict or _verdict_of_run(workload, verdicts),
         loaded_at=now,
     )
@@ -155,6 +155,11 @@ def run_record(  # noqa: PLR0913  (a run's row needs what every earlier task fou
 def as_utc(moment: datetime) -> datetime:
     """The same moment in UTC. A naive time is taken to be UTC already: all our own times are."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def finite(value: float | None) -> float | None:
+    """The number, or None if it is not one that a table can hold."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _verdict_of_run(workload: Workload, verdicts: Sequence[Verdict]) -> str:
@@ -175,9 +180,9 @@ def _metric_rows(job: JobRow, metrics: Sequence[Metric], verdicts: Sequence[Verd
             test_name=job.test_name,
             timestamp=_moment_of_point(metric.wall_time if metric else None, job.timestamp),
             metric_name=name,
-            metric_value=metric.value if metric else None,
-            metric_lower_bound=bounds.lower if bounds else None,
-            metric_upper_bound=bounds.upper if bounds else None,
+            metric_value=finite(metric.value) if metric else None,
+            metric_lower_bound=finite(bounds.lower) if bounds else None,
+            metric_upper_bound=finite(bounds.upper) if bounds else None,
             verdict=str(verdict.outcome) if verdict else None,
             rule=verdict.rule if verdict else None,
             baseline_points=verdict.baseline_points if verdict else None,
@@ -199,7 +204,7 @@ def _storable(row: dict[str, Any]) -> dict[str, Any]:
 
 def _storable_value(value: Any) -> Any:
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return finite(value)
     if isinstance(value, datetime):
         return as_utc(value)
     if isinstance(value, str):  # no engine stores half of a surrogate pair, and PostgreSQL no NUL

@@ -1,0 +1,80 @@
+"""Every test of the warehouse runs on each engine: SQLite, a real PostgreSQL, and BigQuery's real client."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ml_metrics.warehouse import Warehouse, open_warehouse
+from warehouse.bigquery_server import BigQueryServer
+from warehouse.postgres_server import PostgresServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+ENGINES = ("sqlite", "postgresql", "bigquery")
+Opener = "Callable[[], Warehouse]"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    try:
+        server = PostgresServer()
+    except FileNotFoundError as error:
+        _missing(str(error))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def bigquery_server() -> Iterator[BigQueryServer]:
+    try:
+        server = BigQueryServer()
+    except subprocess.CalledProcessError as error:
+        _missing(f"the stand-in for BigQuery could not be made (it needs Python 3.13): {error.stderr[-500:]}")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def opener(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Warehouse]]:
+    """Opens the same, at first empty warehouse as often as it is called, as several processes would."""
+    opened: list[Warehouse] = []
+    if engine == "sqlite":
+        address, client = f"sqlite:///{tmp_path}/not/there/yet/warehouse.db", None
+    elif engine == "postgresql":
+        address, client = request.getfixturevalue("postgres").new_database(), None
+    else:
+        server = request.getfixturevalue("bigquery_server")
+        address, client = server.new_dataset(), server.client()
+
+    def open_it() -> Warehouse:
+        opened.append(open_warehouse(address, client=client))
+        return opened[-1]
+
+    yield open_it
+    for warehouse in opened:
+        warehouse.close()
+    if client:
+        client.close()
+
+
+@pytest.fixture
+def warehouse(opener: Callable[[], Warehouse]) -> Warehouse:
+    return opener()
+
+
+def _missing(why: str) -> None:
+    """Loud on a laptop, an error where everything has to be tested."""
+    if os.environ.get("CI"):
+        pytest.fail(why)
+    pytest.skip(why)
