@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-HIDDEN_UNITS = 128
+HIDDEN_UNITS = 256
 BATCH_SIZE = 32
 MOMENTUM = 0.9
+DECAY = 0.8
+"""What remains of the learning rate after each epoch."""
 TEST_IMAGES = 360
 
 
@@ -88,14 +90,15 @@ def main() -> None:
     step = 0
     for epoch in range(options.train_epochs):
         started, losses = time.perf_counter(), []
+        learning_rate = options.learning_rate * DECAY**epoch
         for batch in batches(len(train_labels), rng):
             recorder.record_step_start_time(step)
-            losses.append(network.train(train_images[batch], train_labels[batch], options.learning_rate))
+            losses.append(network.train(train_images[batch], train_labels[batch], learning_rate))
             step += 1
         accuracy = network.accuracy(test_images, test_labels)
         stream.add_value("images_per_second", len(train_labels) / (time.perf_counter() - started))
         train_log.add_scalar("loss", float(np.mean(losses)), epoch)
-        train_log.add_scalar("learning_rate", options.learning_rate, epoch)
+        train_log.add_scalar("learning_rate", learning_rate, epoch)
         test_log.add_scalar("epoch_sparse_categorical_accuracy", accuracy, epoch)
         progress = f"epoch {epoch + 1}/{options.train_epochs}"
         print(f"{progress}: loss {np.mean(losses):.4f}, accuracy {accuracy:.4f}", flush=True)
@@ -126,7 +129,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model_dir", type=Path, default=Path(os.environ.get("MODEL_DIR", "model")))
     parser.add_argument("--train_epochs", type=int, default=1)
-    parser.add_argument("--learning_rate", type=float, default=0.1)
+    parser.add_argument("--learning_rate", type=float, default=0.15)
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 

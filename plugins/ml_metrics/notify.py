@@ -58,7 +58,7 @@ def tell(test: TestSpec, run: Run, folder: RunFolder, warehouse: Warehouse | Non
         log.info("nothing new to tell about %s", run.test)
         return None
     settings = Settings.load()
-    message = compose(report_of(test, run, folder, occasion, settings.dashboard_url), test.emails or (test.owner,))
+    message = compose(report_of(test, run, folder, occasion, settings.dashboard_url), test.emails)
     where = outbox.send(message, settings.outbox)
     log.info("%s: %s", message.subject, where)
     if warehouse is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -28,6 +29,8 @@ include/metric_configs/mnist-cpu.yaml; the workload runs in a pod of the local c
 """
 
 TEST = "tf-mnist-example-cpu"
+LOGGER = re.compile(r" \[airflow\.\S+\] loc=.*")
+"""What Airflow adds to a line of the workload: who logged it, and where."""
 METRIC = "epoch_sparse_categorical_accuracy_final"
 
 
@@ -99,7 +102,7 @@ def tell(process: subprocess.Popen[str], clock: Clock) -> Iterator[str]:
             task = found
             clock.say(f"    {task}")
         if "[base]" in line:
-            clock.say(f"      {line.split('[base]', 1)[1].strip()}")
+            clock.say(f"      {LOGGER.sub('', line.split('[base]', 1)[1]).strip()}")
 
 
 def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:
