@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ml_metrics.judge.baseline import baseline_of, series_of
+from ml_metrics.judge.baseline import baseline_of, measured, series_of
 from ml_metrics.judge.bounds import smallest_change
 from ml_metrics.judge.levels import PLATEAU
 from ml_metrics.model import Bounds, HistoryPoint, JobStatus, Outcome
@@ -99,7 +99,8 @@ def level_verdict(verdict: Verdict, condition: Condition, past: Past) -> Verdict
         rows = [*rows, _row_of(verdict.metric, verdict.value, past)]
     changes = changes_in(rows, rule, min_change=condition.min_change, attributes=past.attributes)
     levels = [changes[0].before, *(change.after for change in changes)] if changes else [_median(rows)]
-    good = _level_before(rows, changes, verdict.metric, condition, past) or levels[0]
+    before = _level_before_the_loss(verdict.metric, condition, rule, past)
+    good = levels[0] if before is None else before
     broke: Change | None = None
     bounds = _bounds(good, condition, rule)
     for level, change in zip(levels, [None, *changes], strict=True):
@@ -116,15 +117,16 @@ def level_verdict(verdict: Verdict, condition: Condition, past: Past) -> Verdict
     return replace(verdict, outcome=Outcome.FAIL, reason=reason)
 
 
-def _level_before(
-    rows: Sequence[HistoryPoint], changes: Sequence[Change], metric: str, condition: Condition, past: Past
-) -> float | None:
-    """The level of the good runs before the window, where the window begins in the middle of a loss."""
-    end = next((place for place, row in enumerate(rows) if changes and row.run_key == changes[0].run_key), len(rows))
-    if any(row.outcome is not Outcome.FAIL for row in rows[:end] if row.run_key != past.run_key):
+def _level_before_the_loss(metric: str, condition: Condition, rule: ChangePoint, past: Past) -> float | None:
+    """The level of the last good runs, while a loss is open: the window may hold none of that level any more.
+
+    The first runs of the loss passed, since a change has to last; they are fewer than half of those asked here.
+    """
+    judged = [row for row in past.rows(metric) if measured(row)]
+    if not judged or judged[-1].outcome is not Outcome.FAIL:
         return None
     good = baseline_of(metric, condition, past)
-    return _median(good[-PLATEAU:]) if good else None
+    return _median(good[-max(PLATEAU, 2 * rule.min_runs) :]) if good else None
 
 
 def _better(good: float, level: float, condition: Condition) -> float:

@@ -37,6 +37,10 @@ class Step:
     """The medians of the two stretches."""
     p_value: float
     """How likely noise alone would show such a step anywhere in the series."""
+    runs: int
+    """How many values of either stretch, whichever has fewer, lie on its side of the step."""
+    cut: int
+    """Where the stretches meet: up to some values before `index`, where noise hides the edge."""
 
     @property
     def percent(self) -> float:
@@ -64,12 +68,13 @@ def change_points(
             step
             for step in steps
             if step.p_value > p_value
+            or step.runs < min_runs
             or abs(step.percent) < min_change_percent
             or abs(step.after - step.before) < min_change
         ]
         if not doubtful:
             return steps
-        edges.remove(max(doubtful, key=lambda step: (step.p_value, -abs(step.percent))).index)
+        edges.remove(max(doubtful, key=lambda step: (step.p_value, -abs(step.percent))).cut)
     return []
 
 
@@ -123,8 +128,17 @@ def _best_edges(series: Values, min_runs: int) -> list[int]:
 
 
 def _step(series: Values, calm: Values, left: int, edge: int, right: int) -> Step:
-    p_value = min(1.0, _jump_p_value(calm[left:right], edge - left) * (len(series) - 1))
-    return Step(edge, float(np.median(series[left:edge])), float(np.median(series[edge:right])), p_value)
+    before, after = float(np.median(series[left:edge])), float(np.median(series[edge:right]))
+    as_after = np.abs(series[left:right] - after) < np.abs(series[left:right] - before)
+    new = np.flatnonzero(as_after[edge - left :])
+    return Step(
+        index=edge + int(new[0]) if len(new) else edge,
+        before=before,
+        after=after,
+        p_value=min(1.0, _jump_p_value(calm[left:right], edge - left) * (len(series) - 1)),
+        runs=min(len(new), int(np.count_nonzero(~as_after[: edge - left]))),
+        cut=edge,
+    )
 
 
 def _jump_p_value(series: Values, edge: int) -> float:

@@ -11,7 +11,7 @@ from ml_metrics.judge.judgement import Judgement
 from ml_metrics.judge.needs import PRESENT_RUNS
 from ml_metrics.judge.past import Past
 from ml_metrics.judge.telling import alerts_for
-from ml_metrics.judge.verdict import not_judged, verdict_on, verdict_without_condition
+from ml_metrics.judge.verdict import finite, not_judged, verdict_on, verdict_without_condition
 from ml_metrics.model import JobStatus, Outcome, Severity, Verdict
 from ml_metrics.spec.regression import DEFAULT
 
@@ -123,21 +123,24 @@ class _Case:
             verdict = self._judged(metric, value, condition)
         except Exception as error:  # noqa: BLE001  (one bad rule must not lose the verdicts of the rest)
             return not_judged(metric, value, condition, error)
-        return verdict if value is not None else self._absent(metric, verdict)
+        return verdict if value is not None or verdict is None else self._absent(verdict)
 
     def _judged(self, metric: str, value: float | None, condition: Condition | None) -> Verdict | None:
         if condition is not None:
             return verdict_on(metric, value, condition, self.past)
         required = metric in self.config.required_metrics or metric in self.missing
-        return verdict_without_condition(metric, value, required=required)
+        verdict = verdict_without_condition(metric, value, required=required)
+        if verdict is None and metric in self.config.metric_subset_to_alert:
+            reason = "metric_subset_to_alert names it, but no condition covers it: it can never alert"
+            return Verdict(metric, Outcome.SKIPPED, finite(value), None, "", reason=reason)
+        return verdict
 
-    def _absent(self, metric: str, verdict: Verdict | None) -> Verdict | None:
-        if metric in self.missing and verdict is not None:
+    def _absent(self, verdict: Verdict) -> Verdict:
+        """What the absence of a metric means to those who asked for it."""
+        metric = verdict.metric
+        if metric in self.missing:
             return replace(verdict, outcome=Outcome.FAIL, reason=self.missing[metric])
         condition = self.config.condition_for(metric)
-        if verdict is None:
-            reason = "metric_subset_to_alert names it, but no condition covers it: it can never alert"
-            return Verdict(metric, Outcome.SKIPPED, None, None, "", reason=reason)
         if condition is not None and condition.optional and metric not in self.config.required_metrics:
             return replace(verdict, outcome=Outcome.SKIPPED, reason="optional, and the run did not produce it")
         return verdict
