@@ -47,10 +47,10 @@ def _print_table(replayed: Replay) -> None:
     for run in replayed.runs:
         if run.judgement.alerts:
             print(f"{run.timestamp:%Y-%m-%d %H:%M}  {run.run_key}")
-            for line in alert_lines(run.judgement.alerts):
-                print(f"  {line}")
-    print(f"{'metric':<48} {'runs':>8} {'fail':>8} {'alerts':>8}")
+            for line in alert_lines(run.judgement.alerts, indent="  "):
+                print(line)
+    print(f"{'runs':>8} {'fail':>8} {'alerts':>8}  metric")
     for metric, counts in replayed.summary().items():
-        print(f"{metric:<48} {counts['runs']:>8} {counts['fail']:>8} {counts['alerts']:>8}")
+        print(f"{counts['runs']:>8} {counts['fail']:>8} {counts['alerts']:>8}  {metric}")
     bad = sum(not run.judgement.passed for run in replayed.runs)
     print(f"{len(replayed.runs)} runs, {bad} did not pass")

@@ -30,11 +30,18 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield from _indented(f"{why} [{verdict.baseline_points} runs]" if verdict.baseline_points else why)
 
 
-def alert_lines(alerts: Iterable[Alert]) -> Iterator[str]:
+def alert_lines(alerts: Iterable[Alert], indent: str = "") -> Iterator[str]:
     """The messages that people would get."""
     for alert in alerts:
         message = f"{alert.message} ({alert.reason})" if alert.reason else alert.message
-        yield from textwrap.wrap(f"alert: {message}", WIDTH, subsequent_indent="  ", break_long_words=False)
+        yield from textwrap.wrap(
+            f"alert: {message}",
+            WIDTH,
+            initial_indent=indent,
+            subsequent_indent=f"{indent}  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
 
 
 def _indented(text: str) -> list[str]:

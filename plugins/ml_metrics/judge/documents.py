@@ -54,7 +54,7 @@ def read_metrics(place: str) -> Measured:
 def read_history(place: str, test: str = "") -> list[HistoryPoint]:
     """Read JSON lines, one for each metric of each run.
 
-    Needed is `metric_name` with `metric_value`, or neither for a run that produced no metric. `timestamp` is ISO or
+    Needed is `metric_name` with `metric_value`, or `job_status` alone for a run that produced no metric. `timestamp` is ISO or
     seconds since 1970, and may be left out of all lines: then they are in order. Without `uuid`, lines of the same
     time are one run; `job_status` is `success` and `verdict` unknown where they are not told.
     """
@@ -93,7 +93,7 @@ def _object(where: str, line: str) -> dict[str, Any]:
 
 def _point(where: str, row: dict[str, Any], when: datetime, test: str) -> HistoryPoint:
     name = row.get("metric_name")
-    if name is None and row.get("metric_value") is not None:
+    if name is None and (row.get("metric_value") is not None or "job_status" not in row):
         raise UnreadableInputError(f"{where}: metric_name is missing")
     if name is not None and "metric_value" not in row:
         raise UnreadableInputError(f"{where}: metric_value is missing; null stands for NaN")

@@ -1,0 +1,158 @@
+"""`ml-metrics judge` and `ml-metrics replay`, as a person or a pipeline calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import golden
+from ml_metrics.cli import main
+
+CONFIG = {
+    "regression_test_config": {
+        "metric_success_conditions": {
+            "epoch_sparse_categorical_accuracy_final": {
+                "comparison": "greater",
+                "success_threshold": {"fixed_value": 0.96},
+            },
+            "default": {
+                "comparison": "less",
+                "success_threshold": {"stddevs_from_mean": 4.0},
+                "wait_for_n_points_of_history": 5,
+            },
+        },
+        "required_metrics": ["goodput"],
+    }
+}
+METRICS = {
+    "epoch_sparse_categorical_accuracy_final": 0.79,
+    "total_wall_time": 90.0,
+    "loss_final": None,
+    "lr_final": 0.1,
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("mnist.json").write_text(json.dumps(CONFIG))
+    Path("metrics.json").write_text(json.dumps(METRICS))
+    rows = [
+        {
+            "uuid": f"run-{day}",
+            "timestamp": f"2026-01-0{day}T06:00:00Z",
+            "metric_name": name,
+            "metric_value": value + day % 3,
+            "job_status": "success",
+            "verdict": "pass",
+        }
+        for day in range(1, 8)
+        for name, value in (("total_wall_time", 60.0), ("loss_final", 2.0))
+    ]
+    Path("history.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+JUDGE = ["judge", "mnist.json", "--metrics", "metrics.json", "--history", "history.jsonl"]
+
+
+def document(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("files")
+def test_the_document_of_judge(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*JUDGE, "--json"]) == 1
+    golden.check("judge/judge.json", capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("files")
+def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(JUDGE) == 1
+    text = capsys.readouterr().out
+    golden.check("judge/judge.txt", text)
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.usefixtures("files")
+def test_a_run_that_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("metrics.json").write_text(
+        '{"epoch_sparse_categorical_accuracy_final": 0.97, "total_wall_time": 61, "loss_final": 2.5, "goodput": 97}'
+    )
+    assert main([*JUDGE, "--json"]) == 0
+    assert document(capsys)["passed"] is True
+
+
+@pytest.mark.usefixtures("files")
+def test_a_failed_job_skips_its_metrics(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*JUDGE, "--status", "failure", "--json"]) == 1
+    judged = document(capsys)
+    assert {one["verdict"] for one in judged["verdicts"]} == {"skipped"}
+    assert judged["alerts"] == [
+        {"kind": "job_status", "metric": None, "message": "job_status was `failure` for test `mnist`"}
+    ]
+
+
+@pytest.mark.usefixtures("files")
+def test_the_first_run_has_no_history(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["judge", "mnist.json", "--metrics", "metrics.json", "--json"]) == 1
+    by_name = {one["metric"]: one["verdict"] for one in document(capsys)["verdicts"]}
+    assert by_name["total_wall_time"] == "insufficient_data"
+
+
+@pytest.mark.usefixtures("files")
+def test_at_and_run_leave_out_what_was_not_before(capsys: pytest.CaptureFixture[str]) -> None:
+    main([*JUDGE, "--json", "--at", "2026-01-04T12:00:00", "--run", "run-2", "--test", "t"])
+    by_name = {one["metric"]: one for one in document(capsys)["verdicts"]}
+    assert by_name["total_wall_time"]["baseline_points"] == 3
+
+
+@pytest.mark.usefixtures("files")
+def test_history_from_the_future_is_still_history(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = Path("history.jsonl").read_text().replace("2026-", "2999-")
+    Path("history.jsonl").write_text(rows)
+    main([*JUDGE, "--json"])
+    by_name = {one["metric"]: one for one in document(capsys)["verdicts"]}
+    assert by_name["total_wall_time"]["baseline_points"] == 7
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["judge", "none.json", "--metrics", "metrics.json"], "none.json"),
+        (["judge", "mnist.json", "--metrics", "none.json"], "none.json"),
+        (["judge", "mnist.json", "--metrics", "history.jsonl"], "history.jsonl"),
+        ([*JUDGE, "--at", "noon"], "--at: 'noon'"),
+        (["replay", "mnist.json", "--history", "metrics.json"], "metrics.json:1"),
+    ],
+)
+def test_what_cannot_be_read_is_usage(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+
+
+@pytest.mark.usefixtures("files")
+def test_replay(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = Path("history.jsonl").read_text()
+    spike = {"uuid": "run-8", "timestamp": "2026-01-08", "metric_name": "total_wall_time", "metric_value": 99}
+    Path("history.jsonl").write_text(rows + json.dumps(spike) + "\n")
+    config = {
+        "regression_test_config": {
+            "metric_success_conditions": {
+                "total_wall_time": CONFIG["regression_test_config"]["metric_success_conditions"]["default"]
+            }
+        }
+    }
+    Path("wall.json").write_text(json.dumps(config))
+    assert main(["replay", "wall.json", "--history", "history.jsonl", "--json"]) == 1
+    replayed = document(capsys)
+    assert replayed["summary"] == {"total_wall_time": {"runs": 8, "fail": 1, "alerts": 1}}
+    assert [run["uuid"] for run in replayed["runs"]] == [f"run-{day}" for day in range(1, 9)]
+    assert main(["replay", "wall.json", "--history", "history.jsonl"]) == 1
+    golden.check("judge/replay.txt", capsys.readouterr().out)
