@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -14,7 +15,6 @@ from ml_metrics.clusters.local import LocalCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 SPACE = "default"
 PATIENCE = 60
@@ -38,6 +38,10 @@ class Pods:
     core: client.CoreV1Api
     kubeconfig: str
     cluster: LocalCluster
+
+    @property
+    def root(self) -> Path:
+        return Path(self.kubeconfig).parent
 
     def create(self, *argv: str, name: str | None = None, spec: dict[str, Any] | None = None, **container: Any) -> str:
         """A pod of one container `base`; its name."""

@@ -45,7 +45,7 @@ def write_address(root: Path, address: Address, authority: bytes) -> None:
 
 
 def read_address(root: Path) -> Address | None:
-    """Where the newest server of this root is, or was; None if there was none, or its files are damaged."""
+    """Where the newest server of this root is, or was; None if there was none, or its files cannot be read."""
     try:
         record = read_record(root / "server.json")
         config = read_record(kubeconfig_path(root))
@@ -53,7 +53,7 @@ def read_address(root: Path) -> Address | None:
             return None
         token = config["users"][0]["user"]["token"]
         return Address(int(record["port"]), str(token), int(record["pid"]), Path(record["image_folder"]))
-    except (KeyError, IndexError, TypeError, ValueError):
+    except (OSError, KeyError, IndexError, TypeError, ValueError):
         return None
 
 

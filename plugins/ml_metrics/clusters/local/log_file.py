@@ -33,9 +33,10 @@ class LogWriter:
         except BlockingIOError:
             return True
         *lines, self._rest = (self._rest + data).split(b"\n")
-        written = b"".join(_entries(line) for line in lines)
+        stamp = precise_now().encode()  # one for all of them: they came together
+        written = b"".join(_entries(stamp, line) for line in lines)
         while len(self._rest) >= LONGEST_PART:
-            written += _entry(self._rest[:LONGEST_PART], b"P")
+            written += _entry(stamp, b"P", self._rest[:LONGEST_PART])
             self._rest = self._rest[LONGEST_PART:]
         self._write(written)
         return bool(data)
@@ -43,7 +44,7 @@ class LogWriter:
     def close(self) -> None:
         """Write what came without a line's end, and close."""
         if self._rest:
-            self._write(_entry(self._rest, b"P"))
+            self._write(_entry(precise_now().encode(), b"P", self._rest))
         os.close(self._file)
 
     def _write(self, data: bytes) -> None:
@@ -51,13 +52,15 @@ class LogWriter:
             os.write(self._file, data)
 
 
-def _entries(line: bytes) -> bytes:
-    parts = [line[at : at + LONGEST_PART] for at in range(0, len(line), LONGEST_PART)] or [b""]
-    return b"".join(_entry(part, b"P") for part in parts[:-1]) + _entry(parts[-1], b"F")
+def _entries(stamp: bytes, line: bytes) -> bytes:
+    if len(line) <= LONGEST_PART:
+        return _entry(stamp, b"F", line)
+    parts = [line[at : at + LONGEST_PART] for at in range(0, len(line), LONGEST_PART)]
+    return b"".join(_entry(stamp, b"P", part) for part in parts[:-1]) + _entry(stamp, b"F", parts[-1])
 
 
-def _entry(content: bytes, tag: bytes) -> bytes:
-    return precise_now().encode() + b" stdout " + tag + b" " + content + b"\n"
+def _entry(stamp: bytes, tag: bytes, content: bytes) -> bytes:
+    return b"%b stdout %b %b\n" % (stamp, tag, content)
 
 
 def last_lines(path: Path, most: int) -> str:
