@@ -56,8 +56,7 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_file(path)
     assert str(caught.value).splitlines() == [
-        f"{path}:9: timeout: '1 hor' is no duration; did you mean '1h'?; "
-        "write for example 1h, 90m, 1h30m or seconds as a number",
+        f"{path}:9: timeout: '1 hor' is no duration like 1h, 90m, 1h30m or a number of seconds; did you mean '1h'?",
         f"{path}:10: ownr: unknown key; did you mean 'owner'?",
     ]
 

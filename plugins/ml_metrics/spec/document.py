@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ml_metrics.spec.problems import InvalidFileError, Problem
+from ml_metrics.spec.problems import InvalidFileError
 
-type_names = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", type(None): "nothing"}
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TYPE_NAMES = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", type(None): "nothing"}
 
 Key = str | int
 Where = tuple[Key, ...]
@@ -26,6 +29,9 @@ class Place:
     file: str
     line: int | None = None
 
+    def __str__(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -42,12 +48,17 @@ class Document:
             where = where[:-1]
         return self.places.get(where) or Place(self.file)
 
-    def value(self, where: Where) -> Any:
-        """The value there."""
-        value: Any = self.content
-        for key in where:
-            value = value[key]
-        return value
+    def texts(self) -> Iterator[tuple[Where, str]]:
+        """Every text in it, with the way there."""
+        stack: list[tuple[Where, Any]] = [((), self.content)]
+        while stack:
+            where, value = stack.pop()
+            if isinstance(value, str):
+                yield where, value
+            elif isinstance(value, dict):
+                stack += [((*where, key), inner) for key, inner in value.items()]
+            elif isinstance(value, list):
+                stack += [((*where, position), inner) for position, inner in enumerate(value)]
 
     def over(self, base: Document) -> Document:
         """This document where it says something, the base where it does not."""
@@ -65,28 +76,22 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """Read a file by its suffix. What it holds must be one mapping."""
+    """Read a YAML or JSON file. What it holds must be one mapping."""
     file = str(path)
-    if path.suffix == ".jsonnet":
-        from ml_metrics.spec.jsonnet import read_jsonnet
-
-        return read_jsonnet(path)
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise InvalidFileError([Problem(file, None, "", f"cannot be read: {error.strerror or error}")]) from error
+        raise InvalidFileError.of(file, f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise InvalidFileError(
-            [Problem(file, None, "", f"is not UTF-8 text: {error.reason} at byte {error.start}")]
-        ) from error
+        raise InvalidFileError.of(file, f"is not UTF-8 text: {error.reason} at byte {error.start}") from error
     if path.suffix == ".json":
         from ml_metrics.spec.json_text import parse_json as parse
     else:
         from ml_metrics.spec.yaml_text import parse_yaml as parse
     content, lines, warnings = parse(text, file)
     if not isinstance(content, dict):
-        what = "is empty" if content is None else f"holds {type_names.get(type(content), 'a number')}"
-        raise InvalidFileError([Problem(file, 1, "", f"{what}; a test file is a mapping of keys to values")])
+        what = "is empty" if content is None else f"holds {TYPE_NAMES.get(type(content), 'a number')}"
+        raise InvalidFileError.of(file, f"{what}; a test file is a mapping of keys to values", 1)
     return Document(file, content, {where: Place(file, line) for where, line in lines.items()}, warnings)
 
 

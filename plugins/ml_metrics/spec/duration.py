@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, PlainSerializer
 
 UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _LONG_NAMES = {
@@ -32,9 +32,7 @@ def parse_duration(value: Any) -> timedelta:
     elif isinstance(value, str) and _DURATION.fullmatch(value.strip()):
         seconds = sum(float(number) * UNITS[unit] for number, unit in _PART.findall(value))
     else:
-        raise ValueError(
-            f"{value!r} is no duration{_suggestion(value)}; write for example 1h, 90m, 1h30m or seconds as a number"
-        )
+        raise ValueError(f"{value!r} is no duration like 1h, 90m, 1h30m or a number of seconds{_suggestion(value)}")
     if not 0 < seconds <= _LONGEST.total_seconds():
         raise ValueError(
             f"{value!r} is no duration that can be kept: it must be longer than nothing and at most ten years"
@@ -42,7 +40,11 @@ def parse_duration(value: Any) -> timedelta:
     return timedelta(seconds=seconds)
 
 
-Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(parse_duration),
+    PlainSerializer(timedelta.total_seconds, return_type=float, when_used="json"),
+]
 
 
 def _suggestion(value: Any) -> str:

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 from ml_metrics.spec.document import SUFFIXES, Document, read_document
 from ml_metrics.spec.problems import InvalidFileError, Problem, did_you_mean
+
+if TYPE_CHECKING:
+    from ml_metrics.spec.jsonnet import Jsonnet
 
 METRIC_KEYS = frozenset({"metric_collection_config", "regression_test_config"})
 SHARED_KEYS = METRIC_KEYS | {"description", "extends", "metric_config"}
@@ -25,6 +29,15 @@ class Shelf:
 
     root: Path
     _read: dict[Path, Document] = field(default_factory=dict)
+    _jsonnet: Jsonnet | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the process that evaluates Jsonnet, if one was needed."""
+        if self._jsonnet is not None:
+            self._jsonnet.close()
 
     def complete(self, path: Path) -> Document:
         """A file with everything that it inherits."""
@@ -41,8 +54,15 @@ class Shelf:
     def document(self, path: Path) -> Document:
         """One file by itself."""
         if path not in self._read:
-            self._read[path] = read_document(path)
+            self._read[path] = self._jsonnet_document(path) if path.suffix == ".jsonnet" else read_document(path)
         return self._read[path]
+
+    def _jsonnet_document(self, path: Path) -> Document:
+        from ml_metrics.spec.jsonnet import Jsonnet
+
+        if self._jsonnet is None:
+            self._jsonnet = Jsonnet(self.root)
+        return self._jsonnet.read(path)
 
     def _extended(self, path: Path, heirs: tuple[Path, ...]) -> Document:
         document = self.document(path)

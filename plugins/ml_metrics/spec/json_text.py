@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from ml_metrics.spec.problems import InvalidFileError, Problem, dotted
+from ml_metrics.spec.problems import InvalidFileError, did_you_mean, dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Where = tuple[str | int, ...]
 
 MAX_DEPTH = 64
+WORDS = {"true": True, "false": False, "null": None}
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+|\#[^\n]*|//[^\n]*|/\*.*?\*/)
       | (?P<string>"(?:[^"\\\n]|\\.)*")
@@ -20,17 +26,20 @@ _TOKEN = re.compile(
       | (?P<word>[^\s{}\[\]:,"\#]+)""",
     re.VERBOSE | re.DOTALL,
 )
-_WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 
-Lines = dict[tuple[str | int, ...], int]
+
+class Token(NamedTuple):
+    """A piece of the text; an empty one stands for its end."""
+
+    text: str
+    line: int
 
 
-def parse_json(text: str, file: str) -> tuple[Any, Lines, tuple[str, ...]]:
+def parse_json(text: str, file: str) -> tuple[Any, dict[Where, int], tuple[str, ...]]:
     """The value of a JSON text, the line of every value in it, and what was read generously."""
     reader = _Reader(text, file)
-    value = reader.document()
-    return value, reader.lines, tuple(reader.warnings)
+    return reader.document(), reader.lines, tuple(reader.warnings)
 
 
 class _Reader:
@@ -38,117 +47,104 @@ class _Reader:
 
     def __init__(self, text: str, file: str) -> None:
         self.file = file
-        self.lines: Lines = {}
+        self.lines: dict[Where, int] = {}
         self.warnings: list[str] = []
-        self.tokens = list(_tokens(text, file))
-        self.position = 0
+        self.rest = _tokens(text, file)
+        self.token = next(self.rest)
 
     def document(self) -> Any:
-        if self.peek == "":
-            return None
-        value = self.value(())
-        if self.peek:
-            raise self.wrong(f"{self.peek!r} follows the end of the document")
+        value = self.value(()) if self.token.text else None
+        if self.token.text:
+            self.wrong(f"{self.token.text!r} follows the end of the document")
         return value
 
-    def value(self, where: tuple[str | int, ...]) -> Any:
-        self.lines[where] = self.line
+    def value(self, where: Where) -> Any:
         if len(where) > MAX_DEPTH:
-            raise self.wrong("is nested too deeply")
-        token = self.next()
-        if token == "{":
+            self.wrong("is nested too deeply")
+        text = self.token.text
+        self.lines[where] = self.token.line
+        if text == "{":
             return self.mapping(where)
-        if token == "[":
+        if text == "[":
             return self.sequence(where)
-        if token.startswith('"'):
-            return self.string(token)
-        if token in _WORDS:
-            return _WORDS[token]
-        if _NUMBER.fullmatch(token):
-            return json.loads(token)
-        self.position -= 1
-        if not token:
-            raise self.wrong("ends in the middle of a value")
-        raise self.wrong(f"{token!r} is no value; is a quote missing?")
+        if text.startswith('"'):
+            return self.string()
+        if text in WORDS:
+            self.step()
+            return WORDS[text]
+        if _NUMBER.fullmatch(text):
+            self.step()
+            return json.loads(text)
+        if not text:
+            self.wrong("ends in the middle of a value")
+        return self.wrong(f"{text!r} is no value{did_you_mean(text.lower(), WORDS) or '; is a quote missing?'}")
 
-    def mapping(self, where: tuple[str | int, ...]) -> dict[str, Any]:
+    def mapping(self, where: Where) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        while self.peek != "}":
-            line = self.line
-            token = self.next()
-            if not token.startswith('"'):
-                self.position -= 1
-                raise self.wrong(f"expected a key in quotes, not {token!r}" if token else "a '}' is missing at the end")
-            key = self.string(token)
-            inner = (*where, key)
-            if self.next() != ":":
-                self.position -= 1
-                raise self.wrong(f"a ':' must follow the key {key!r}; is a quote missing?")
-            if key in found:
-                raise InvalidFileError(
-                    [Problem(self.file, line, dotted(inner), f"is given twice, first in line {self.lines[inner]}")]
+        self.step()
+        while self.token.text != "}":
+            if not self.token.text.startswith('"'):
+                self.wrong(
+                    f"expected a key in quotes, not {self.token.text!r}" if self.token.text else "a '}' is missing"
                 )
+            line = self.token.line
+            key = self.string()
+            inner = (*where, key)
+            if self.token.text != ":":
+                self.wrong(f"a ':' must follow the key {key!r}; is a quote missing?")
+            if key in found:
+                twice = f"is given twice, first in line {self.lines[inner]}"
+                raise InvalidFileError.of(self.file, twice, line, dotted(inner))
+            self.step()
             found[key] = self.value(inner)
             self.lines[inner] = line
             self.comma(inner, "}")
-        self.position += 1
+        self.step()
         return found
 
-    def sequence(self, where: tuple[str | int, ...]) -> list[Any]:
+    def sequence(self, where: Where) -> list[Any]:
         found: list[Any] = []
-        while self.peek != "]":
-            if not self.peek:
-                raise self.wrong("a ']' is missing at the end")
+        self.step()
+        while self.token.text != "]":
             inner = (*where, len(found))
             found.append(self.value(inner))
             self.comma(inner, "]")
-        self.position += 1
+        self.step()
         return found
 
-    def comma(self, where: tuple[str | int, ...], end: str) -> None:
-        if self.peek == ",":
-            self.position += 1
-        elif end == "}" and self.peek.startswith('"'):
-            self.warnings.append(f"{self.file}:{self.line}: a comma is missing after {dotted(where)}")
-        elif self.peek != end:
-            raise self.wrong(
-                f"expected ',' or {end!r}, not {self.peek!r}" if self.peek else f"a {end!r} is missing at the end"
-            )
+    def comma(self, where: Where, end: str) -> None:
+        text = self.token.text
+        if text == ",":
+            self.step()
+        elif end == "}" and text.startswith('"'):
+            self.warnings.append(f"{self.file}:{self.token.line}: a comma is missing after {dotted(where)}")
+        elif text != end:
+            self.wrong(f"expected ',' or {end!r}, not {text!r}" if text else f"a {end!r} is missing at the end")
 
-    def string(self, token: str) -> str:
+    def string(self) -> str:
         try:
-            return str(json.loads(token, strict=False))
+            text: str = json.loads(self.token.text, strict=False)
         except ValueError as error:
-            raise self.wrong(f"{token} is no text: {error.args[0].split(':')[0]}") from error
+            self.wrong(f"{self.token.text} is no text: {error.args[0].split(':')[0]}")
+        self.step()
+        return text
 
-    @property
-    def peek(self) -> str:
-        return self.tokens[self.position][0]
+    def step(self) -> None:
+        self.token = next(self.rest)
 
-    @property
-    def line(self) -> int:
-        return self.tokens[self.position][1]
-
-    def next(self) -> str:
-        token = self.peek
-        if token:
-            self.position += 1
-        return token
-
-    def wrong(self, what: str) -> InvalidFileError:
-        return InvalidFileError([Problem(self.file, self.line, "", f"is not JSON: {what}")])
+    def wrong(self, what: str) -> NoReturn:
+        raise InvalidFileError.of(self.file, f"is not JSON: {what}", self.token.line)
 
 
-def _tokens(text: str, file: str) -> Any:
+def _tokens(text: str, file: str) -> Iterator[Token]:
     position, line = 0, 1
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise InvalidFileError(
-                [Problem(file, line, "", f"is not JSON: {text[position]!r} does not belong here; is a quote missing?")]
-            )
+            what = f"is not JSON: {text[position]!r} does not belong here; is a quote missing?"
+            raise InvalidFileError.of(file, what, line)
         if match.lastgroup != "space":
-            yield match.group(), line
+            yield Token(match.group(), line)
         line += match.group().count("\n")
         position = match.end()
-    yield "", line
+    yield Token("", line)

@@ -25,3 +25,8 @@ def check_name(name: str) -> str:
 def as_name(text: str) -> str:
     """The nearest text that can be part of a name; empty if there is none."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def as_label(text: str) -> str:
+    """The nearest text that can be the value of a Kubernetes label."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text)[:63].strip("-_.")

@@ -81,9 +81,17 @@ class Volume(Strict):
     @model_validator(mode="after")
     def one_source(self) -> Self:
         """Two sources at one path would hide one of them."""
-        sources = [name for name in type(self).model_fields if name != "read_only"]
-        given = [name for name in sources if getattr(self, name) is not None]
+        given = self._given()
         if len(given) != 1:
             what = " and ".join(given) if given else "none"
-            raise ValueError(f"give exactly one source, not {what}; one of {', '.join(sources)}")
+            known = [name for name in type(self).model_fields if name != "read_only"]
+            raise ValueError(f"give exactly one source, not {what}; one of {', '.join(known)}")
         return self
+
+    @property
+    def kind(self) -> str:
+        """Which of the sources is given."""
+        return self._given()[0]
+
+    def _given(self) -> list[str]:
+        return [name for name, value in self if name != "read_only" and value is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ml_metrics.errors import ConfigError
 
@@ -38,8 +38,13 @@ class InvalidFileError(ConfigError):
     """A file that cannot be meant, with everything that is wrong in it."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(map(str, problems)))
+        super().__init__("\n".join(dict.fromkeys(map(str, problems))))
         self.problems = tuple(problems)
+
+    @classmethod
+    def of(cls, file: object, what: str, line: int | None = None, path: str = "") -> Self:
+        """A file with one problem."""
+        return cls([Problem(str(file), line, path, what)])
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

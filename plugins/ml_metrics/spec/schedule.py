@@ -18,15 +18,14 @@ def check_schedule(schedule: str) -> str:
     if schedule.startswith("@"):
         if schedule not in PRESETS:
             raise ValueError(
-                f"{schedule!r} is no preset{did_you_mean(schedule, PRESETS)}; there are {', '.join(PRESETS)}"
+                f"{schedule!r} is no preset; there are {', '.join(PRESETS)}{did_you_mean(schedule, PRESETS)}"
             )
         return schedule
     fields = schedule.split()
     if len(fields) != 5:  # noqa: PLR2004  (minute, hour, day, month, weekday)
         near = did_you_mean(f"@{schedule}", PRESETS)
-        raise ValueError(
-            f"{schedule!r} is no cron expression: it has {len(fields)} fields, not 5{near}; write for example '0 8 * * *'"
-        )
+        what = f"{schedule!r} is no cron expression like '0 8 * * *': it has {len(fields)} fields, not 5"
+        raise ValueError(f"{what}{near}")
     from croniter import croniter
     from croniter.croniter import CroniterError
 

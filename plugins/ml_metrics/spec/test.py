@@ -7,7 +7,8 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_validator
 
-from ml_metrics.spec.accelerators import CPU, AcceleratorField
+from ml_metrics.spec.accelerator import CPU
+from ml_metrics.spec.accelerators import AcceleratorField
 from ml_metrics.spec.collection import MetricCollectionConfig
 from ml_metrics.spec.duration import Duration
 from ml_metrics.spec.goodput import GoodputConfig
@@ -85,7 +86,7 @@ class TestSpec(Strict):
     """What is mounted, by path."""
     secrets: Secrets = Field(default_factory=dict)
     """Environment variables from Kubernetes secrets: `{API_KEY: my-secret/api-key}`."""
-    config_maps: tuple[str, ...] = ()
+    config_maps: tuple[str, ...] = ("gcs-buckets",)
     """Config maps whose entries become environment variables, where they exist."""
     image_pull_secrets: tuple[str, ...] = ()
     init_containers: tuple[dict[str, Any], ...] = ()

@@ -16,7 +16,7 @@ from ml_metrics.spec.problems import InvalidFileError, Problem, dotted
 MAX_VALUES = 50_000
 """More values than any config has; fewer than a nest of aliases makes."""
 _STR, _NULL, _BOOL, _INT, _FLOAT, _MERGE = (
-    f"tag:yaml.org,2002:{name}" for name in "str null bool int float merge".split()
+    f"tag:yaml.org,2002:{name}" for name in ("str", "null", "bool", "int", "float", "merge")
 )
 
 

@@ -1,0 +1,92 @@
+// A test in Jsonnet: fill in the required fields of BaseTest and end the file with
+//
+//   mnist.test        what ml-metrics schedules,
+//   mnist.oneshotJob  the same, as a Kubernetes Job without a schedule, or
+//   mnist.cronJob     the same, as a Kubernetes CronJob.
+//
+// Every one of them can be read by ml-metrics; the last two can be given to kubectl, too.
+
+local accelerators = import 'accelerators.libsonnet';
+local kubernetes = import 'kubernetes.libsonnet';
+local mixins = import 'mixins.libsonnet';
+local said = import 'said.libsonnet';
+
+accelerators + mixins {
+  BaseTest:: {
+    local test = self,
+
+    // Required.
+    frameworkPrefix: error 'Must specify `frameworkPrefix`',
+    modelName: error 'Must specify `modelName`',
+    mode: error 'Must specify `mode`',
+    accelerator: error 'Must specify `accelerator`',
+    image: error 'Must specify `image`',
+    command: error 'Must specify `command`',
+    timeout: error 'Must specify `timeout`, in seconds or like `1h`',
+
+    // When it runs; null: only when it is started by hand.
+    schedule: null,
+    imageTag: 'latest',
+    testName: std.join('-', [self.frameworkPrefix, self.modelName, self.mode, self.accelerator.name]),
+
+    // How it is measured and judged: the keys of `metric_collection_config` and `regression_test_config`.
+    // Merge with `+:` to keep what stands here, replace with `:`.
+    metricCollectionConfig: {
+      write_to_bigquery: true,
+      default_aggregation_strategies: ['final'],
+    },
+    regressionTestConfig: {
+      metric_success_conditions: {
+        total_wall_time: {
+          comparison: 'less',
+          success_threshold: { stddevs_from_mean: 5.0 },
+          wait_for_n_points_of_history: 10,
+        },
+      },
+    },
+
+    // The pod.
+    cpu: null,
+    memory: null,
+    envMap: {},
+    configMaps: ['gcs-buckets'],
+    volumeMap: {},
+    nodeSelector: {},
+    labels: {},
+
+    // Any other key of a test file, by its name there: `owner`, `emails`, `tags`, `params`, `goodput`, ...
+    settings: {},
+
+    // Older templates name the image here that told a central program of a run. There is no such program any more.
+    publisherImage:: null,
+
+    // The test file. A misspelt field of a test would be an object with one more field, and change nothing.
+    test::
+      local unknown = std.setDiff(std.set(std.objectFields(test)), std.set(std.objectFieldsAll($.BaseTest)));
+      assert std.length(unknown) == 0
+             : 'BaseTest has no field %s; make it hidden (`::`) if it is your own' % std.join(', ', unknown);
+      said({
+      framework: test.frameworkPrefix,
+      model: test.modelName,
+      mode: test.mode,
+      accelerator: test.accelerator.name,
+      name: test.testName,
+      image: test.image + ':' + test.imageTag,
+      command: test.command,
+      timeout: test.timeout,
+      schedule: test.schedule,
+      env: test.envMap,
+      config_maps: test.configMaps,
+      volumes: test.volumeMap,
+      node_selector: test.nodeSelector,
+      labels: test.labels,
+      resources: said({ cpu: test.cpu, memory: test.memory }),
+    }) + {
+      metric_collection_config: test.metricCollectionConfig,
+      regression_test_config: test.regressionTestConfig,
+    } + test.settings,
+
+    oneshotJob:: kubernetes.job(test { schedule: null }),
+    cronJob:: kubernetes.cronJob(test),
+  },
+}

@@ -1,0 +1,82 @@
+"""`ml-metrics validate`: every mistake in test files and metric configs, before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ml_metrics.cli.output import print_json, warn
+from ml_metrics.errors import UnreadableInputError
+from ml_metrics.settings import Settings
+from ml_metrics.spec.load import Library, load_file, load_tests
+from ml_metrics.spec.problems import InvalidFileError, Problem
+
+if TYPE_CHECKING:
+    import argparse
+
+ABOUT = """\
+Check test files and metric configs, and tell everything that is wrong with them at once: file, line, path, what, and
+what was probably meant. Without a path, the folder that Airflow reads.
+
+  ml-metrics validate
+  ml-metrics validate include/metric_configs
+  ml-metrics validate include/metric_configs/mnist-cpu.yaml --json
+
+Exit code: 0 if all are right, 1 if not, 2 if a path cannot be read."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("paths", metavar="PATH", nargs="*", type=Path, help="a test file, a metric config or a folder")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check, print and say by the exit code whether all is well."""
+    paths = arguments.paths or [Path(Settings.load().config_root)]
+    for path in paths:
+        if not path.exists():
+            raise UnreadableInputError(f"there is no file or folder {path}")
+    found = [_checked(path) for path in paths]
+    problems = list(dict.fromkeys(problem for one in found for problem in one.problems))
+    warnings = list(dict.fromkeys(warning for one in found for warning in one.warnings))
+    tests = sorted({test.name for one in found for test in one.tests})
+    if arguments.json:
+        document = {
+            "valid": not problems,
+            "tests": tests,
+            "problems": list(map(asdict, problems)),
+            "warnings": warnings,
+        }
+        print_json(document)
+    else:
+        _tell(problems, warnings, tests)
+    return 1 if problems else 0
+
+
+def _checked(path: Path) -> Library:
+    if path.is_dir():
+        return load_tests(path)
+    try:
+        loaded = load_file(path)
+    except InvalidFileError as error:
+        return Library(problems=error.problems)
+    return Library(loaded.tests, (), loaded.warnings)
+
+
+def _tell(problems: list[Problem], warnings: list[str], tests: list[str]) -> None:
+    for warning in warnings:
+        warn(warning)
+    lines = list(dict.fromkeys(map(str, problems)))
+    for line in lines:
+        print(line)
+    if lines:
+        files = len({problem.file for problem in problems})
+        print(f"{_count(len(lines), 'mistake')} in {_count(files, 'file')}.")
+    else:
+        print(f"All is well: {_count(len(tests), 'test')}.")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

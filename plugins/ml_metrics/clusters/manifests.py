@@ -1,0 +1,184 @@
+"""A test as Kubernetes objects: a pod, a Job, a CronJob. Plain dictionaries, made from nothing but the test.
+
+The operator runs the same pod that `ml-metrics render` prints.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.clusters.outcome import CONTAINER
+from ml_metrics.clusters.overrides import merged
+from ml_metrics.clusters.volumes import mounts_and_volumes
+from ml_metrics.errors import ConfigError
+from ml_metrics.spec.naming import as_label
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ml_metrics.spec.test import TestSpec
+
+Manifest = dict[str, Any]
+
+KEEP_FINISHED_SECONDS = 7 * 24 * 3600
+AS_CRON = {"@quarterly": "0 0 1 */3 *"}
+"""Airflow's presets that Kubernetes does not know, in its words."""
+NEVER_IN_CRON = frozenset({None, "@once", "@continuous"})
+
+
+def pod(
+    test: TestSpec,
+    *,
+    run_dir: str | None = None,
+    env: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> Manifest:
+    """The pod of a test; of one host of it, where it has several.
+
+    `run_dir` is where the workload writes; without one, a folder of the bucket that the cluster names in
+    `OUTPUT_BUCKET`. `env` and `labels` go before those of the test.
+    """
+    made: Manifest = merged(_pod(test, "metadata.name", run_dir, env or {}, labels or {}), _override(test))
+    return made
+
+
+def job(test: TestSpec, *, run_dir: str | None = None) -> Manifest:
+    """The Job of a test: one pod, or one for each host."""
+    template = merged(_pod(test, "metadata.labels['job-name']", run_dir, {}, {}), _override(test))
+    for key in ("apiVersion", "kind"):
+        template.pop(key)
+    template["metadata"].pop("name")
+    metadata = {"name": test.name, **_namespace(test), "labels": _labels(test)}
+    spec: Manifest = {
+        "backoffLimit": test.retries,
+        "ttlSecondsAfterFinished": KEEP_FINISHED_SECONDS,
+        "template": template,
+    }
+    if test.queue:
+        spec["suspend"] = True  # Kueue starts it when there is room
+    if test.hosts > 1:
+        spec |= {"completions": test.hosts, "parallelism": test.hosts, "completionMode": "Indexed"}
+        template["spec"]["subdomain"] = test.name
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def cron_job(test: TestSpec, *, run_dir: str | None = None) -> Manifest:
+    """The CronJob of a test. Raises ConfigError if its schedule is none that Kubernetes can keep."""
+    if test.schedule in NEVER_IN_CRON:
+        raise ConfigError(f"{test.name}: a CronJob needs a schedule in cron format, not {test.schedule!r}")
+    once = job(test, run_dir=run_dir)
+    metadata = dict(once["metadata"])
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": metadata,
+        "spec": {
+            "schedule": AS_CRON.get(str(test.schedule), test.schedule),
+            "concurrencyPolicy": "Forbid",
+            "successfulJobsHistoryLimit": 1,
+            "jobTemplate": {"metadata": {"labels": metadata["labels"]}, "spec": once["spec"]},
+        },
+    }
+
+
+def service(test: TestSpec) -> Manifest | None:
+    """The headless service through which several hosts find each other; None for a test of one host."""
+    if test.hosts == 1:
+        return None
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": test.name, **_namespace(test), "labels": _labels(test)},
+        "spec": {"clusterIP": "None", "selector": {"ml-metrics/test": test.name}},
+    }
+
+
+def _pod(
+    test: TestSpec, job_name: str, run_dir: str | None, env: Mapping[str, str], labels: Mapping[str, str]
+) -> Manifest:
+    mounts, volumes, annotations = mounts_and_volumes(test.volumes)
+    accelerator = test.accelerator
+    selector = {**accelerator.node_selector, **test.node_selector}
+    container = {
+        "name": CONTAINER,
+        "image": test.image,
+        "command": list(test.command),
+        "args": list(test.args),
+        "envFrom": [{"configMapRef": {"name": name, "optional": True}} for name in test.config_maps],
+        "env": _env(test, job_name, run_dir, env),
+        "resources": _resources(test),
+        "volumeMounts": mounts,
+    }
+    spec = {
+        "restartPolicy": "Never",
+        "activeDeadlineSeconds": int(test.timeout.total_seconds()),
+        "containers": [_said(container)],
+        "initContainers": list(test.init_containers),
+        "nodeSelector": {label: value for label, value in selector.items() if value is not None},
+        "tolerations": [*accelerator.tolerations, *test.tolerations],
+        "serviceAccountName": test.service_account,
+        "priorityClassName": test.priority_class,
+        "imagePullSecrets": [{"name": name} for name in test.image_pull_secrets],
+        "volumes": volumes,
+    }
+    metadata = {
+        "name": test.name,
+        **_namespace(test),
+        "labels": {**_labels(test), **labels},
+        "annotations": {**annotations, **test.annotations},
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _said(metadata), "spec": _said(spec)}
+
+
+def _env(test: TestSpec, job_name: str, run_dir: str | None, env: Mapping[str, str]) -> list[Manifest]:
+    """Variables in an order in which each may mention those before it: `$(MODEL_DIR)/checkpoints`."""
+    folder = run_dir or f"$(OUTPUT_BUCKET)/{test.name}/$(JOB_NAME)"
+    fields = {
+        "POD_NAME": "metadata.name",
+        "POD_UID": "metadata.uid",
+        "POD_NAMESPACE": "metadata.namespace",
+        "JOB_NAME": job_name,
+    }
+    found: dict[str, Manifest] = {
+        name: {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}} for name, field in fields.items()
+    }
+    for name, key in test.secrets.items():
+        found[name] = {"name": name, "valueFrom": {"secretKeyRef": {"name": key.secret, "key": key.key}}}
+    for name, value in {"ML_METRICS_RUN_DIR": folder, "MODEL_DIR": folder, **test.env, **env}.items():
+        found[name] = {"name": name, "value": value}
+    return list(found.values())
+
+
+def _resources(test: TestSpec) -> Manifest:
+    asked = test.resources
+    requests: dict[str, str | None] = {
+        "cpu": asked.cpu,
+        "memory": asked.memory,
+        "ephemeral-storage": asked.ephemeral_storage,
+    }
+    if test.accelerator.resource:
+        requests[test.accelerator.resource] = str(test.accelerator.per_host)
+    limits = {**requests, **asked.limits}
+    return _said({"requests": _said(requests), "limits": _said(limits)})
+
+
+def _labels(test: TestSpec) -> dict[str, str]:
+    own = {"test": test.name, "owner": test.owner, "accelerator": test.accelerator.name}
+    parts = {"framework": test.framework, "model": test.model, "mode": test.mode}
+    labels = {f"ml-metrics/{key}": as_label(value) for key, value in {**own, **parts}.items() if value}
+    if test.queue:
+        labels["kueue.x-k8s.io/queue-name"] = test.queue
+    return {**labels, **test.labels}
+
+
+def _namespace(test: TestSpec) -> dict[str, str]:
+    return {"namespace": test.namespace} if test.namespace else {}
+
+
+def _override(test: TestSpec) -> Manifest:
+    return {key: value for key, value in test.pod.items() if key in {"metadata", "spec"}}
+
+
+def _said(fields: Mapping[str, Any]) -> Manifest:
+    """Without what was not said."""
+    return {key: value for key, value in fields.items() if value not in (None, [], {}, "")}

@@ -1,0 +1,67 @@
+"""The process in which Jsonnet programs are evaluated: one after the other, each within limits.
+
+It reads one JSON request a line on standard input, `{"file", "search", "allowed", "cpu_seconds"}`, and answers one
+line: `{"output"}` or `{"error"}`. A program may read files below the allowed folders only. Its memory and its
+processor time are bounded by the kernel; how long it may take at all is the caller's business.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MEMORY = 1 << 30
+MAX_STACK = 400
+"""Calls within calls: enough for any template, and far below what the process' own stack can hold."""
+
+
+def main() -> None:
+    """Answer until there are no more requests."""
+    import _gojsonnet
+
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for line in sys.stdin:
+        request = json.loads(line)
+        used = sum(os.times()[:2])
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(used) + 1 + request["cpu_seconds"], hard))
+        try:
+            output = _gojsonnet.evaluate_file(
+                request["file"],
+                max_stack=MAX_STACK,
+                max_trace=3,
+                import_callback=reader(request["search"], request["allowed"]),
+            )
+            answer = {"output": output}
+        except RuntimeError as error:
+            answer = {"error": str(error)}
+        print(json.dumps(answer), flush=True)  # noqa: T201  (the answer)
+
+
+def reader(search: list[str], allowed: list[str]) -> Callable[[str, str], tuple[str, bytes]]:
+    """What finds an imported file: beside the importing one, then where it is told; never outside what is allowed."""
+    within = [os.path.realpath(folder) + os.sep for folder in allowed]
+
+    def read(folder: str, name: str) -> tuple[str, bytes]:
+        for place in (folder, *search):
+            path = os.path.realpath(os.path.join(place, name))  # noqa: PTH118  (no pathlib: this process starts fast)
+            if not os.path.isfile(path):  # noqa: PTH113
+                continue
+            if not path.startswith(tuple(within)):
+                raise RuntimeError(f"{name!r} lies outside the folders of tests and templates")
+            with open(path, "rb") as file:  # noqa: PTH123
+                return path, file.read()
+        raise RuntimeError(f"there is no {name!r} beside the file or among the templates")
+
+    return read
+
+
+if __name__ == "__main__":
+    main()
