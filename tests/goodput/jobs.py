@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from goodput.traces import JOB, custom, entry, in_time, restore, save, seconds, span
 from hypothesis import strategies as st
+
+from goodput.traces import JOB, custom, entry, in_time, restore, save, seconds, span
 
 Draw = st.DrawFn
 
@@ -67,7 +68,7 @@ class Job:
 def orderly_jobs(draw: Draw) -> list[dict[str, Any]]:
     """A job with up to four restarts, each at a step of the life before it."""
     restarts = draw(st.integers(0, 4))
-    loads = restarts < 2 and draw(st.booleans())  # noqa: PLR2004  (later restarts count loads twice, in the older library)
+    loads = restarts < 2 and draw(st.booleans())
     job = Job(draw, restarts, loads, 1.7e9)
     first = draw(st.integers(0, 3))
     for life in range(restarts + 1):

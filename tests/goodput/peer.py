@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import tempfile
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from unittest import mock
 
 from ml_goodput_measurement.src import goodput as older
 
-Moment = datetime.datetime
+Moment = dt.datetime
 
 
 class MemoryLogger:
@@ -33,7 +33,7 @@ class MemoryLogger:
         if start_time is not None and end_time is not None:
             moments = [(older.get_timestamp_from_log_entry(one), one) for one in found]
             found = [one for moment, one in moments if moment is not None and start_time < moment <= end_time]
-        return found, (datetime.datetime.now(datetime.UTC), "last")
+        return found, (dt.datetime.now(dt.UTC), "last")
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class calculator:  # noqa: N801  (used as a function)
 
     def __enter__(self) -> older.GoodputCalculator:
         self.folder = tempfile.TemporaryDirectory()
-        clock = mock.Mock(wraps=datetime.datetime)
-        clock.now.side_effect = lambda zone=None: datetime.datetime.fromtimestamp(self.now, zone)
+        clock = mock.Mock(wraps=dt.datetime)
+        clock.now.side_effect = lambda zone=None: dt.datetime.fromtimestamp(self.now, zone)
         self.patch = mock.patch.object(older.datetime, "datetime", clock)
         one = older.GoodputCalculator("job", "log", MemoryLogger(self.entries), cache_dir=self.folder.name)
         self.patch.__enter__()

@@ -6,11 +6,12 @@ import os
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+
 from goodput import peer
 from goodput.answers import all_time, close, measured
 from goodput.jobs import orderly_jobs
 from goodput.traces import wild_traces
-from hypothesis import HealthCheck, given, settings
 from ml_metrics.goodput.entries import Entries
 from ml_metrics.goodput.older import older_figures
 

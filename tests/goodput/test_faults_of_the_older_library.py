@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+
 from goodput import peer
 from goodput.answers import all_time, close, measured
 from goodput.traces import custom, in_time, job_end, job_start, restore, save, span, steps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 
 class Bucket(StrEnum):
@@ -24,6 +24,12 @@ class Bucket(StrEnum):
     ELASTIC_SLICE_DOWN = "elastic_slice_down"
     ELASTIC_SCALE_UP = "elastic_scale_up"
     ELASTIC_REINITIALIZATION = "elastic_reinitialization"
+
+
+class GoodputType(Enum):
+    """The one kind of productive time that there is, under the older library's name."""
+
+    TOTAL = 1
 
 
 ELASTIC = (Bucket.ELASTIC_SLICE_DOWN, Bucket.ELASTIC_SCALE_UP, Bucket.ELASTIC_REINITIALIZATION)

@@ -197,10 +197,14 @@ class EntriesBuilder:
     def build(self) -> Entries:
         """Everything that was added."""
         blocks = self._blocks or [(np.empty(0, np.uint8), np.empty(0), np.empty(0, np.int64))]
+        kind = np.concatenate([kind for kind, _, _ in blocks])
+        time = np.concatenate([time for _, time, _ in blocks])
+        number = np.concatenate([number for _, _, number in blocks])
+        self._blocks = [(kind, time, number)]
         return Entries(
-            np.concatenate([kind for kind, _, _ in blocks]),
-            np.concatenate([time for _, time, _ in blocks]),
-            np.concatenate([number for _, _, number in blocks]),
+            kind,
+            time,
+            number,
             names=tuple(self._names),
             checkpoints=tuple(self._checkpoints),
             slices=tuple(self._slices),

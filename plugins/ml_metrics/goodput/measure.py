@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ml_metrics import storage
 from ml_metrics.goodput.analysis import analyse
-from ml_metrics.goodput.reading import is_log, read_log
+from ml_metrics.goodput.reading import is_log, log_files, read_log
 from ml_metrics.goodput.windows import report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ml_metrics import storage
     from ml_metrics.goodput.report import GoodputReport
 
 
@@ -39,15 +39,7 @@ def measure(  # noqa: PLR0913  (each is a choice of the caller's own)
     Returns:
         A report, also where there is no log or nothing in it: its `found` is then False.
     """
-    found = _log_files(files)
+    found = log_files(files) if isinstance(files, str) else [file for file in files if is_log(file)]
     log = read_log(found, job_name)
     analysis = analyse(log.entries, until=until)
     return report(analysis, files=log.files, ideal_step_time=ideal_step_time, windows=windows, start=start, end=end)
-
-
-def _log_files(files: Sequence[storage.File] | str) -> list[storage.File]:
-    if not isinstance(files, str):
-        return [file for file in files if is_log(file)]
-    if storage.exists(files):
-        return [storage.File(files, files.rpartition("/")[2], 0)]
-    return [file for file in storage.list_files(files) if is_log(file)]

@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.goodput.buckets import Bucket
-from ml_metrics.goodput.entries import Entries, Kind
+from ml_metrics.goodput.entries import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-_PAIRS = {
-    Kind.TPU_INIT_END: (Kind.TPU_INIT_START, Bucket.TPU_INITIALIZATION),
-    Kind.TRAINING_PREP_END: (Kind.TRAINING_PREP_START, Bucket.TRAINING_PREP),
-}
+    from ml_metrics.goodput.entries import Entries
 
 
 @dataclass(slots=True)
@@ -68,7 +65,13 @@ def older_figures(entries: Entries, query_time: float) -> OlderFigures:
     figures = OlderFigures(total=_total(entries, query_time))
     if figures.total == 0:
         raise ValueError("Total job time is zero: the log holds no start of the job")
-    _walk(entries, figures)
+    figures.badput[Bucket.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME] = _checkpoints(entries, Kind.SAVE)
+    figures.badput[Bucket.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME] = _checkpoints(entries, Kind.RESTORE)
+    breaks = _add_steps(entries, figures)
+    figures.disruptions = len(breaks)
+    _add_loads(entries, figures, breaks)
+    _add_pairs(entries, figures, Kind.TPU_INIT_START, Bucket.TPU_INITIALIZATION)
+    _add_pairs(entries, figures, Kind.TRAINING_PREP_START, Bucket.TRAINING_PREP)
     if not 0 <= figures.productive <= figures.total:
         raise ValueError(f"Productive time is invalid: {figures.productive:.6g} s of {figures.total:.6g} s")
     for spent in (figures.badput, figures.custom):
@@ -89,59 +92,77 @@ def _total(entries: Entries, query_time: float) -> float:
     return end - float(entries.time[starts[0]])
 
 
-def _walk(entries: Entries, figures: OlderFigures) -> None:
-    """Go through the log once, closing a segment wherever a step comes that the segment already has."""
+def _add_steps(entries: Entries, figures: OlderFigures) -> list[int]:
+    """Go through steps, closing a segment wherever one comes that the segment already has; return where."""
     events = _custom_events(entries)
     segment: dict[int, float] = {}
-    open_since: dict[Kind, float] = {}
     job_start: float | None = None
-    job_end: float | None = None
-    loading = 0.0
-    first_load, current_load = True, None
-    rows = zip(entries.kind.tolist(), entries.time.tolist(), entries.number.tolist(), strict=True)
-    for kind, time, number in rows:
-        if kind == Kind.STEP:
-            if number in segment:
-                figures.disruptions += 1
-                before = next(reversed(segment.values()))
-                figures.productive += _close(segment, number, events, figures)[0]
-                first_load = True
-                if current_load is not None:
-                    figures.add(Bucket.DATA_LOADING_SYNC, current_load)
-                    current_load = None
-                if job_start is not None and job_start > before:
-                    figures.add(Bucket.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION, job_start - before)
-                segment = {}
-            segment[number] = time
-        elif kind == Kind.JOB_START:
+    breaks = []
+    at = entries.where(Kind.STEP, Kind.JOB_START)
+    rows = zip(
+        at.tolist(), entries.kind[at].tolist(), entries.time[at].tolist(), entries.number[at].tolist(), strict=True
+    )
+    for position, kind, time, number in rows:
+        if kind == Kind.JOB_START:
             job_start = time
-        elif kind == Kind.JOB_END:
-            job_end = time
-        elif kind in (Kind.TPU_INIT_START, Kind.TRAINING_PREP_START, Kind.DATA_LOADING_START):
-            open_since[Kind(kind)] = time
-        elif kind in _PAIRS:
-            start, bucket = _PAIRS[Kind(kind)]
-            if start in open_since:
-                figures.add(bucket, time - open_since.pop(start))
-        elif kind == Kind.DATA_LOADING_END and Kind.DATA_LOADING_START in open_since:
-            current_load = time - open_since.pop(Kind.DATA_LOADING_START)
-            loading += current_load
-            if first_load:
-                figures.add(Bucket.DATA_LOADING_SYNC, current_load)
-                first_load = False
-    figures.badput[Bucket.DATA_LOADING_ASYNC] = loading - figures.badput.get(Bucket.DATA_LOADING_SYNC, 0.0)
-    saves = _checkpoints(entries, Kind.SAVE)
-    figures.badput[Bucket.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME] = saves
-    figures.badput[Bucket.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME] = _checkpoints(entries, Kind.RESTORE)
-    if not segment:
-        return
-    figures.last_step = max(segment)
-    productive, figures.max_productive_step = _close(segment, figures.last_step, events, figures)
-    figures.productive += productive
-    if job_end is not None:
-        figures.productive += job_end - segment[figures.last_step]
-        figures.max_productive_step = figures.last_step
-    figures.productive -= saves
+            continue
+        if number in segment:
+            breaks.append(position)
+            before = next(reversed(segment.values()))
+            figures.productive += _close(segment, number, events, figures)[0]
+            if job_start is not None and job_start > before:
+                figures.add(Bucket.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION, job_start - before)
+            segment = {}
+        segment[number] = time
+    if segment:
+        figures.last_step = max(segment)
+        productive, figures.max_productive_step = _close(segment, figures.last_step, events, figures)
+        figures.productive += productive
+        ends = entries.where(Kind.JOB_END)
+        if len(ends):
+            figures.productive += float(entries.time[ends[-1]]) - segment[figures.last_step]
+            figures.max_productive_step = figures.last_step
+        figures.productive -= figures.badput[Bucket.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME]
+    return breaks
+
+
+def _add_pairs(entries: Entries, figures: OlderFigures, start: Kind, bucket: Bucket) -> None:
+    """The last start counts; an end without one is ignored."""
+    figures.add(bucket, sum(seconds for _, seconds in _pairs(entries, start)))
+
+
+def _add_loads(entries: Entries, figures: OlderFigures, breaks: list[int]) -> None:
+    """The first load of all and after each break holds up; so does the latest load before a break, even twice."""
+    total = held_up = 0.0
+    first, latest = True, 0.0
+    coming = iter(breaks)
+    at_break = next(coming, None)
+    for position, seconds in [*_pairs(entries, Kind.DATA_LOADING_START), (len(entries), None)]:
+        while at_break is not None and at_break < position:
+            held_up += latest
+            first, latest = True, 0.0
+            at_break = next(coming, None)
+        if seconds is None:
+            break
+        total += seconds
+        latest = seconds
+        if first:
+            held_up += seconds
+            first = False
+    figures.badput[Bucket.DATA_LOADING_SYNC] = held_up
+    figures.badput[Bucket.DATA_LOADING_ASYNC] = total - held_up
+
+
+def _pairs(entries: Entries, start: Kind) -> Iterator[tuple[int, float]]:
+    """Where each span of a kind ends, and its seconds."""
+    since: float | None = None
+    for at in entries.where(start, Kind(start + 1)).tolist():
+        time = float(entries.time[at])
+        if entries.kind[at] == start:
+            since = time
+        elif since is not None:
+            yield at, time - since
+            since = None
 
 
 def _close(segment: dict[int, float], current: int, events: _Events, figures: OlderFigures) -> tuple[float, int]:

@@ -45,9 +45,21 @@ def read_log(files: Sequence[storage.File], job_name: str | None = None) -> Log:
     builder = EntriesBuilder(job_name)
     for file in sorted(files, key=lambda file: file.name):
         for block in _blocks(file.path, builder):
-            if not _add_columns(block, builder):
-                _add_lines(block, builder, file.path)
+            add_block(block, builder, file.path)
     return Log(builder.build(), len(files))
+
+
+def log_files(place: str) -> list[storage.File]:
+    """The files of the log at a place: the place itself if it is a file, else those in the folder."""
+    if storage.exists(place):
+        return [storage.File(place, place.rpartition("/")[2], 0)]
+    return [file for file in storage.list_files(place) if is_log(file)]
+
+
+def add_block(block: bytes, builder: EntriesBuilder, path: str) -> None:
+    """Add whole lines of a file."""
+    if not _add_columns(block, builder):
+        builder.add(_payloads(block, builder, path))
 
 
 def _blocks(path: str, builder: EntriesBuilder) -> Iterator[bytes]:
@@ -70,10 +82,6 @@ def _blocks(path: str, builder: EntriesBuilder) -> Iterator[bytes]:
             builder.warn(f"{path}: ends in half a line, which was left out")
         else:
             yield rest + b"\n"
-
-
-def _add_lines(block: bytes, builder: EntriesBuilder, path: str) -> None:
-    builder.add(_payloads(block, builder, path))
 
 
 def _payloads(block: bytes, builder: EntriesBuilder, path: str) -> Iterator[Any]:

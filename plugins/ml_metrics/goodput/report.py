@@ -30,6 +30,8 @@ class GoodputReport:
     badput_seconds: dict[str, float] = field(default_factory=dict)
     """By bucket. All but `data_loading_async` add up, with the custom events and the productive time, to the total."""
     custom_badput_seconds: dict[str, float] = field(default_factory=dict)
+    excluded_seconds: float = 0.0
+    """Time between start and end that was left out."""
     disruptions: int = 0
     max_productive_step: int = 0
     last_step: int | None = None
@@ -43,7 +45,7 @@ class GoodputReport:
     @property
     def total_seconds(self) -> float:
         """The whole time."""
-        return 0.0 if self.start is None or self.end is None else self.end - self.start
+        return 0.0 if self.start is None or self.end is None else self.end - self.start - self.excluded_seconds
 
     @property
     def goodput_percent(self) -> float | None:

@@ -44,6 +44,33 @@ def report(  # noqa: PLR0913  (each is a choice of the caller's own)
     return replace(whole, windows=rolling, files=files, warnings=analysis.warnings)
 
 
+def without(
+    analysis: Analysis, excluded: Sequence[tuple[float, float]], *, ideal_step_time: float | None = None
+) -> GoodputReport:
+    """A report of the whole job as if some intervals had not been."""
+    whole = report(analysis, ideal_step_time=ideal_step_time)
+    if not whole.found:
+        return whole
+    origin = analysis.entries.origin
+    parts, at, end = [], analysis.timeline.start, analysis.timeline.end
+    for low, high in [*sorted((low - origin, high - origin) for low, high in excluded), (end, end)]:
+        if min(low, end) > at:
+            parts.append(_of_window(analysis, at, min(low, end), ideal_step_time))
+        at = max(at, min(high, end))
+    return replace(
+        whole,
+        excluded_seconds=whole.total_seconds - sum(part.total_seconds for part in parts),
+        productive_seconds=sum(part.productive_seconds for part in parts),
+        badput_seconds=_sums([part.badput_seconds for part in parts]),
+        custom_badput_seconds=_sums([part.custom_badput_seconds for part in parts]),
+    )
+
+
+def _sums(parts: Sequence[dict[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: sum(part.get(name, 0.0) for part in parts) for name in names}
+
+
 def _of_window(analysis: Analysis, low: float, high: float, ideal: float | None) -> GoodputReport:
     whole = low <= analysis.timeline.start and high >= analysis.timeline.end
     spent = analysis.timeline.seconds(low, high)

@@ -7,6 +7,7 @@ from ml_metrics.telemetry.handlers import (
     MetricData,
     MetricHandler,
     NullMetricHandler,
+    TensorBoardMetricHandler,
 )
 from ml_metrics.telemetry.recorder import GoodputRecorder
 from ml_metrics.telemetry.streams import MetricStream, configure, get_stream, prof, put_metric
@@ -22,6 +23,7 @@ __all__ = [
     "MetricHandler",
     "MetricStream",
     "NullMetricHandler",
+    "TensorBoardMetricHandler",
     "configure",
     "getStream",
     "get_stream",

@@ -7,16 +7,19 @@ import json
 import logging
 import math
 import os
+from collections import defaultdict
+from itertools import count
 from typing import Any, NamedTuple
 
-from ml_metrics.telemetry.line_log import LineLog
+from ml_metrics.telemetry.event_file import ScalarWriter
 from ml_metrics.telemetry.places import RUN_DIR, open_place
+from ml_metrics.telemetry.record_log import RecordLog
 
 logger = logging.getLogger(__name__)
 
 STEM = "telemetry"
 
-_logs: dict[str, LineLog] = {}
+_logs: dict[str, RecordLog] = {}
 """One log for each folder, however many handlers and streams there are: no file is opened twice."""
 
 
@@ -63,12 +66,12 @@ class JsonLinesMetricHandler(MetricHandler):
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR, "")
-        self._log: LineLog | None = None
+        self._log: RecordLog | None = None
         if not where:
             logger.warning("telemetry has no place to go, and is lost: give a folder, or set %s", RUN_DIR)
             return
         if where not in _logs:
-            _logs[where] = LineLog(open_place(where, STEM), _render)
+            _logs[where] = RecordLog(open_place(where, STEM), _render)
         self._log = _logs[where]
 
     def emit(self, metric_data: MetricData) -> None:
@@ -81,6 +84,34 @@ class JsonLinesMetricHandler(MetricHandler):
         """Wait until everything is written."""
         if self._log is not None:
             self._log.flush()
+
+
+class TensorBoardMetricHandler(MetricHandler):
+    """Writes scalars `<group>/<name>` that TensorBoard shows; the step is how many values the metric had before.
+
+    Args:
+        folder: A path or `gs://bucket/folder`. Default: `telemetry` in the folder that `ML_METRICS_RUN_DIR` names.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        run_folder = os.environ.get(RUN_DIR, "")
+        where = os.fspath(folder) if folder is not None else run_folder and f"{run_folder.rstrip('/')}/{STEM}"
+        self._writer = ScalarWriter(where) if where else None
+        self._steps: defaultdict[str, count[int]] = defaultdict(count)
+        if not where:
+            logger.warning("telemetry has no place to go, and is lost: give a folder, or set %s", RUN_DIR)
+
+    def emit(self, metric_data: MetricData) -> None:
+        """Queue it."""
+        if self._writer is not None:
+            value = number(metric_data.value)
+            tag = f"{metric_data.group_name}/{metric_data.name}"
+            self._writer.add_scalar(tag, value, next(self._steps[tag]), metric_data.timestamp)
+
+    def flush(self) -> None:
+        """Wait until everything is written."""
+        if self._writer is not None:
+            self._writer.flush()
 
 
 class FanOutMetricHandler(MetricHandler):
@@ -110,10 +141,11 @@ def number(value: Any) -> float:
     return float(value)
 
 
-def _render(record: tuple[float, str, str, float]) -> str:
+def _render(record: tuple[float, str, str, float]) -> bytes:
     timestamp, group, name, value = record
     shown = json.dumps(value) if math.isfinite(value) else "null"
-    return f'{{"timestamp": {timestamp!r}, "group": {_quoted(group)}, "name": {_quoted(name)}, "value": {shown}}}\n'
+    line = f'{{"timestamp": {timestamp!r}, "group": {_quoted(group)}, "name": {_quoted(name)}, "value": {shown}}}\n'
+    return line.encode()
 
 
 def _quoted(text: str) -> str:

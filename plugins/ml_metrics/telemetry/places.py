@@ -1,4 +1,4 @@
-"""The places that lines are written to: a file on this machine, or numbered parts in a bucket."""
+"""The places that records are written to: a file on this machine, or numbered parts in a bucket."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import socket
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 RUN_DIR = "ML_METRICS_RUN_DIR"
 """The environment variable that names the run folder."""
@@ -27,26 +30,38 @@ def open_place(folder: str, stem: str, *, alone: bool = False) -> LocalFile | Bu
         stem: The file's name without `.jsonl`.
         alone: Whether lines of two writers must not mix. The second one then gets a file of its own.
     """
-    if "://" in folder and not folder.startswith("file://"):
-        return BucketParts(folder, stem)
+    if is_remote(folder):
+        return BucketParts(folder, stem, ".jsonl")
     return LocalFile(Path(folder.removeprefix("file://")) / f"{stem}.jsonl", alone=alone)
 
 
+def is_remote(folder: str) -> bool:
+    """Whether a folder is in a bucket."""
+    return "://" in folder and not folder.startswith("file://")
+
+
 class LocalFile:
-    """A file that lines are appended to, opened at the first of them."""
+    """A file that records are appended to, opened at the first of them.
+
+    Args:
+        path: The file.
+        alone: Whether a second writer must write elsewhere.
+        head: Makes what a new file begins with. A file without a head holds lines.
+    """
 
     interval = LOCAL_INTERVAL
 
-    def __init__(self, path: Path, *, alone: bool = False) -> None:
+    def __init__(self, path: Path, *, alone: bool = False, head: Callable[[], bytes] | None = None) -> None:
         self._asked_for = path
         self.path = path
         self._alone = alone
+        self._head = head
         self._handle: int | None = None
         self._written = 0
         """How much of the batch a full disk has taken: the next try continues there."""
 
     def write(self, data: bytes) -> None:
-        """Append whole lines. After an error the same batch comes again, and continues where it stopped."""
+        """Append whole records. After an error the same batch comes again, and continues where it stopped."""
         if self._handle is None:
             self._handle = self._open()
         while self._written < len(data):
@@ -76,13 +91,15 @@ class LocalFile:
             os.close(handle)
             self.path = self._asked_for.with_name(f"{self._asked_for.stem}.{writer_name()}.jsonl")
             handle = _open_to_append(self.path)
-        if _ends_inside_a_line(self.path):
+        if self._head is not None:
+            os.write(handle, self._head())
+        elif _ends_inside_a_line(self.path):
             os.write(handle, b"\n")
         return handle
 
 
 class BucketParts:
-    """Numbered objects `<stem>.<writer>.<number>.jsonl`, as an object cannot be appended to.
+    """Numbered objects `<stem>.<writer>.<number><suffix>`, as an object cannot be appended to.
 
     The part that grows is sent whole at every write, until it is long enough for the next to begin. The writer's name
     begins with the time, so that names sort as they were written.
@@ -90,37 +107,39 @@ class BucketParts:
 
     interval = BUCKET_INTERVAL
 
-    def __init__(self, folder: str, stem: str) -> None:
+    def __init__(self, folder: str, stem: str, suffix: str, head: Callable[[], bytes] = bytes) -> None:
         self._folder = folder.rstrip("/")
         self._stem = stem
+        self._suffix = suffix
+        self._head = head
         self._writer = writer_name()
         self._filesystem: Any = None
-        self._growing = b""
+        self._growing = head()
         self._number = 0
 
     def write(self, data: bytes) -> None:
-        """Send the growing part with these lines at its end."""
+        """Send the growing part with these records at its end."""
         if self._filesystem is None:
             import fsspec
 
             self._filesystem = fsspec.core.url_to_fs(self._folder)[0]
         part = self._growing + data
-        name = f"{self._folder}/{self._stem}.{self._writer}.{self._number:05d}.jsonl"
+        name = f"{self._folder}/{self._stem}.{self._writer}.{self._number:05d}{self._suffix}"
         self._filesystem.pipe_file(name, part)
         self._growing = part
         if len(part) >= PART_BYTES:
-            self._growing = b""
+            self._growing = self._head()
             self._number += 1
 
     def after_fork(self) -> None:
         """Begin parts of its own; a client's threads do not live on in a child."""
-        self.__init__(self._folder, self._stem)  # type: ignore[misc]  # everything anew
+        self.__init__(self._folder, self._stem, self._suffix, self._head)  # type: ignore[misc]  # everything anew
 
     def close(self) -> None:
         """Nothing is open between two writes."""
 
     def __str__(self) -> str:
-        return f"{self._folder}/{self._stem}.{self._writer}.*.jsonl"
+        return f"{self._folder}/{self._stem}.{self._writer}.*{self._suffix}"
 
 
 def writer_name() -> str:

@@ -14,8 +14,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ml_metrics.telemetry.line_log import LineLog
 from ml_metrics.telemetry.places import RUN_DIR, open_place
+from ml_metrics.telemetry.record_log import RecordLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,7 @@ class GoodputRecorder:
         self.job_name = job_name
         self.logger_name = logger_name
         self._cloud_logger = cloud_logger if logging_enabled else None
-        self._log: LineLog | None = None
+        self._log: RecordLog | None = None
         self._told = False
         if logging_enabled and cloud_logger is None:
             self._log = _open_log(folder, job_name)
@@ -242,16 +242,16 @@ class GoodputRecorder:
             logger.warning("goodput of %s: an entry could not be recorded: %s", self.job_name, error)
 
 
-def _open_log(folder: str | os.PathLike[str] | None, job_name: str) -> LineLog | None:
+def _open_log(folder: str | os.PathLike[str] | None, job_name: str) -> RecordLog | None:
     where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR)
     if not where:
         logger.warning("goodput of %s is not recorded: give a folder, or set %s", job_name, RUN_DIR)
         return None
     head = json.dumps({"job_name": job_name})[:-1]
 
-    def render(record: Any) -> str:
+    def render(record: Any) -> bytes:
         if type(record) is tuple:
-            return f'{head}, "step_count": {record[0]}, "step_start_time": {record[1]!r}}}\n'
-        return json.dumps(record, default=str) + "\n"
+            return f'{head}, "step_count": {record[0]}, "step_start_time": {record[1]!r}}}\n'.encode()
+        return json.dumps(record, default=str).encode() + b"\n"
 
-    return LineLog(open_place(where, STEM, alone=True), render)
+    return RecordLog(open_place(where, STEM, alone=True), render)

@@ -1,4 +1,4 @@
-"""A log of lines that a program writes without waiting: records go into a queue, one thread carries them away.
+"""A log that a program writes without waiting: records go into a queue, and one thread carries them away.
 
 What it promises a training program: `put` costs about a microsecond, nothing that goes wrong with the disk is ever
 raised, memory stays bounded, and `kill -9` loses what was put in the last half second. After a fork, the child
@@ -27,13 +27,13 @@ _BATCH = 20_000
 
 
 class Place(Protocol):
-    """Where lines go."""
+    """Where records go."""
 
     interval: float
     """Seconds between two writes."""
 
     def write(self, data: bytes) -> None:
-        """Take whole lines, or raise OSError and take them again later."""
+        """Take whole records, or raise and take the same again later."""
 
     def after_fork(self) -> None:
         """Let go, in a child process, of what belongs to the parent."""
@@ -42,13 +42,13 @@ class Place(Protocol):
         """Let go of everything."""
 
 
-class LineLog:
+class RecordLog:
     """A queue in front of a place, and the thread between them."""
 
     def __init__(
         self,
         place: Place,
-        render: Callable[[Any], str],
+        render: Callable[[Any], bytes],
         *,
         limit: int = QUEUE_LIMIT,
     ) -> None:
@@ -61,7 +61,7 @@ class LineLog:
         _logs.add(self)
 
     def put(self, record: Any) -> None:
-        """Queue a record; `render` makes a line of it later, in the other thread."""
+        """Queue a record; `render` makes bytes of it later, in the other thread."""
         if len(self._queue) < self._limit:
             self._queue.append(record)
         else:
@@ -120,22 +120,22 @@ class LineLog:
                 self._place.write(self._unwritten[0])
                 self._unwritten.clear()
         except Exception as error:  # noqa: BLE001  (this thread serves a training program: whatever it is, it is told once)
-            self._tell(f"cannot be written now, and its lines are kept in memory: {error}")
+            self._tell(f"cannot be written now, and its records are kept in memory: {error}")
             return False
         if self._dropped:
-            self._tell(f"could not be written for too long: {self._dropped} lines were lost")
+            self._tell(f"could not be written for too long: {self._dropped} records were lost")
         return True
 
     def _next_batch(self) -> bytes:
         count = min(len(self._queue), _BATCH)
-        return "".join([self._line(self._queue.popleft()) for _ in range(count)]).encode("utf-8", "backslashreplace")
+        return b"".join([self._rendered(self._queue.popleft()) for _ in range(count)])
 
-    def _line(self, record: Any) -> str:
+    def _rendered(self, record: Any) -> bytes:
         try:
             return self._render(record)
         except Exception as error:  # noqa: BLE001  (one odd record must not lose the others)
-            self._tell(f"lacks a record that cannot be written as JSON: {error}")
-            return ""
+            self._tell(f"lacks a record that cannot be written: {error}")
+            return b""
 
     def _tell(self, what: str) -> None:
         if not self._told:
@@ -149,7 +149,7 @@ class LineLog:
         self._place.after_fork()
 
 
-_logs: weakref.WeakSet[LineLog] = weakref.WeakSet()
+_logs: weakref.WeakSet[RecordLog] = weakref.WeakSet()
 
 
 def _all_after_fork() -> None:

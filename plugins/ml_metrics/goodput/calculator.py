@@ -1,0 +1,203 @@
+"""`GoodputCalculator`: the older library's questions, with its names, answered from a log in the run folder."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ml_metrics.errors import MlMetricsError
+from ml_metrics.goodput.analysis import analyse
+from ml_metrics.goodput.buckets import Bucket, GoodputType
+from ml_metrics.goodput.entries import Entries
+from ml_metrics.goodput.following import FollowedLog
+from ml_metrics.goodput.older import older_figures
+from ml_metrics.goodput.windows import report, without
+from ml_metrics.telemetry.places import RUN_DIR
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.goodput.analysis import Analysis
+    from ml_metrics.goodput.report import GoodputReport
+
+Breakdown = dict[Bucket, float | dict[str, float]]
+"""Percent or seconds by bucket; for `CUSTOM_BADPUT_EVENTS`, by the types of the events."""
+
+
+class NoGoodputError(MlMetricsError, ValueError):
+    """The log tells of no time, or of none in the window. A ValueError, as in ml-goodput-measurement."""
+
+
+class EntryReader(Protocol):
+    """Another place that entries come from, such as a reader of Google Cloud Logging."""
+
+    def read_cloud_logging_entries(self) -> tuple[list[dict[str, Any]], Any]:
+        """Every entry of the job, in order, and something about the last one."""
+
+
+class GoodputCalculator:
+    """Tells where the time of a job goes, also while it runs. It keeps no files, and never answers from old ones.
+
+    Args:
+        job_name: The job; entries of others are left out.
+        logger_name: The name of the log in Google Cloud Logging; a file needs none.
+        cloud_logger: Where entries come from in place of files.
+        folder: The run folder, or a log. Default: the environment variable `ML_METRICS_RUN_DIR`.
+        compatible: Whether to repeat the arithmetic of ml-goodput-measurement 0.2.3, faults and all.
+    """
+
+    def __init__(
+        self,
+        job_name: str,
+        logger_name: str = "",
+        cloud_logger: EntryReader | None = None,
+        *,
+        folder: str | os.PathLike[str] | None = None,
+        compatible: bool = False,
+    ) -> None:
+        self.job_name = job_name
+        self.logger_name = logger_name
+        self.compatible = compatible
+        self._cloud_logger = cloud_logger
+        where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR, "")
+        if cloud_logger is None and not where:
+            raise NoGoodputError(f"there is no log to read: give a folder, or set {RUN_DIR}")
+        self._log = FollowedLog(where, job_name)
+
+    def get_job_goodput(
+        self,
+        include_badput_breakdown: bool = False,  # noqa: FBT001, FBT002  (the older library's signature)
+        configured_ideal_step_time: float | None = None,
+    ) -> tuple[float, Breakdown, int]:
+        """The goodput in percent, the percentage of each bucket if asked for, and the last productive step."""
+        if self.compatible:
+            older = older_figures(self.entries(), time.time())
+            breakdown: Breakdown = {
+                bucket: older.percent(older.badput.get(bucket, 0.0)) for bucket in _flat(older.badput)
+            }
+            breakdown[Bucket.CUSTOM_BADPUT_EVENTS] = {
+                name: older.percent(spent) for name, spent in older.custom.items()
+            }
+            return older.goodput, breakdown if include_badput_breakdown else {}, older.max_productive_step
+        found = self.report(ideal_step_time=configured_ideal_step_time)
+        return _goodput(found), _percent(found) if include_badput_breakdown else {}, found.max_productive_step
+
+    def get_job_goodput_interval(
+        self, interval_start: datetime, interval_end: datetime
+    ) -> tuple[float, Breakdown, int, float, int]:
+        """The same for a window, with the breakdown, and then the window's seconds and disruptions."""
+        found = self.report(start=_seconds(interval_start), end=_seconds(interval_end))
+        return _goodput(found), _percent(found), found.max_productive_step, found.total_seconds, found.disruptions
+
+    def get_job_goodput_with_exclusions(
+        self,
+        exclusion_intervals: Sequence[tuple[datetime, datetime]],
+        include_badput_breakdown: bool = False,  # noqa: FBT001, FBT002
+        configured_ideal_step_time: float | None = None,
+    ) -> tuple[float, Breakdown, int, float]:
+        """The same without some intervals, and how many seconds of the job those took."""
+        analysis = self.analysis()
+        excluded = [(_seconds(low), _seconds(high)) for low, high in exclusion_intervals]
+        found = self._found(without(analysis, excluded, ideal_step_time=configured_ideal_step_time))
+        return (
+            _goodput(found),
+            _percent(found) if include_badput_breakdown else {},
+            found.max_productive_step,
+            found.excluded_seconds,
+        )
+
+    def get_step_deviation(self, configured_ideal_step_time: float | None = None) -> dict[int, float]:
+        """How far each step's time is from the ideal, without its sign, by step."""
+        deviation = self.report(ideal_step_time=configured_ideal_step_time).deviation
+        if deviation is None:
+            raise NoGoodputError("no step's time is known")
+        return dict(zip(deviation.step.tolist(), deviation.absolute.tolist(), strict=True))
+
+    def get_job_goodput_details(self) -> dict[str, Any]:
+        """Everything, in seconds, under the older library's names."""
+        found = self.report()
+        details: dict[str, Any] = {
+            "goodput_time": {GoodputType.TOTAL: found.productive_seconds},
+            "badput_time": _by_bucket(found, found.badput_seconds, found.custom_badput_seconds),
+            "max_productive_step": found.max_productive_step,
+            "total_elapsed_time": found.total_seconds,
+            "disruption_count": found.disruptions,
+            "step_time_deviation": {},
+            "ideal_step_time": 0.0,
+            "total_excluded_time": 0.0,
+        }
+        if found.deviation:
+            steps, away = found.deviation.step.tolist(), found.deviation.absolute.tolist()
+            details["step_time_deviation"] = dict(zip(steps, away, strict=True))
+            details["ideal_step_time"] = found.deviation.ideal
+        if found.slice_efficiency:
+            details["stepping_slice_efficiency"], details["available_slice_efficiency"] = found.slice_efficiency
+        return details
+
+    def get_interval_metric_details(self, interval_start: datetime, interval_end: datetime) -> dict[str, Any]:
+        """A window's percentages, under the older library's names; empty where the job did not run in it."""
+        details: dict[str, Any] = {
+            "interval_goodput": {},
+            "interval_badput": {},
+            "interval_size": int((interval_end - interval_start).total_seconds()),
+        }
+        try:
+            found = self.report(start=_seconds(interval_start), end=_seconds(interval_end))
+        except NoGoodputError:
+            return details
+        details["interval_goodput"] = {GoodputType.TOTAL: _goodput(found)}
+        details["interval_badput"] = _percent(found)
+        if found.slice_efficiency:
+            details["stepping_slice_efficiency"], details["available_slice_efficiency"] = found.slice_efficiency
+        return details
+
+    def report(self, **choices: Any) -> GoodputReport:
+        """The report of the job until now; `choices` are those of `windows.report`.
+
+        Raises:
+            NoGoodputError: There is nothing to report.
+        """
+        return self._found(report(self.analysis(), **choices))
+
+    def analysis(self) -> Analysis:
+        """What the log says until now: a job that has not ended still runs."""
+        return analyse(self.entries(), until=time.time())
+
+    def entries(self) -> Entries:
+        """Everything that is in the log now."""
+        if self._cloud_logger is not None:
+            return Entries.of(self._cloud_logger.read_cloud_logging_entries()[0], self.job_name)
+        return self._log.read()
+
+    @staticmethod
+    def _found(found: GoodputReport) -> GoodputReport:
+        if not found.found:
+            raise NoGoodputError("; ".join(found.warnings))
+        return found
+
+
+def _goodput(found: GoodputReport) -> float:
+    return found.goodput_percent or 0.0
+
+
+def _percent(found: GoodputReport) -> Breakdown:
+    scale = 100 / found.total_seconds if found.total_seconds else 0.0
+    flat = {name: seconds * scale for name, seconds in found.badput_seconds.items()}
+    return _by_bucket(found, flat, {name: spent * scale for name, spent in found.custom_badput_seconds.items()})
+
+
+def _by_bucket(found: GoodputReport, flat: dict[str, float], custom: dict[str, float]) -> Breakdown:
+    breakdown: Breakdown = {Bucket(name): flat[name] for name in found.badput_seconds}
+    breakdown[Bucket.CUSTOM_BADPUT_EVENTS] = custom
+    return breakdown
+
+
+def _flat(known: dict[Bucket, float]) -> list[Bucket]:
+    return [bucket for bucket in Bucket if bucket in known or not bucket.startswith(("elastic", "custom"))]
+
+
+def _seconds(moment: datetime) -> float:
+    """A datetime without a zone is taken for UTC."""
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
