@@ -68,7 +68,12 @@ def _image(pixels: bytes) -> bytes:
 
 def _event(number: int, step: int, value: bytes) -> bytes:
     wall_time = FIRST_SECOND + number * 0.0137
-    return b"\x09" + struct.pack("<d", wall_time) + (b"\x10" + _varint(step) if step else b"") + _field(5, _field(1, value))
+    return (
+        b"\x09"
+        + struct.pack("<d", wall_time)
+        + (b"\x10" + _varint(step) if step else b"")
+        + _field(5, _field(1, value))
+    )
 
 
 def _write(folder: Path, events: Iterator[bytes]) -> None:

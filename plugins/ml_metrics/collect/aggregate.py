@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.collect.strategies import NUMBERS, POINTS
+from ml_metrics.collect.strategies import BY_TIME, BY_VALUE, NUMBERS
 from ml_metrics.model import Metric, Series
 from ml_metrics.spec.collection import Strategy
 from ml_metrics.spec.patterns import matches
 from ml_metrics.spec.problems import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ml_metrics.spec.collection import MetricCollectionConfig
 
@@ -53,10 +53,10 @@ def by_tag(sources: Iterable[Iterable[Series]], config: MetricCollectionConfig) 
 def aggregate(tagged: Tagged, config: MetricCollectionConfig) -> list[Metric]:
     """Every metric that the config asks for, by tag and strategy."""
     return [
-        one_metric(series, strategy)
+        metric
         for tag, series in sorted(tagged.series.items())
         if is_wanted(tag, config)
-        for strategy in strategies_of(tag, config)
+        for metric in metrics_of(series, strategies_of(tag, config))
     ]
 
 
@@ -91,30 +91,27 @@ def unused_patterns(tagged: Tagged, config: MetricCollectionConfig) -> list[str]
     ]
 
 
-def one_metric(series: Series, strategy: Strategy) -> Metric:
-    """The points of a tag as one number."""
-    finite = np.isfinite(series.value)
-    points, non_finite = len(series), len(series) - int(finite.sum())
-    name = f"{series.tag}_{strategy}"
-    if strategy is Strategy.COUNT:
-        return Metric(name, float(points), series.tag, strategy, None, None, points, non_finite)
-    by_time = strategy in {Strategy.FINAL, Strategy.FIRST}
-    if non_finite == points and not by_time:
-        return Metric(name, math.nan, series.tag, strategy, None, None, points, non_finite)
-    if strategy in NUMBERS:
-        value = NUMBERS[strategy](series.value[finite] if non_finite else series.value)
-        return Metric(name, value, series.tag, strategy, None, None, points, non_finite)
-    index = POINTS[strategy](series)
-    return Metric(
-        name,
-        float(series.value[index]),
-        series.tag,
-        strategy,
-        int(series.step[index]),
-        float(series.wall_time[index]),
-        points,
-        non_finite,
-    )
+def metrics_of(series: Series, strategies: Iterable[Strategy]) -> Iterator[Metric]:
+    """The points of a tag, each strategy as one number."""
+    is_finite = np.isfinite(series.value)
+    points = len(series)
+    non_finite = points - int(np.count_nonzero(is_finite))
+    finite = series.value[is_finite] if non_finite else series.value
+    for strategy in strategies:
+        number: float = math.nan
+        step = wall_time = None
+        if strategy is Strategy.COUNT:
+            number = float(points)
+        elif strategy in BY_TIME or (strategy in BY_VALUE and finite.size):
+            index = (BY_TIME.get(strategy) or BY_VALUE[strategy])(series)
+            number, step, wall_time = (
+                float(series.value[index]),
+                int(series.step[index]),
+                float(series.wall_time[index]),
+            )
+        elif finite.size:
+            number = NUMBERS[strategy](finite)
+        yield Metric(f"{series.tag}_{strategy}", number, series.tag, strategy, step, wall_time, points, non_finite)
 
 
 def _merged(tag: str, group: list[Series]) -> str:

@@ -25,33 +25,31 @@ if TYPE_CHECKING:
 
 def last(series: Series) -> int:
     """Where the point of the greatest wall time is; of several, the one that was written last."""
-    times = _times(series)
-    return len(times) - 1 - int(np.argmax(times[::-1]))
+    times = _timed(series, -np.inf)[::-1]
+    return len(times) - 1 - int(times.argmax())
 
 
 def first(series: Series) -> int:
     """Where the point of the smallest wall time is; of several, the one that was written first."""
-    times = _times(series)
-    return int(np.argmin(np.where(np.isneginf(times), np.inf, times)))
+    return int(_timed(series, np.inf).argmin())
 
 
 def highest(series: Series) -> int:
     """Where the greatest finite value is; the first of several."""
-    return int(np.argmax(np.where(np.isfinite(series.value), series.value, -np.inf)))
+    index = int(series.value.argmax())
+    return index if np.isfinite(series.value[index]) else int(_finite(series, -np.inf).argmax())
 
 
 def lowest(series: Series) -> int:
     """Where the smallest finite value is; the first of several."""
-    return int(np.argmin(np.where(np.isfinite(series.value), series.value, np.inf)))
+    index = int(series.value.argmin())
+    return index if np.isfinite(series.value[index]) else int(_finite(series, np.inf).argmin())
 
 
-POINTS: dict[Strategy, Callable[[Series], int]] = {
-    Strategy.FINAL: last,
-    Strategy.FIRST: first,
-    Strategy.MAX: highest,
-    Strategy.MIN: lowest,
-}
-"""The strategies that pick one of the points."""
+BY_TIME: dict[Strategy, Callable[[Series], int]] = {Strategy.FINAL: last, Strategy.FIRST: first}
+"""The strategies that pick a point by its time, whatever its value."""
+BY_VALUE: dict[Strategy, Callable[[Series], int]] = {Strategy.MAX: highest, Strategy.MIN: lowest}
+"""The strategies that pick one of the points with a finite value."""
 
 
 def mean(values: Values) -> float:
@@ -107,6 +105,12 @@ def _scale(values: Values) -> float:
     return 2.0**500 if 0 < greatest < 2.0**-400 else 1.0
 
 
-def _times(series: Series) -> Values:
-    """Wall times, of which one that is no number is never the greatest."""
-    return np.where(np.isnan(series.wall_time), -np.inf, series.wall_time)
+def _timed(series: Series, instead: float) -> Values:
+    """The wall times, with something else for one that is no number."""
+    times = series.wall_time
+    return np.where(np.isnan(times), instead, times) if np.isnan(times).any() else times
+
+
+def _finite(series: Series, instead: float) -> Values:
+    """The values, with something else for those that are not finite."""
+    return np.where(np.isfinite(series.value), series.value, instead)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ml_metrics.events.checksum import byte_table, mask_all
-from ml_metrics.events.gathering import Columns, Gathering
 from ml_metrics.events.families import LEAD, STEP, WALL_TIME, WORD, Families, Family, row_size
+from ml_metrics.events.gathering import Columns, Gathering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,53 +96,46 @@ class ColumnReader:
         anywhere = np.ndarray((self.buffer.size - size + 1,), f"V{size}", self.buffer, strides=(1,))
         return anywhere[group.offsets - LEAD].view("<u8").reshape(-1, size // WORD)
 
-    def _emit(
-        self, family: Family, members: NDArray[np.int64] | int, rows: NDArray[np.uint64], group: Group
-    ) -> None:
+    def _emit(self, family: Family, members: NDArray[np.int64] | int, rows: NDArray[np.uint64], group: Group) -> None:
         intact = checksums(family, members, rows) == _strided(rows, LEAD + family.length, "<u4")
         if not intact.all():
             self.corrupt.append(group.records[~intact])
         wall_time = rows[:, WALL_TIME].view("<f8")
         step = steps(family, rows)
+        used, which = _used(group.sessions * len(family.names) + members)
         for slot, (place, kind) in enumerate(family.slots):
+            parts = [self._part(family, one, slot) for one in used]
             self.found.append(
                 Columns(
-                    group.offsets,
-                    self._parts(family, members, slot, group.sessions),
+                    group.records,
+                    np.array(parts, np.int32)[which],
                     step,
                     wall_time,
                     _strided(rows, place, kind).astype(np.float64),
+                    tuple(parts),
                 )
             )
 
-    def _parts(
-        self, family: Family, members: NDArray[np.int64] | int, slot: int, sessions: NDArray[np.int64]
-    ) -> NDArray[np.int32]:
-        """The number of the part that each record's value belongs to."""
-        which = sessions * len(family.names) + members
-        first, last = int(which.min()), int(which.max())
-        if first == last:
-            used, inverse = [first], np.zeros(len(which), np.intp)
-        elif last - first < WIDEST_TABLE:
-            which -= first
-            present = np.flatnonzero(np.bincount(which))
-            used, inverse = (present + first).tolist(), which
-            places = np.zeros(last - first + 1, np.intp)
-            places[present] = np.arange(len(present))
-            inverse = places[which]
-        else:
-            unique, inverse = np.unique(which, return_inverse=True)
-            used = unique.tolist()
-        numbers = []
-        for one in used:
-            session, member = divmod(one, len(family.names))
-            numbers.append(self.gathering.number_of(self.sessions[session], family.names[member][slot]))
-        return np.array(numbers, np.int32)[inverse]
+    def _part(self, family: Family, session_and_member: int, slot: int) -> int:
+        session, member = divmod(session_and_member, len(family.names))
+        return self.gathering.number_of(self.sessions[session], family.names[member][slot])
 
 
-def checksums(
-    family: Family, members: NDArray[np.int64] | int, rows: NDArray[np.uint64]
-) -> NDArray[np.uint32]:
+def _used(numbers: NDArray[np.int64]) -> tuple[list[int], NDArray[np.int64]]:
+    """The different numbers, and which of them each one is."""
+    first, last = int(numbers.min()), int(numbers.max())
+    if first == last:
+        return [first], np.zeros(len(numbers), np.int64)
+    if last - first > WIDEST_TABLE:
+        unique, which = np.unique(numbers, return_inverse=True)
+        return unique.tolist(), which
+    numbers = numbers - first
+    present = np.zeros(last - first + 1, np.bool_)
+    present[numbers] = True
+    return (np.flatnonzero(present) + first).tolist(), (np.cumsum(present) - 1)[numbers]
+
+
+def checksums(family: Family, members: NDArray[np.int64] | int, rows: NDArray[np.uint64]) -> NDArray[np.uint32]:
     """The checksum of each row's payload."""
     crc = np.array(family.constant_crcs, np.uint32)[np.broadcast_to(members, len(rows))]
     places = rows.view(np.uint8)

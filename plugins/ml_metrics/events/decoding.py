@@ -6,8 +6,10 @@ segments are cut there and the block is decoded again: that is rare, and nothing
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,13 +22,15 @@ from ml_metrics.events.sessions import Session
 from ml_metrics.events.singles import ALWAYS_CHECKED, CHECKSUM_FAILS, FaultError, Singles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from ml_metrics.events.blocks import Block, Giant, Segment
     from ml_metrics.events.gathering import Findings, Gathering
-    from ml_metrics.events.record import Record
+
+
+_CHECKSUM = struct.Struct("<I").unpack_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,38 +95,36 @@ class Decoding:
         return found, cuts
 
     def _read_singly(
-        self, block: Block, records: Iterable[int], offsets: NDArray[np.int64], lengths: NDArray[np.int64]
+        self, block: Block, records: list[int], offsets: NDArray[np.int64], lengths: NDArray[np.int64]
     ) -> list[Cut]:
         cuts = []
-        ends = np.cumsum([segment.frames.offsets.size for segment in block.segments]).tolist()
+        data = memoryview(block.buffer)  # type: ignore[arg-type]  # numpy's stubs do not say so yet
+        starts = [0, *accumulate(segment.frames.offsets.size for segment in block.segments)]
         which = 0
-        for index in records:
-            while index >= ends[which]:
+        for index, start, length in zip(records, offsets[records].tolist(), lengths[records].tolist(), strict=True):
+            while index >= starts[which + 1]:
                 which += 1
-            segment = block.segments[which]
+            session = block.segments[which].session
+            payload = data[start : start + length]
+            (stored,) = _CHECKSUM(data, start + length)
             try:
-                record = self._read_one(block, segment.session, int(offsets[index]), int(lengths[index]))
+                if length <= ALWAYS_CHECKED:
+                    record = self.singles.small(payload.tobytes(), stored, session, index)
+                else:
+                    record = self.singles.large(payload, length, session, index, partial(_checked, payload, stored))
             except FaultError as fault:
                 cuts.append(Cut(index, str(fault)))
             else:
-                starts_segment = segment.session.begins is not None and (index == 0 or index == ends[which - 1])
-                if record is not None and not starts_segment:
+                begun_here = session.begins is not None and index == starts[which]
+                if record is not None and not begun_here:
                     cuts.append(Cut(index, None, record.step))
         return cuts
 
-    def _read_one(self, block: Block, session: Session, start: int, length: int) -> Record | None:
-        end = start + length
-        payload = block.buffer[start:end]
-        stored = int.from_bytes(block.buffer[end : end + 4].tobytes(), "little")
-        if length <= ALWAYS_CHECKED:
-            return self.singles.small(payload.tobytes(), stored, session, start)
 
-        def checked() -> bytes:
-            if checksum(payload) != stored:
-                raise FaultError(CHECKSUM_FAILS)
-            return payload.tobytes()
-
-        return self.singles.large(memoryview(payload), length, session, start, checked)
+def _checked(payload: memoryview, stored: int) -> memoryview:
+    if checksum(np.frombuffer(payload, np.uint8)) != stored:
+        raise FaultError(CHECKSUM_FAILS)
+    return payload
 
 
 def _alike(lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

@@ -34,11 +34,13 @@ class Columns:
     """Points of any parts, side by side."""
 
     order: NDArray[np.int64]
-    """Rises as the points stand in the buffer."""
+    """The numbers of the records that the points stand in: they rise."""
     part: NDArray[np.int32]
     step: NDArray[np.int64]
     wall_time: NDArray[np.float64]
     value: NDArray[np.float64]
+    parts: tuple[int, ...]
+    """Every part that has a point here."""
 
 
 @dataclass(slots=True)
@@ -77,8 +79,7 @@ class Gathering:
 
     def add(self, found: Findings) -> None:
         """Keep what a block held."""
-        if found.columns:
-            self._columns.append(_in_order(found.columns))
+        self._columns += found.columns if _is_in_order(found.columns) else [_in_order(found.columns)]
         self.foreign |= found.foreign
         self.shaped |= found.shaped
         for run, name, wall_time, text in found.texts:
@@ -111,16 +112,28 @@ class Gathering:
         return np.concatenate([getattr(columns, name) for columns in self._columns] or [np.empty(0, np.int64)])
 
 
+def _is_in_order(pieces: list[Columns]) -> bool:
+    """Whether each part's points stand in the order of the buffer when the pieces are put one after the other."""
+    reached: dict[int, int] = {}
+    for piece in pieces:
+        first, last = int(piece.order[0]), int(piece.order[-1])
+        for part in piece.parts:
+            if reached.get(part, -1) >= first:
+                return False
+            reached[part] = last
+    return True
+
+
 def _in_order(pieces: list[Columns]) -> Columns:
     """One piece, in the order of the buffer."""
-    if len(pieces) == 1:
-        return pieces[0]
     order = np.concatenate([piece.order for piece in pieces])
-    by_order = np.argsort(order, kind="stable")
-    return Columns(
-        order[:0],
-        np.concatenate([piece.part for piece in pieces])[by_order],
-        np.concatenate([piece.step for piece in pieces])[by_order],
-        np.concatenate([piece.wall_time for piece in pieces])[by_order],
-        np.concatenate([piece.value for piece in pieces])[by_order],
+    place = np.full(int(order.max()) + 1, -1, np.int64)
+    place[order] = np.arange(order.size)
+    by_order = place[place >= 0]
+    if by_order.size < order.size:  # some record holds several points
+        by_order = np.argsort(order, kind="stable")
+    part, step, wall_time, value = (
+        np.concatenate([getattr(piece, name) for piece in pieces])[by_order]
+        for name in ("part", "step", "wall_time", "value")
     )
+    return Columns(order[by_order], part, step, wall_time, value, ())

@@ -7,7 +7,6 @@ look into a dictionary.
 from __future__ import annotations
 
 import struct
-from array import array
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,8 +46,8 @@ class Singles:
         self.gathering = gathering
         self.verify = verify
         self._found = Findings()
-        self._order, self._part, self._step = array("q"), array("i"), array("q")
-        self._wall_time, self._value = array("d"), array("d")
+        self._points: list[tuple[int, int, int, float, float]] = []
+        """Record, part, step, wall time, value."""
         self._memos: dict[int, list[Memo]] = {}
         """By the length of what follows the step: which bytes of it tell what the record is, and what it is."""
         self._remembered = 0
@@ -56,18 +55,19 @@ class Singles:
     def findings(self) -> Findings:
         """What was found since the last call."""
         found, self._found = self._found, Findings()
-        if self._order:
+        if self._points:
+            order, part, step, wall_time, value = zip(*self._points, strict=True)
+            self._points = []
             found.columns.append(
                 Columns(
-                    np.array(self._order, np.int64),
-                    np.array(self._part, np.int32),
-                    np.array(self._step, np.int64),
-                    np.array(self._wall_time, np.float64),
-                    np.array(self._value, np.float64),
+                    np.array(order, np.int64),
+                    np.array(part, np.int32),
+                    np.array(step, np.int64),
+                    np.array(wall_time, np.float64),
+                    np.array(value, np.float64),
+                    tuple(set(part)),
                 )
             )
-            self._order, self._part, self._step = array("q"), array("i"), array("q")
-            self._wall_time, self._value = array("d"), array("d")
         return found
 
     def small(self, payload: bytes, stored: int, session: Session, order: int) -> Record | None:
@@ -101,7 +101,8 @@ class Singles:
             if slots is not None:
                 wall_time = _DOUBLE(payload, 1)[0]
                 for slot in slots:
-                    self._add(self.gathering.number_of(session, slot.name), order, step, wall_time, slot.read(rest))
+                    part = self.gathering.number_of(session, slot.name)
+                    self._points.append((order, part, step, wall_time, slot.read(rest)))
                 return True
         return False
 
@@ -126,17 +127,11 @@ class Singles:
 
     def _keep(self, record: Record, session: Session, order: int) -> None:
         for name, value in record.scalars:
-            self._add(self.gathering.number_of(session, name), order, record.step, record.wall_time, value)
+            part = self.gathering.number_of(session, name)
+            self._points.append((order, part, record.step, record.wall_time, value))
         self._found.texts += [(session.run, name, record.wall_time, text) for name, text in record.texts]
         self._found.foreign.update((session.run, tag) for tag in record.foreign)
         self._found.shaped.update({(session.run, tag): elements for tag, elements in record.shaped})
-
-    def _add(self, part: int, order: int, step: int, wall_time: float, value: float) -> None:
-        self._part.append(part)
-        self._order.append(order)
-        self._step.append(step)
-        self._wall_time.append(wall_time)
-        self._value.append(value)
 
     def _remember(self, layout: Layout, payload: bytes) -> None:
         _, behind = _step(payload)

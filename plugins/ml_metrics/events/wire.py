@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Protocol, overload
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+CONTINUES = 0x80
+"""The bit of a byte that says that the integer goes on."""
+BITS, LONGEST_VARINT = 64, 10
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
@@ -29,19 +32,20 @@ class Readable(Protocol):
 
 def varint(data: Readable, position: int, end: int) -> tuple[int, int]:
     """A variable-length integer and where it ends."""
+    if position < end and (value := data[position]) < CONTINUES:
+        return value, position + 1
     value = shift = 0
-    while position < end:
+    for position in range(position, min(end, position + LONGEST_VARINT)):
         byte = data[position]
-        position += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value >> 64:
-                raise Odd
-            return value, position
-        shift += 7
-        if shift > 63:
+        if byte < CONTINUES:
             break
-    raise Odd
+        shift += 7
+    else:
+        raise Odd
+    if value >> BITS:
+        raise Odd
+    return value, position + 1
 
 
 def signed(value: int) -> int:

@@ -1,0 +1,199 @@
+"""The readers of event files that are compared: each reads a folder completely and aggregates every tag.
+
+Run as a program, this reads one folder with one reader and prints the CPU seconds that it took, without imports.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+STRATEGIES = ("final", "max", "min", "average", "median")
+Points = "tuple[list[float], list[float]]"
+
+
+def ours(folder: str, *, verify: bool = False) -> int:
+    """This project, by the functions that `ml-metrics collect` calls."""
+    from ml_metrics.collect import collect_run
+    from ml_metrics.run_folder import RunFolder
+    from ml_metrics.spec.collection import MetricCollectionConfig, Strategy
+
+    config = MetricCollectionConfig(
+        default_aggregation_strategies=tuple(Strategy(name) for name in STRATEGIES), use_run_name_prefix=True
+    )
+    with _measured():
+        collected = collect_run(config, RunFolder(folder), None, verify=verify)
+    return sum(metric.points for metric in collected.metrics) // len(STRATEGIES)
+
+
+def bytes_only(folder: str) -> int:
+    """Nothing but reading the bytes: what no reader of whole files can beat."""
+    block = memoryview(bytearray(1 << 20))
+    with _measured():
+        for path in _event_files(folder):
+            with path.open("rb", buffering=0) as file:
+                while file.readinto(block):
+                    pass
+    return 0
+
+
+def event_accumulator(folder: str) -> int:
+    """TensorBoard's EventAccumulator with sampling off."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    def series() -> Iterator[tuple[list[float], list[float]]]:
+        for run in sorted({path.parent for path in _event_files(folder)}):
+            events = EventAccumulator(str(run), size_guidance=dict.fromkeys(("scalars", "tensors"), 0) | {"images": 1})
+            events.Reload()
+            for tag in events.Tags()["scalars"]:
+                points = events.Scalars(tag)
+                yield [point.wall_time for point in points], [point.value for point in points]
+            for tag in events.Tags()["tensors"]:
+                tensors = events.Tensors(tag)
+                yield (
+                    [one.wall_time for one in tensors],
+                    [np.frombuffer(one.tensor_proto.tensor_content, "<f4").item() for one in tensors],
+                )
+
+    return _aggregated(series)
+
+
+def tbparse(folder: str) -> int:
+    """tbparse, into pandas data frames."""
+    from tbparse import SummaryReader
+
+    def series() -> Iterator[tuple[list[float], list[float]]]:
+        reader = SummaryReader(folder, pivot=False, extra_columns={"wall_time", "dir_name"})
+        for frame in (reader.scalars, reader.tensors):
+            if len(frame):
+                for _, group in frame.groupby(["dir_name", "tag"]):
+                    yield group["wall_time"].to_numpy(), group["value"].to_numpy(dtype=float)
+
+    return _aggregated(series)
+
+
+def data_server(folder: str, *, checksum: bool = False) -> int:
+    """TensorBoard's data server, written in Rust: its own CPU and that of its client."""
+    import grpc
+    import tensorboard_data_server
+    from tensorboard.data.proto import data_provider_pb2 as messages
+    from tensorboard.data.proto.data_provider_pb2_grpc import TensorBoardDataProviderStub
+
+    runs = len({path.parent for path in _event_files(folder)})
+    with tempfile.TemporaryDirectory() as scratch:
+        port_file = Path(scratch, "port")
+        command = [tensorboard_data_server.server_binary(), f"--logdir={folder}", "--reload=once", "--port=0",
+                   f"--port-file={port_file}", "--samples-per-plugin=scalars=all,images=1",
+                   "--checksum" if checksum else "--no-checksum"]  # fmt: skip
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
+            try:
+                _wait(lambda: port_file.exists() and port_file.read_text().strip())
+                channel = grpc.insecure_channel(
+                    f"localhost:{port_file.read_text().strip()}", [("grpc.max_receive_message_length", -1)]
+                )
+                stub = TensorBoardDataProviderStub(channel)
+                names = messages.PluginFilter(plugin_name="scalars")
+                _wait(lambda: _is_idle(server.pid) and _known_runs(stub, messages, names) == runs)
+
+                def series() -> Iterator[tuple[Any, Any]]:
+                    wanted = messages.ReadScalarsRequest(plugin_filter=names, downsample={"num_points": 1 << 30})
+                    for run in stub.ReadScalars(wanted).runs:
+                        for tag in run.tags:
+                            yield np.array(tag.data.wall_time), np.array(tag.data.value)
+
+                return _aggregated(series, extra=lambda: _cpu_of(server.pid))
+            finally:
+                server.kill()
+
+
+READERS: dict[str, Callable[[str], int]] = {
+    "ours": ours,
+    "ours --verify": lambda folder: ours(folder, verify=True),
+    "bytes only": bytes_only,
+    "EventAccumulator": event_accumulator,
+    "tbparse": tbparse,
+    "data server": data_server,
+    "data server --checksum": lambda folder: data_server(folder, checksum=True),
+}
+
+
+class _Measured:
+    """The CPU seconds of this process within a `with`, and the growth of its memory."""
+
+    seconds = 0.0
+    extra = 0.0
+
+    def __enter__(self) -> None:
+        self.seconds -= sum(os.times()[:2])
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += sum(os.times()[:2])
+
+
+_MEASURED = _Measured()
+
+
+def _measured() -> _Measured:
+    return _MEASURED
+
+
+def _aggregated(series: Callable[[], Iterable[tuple[Any, Any]]], extra: Callable[[], float] = lambda: 0.0) -> int:
+    """Aggregate what a peer read, in the quickest way there is, and count its points."""
+    points = 0
+    with _measured():
+        for wall_time, values in series():
+            times, numbers = np.asarray(wall_time), np.asarray(values)
+            _ = numbers[np.argmax(times)], numbers.max(), numbers.min(), numbers.mean(), np.median(numbers)
+            points += len(numbers)
+    _MEASURED.extra = extra()
+    return points
+
+
+def _event_files(folder: str) -> list[Path]:
+    return sorted(Path(folder).rglob("*tfevents*"))
+
+
+def _known_runs(stub: Any, messages: Any, names: Any) -> int:
+    return len(stub.ListScalars(messages.ListScalarsRequest(plugin_filter=names)).runs)
+
+
+def _is_idle(pid: int) -> bool:
+    before = _cpu_of(pid)
+    time.sleep(0.3)
+    return before > 0 and _cpu_of(pid) == before
+
+
+def _cpu_of(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _wait(ready: Callable[[], object], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not ready():
+        if time.monotonic() > end:
+            raise TimeoutError
+        time.sleep(0.02)
+
+
+def _memory() -> dict[str, int]:
+    """The most that this process ever held, in megabytes: all of it, and what is no file."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return {"peak_mb": int(status["VmHWM"].split()[0]) // 1024}
+
+
+if __name__ == "__main__":
+    count = READERS[sys.argv[1]](sys.argv[2])
+    seconds = _MEASURED.seconds + _MEASURED.extra
+    print(json.dumps({"seconds": seconds, "points": count, **_memory()}))
