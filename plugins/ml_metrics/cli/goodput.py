@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import math
+import tempfile
+import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ml_metrics import storage
 from ml_metrics.cli.output import print_json, warn
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.goodput import measure
+from ml_metrics.goodput.measure import measure
+from ml_metrics.goodput.uploads import Options, Uploads
 
 if TYPE_CHECKING:
-    from ml_metrics.goodput import GoodputReport
+    from ml_metrics.goodput.report import GoodputReport
 
 ABOUT = """\
 Tell where the time of a job went: how much of it was productive, and what the rest was spent on.
@@ -25,6 +29,7 @@ examples:
   ml-metrics goodput gs://bucket/runs/my-test/5f0c --json
   ml-metrics goodput goodput.jsonl --from 2026-01-05T08:00:00Z --to 2026-01-05T20:00:00Z
   ml-metrics goodput goodput.jsonl --window 3600 --ideal-step-time 2.5
+  ml-metrics goodput runs/my-test/5f0c --follow --tensorboard runs/my-test/5f0c/goodput-curves
 """
 
 
@@ -43,6 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--ideal-step-time", type=seconds, metavar="S", help="how long a step should take")
     parser.add_argument("--job", metavar="NAME", help="the job, where a log holds several")
+    parser.add_argument("--follow", action="store_true", help="go on, with a line at each interval, until the job ends")
+    parser.add_argument("--interval", type=seconds, default=30.0, metavar="S", help="for --follow; default 30")
+    parser.add_argument("--tensorboard", metavar="DIR", help="for --follow: write scalars there, too")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -50,6 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Answer, and return the exit code."""
     if storage.is_local(arguments.log) and not storage.local_path(arguments.log).exists():
         raise UnreadableInputError(f"{arguments.log}: there is no such file or folder")
+    if arguments.follow:
+        return _follow(arguments)
     report = measure(
         arguments.log,
         ideal_step_time=arguments.ideal_step_time,
@@ -62,6 +72,27 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(report.document())
     else:
         _print(report)
+    return 0 if report.found else 1
+
+
+def _follow(arguments: argparse.Namespace) -> int:
+    """Tell how a running job stands, until it ends or the person does."""
+    with tempfile.TemporaryDirectory() as nowhere:
+        uploads = Uploads(
+            Options(
+                folder=arguments.log,
+                job_name=arguments.job,
+                tensorboard_dir=arguments.tensorboard or nowhere,
+                interval=arguments.interval,
+                ideal_step_time=arguments.ideal_step_time,
+                windows=tuple(arguments.window),
+            )
+        )
+        with suppress(KeyboardInterrupt):
+            while not (report := uploads.once()).ended:
+                print(report.summary, flush=True)
+                time.sleep(arguments.interval)
+        print(report.summary)
     return 0 if report.found else 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ml_metrics.goodput.deviation import StepTimes, step_times
@@ -17,19 +18,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Analysis:
     """A log, understood. Times count from `entries.origin`."""
 
     entries: Entries
     lives: Lives
     timeline: Timeline
-    times: StepTimes
     loads: tuple[NDArray[np.float64], NDArray[np.float64]]
     """The starts and ends of all data loading."""
     ended: bool
     """Whether the job recorded its end, and nothing after it."""
     warnings: tuple[str, ...]
+
+    @cached_property
+    def times(self) -> StepTimes:
+        """The time of each step."""
+        return step_times(self.lives)
 
 
 def analyse(entries: Entries, *, until: float | None = None) -> Analysis:
@@ -40,7 +45,7 @@ def analyse(entries: Entries, *, until: float | None = None) -> Analysis:
     said = [*entries.warnings, *warnings, *_doubts(ordered, lives, spans.unpaired)]
     start, end, ended = _bounds(ordered, lives, None if until is None else until - ordered.origin)
     timeline = timeline_of(lives, spans.spans, start, end)
-    return Analysis(ordered, lives, timeline, step_times(lives), spans.loads, ended, tuple(said))
+    return Analysis(ordered, lives, timeline, spans.loads, ended, tuple(said))
 
 
 def _bounds(entries: Entries, lives: Lives, until: float | None) -> tuple[float, float, bool]:

@@ -81,14 +81,15 @@ class GoodputCalculator:
                 name: older.percent(spent) for name, spent in older.custom.items()
             }
             return older.goodput, breakdown if include_badput_breakdown else {}, older.max_productive_step
-        found = self.report(ideal_step_time=configured_ideal_step_time)
+        del configured_ideal_step_time  # for `get_step_deviation`: no figure here depends on it
+        found = self.report(steps=False)
         return _goodput(found), _percent(found) if include_badput_breakdown else {}, found.max_productive_step
 
     def get_job_goodput_interval(
         self, interval_start: datetime, interval_end: datetime
     ) -> tuple[float, Breakdown, int, float, int]:
         """The same for a window, with the breakdown, and then the window's seconds and disruptions."""
-        found = self.report(start=_seconds(interval_start), end=_seconds(interval_end))
+        found = self.report(start=_seconds(interval_start), end=_seconds(interval_end), steps=False)
         return _goodput(found), _percent(found), found.max_productive_step, found.total_seconds, found.disruptions
 
     def get_job_goodput_with_exclusions(

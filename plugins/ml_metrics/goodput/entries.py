@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -95,7 +96,7 @@ class Slices:
     total: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Entries:
     """The entries of one job in the order of the log."""
 
@@ -117,9 +118,16 @@ class Entries:
 
     def where(self, *kinds: Kind) -> NDArray[np.intp]:
         """The positions of the entries of some kinds."""
-        if len(kinds) == 1:
-            return np.flatnonzero(self.kind == kinds[0])
-        return np.flatnonzero(np.isin(self.kind, kinds))
+        if kinds == (Kind.STEP,):
+            return np.flatnonzero(self.kind == Kind.STEP)
+        if Kind.STEP in kinds:
+            return np.flatnonzero(np.isin(self.kind, kinds))
+        return self._events[np.isin(self.kind[self._events], kinds)]
+
+    @cached_property
+    def _events(self) -> NDArray[np.intp]:
+        """The positions of all that are no steps: few, and asked for often."""
+        return np.flatnonzero(self.kind != Kind.STEP)
 
     @classmethod
     def of(cls, payloads: Iterable[dict[str, Any]], job_name: str | None = None) -> Entries:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -84,8 +84,10 @@ def lives_of(entries: Entries) -> Lives:
     ends = entries.where(Kind.JOB_END)
     if not len(at):
         return Lives((), 0)
-    at, duplicates = _without_duplicates(entries, at, starts)
-    step, time = entries.number[at], entries.time[at]
+    step, time = _at(entries.number, at), _at(entries.time, at)
+    again = _duplicates(step, time, at, starts)
+    if again.any():
+        at, step, time = at[~again], step[~again], time[~again]
     back = np.flatnonzero(step[1:] <= step[:-1]) + 1
     after_start = np.searchsorted(at, starts)
     cuts = np.unique(np.concatenate([back, after_start[(after_start > 0) & (after_start < len(at))]]))
@@ -106,7 +108,7 @@ def lives_of(entries: Entries) -> Lives:
                 ended=None if ended is None else float(entries.time[ended]),
             )
         )
-    return Lives(tuple(lives), duplicates)
+    return Lives(tuple(lives), int(again.sum()))
 
 
 def _last_between(positions: NDArray[np.intp], low: int, high: int) -> int | None:
@@ -114,20 +116,26 @@ def _last_between(positions: NDArray[np.intp], low: int, high: int) -> int | Non
     return int(positions[index]) if index >= 0 and positions[index] > low else None
 
 
-def _without_duplicates(
-    entries: Entries, at: NDArray[np.intp], starts: NDArray[np.intp]
-) -> tuple[NDArray[np.intp], int]:
-    """Drop a step that is recorded again at once, without a start of the job in between.
+def _at(column: NDArray[Any], at: NDArray[np.intp]) -> NDArray[Any]:
+    """Rows of a column. Steps mostly lie one after the other, and then nothing has to be copied."""
+    first, last = int(at[0]), int(at[-1])
+    return column[first : last + 1] if last - first + 1 == len(at) else column[at]
+
+
+def _duplicates(
+    step: NDArray[np.int64], time: NDArray[np.float64], at: NDArray[np.intp], starts: NDArray[np.intp]
+) -> NDArray[np.bool_]:
+    """Which steps are recorded again at once, without a start of the job in between.
 
     A restart takes longer than a step does, so what comes within a step's time is a second worker's entry, or the
     same entry delivered twice.
     """
-    step, time = entries.number[at], entries.time[at]
-    again = step[1:] == step[:-1]
-    if not again.any():
-        return at, 0
-    ahead = step[1:] > step[:-1]
-    usual = float(np.median(np.diff(time)[ahead])) if ahead.any() else 0.0
-    started = np.searchsorted(starts, at)
-    again &= (started[1:] == started[:-1]) & ((np.diff(time) < usual) | (np.diff(time) == 0))
-    return at[np.concatenate([[True], ~again])], int(again.sum())
+    again = np.zeros(len(step), np.bool_)
+    same = np.flatnonzero(step[1:] == step[:-1]) + 1
+    if len(same):
+        ahead = np.flatnonzero(step[1:] > step[:-1])
+        usual = float(np.median(time[ahead + 1] - time[ahead])) if len(ahead) else 0.0
+        apart = time[same] - time[same - 1]
+        started = np.searchsorted(starts, at[same]) > np.searchsorted(starts, at[same - 1])
+        again[same] = ~started & ((apart < usual) | (apart == 0))
+    return again

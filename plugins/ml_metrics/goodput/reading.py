@@ -96,9 +96,11 @@ def _payloads(block: bytes, builder: EntriesBuilder, path: str) -> Iterator[Any]
 
 def _add_columns(block: bytes, builder: EntriesBuilder) -> bool:
     """Add a block by columns; False, with nothing added, if it is not regular enough for that."""
-    import pyarrow as pa
-    from pyarrow import json as pyarrow_json
-
+    try:
+        import pyarrow as pa
+        from pyarrow import json as pyarrow_json
+    except ImportError:  # in a training image, where a monitor follows its own log
+        return False
     plain = pa.schema([("job_name", pa.string()), ("step_count", pa.int64()), ("step_start_time", pa.float64())])
     try:
         table = pyarrow_json.read_json(

@@ -65,7 +65,7 @@ def spans_of(entries: Entries, lives: Lives) -> Spans:
 
 def _pairs(entries: Entries, start: Kind, end: Kind) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
     """Starts and ends of one kind. Of several starts in a row the last counts, of several ends the first."""
-    at = np.flatnonzero((entries.kind == start) | (entries.kind == end))
+    at = entries.where(start, end)
     starts = entries.kind[at] == start
     closed = np.flatnonzero(starts[:-1] & ~starts[1:])
     return entries.time[at[closed]], entries.time[at[closed + 1]], len(at) - 2 * len(closed)
@@ -113,6 +113,8 @@ def _loads_that_hold_up(starts: NDArray[np.float64], ends: NDArray[np.float64], 
 
 def _checkpoints(entries: Entries) -> Iterator[Span]:
     """Saves and restores. What several workers report of the same one is one, of their mean duration."""
+    if not entries.checkpoints:
+        return
     same: dict[tuple[int, str, bool, int], list[tuple[float, float]]] = {}
     job_starts = np.cumsum(entries.kind == Kind.JOB_START)
     for at in entries.where(Kind.SAVE, Kind.RESTORE).tolist():

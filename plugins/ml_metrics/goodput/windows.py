@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ml_metrics.goodput.analysis import Analysis
+    from ml_metrics.goodput.deviation import StepDeviation
     from ml_metrics.goodput.lives import Lives
 
 
@@ -28,8 +29,19 @@ def report(  # noqa: PLR0913  (each is a choice of the caller's own)
     windows: Sequence[float] = (),
     start: float | None = None,
     end: float | None = None,
+    steps: bool = True,
 ) -> GoodputReport:
-    """Read a report off an analysis, for the whole job or for the time from start to end."""
+    """Read a report off an analysis, for the whole job or for the time from start to end.
+
+    Args:
+        analysis: What the log says.
+        files: How many files it has.
+        ideal_step_time: How long a step should take; computed if None.
+        windows: Also the last so many seconds, for each of these.
+        start: Only the time from here on, in seconds since 1970.
+        end: Only the time up to here.
+        steps: Whether the deviation of steps is wanted, which costs more than all the rest.
+    """
     origin = analysis.entries.origin
     if not analysis.timeline.pieces:
         warnings = (*analysis.warnings, "the log tells of no time" if files else "there is no goodput log")
@@ -39,9 +51,13 @@ def report(  # noqa: PLR0913  (each is a choice of the caller's own)
     if high <= low:
         warnings = (*analysis.warnings, "the job did not run in the time that was asked for")
         return GoodputReport(found=False, job_name=analysis.entries.job_name, files=files, warnings=warnings)
-    whole = _of_window(analysis, low, high, ideal_step_time)
-    rolling = tuple((size, _of_window(analysis, max(low, high - size), high, ideal_step_time)) for size in windows)
-    return replace(whole, windows=rolling, files=files, warnings=analysis.warnings)
+    return replace(
+        _of_window(analysis, low, high),
+        deviation=_deviation(analysis, low, high, ideal_step_time) if steps else None,
+        windows=tuple((size, _of_window(analysis, max(low, high - size), high)) for size in windows),
+        files=files,
+        warnings=analysis.warnings,
+    )
 
 
 def without(
@@ -55,7 +71,7 @@ def without(
     parts, at, end = [], analysis.timeline.start, analysis.timeline.end
     for low, high in [*sorted((low - origin, high - origin) for low, high in excluded), (end, end)]:
         if min(low, end) > at:
-            parts.append(_of_window(analysis, at, min(low, end), ideal_step_time))
+            parts.append(_of_window(analysis, at, min(low, end)))
         at = max(at, min(high, end))
     return replace(
         whole,
@@ -71,10 +87,8 @@ def _sums(parts: Sequence[dict[str, float]]) -> dict[str, float]:
     return {name: sum(part.get(name, 0.0) for part in parts) for name in names}
 
 
-def _of_window(analysis: Analysis, low: float, high: float, ideal: float | None) -> GoodputReport:
-    whole = low <= analysis.timeline.start and high >= analysis.timeline.end
+def _of_window(analysis: Analysis, low: float, high: float) -> GoodputReport:
     spent = analysis.timeline.seconds(low, high)
-    last = _last_step(analysis.lives, high)
     origin = analysis.entries.origin
     return GoodputReport(
         found=True,
@@ -91,17 +105,19 @@ def _of_window(analysis: Analysis, low: float, high: float, ideal: float | None)
         },
         disruptions=sum(low <= moment < high for moment in analysis.lives.disruptions),
         max_productive_step=_max_productive_step(analysis.lives, high),
-        last_step=last,
-        deviation=step_deviation(analysis.times if whole else analysis.times.within(low, high), ideal),
+        last_step=_last_step(analysis.lives, high),
         slice_efficiency=_slice_efficiency(analysis, low, high),
     )
 
 
+def _deviation(analysis: Analysis, low: float, high: float, ideal: float | None) -> StepDeviation | None:
+    whole = low <= analysis.timeline.start and high >= analysis.timeline.end
+    return step_deviation(analysis.times if whole else analysis.times.within(low, high), ideal)
+
+
 def _badput(analysis: Analysis, spent: dict[str, float], low: float, high: float) -> dict[str, float]:
     """Every bucket of an ordinary job, and those of an elastic one where it is one."""
-    elastic = any(
-        (analysis.entries.kind == kind).any() for kind in (Kind.ELASTIC_WAIT_START, Kind.ELASTIC_REINIT_START)
-    )
+    elastic = len(analysis.entries.where(Kind.ELASTIC_WAIT_START, Kind.ELASTIC_REINIT_START)) > 0
     wanted = [
         bucket for bucket in Bucket if bucket != Bucket.CUSTOM_BADPUT_EVENTS and (elastic or bucket not in ELASTIC)
     ]
