@@ -147,15 +147,22 @@ def _jump_p_value(series: Values, edge: int) -> float:
     freedom = count - 3
     if freedom < 1:
         return 1.0
-    design = np.column_stack((np.ones(count), np.arange(count) - count / 2, np.arange(count) >= edge))
-    coefficients, *_ = np.linalg.lstsq(design, series, rcond=None)
-    errors = float(np.sum(np.square(series - design @ coefficients)))
-    variance_of_jump = float(np.linalg.pinv(design.T @ design)[2, 2])
-    scale = math.sqrt(errors / freedom * variance_of_jump)
-    jump = abs(float(coefficients[2]))
-    if scale <= 1e-9 * jump:  # no noise at all beside the step
+    jumps, values = (_without_slope(each) for each in ((np.arange(count) >= edge).astype(np.float64), series))
+    weight = float(jumps @ jumps)
+    jump = float(jumps @ values) / weight
+    rest = values - jump * jumps
+    scale = math.sqrt(float(rest @ rest) / freedom / weight)
+    if scale <= 1e-9 * abs(jump):  # no noise at all beside the step
         return 0.0
-    return student_tail(jump / scale, freedom)
+    return student_tail(abs(jump) / scale, freedom)
+
+
+def _without_slope(values: Values) -> Values:
+    """What a straight line through the values leaves of them."""
+    places = np.arange(len(values)) - (len(values) - 1) / 2
+    level = values - float(values.mean())
+    rest: Values = level - float(places @ level) / float(places @ places) * places
+    return rest
 
 
 def student_tail(t: float, freedom: int) -> float:

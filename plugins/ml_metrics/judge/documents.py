@@ -54,9 +54,9 @@ def read_metrics(place: str) -> Measured:
 def read_history(place: str, test: str = "") -> list[HistoryPoint]:
     """Read JSON lines, one for each metric of each run.
 
-    Needed is `metric_name` with `metric_value`, or `job_status` alone for a run that produced no metric. `timestamp` is ISO or
-    seconds since 1970, and may be left out of all lines: then they are in order. Without `uuid`, lines of the same
-    time are one run; `job_status` is `success` and `verdict` unknown where they are not told.
+    Needed is `metric_name` with `metric_value`, or `job_status` alone for a run that produced no metric. `timestamp`
+    is ISO or seconds since 1970, and may be left out of all lines: then they are in order. Without `uuid`, lines of the
+    same time are one run; `job_status` is `success` and `verdict` unknown where they are not told.
     """
     points: list[HistoryPoint] = []
     timed: bool | None = None

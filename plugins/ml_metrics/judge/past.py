@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from operator import itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ml_metrics.model import HistoryPoint, JobStatus
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Moment = tuple[datetime, str]
 """When something was, and the run's key: two runs that end in the same instant still have one order."""
-_MOMENT = itemgetter(0, 1)
+_MOMENT = attrgetter("timestamp", "run_key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +121,15 @@ class Past:
         )
 
     def _in_order(self, rows: list[HistoryPoint]) -> list[HistoryPoint]:
-        end = (self.now, self.run_key)
-        past = [
-            each
-            for row in rows
-            if (each := (row.timestamp if row.timestamp.tzinfo else aware(row.timestamp), row.run_key, row)) < end
-            and (row.run_key != self.run_key or (row.test or self.test) != self.test)
-        ]
+        if None in [row.timestamp.tzinfo for row in rows]:
+            rows = [replace(row, timestamp=aware(row.timestamp)) for row in rows]
+        past = [row for row in rows if row.timestamp <= self.now and row.run_key != self.run_key]
         past.sort(key=_MOMENT)
-        if len({each[1] for each in past}) != len(past):
-            past = _each_run_once(past)
-        return [row if row.timestamp is moment else replace(row, timestamp=moment) for moment, _, row in past]
+        while past and _MOMENT(past[-1]) >= (self.now, self.run_key):
+            past.pop()
+        if len({row.run_key for row in past}) == len(past):
+            return past
+        return _each_run_once(past)
 
 
 def aware(moment: datetime) -> datetime:
@@ -139,15 +137,14 @@ def aware(moment: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _each_run_once(rows: list[tuple[datetime, str, HistoryPoint]]) -> list[tuple[datetime, str, HistoryPoint]]:
+def _each_run_once(rows: list[HistoryPoint]) -> list[HistoryPoint]:
     """The newest row of each run; of two that are equally new, the one that speaks less well of the run."""
 
-    def rank(each: tuple[datetime, str, HistoryPoint]) -> tuple[datetime, str, bool, bool, str, float]:
-        moment, run_key, row = each
-        failed = row.job_status is not JobStatus.SUCCESS
+    def rank(row: HistoryPoint) -> tuple[datetime, str, bool, bool, str, float]:
         finite = row.value is not None and math.isfinite(row.value)
         outcome = row.outcome or ""
-        return (moment, run_key, failed, outcome == "fail", outcome, (row.value or 0.0) if finite else 0.0)
+        failed = row.job_status is not JobStatus.SUCCESS
+        return (*_MOMENT(row), failed, outcome == "fail", outcome, (row.value or 0.0) if finite else 0.0)
 
-    newest = {each[1]: each for each in sorted(rows, key=rank)}
+    newest = {row.run_key: row for row in sorted(rows, key=rank)}
     return sorted(newest.values(), key=_MOMENT)
