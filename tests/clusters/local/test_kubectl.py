@@ -71,8 +71,9 @@ def test_a_file_is_applied_waited_for_and_deleted(pods: Pods, tmp_path: Path) ->
 
 
 def test_run_exec_and_version(pods: Pods, tmp_path: Path) -> None:
-    run = ("run", "quick", "--image=python", "--restart=Never", "--command", "--", "true")
+    run = ("run", "quick", "--image=python", "--restart=Never", "--command", "--", "sleep", "600")
     assert "created" in kubectl(pods, tmp_path, *run)
-    pods.ended("quick")
+    pods.until("quick", "Running")
     assert "executes nothing" in kubectl(pods, tmp_path, "exec", "quick", "--", "ls", check=False)
+    pods.delete("quick")
     assert "Server Version: v1." in kubectl(pods, tmp_path, "version")

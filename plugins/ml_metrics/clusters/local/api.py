@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ml_metrics.clusters.local.store import Store
 
 LOG_PAUSE = 0.1
+START_PAUSE = 1.0
 
 
 class PodsApi:
@@ -69,11 +70,15 @@ class PodsApi:
             raise RefusalError(409, f'pods "{name}" already exists', "AlreadyExists")
         if "dryRun" not in request.query_params:
             self._store.add(pod)
-            answer = copy.deepcopy(pod)
             self._kubelet.take(pod)
-        else:
-            answer = pod
-        return JSONResponse(answer, 201)
+            await self._beginning(pod)
+        return JSONResponse(pod, 201)
+
+    async def _beginning(self, pod: Document) -> None:
+        """Wait a moment for a pod that is about to run: a client that sees it Pending looks away for five seconds."""
+        until = time.monotonic() + START_PAUSE
+        while _is_being_created(pod) and (left := until - time.monotonic()) > 0:
+            await self._store.wait(left)
 
     async def get(self, request: Request) -> Response:
         """GET one pod."""
@@ -171,6 +176,14 @@ def _container(pod: Document, asked: str | None) -> str:
     if not asked and len(main) > 1:
         raise RefusalError(400, f"a container name must be specified for pod {name}, choose one of: [{' '.join(main)}]")
     return str(asked or main[0])
+
+
+def _is_being_created(pod: Document) -> bool:
+    """Whether a pod has its place, and nothing but time between it and its first process."""
+    entries = pod["status"].get("containerStatuses") or []
+    states = [entry["state"].get("waiting", {}).get("reason", "ContainerCreating") for entry in entries]
+    pending = pod["status"]["phase"] == "Pending" and pod["spec"].get("nodeName")
+    return bool(pending) and set(states) <= {"ContainerCreating"}
 
 
 def _ended_containers(pod: Document) -> set[str]:

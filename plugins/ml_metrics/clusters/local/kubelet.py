@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ml_metrics.clusters.local.store import Store
 
 TICK = 0.1
+FIRST_TICK, FIRST_STEPS = 0.02, 25
+"""A pod that has just come is looked at more often: somebody waits for it to start."""
 SHUTDOWN_SECONDS = 10
 """The most grace that a pod gets when the whole cluster ends."""
 SHUTDOWN = "Pod was terminated in response to imminent node shutdown."
@@ -95,9 +97,11 @@ class Kubelet:
         task.add_done_callback(self._tasks.discard)
 
     async def _look_after(self, life: PodLife) -> None:
+        steps = 0
         while not life.over:
             self._step(life)
-            await asyncio.sleep(0 if life.over else TICK)
+            steps += 1
+            await asyncio.sleep(0 if life.over else FIRST_TICK if steps < FIRST_STEPS else TICK)
         if "deletionTimestamp" in life.pod["metadata"]:
             self._forget(life.pod)
         self._schedule()
