@@ -1,10 +1,14 @@
 """`metric_collection_config`: which numbers of a run become metrics, and how many points become one."""
 
 from enum import StrEnum
+from typing import Any
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, model_validator
 
+from ml_metrics.spec.patterns import Pattern
 from ml_metrics.spec.strict import Strict
+
+SPELLINGS = ("metric_to_aggregation_strategy", "metric_to_aggregation_strategies")
 
 
 class Strategy(StrEnum):
@@ -41,13 +45,21 @@ class MetricCollectionConfig(Strict):
     """Which numbers of a run become metrics."""
 
     default_aggregation_strategies: tuple[Strategy, ...] = Field((Strategy.FINAL,), min_length=1)
-    metric_to_aggregation_strategy: dict[str, tuple[Strategy, ...]] = Field(
+    metric_to_aggregation_strategy: dict[Pattern, tuple[Strategy, ...]] = Field(
         default_factory=dict,
-        validation_alias=AliasChoices("metric_to_aggregation_strategy", "metric_to_aggregation_strategies"),
+        validation_alias=AliasChoices(*SPELLINGS),
     )
-    tags_to_ignore: tuple[str, ...] = ()
-    include_tags: tuple[str, ...] = ()
+    tags_to_ignore: tuple[Pattern, ...] = ()
+    include_tags: tuple[Pattern, ...] = ()
     time_to_accuracy: TimeToAccuracy | None = None
     write_to_bigquery: bool = True
     use_run_name_prefix: bool = False
     restarts: Restarts = Restarts.KEEP
+
+    @model_validator(mode="before")
+    @classmethod
+    def one_spelling(cls, content: Any) -> Any:
+        """Older documentation and older code spell one key differently; given twice, one would be ignored."""
+        if isinstance(content, dict) and all(spelling in content for spelling in SPELLINGS):
+            raise ValueError(f"{SPELLINGS[0]} and {SPELLINGS[1]} are two spellings of one key; keep one")
+        return content

@@ -54,6 +54,9 @@ def explain(error: ValidationError, document: Document, model: type[BaseModel]) 
         if earlier is not None and what not in earlier.what:  # the members of a union, one after the other
             what = f"{earlier.what}, or {what}"
         found[where] = Problem(place.file, place.line, dotted(where), what)
+    for where in list(found):  # that a list of wrong things is empty, or no number, is only what followed from them
+        if any(other[: len(where)] == where and len(other) > len(where) for other in found):
+            del found[where]
     return sorted(found.values(), key=lambda problem: (problem.file, problem.line or 0))
 
 
@@ -120,7 +123,7 @@ def _in_document(details: ErrorDetails, document: Document) -> Where:
             value = value[key]
         except (KeyError, IndexError, TypeError):
             last = position == len(location) - 1
-            if last and details["type"] in {"missing", "value_error"} and isinstance(value, dict):
+            if last and key != "[key]" and details["type"] in {"missing", "value_error"} and isinstance(value, dict):
                 where = (*where, key)
             continue
         where = (*where, key)
@@ -131,7 +134,8 @@ def _what(details: ErrorDetails, where: Where, model: type[BaseModel]) -> str:
     kind, context, value = details["type"], details.get("ctx", {}), details["input"]
     if kind == "extra_forbidden":
         known = known_keys(model, where[:-1])
-        return f"unknown key{did_you_mean(str(where[-1]), known)}"
+        near = did_you_mean(str(where[-1]), known)
+        return f"unknown key{near or _all_of(known)}"
     if kind == "missing":
         return "is required"
     if kind == "value_error":
@@ -141,7 +145,11 @@ def _what(details: ErrorDetails, where: Where, model: type[BaseModel]) -> str:
         return f"{value!r} is none of {', '.join(allowed)}{did_you_mean(str(value), allowed)}"
     if kind in EXPECTED:
         return EXPECTED[kind] if kind.startswith(("too_", "string_too")) else f"{EXPECTED[kind]}, not {_short(value)}"
-    return f"{_short(value)}: {details['msg'].removeprefix('Input ')}"
+    return f"{details['msg'].removeprefix('Input ')}, not {_short(value)}"
+
+
+def _all_of(known: list[str]) -> str:
+    return f"; there are {', '.join(known)}" if 0 < len(known) <= 12 else "; docs/configuration.md lists all"  # noqa: PLR2004
 
 
 def _short(value: Any) -> str:

@@ -58,7 +58,7 @@ class Jsonnet:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={name: os.environ[name] for name in PASSED_ON if name in os.environ},
+                env={**{name: os.environ[name] for name in PASSED_ON if name in os.environ}, "GOMAXPROCS": "1"},
             )
         templates = _templates(self.root)
         request = {
@@ -155,5 +155,5 @@ def _evaluation_problem(error: str, path: Path) -> Problem:
     lines = [(found["file"], int(found["line"])) for found in map(_LINE.search, [first, *trace]) if found]
     resolved = str(path.resolve())
     own = [line for file, line in lines if file == resolved]
-    what = re.sub(r"^(RUNTIME|STATIC) ERROR: (?:/\S+: )?", "", first)
+    what = re.sub(r"^(?:RUNTIME ERROR: )?(?:/\S+:[0-9]\S* )?(?:importer error: )?", "", first)
     return Problem(str(path), own[0] if own else None, "", f"cannot be evaluated: {what}")

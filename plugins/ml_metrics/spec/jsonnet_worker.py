@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MEMORY = 1 << 30
+"""What may be written to. The address space is not bounded: Go's runtime reserves much more than it uses."""
 MAX_STACK = 400
 """Calls within calls: enough for any template, and far below what the process' own stack can hold."""
 
@@ -25,7 +26,7 @@ def main() -> None:
     """Answer until there are no more requests."""
     import _gojsonnet
 
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for line in sys.stdin:
         request = json.loads(line)

@@ -124,7 +124,7 @@ def _doubles(tests: list[TestSpec]) -> list[Problem]:
     for test in tests:
         by_name.setdefault(test.name, []).append(test)
     return [
-        Problem(test.source, None, "name", f"the name {name!r} is also that of {other.source}", name)
+        Problem(test.source, 1, "name", f"the name {name!r} is also that of {other.source}", name)
         for name, same in by_name.items()
         if len(same) > 1
         for test, other in zip(same, [*same[1:], same[0]], strict=True)

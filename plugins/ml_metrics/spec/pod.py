@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from ml_metrics.spec.naming import as_label
 from ml_metrics.spec.strict import Strict
 
-QUANTITY = r"^([0-9]+(\.[0-9]+)?|\.[0-9]+)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)?$"
-ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_.-]*$"
+_QUANTITY = re.compile(r"([0-9]+(\.[0-9]+)?|\.[0-9]+)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)?")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
+_OVERRIDDEN = ("metadata", "spec")
 
 
 def as_text(value: Any) -> Any:
@@ -19,11 +23,47 @@ def as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
+def _quantity(text: str) -> str:
+    if not _QUANTITY.fullmatch(text):
+        raise ValueError(f"{text!r} is no amount as Kubernetes writes it: 2, 500m, 16Gi")
+    return text
+
+
+def _env_name(text: str) -> str:
+    if not _ENV_NAME.fullmatch(text):
+        raise ValueError(f"{text!r} is no name of a variable: letters, digits, '_', '-' and '.', and no digit first")
+    return text
+
+
+def _label_value(text: str) -> str:
+    if not _LABEL_VALUE.fullmatch(text):
+        near = as_label(text)
+        raise ValueError(
+            f"{text!r} is no value of a label: 63 letters, digits, '-', '_' and '.'; did you mean {near!r}?"
+        )
+    return text
+
+
+def _mount_path(text: str) -> str:
+    if not text.startswith("/") or ":" in text:
+        raise ValueError(f"{text!r} is no path in the container; did you mean '/{text.lstrip('/').replace(':', '')}'?")
+    return text
+
+
+def _override(pod: dict[str, Any]) -> dict[str, Any]:
+    for key in pod:
+        if key not in _OVERRIDDEN:
+            raise ValueError(f"a pod has `metadata` and `spec`, not {key!r}; did you mean `spec: {{{key}: ...}}`?")
+    return pod
+
+
 Text = Annotated[str, BeforeValidator(as_text)]
 """Text; a number or boolean is written out."""
-Quantity = Annotated[str, BeforeValidator(as_text), Field(pattern=QUANTITY)]
-"""An amount as Kubernetes writes it: `2`, `500m`, `16Gi`."""
-EnvName = Annotated[str, Field(pattern=ENV_NAME)]
+Quantity = Annotated[str, BeforeValidator(as_text), AfterValidator(_quantity)]
+EnvName = Annotated[str, AfterValidator(_env_name)]
+LabelValue = Annotated[str, BeforeValidator(as_text), AfterValidator(_label_value)]
+MountPath = Annotated[str, AfterValidator(_mount_path)]
+PodOverride = Annotated[dict[str, Any], AfterValidator(_override)]
 
 
 class Resources(Strict):
@@ -53,10 +93,12 @@ class SecretKey(Strict):
 
 def _secret_key(value: Any) -> Any:
     """`my-secret/api-key` says it, too."""
-    if isinstance(value, str) and value.count("/") == 1:
-        secret, key = value.split("/")
-        return {"secret": secret, "key": key}
-    return value
+    if not isinstance(value, str):
+        return value
+    secret, slash, key = value.partition("/")
+    if not (secret and slash and key):
+        raise ValueError(f"{value!r} is no value of a secret: write the secret's name, '/' and the key")
+    return {"secret": secret, "key": key}
 
 
 Secrets = dict[EnvName, Annotated[SecretKey, BeforeValidator(_secret_key)]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Annotated
 
@@ -32,7 +33,8 @@ def check_schedule(schedule: str) -> str:
     try:
         croniter.expand(schedule)
     except (CroniterError, ValueError, KeyError) as error:
-        raise ValueError(f"{schedule!r} is no cron expression: {error}") from error
+        reason = re.sub(r"^\[.*?\] is not acceptable,? ?", "", str(error)) or "a field is out of range"
+        raise ValueError(f"{schedule!r} is no cron expression: {reason}") from error
     return schedule
 
 

@@ -13,8 +13,8 @@ from ml_metrics.spec.collection import MetricCollectionConfig
 from ml_metrics.spec.duration import Duration
 from ml_metrics.spec.goodput import GoodputConfig
 from ml_metrics.spec.naming import check_name
-from ml_metrics.spec.params import Params
-from ml_metrics.spec.pod import Cluster, EnvName, Resources, Secrets, Text, Volume
+from ml_metrics.spec.params import Params, check_references
+from ml_metrics.spec.pod import Cluster, EnvName, LabelValue, MountPath, PodOverride, Resources, Secrets, Text, Volume
 from ml_metrics.spec.quarantine import Quarantine
 from ml_metrics.spec.regression import RegressionTestConfig
 from ml_metrics.spec.schedule import Schedule
@@ -47,14 +47,14 @@ class TestSpec(Strict):
     emails: tuple[Annotated[str, AfterValidator(_address)], ...] = ()
     tags: tuple[str, ...] = ()
 
+    params: Params = Field(default_factory=dict)
+    """What a person may change when starting a run by hand: a default, or a mapping with `default` and JSON Schema."""
     image: str = Field(min_length=1)
     command: tuple[Text, ...] = Field(min_length=1)
     """The program and its arguments. `$(NAME)` is an environment variable, `{{ params.name }}` a parameter."""
     args: tuple[Text, ...] = ()
     """More arguments, after those of `command`."""
     env: dict[EnvName, Text] = Field(default_factory=dict)
-    params: Params = Field(default_factory=dict)
-    """What a person may change when starting a run by hand: a default, or a mapping with `default` and JSON Schema."""
 
     schedule: Schedule | None = None
     """A cron expression or one of Airflow's presets; without one, the test runs only when it is started by hand."""
@@ -77,12 +77,12 @@ class TestSpec(Strict):
     """A GKE cluster; without one, the cluster of the settings."""
     namespace: str | None = None
     service_account: str | None = None
-    labels: dict[str, Text] = Field(default_factory=dict)
+    labels: dict[str, LabelValue] = Field(default_factory=dict)
     annotations: dict[str, Text] = Field(default_factory=dict)
-    node_selector: dict[str, Text | None] = Field(default_factory=dict)
+    node_selector: dict[str, LabelValue | None] = Field(default_factory=dict)
     """Labels of the node, beyond the accelerator's own; null takes one of those away."""
     tolerations: tuple[dict[str, Any], ...] = ()
-    volumes: dict[str, Volume] = Field(default_factory=dict)
+    volumes: dict[MountPath, Volume] = Field(default_factory=dict)
     """What is mounted, by path."""
     secrets: Secrets = Field(default_factory=dict)
     """Environment variables from Kubernetes secrets: `{API_KEY: my-secret/api-key}`."""
@@ -94,7 +94,7 @@ class TestSpec(Strict):
     priority_class: str | None = None
     queue: str | None = None
     """The Kueue queue of the workload."""
-    pod: dict[str, Any] = Field(default_factory=dict)
+    pod: PodOverride = Field(default_factory=dict)
     """Anything else about the pod, in Kubernetes' own words; merged last."""
 
     metric_config: str | None = None
@@ -108,6 +108,15 @@ class TestSpec(Strict):
     """In the file: lists of values, each of which makes a test. In the test: its own values."""
 
     _source: str = PrivateAttr("")
+
+    @field_validator("command", "args", mode="after")
+    @classmethod
+    def parameters_are_declared(cls, words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        """A template with a misspelt parameter would fail in every run."""
+        if "params" in info.data:
+            for word in words:
+                check_references(word, info.data["params"])
+        return words
 
     @property
     def source(self) -> str:

@@ -37,6 +37,8 @@ for _tag, _pattern, _first in (
 ):
     _Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
 
+_PLAIN = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
+
 Lines = dict[tuple[str | int, ...], int]
 
 
@@ -74,6 +76,9 @@ class _Reader:
             raise InvalidFileError(
                 [Problem(self.file, None, "", f"holds more than {MAX_VALUES:,} values; are aliases nested?")]
             )
+        if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN:
+            self.tagged(node, where)
+            return None
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, where)
         if isinstance(node, yaml.SequenceNode):
@@ -110,11 +115,18 @@ class _Reader:
         try:
             return _SCALARS[node.tag](text)
         except KeyError:
-            what = f"the tag {node.tag.replace('tag:yaml.org,2002:', '!!')} is not allowed; write plain values"
+            return self.tagged(node, where)
         except ValueError:
             what = f"{text!r} cannot be read as {node.tag.rpartition(':')[2]}"
         self.problems.append(Problem(self.file, node.start_mark.line + 1, dotted(where), what))
         return None
+
+    def tagged(self, node: yaml.Node, where: tuple[str | int, ...]) -> None:
+        tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+        line = node.start_mark.line + 1
+        self.problems.append(
+            Problem(self.file, line, dotted(where), f"the tag {tag} is not allowed; write plain values")
+        )
 
 
 def _float(text: str) -> float:
@@ -131,7 +143,9 @@ _SCALARS = {_NULL: lambda _: None, _BOOL: lambda text: text.lower() == "true", _
 def _syntax_problem(error: Exception, file: str) -> Problem:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         context = f" ({error.context})" if error.context else ""
-        return Problem(file, error.problem_mark.line + 1, "", f"is not YAML: {error.problem}{context}")
+        return Problem(
+            file, error.problem_mark.line + 1, "", f"is not YAML: {str(error.problem).removeprefix('but ')}{context}"
+        )
     if isinstance(error, RecursionError):
         return Problem(file, None, "", "is nested too deeply")
     return Problem(file, None, "", f"is not YAML: {' '.join(str(error).split())}")

@@ -1,0 +1,4 @@
+{
+  framework: 'tf',
+  command: [importstr '/etc/passwd'],
+}

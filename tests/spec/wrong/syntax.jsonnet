@@ -1,0 +1,4 @@
+{
+  framework: 'tf'
+  model: 'mnist',
+}
