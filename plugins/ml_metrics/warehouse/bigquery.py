@@ -28,6 +28,7 @@ PATIENCE = 600.0
 Answer = TypeVar("Answer")
 
 PARAMETER = re.compile(r":([a-z_]+)")
+LIST = re.compile(r"IN :([a-z_]+)")
 TYPES = {str: "STRING", int: "INT64", float: "FLOAT64", datetime: "TIMESTAMP"}
 
 
@@ -92,11 +93,9 @@ class BigQueryStore:
         config = bigquery.QueryJobConfig(
             default_dataset=self.name,
             labels={"ml_metrics": "query"},
-            query_parameters=[
-                bigquery.ScalarQueryParameter(name, TYPES[type(value)], value) for name, value in parameters.items()
-            ],
+            query_parameters=[_parameter(name, value) for name, value in parameters.items()],
         )
-        words = PARAMETER.sub(r"@\1", query)
+        words = PARAMETER.sub(r"@\1", LIST.sub(r"IN UNNEST(@\1)", query))
         return self.client.query(words, job_config=config, location=self.location, retry=self._retry)
 
     def _reaching(self, ask: Callable[[], Answer]) -> Answer:
@@ -104,6 +103,12 @@ class BigQueryStore:
             return ask()
         except (GoogleAPICallError, RetryError, GoogleAuthError, RequestException) as error:
             raise WarehouseError(f"bigquery://{self._project}/{self._dataset}: {_in_one_line(error)}") from error
+
+
+def _parameter(name: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return bigquery.ArrayQueryParameter(name, "STRING", value)
+    return bigquery.ScalarQueryParameter(name, TYPES[type(value)], value)
 
 
 def _in_one_line(error: Exception) -> str:

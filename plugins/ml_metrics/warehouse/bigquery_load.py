@@ -31,8 +31,8 @@ TRANSIENT_REASONS = frozenset(
     {"backendError", "internalError", "jobBackendError", "jobInternalError", "jobRateLimitExceeded"}
     | {"quotaExceeded", "rateLimitExceeded", "resourcesExceeded", "tableUnavailable"}
 )
-TRANSIENT_WORDS = ("concurrent update", "could not serialize", "too many dml statements", "transaction conflict")
-"""What BigQuery says, under the reason `invalidQuery`, of a transaction that another one has overtaken."""
+TRANSIENT_WORDS = ("concurrent update", "could not serialize", "too many dml statements", "failed to commit")
+"""What BigQuery, and a server that stands in for it, say of a transaction that another one has overtaken."""
 
 PARAMETER_TYPES = {Kind.STRING: "STRING", Kind.INTEGER: "INT64", Kind.FLOAT: "FLOAT64", Kind.TIMESTAMP: "TIMESTAMP"}
 

@@ -24,6 +24,15 @@ FROM (
   ORDER BY timestamp DESC
   LIMIT :recent
 ) AS newest
+UNION ALL
+SELECT 'first' AS kind, COUNT(*) AS runs, MIN(first.timestamp) AS oldest
+FROM (
+  SELECT timestamp
+  FROM job_history
+  WHERE test_name = :test AND uuid <> :run AND timestamp >= :earliest AND timestamp < :before
+  ORDER BY timestamp
+  LIMIT 1
+) AS first
 """
 """How far back a baseline reaches: `window` runs in which nothing was broken hold `window` good values of a metric."""
 
@@ -51,6 +60,28 @@ ORDER BY metric_name, timestamp, uuid
 """The newest `recent` values of every metric, and the newest `window` that may be in a baseline.
 
 A run without any metric is there too, under the name of none: that it failed may matter.
+"""
+
+OLDER_HISTORY = """
+SELECT uuid, timestamp, metric_name, metric_value, job_status, verdict
+FROM (
+  SELECT
+    job.uuid, job.timestamp, metric.metric_name, metric.metric_value, job.job_status, metric.verdict,
+    ROW_NUMBER() OVER (PARTITION BY metric.metric_name ORDER BY job.timestamp DESC, job.uuid DESC) AS place
+  FROM metric_history AS metric
+  CROSS JOIN job_history AS job
+  WHERE job.uuid = metric.uuid
+    AND metric.test_name = :test AND metric.metric_name IN :metrics AND metric.timestamp >= :scan_from
+    AND metric.metric_value IS NOT NULL AND (metric.verdict IS NULL OR metric.verdict <> 'fail')
+    AND job.test_name = :test AND job.uuid <> :run AND job.job_status = 'success'
+    AND job.timestamp >= :earliest AND job.timestamp < :oldest
+) AS ranked
+WHERE place <= :window
+ORDER BY metric_name, timestamp, uuid
+"""
+"""The same for metrics that only some runs have, or that were broken in many: their good values lie farther back.
+
+The cross join tells SQLite to begin with the few rows of these metrics, not with every run of the test.
 """
 
 PREVIOUS_RUN = """

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import BindParameter, Connection, Engine, TextClause, bindparam, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 
@@ -69,7 +69,7 @@ class SqlStore:
     def rows(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Ask, and return times that are aware and in UTC."""
         with self._transaction(writes=False) as connection:
-            found = connection.execute(text(query), self._bound(parameters)).mappings().all()
+            found = connection.execute(_with_lists(query, parameters), self._bound(parameters)).mappings().all()
         return [{name: _read(name, value) for name, value in row.items()} for row in found]
 
     def change(self, statement: str, parameters: Mapping[str, Any]) -> int:
@@ -97,6 +97,14 @@ class SqlStore:
         return {
             name: _sqlite_time(value) if isinstance(value, datetime) else value for name, value in parameters.items()
         }
+
+
+def _with_lists(query: str, parameters: Mapping[str, Any]) -> TextClause:
+    """The query, in which a list stands for one parameter for each of its values."""
+    lists: list[BindParameter[Any]] = [
+        bindparam(name, expanding=True) for name, value in parameters.items() if isinstance(value, list)
+    ]
+    return text(query).bindparams(*lists)
 
 
 def _upsert(table: Table) -> str:

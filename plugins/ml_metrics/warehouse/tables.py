@@ -103,6 +103,7 @@ METRIC_HISTORY = Table(
         Column("step", Kind.INTEGER, "The step of the point."),
     ),
     key=("uuid", "metric_name"),
+    indexes=(("test_name", "metric_name", "timestamp"),),
     partition="timestamp",
     cluster=("test_name", "metric_name"),
 )

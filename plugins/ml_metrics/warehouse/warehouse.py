@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -14,7 +15,7 @@ from ml_metrics.warehouse.record import FARTHEST_POINT, JobRow, MetricRow, as_ut
 from ml_metrics.warehouse.rows import MetricValue, OpenAlert, TestSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
 
     from ml_metrics.judge import Acceptance, HistoryNeeds
@@ -64,30 +65,35 @@ class Warehouse:
         """Write some runs in one transaction: for a few hundred at a time, as an import has them."""
         self._ready().replace(records)
 
-    def history(self, needs: HistoryNeeds, *, exclude: str = "", before: datetime | None = None) -> list[HistoryPoint]:
+    def history(
+        self, needs: HistoryNeeds, *, exclude: str = "", before: datetime | None = None, metrics: Iterable[str] = ()
+    ) -> list[HistoryPoint]:
         """What came before a run, as far as the judge needs it: one windowed query for all metrics of a test.
 
         The run `exclude` is never in it, nor is a run that stopped at or after `before`. A run that has no metric is
-        there under the metric name ``. The points are ordered by test, metric and time.
+        there under the metric name ``. `metrics` names metrics that are needed although no recent run may have them.
         """
-        end = as_utc(before) if before else THE_END
-        return [point for test in needs.tests for point in self._history_of(test, needs, exclude, end)]
+        span = {"run": exclude, "before": as_utc(before) if before else THE_END}
+        return [point for test in needs.tests for point in self._history_of(test, needs, span, set(metrics))]
 
-    def _history_of(self, test: str, needs: HistoryNeeds, exclude: str, before: datetime) -> list[HistoryPoint]:
-        span = {"test": test, "run": exclude, "before": before, "window": needs.window, "recent": needs.recent}
+    def _history_of(
+        self, test: str, needs: HistoryNeeds, span: dict[str, Any], metrics: set[str]
+    ) -> Iterator[HistoryPoint]:
         earliest = as_utc(needs.earliest) if needs.earliest else THE_BEGINNING
+        span = {**span, "test": test, "window": needs.window, "recent": needs.recent}
         starts = {row["kind"]: row for row in self._ask(queries.WHERE_TO_BEGIN, earliest=earliest, **span)}
         if not starts["any"]["runs"]:
-            return []
-        oldest = starts["any"]["oldest"]
-        if needs.window:
-            # With fewer clean runs than that, the good values may stand in runs that were broken elsewhere.
+            return
+        oldest, first = starts["any"]["oldest"], starts["first"]["oldest"]
+        if needs.window and first:
             enough = starts["clean"]["runs"] == needs.window
-            oldest = min(oldest, starts["clean"]["oldest"] if enough else earliest)
-        scan_from = oldest - FARTHEST_POINT
-        return [
-            _history_point(test, row) for row in self._ask(queries.HISTORY, oldest=oldest, scan_from=scan_from, **span)
-        ]
+            oldest = min(oldest, starts["clean"]["oldest"] if enough else first)
+        rows = self._ask(queries.HISTORY, oldest=oldest, scan_from=oldest - FARTHEST_POINT, **span)
+        if first and first < oldest and (short := _short_of_good_values(rows, metrics, needs.window)):
+            older = {"oldest": oldest, "earliest": earliest, "scan_from": first - FARTHEST_POINT}
+            older |= {name: span[name] for name in ("test", "run", "window")}
+            rows = [*self._ask(queries.OLDER_HISTORY, metrics=short, **older), *rows]
+        yield from (_history_point(test, row) for row in rows)
 
     def previous_run(self, test: str, before: datetime | None = None, exclude: str = "") -> JobRow | None:
         """The newest run of a test that stopped before a time and is not the run `exclude`."""
@@ -251,6 +257,17 @@ def _history_point(test: str, row: dict[str, Any]) -> HistoryPoint:
         outcome=_known(Outcome, row, "verdict") if row["verdict"] is not None else None,
         test=test,
     )
+
+
+def _short_of_good_values(rows: list[dict[str, Any]], metrics: set[str], window: int) -> list[str]:
+    """The metrics that have fewer good values among these rows than a baseline takes."""
+    good = Counter(
+        row["metric_name"]
+        for row in rows
+        if row["job_status"] == JobStatus.SUCCESS and row["metric_value"] is not None and row["verdict"] != Outcome.FAIL
+    )
+    named = metrics.union(row["metric_name"] for row in rows) - {""}
+    return sorted(name for name in named if good[name] < window)
 
 
 def _known(words: type[Word], row: dict[str, Any], column: str) -> Word:
