@@ -13,7 +13,7 @@ import numpy as np
 
 from ml_metrics import storage
 from ml_metrics.errors import StorageError
-from ml_metrics.events.framing import AROUND, HEADER, Frames, frame
+from ml_metrics.events.framing import AROUND, FOOTER, HEADER, Frames, frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 CAPACITY = 8 << 20
 SLACK = 16
 """Readable bytes behind the last record, for those who read whole words."""
+ALWAYS_CHECKED = 4096
+"""Payloads up to this size pass their checksum before anything in them is believed, so that no scalar can be taken
+for something else. Larger ones are only checked if they hold something that is read, or if everything is."""
 CUT = "the last record is cut off (its writer stopped, or is still writing)"
 
 
@@ -47,23 +50,22 @@ class EventFile:
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """Neighbouring records of one file in the buffer."""
+    """Records of one file, one behind the other in the buffer."""
 
     file: EventFile
     session: Session
-    frames: Frames
-    shift: int
-    """An offset in the buffer and this make the offset in the file."""
+    offsets: NDArray[np.int64]
+    """Where each payload begins in the buffer."""
+    lengths: NDArray[np.int64]
+    places: NDArray[np.int64]
+    """Where each record begins in the file."""
+    begins_session: bool = False
+    """Its first record is the one that says that the session begins."""
 
-    def offset_of(self, index: int) -> int:
-        """Where a record begins in the file."""
-        return int(self.frames.offsets[index]) - HEADER + self.shift
-
-    def part(self, start: int, end: int, session: Session) -> Segment:
+    def part(self, chosen: NDArray[np.int64] | slice, session: Session, *, begins_session: bool = False) -> Segment:
         """Some of the records, as those of a session."""
-        frames = self.frames
         return Segment(
-            self.file, session, Frames(frames.offsets[start:end], frames.lengths[start:end], frames.end), self.shift
+            self.file, session, self.offsets[chosen], self.lengths[chosen], self.places[chosen], begins_session
         )
 
 
@@ -87,12 +89,23 @@ class Giant:
 
 
 class Blocks:
-    """Reads event files, in order, each to its end or its first fault."""
+    """Reads event files, in order, each to its end or its first fault.
 
-    def __init__(self, progress: Callable[[int], None], capacity: int = CAPACITY) -> None:
+    `passes_over` says of a large record whether nothing in it is to be read. Such records make room for others, so
+    that a block is full of records that matter.
+    """
+
+    def __init__(
+        self,
+        progress: Callable[[int], None],
+        passes_over: Callable[[memoryview, int, Session], bool],
+        capacity: int = CAPACITY,
+    ) -> None:
         self.progress = progress
+        self.passes_over = passes_over
         self.capacity = capacity
         self.buffer = np.empty(capacity + SLACK, np.uint8)
+        self._bytes = memoryview(self.buffer)  # type: ignore[arg-type]  # numpy's stubs do not say so yet
         self._used = 0
         self._segments: list[Segment] = []
 
@@ -115,14 +128,16 @@ class Blocks:
         while True:
             at_end = self._fill(stream)
             frames = frame(self.buffer, begin, self._used)
-            self._segments.append(Segment(file, file.sessions[-1], frames, shift))
             if frames.corrupt or at_end:
                 self._judge_end(file, frames, shift)
-                self._used = frames.end
+                self._used = self._take(file, frames, begin, shift)
                 return
-            yield self._flush()
-            begin, shift = 0, shift + frames.end
-            self._carry(frames.end)
+            end = self._take(file, frames, begin, shift)
+            if max(2 * end, end + frames.next_size) > self.capacity:
+                yield self._flush()
+                end = 0
+            self._carry(frames.end, end)
+            begin, shift = end, shift + frames.end - end
             if not file.fault and frames.next_size > self.capacity:
                 yield from self._pass(file, stream, shift, frames.next_size)
                 shift += frames.next_size
@@ -131,22 +146,58 @@ class Blocks:
                 self._used = 0
                 return
 
+    def _take(self, file: EventFile, frames: Frames, begin: int, shift: int) -> int:
+        """Keep the records that matter, moved together, and return where they end in the buffer."""
+        session = file.sessions[-1]
+        segment = Segment(file, session, frames.offsets, frames.lengths, frames.offsets - HEADER + shift)
+        passed = [
+            index
+            for index in np.flatnonzero(frames.lengths > ALWAYS_CHECKED).tolist()
+            if self._passes(int(frames.offsets[index]), int(frames.lengths[index]), session)
+        ]
+        end = frames.end
+        if passed:
+            keep = np.ones(frames.lengths.size, np.bool_)
+            keep[passed] = False
+            segment = segment.part(np.flatnonzero(keep), session)
+            end = self._close_up(frames, passed, begin)
+            ends = begin + np.cumsum(segment.lengths + AROUND)
+            segment.offsets = ends - segment.lengths - FOOTER
+        self._segments.append(segment)
+        return end
+
+    def _passes(self, start: int, length: int, session: Session) -> bool:
+        end = start + length
+        stored = int.from_bytes(self._bytes[end : end + FOOTER], "little")
+        return self.passes_over(self._bytes[start:end], stored, session)
+
+    def _close_up(self, frames: Frames, passed: list[int], begin: int) -> int:
+        """Move the records between those that are passed over together."""
+        data, target, source = self._bytes, begin, begin
+        for start, length in zip(frames.offsets[passed].tolist(), frames.lengths[passed].tolist(), strict=True):
+            size = start - HEADER - source
+            data[target : target + size] = data[source : source + size]
+            target += size
+            source = start + length + FOOTER
+        size = frames.end - source
+        data[target : target + size] = data[source : source + size]
+        return target + size
+
     def _fill(self, stream: io.BufferedIOBase) -> bool:
         """Read until the buffer is full (false) or the file is at its end (true)."""
-        room = memoryview(self.buffer)
         while self._used < self.capacity:
-            count = stream.readinto(room[self._used : self.capacity])
+            count = stream.readinto(self._bytes[self._used : self.capacity])
             if not count:
                 return True
             self._used += count
             self.progress(count)
         return False
 
-    def _carry(self, begin: int) -> None:
-        """Keep what follows the last whole record for the next block."""
+    def _carry(self, begin: int, target: int) -> None:
+        """Keep what follows the last whole record, behind what is kept already."""
         rest = self._used - begin
-        self.buffer[:rest] = self.buffer[begin : self._used]
-        self._used = rest
+        self._bytes[target : target + rest] = self._bytes[begin : self._used]
+        self._used = target + rest
 
     def _pass(self, file: EventFile, stream: io.BufferedIOBase, start: int, size: int) -> Iterator[Giant]:
         already = stream.tell()

@@ -14,19 +14,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ml_metrics.events.blocks import ALWAYS_CHECKED
 from ml_metrics.events.checksum import checksum
 from ml_metrics.events.columns import FEWEST, LONGEST, MOST, ColumnReader, Group
 from ml_metrics.events.families import Families
 from ml_metrics.events.giant import Window
+from ml_metrics.events.passing import passes_over
 from ml_metrics.events.sessions import Session
-from ml_metrics.events.singles import ALWAYS_CHECKED, CHECKSUM_FAILS, FaultError, Singles
+from ml_metrics.events.singles import CHECKSUM_FAILS, FaultError, Singles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from ml_metrics.events.blocks import Block, Giant, Segment
+    from ml_metrics.events.blocks import Block, EventFile, Giant, Segment
     from ml_metrics.events.gathering import Findings, Gathering
 
 
@@ -50,6 +52,16 @@ class Decoding:
         self.gathering = gathering
         self.families = Families()
         self.singles = Singles(gathering, verify=verify)
+        self.verify = verify
+
+    def passes_over(self, payload: memoryview, stored: int, session: Session) -> bool:
+        """Whether nothing in a large record is to be read. One that fails a checksum has to be looked at."""
+        foreign = passes_over(payload, len(payload))
+        if foreign is None or (self.verify and checksum(np.frombuffer(payload, np.uint8)) != stored):
+            return False
+        if foreign:
+            self.gathering.foreign.add((session.run, foreign))
+        return True
 
     def block(self, block: Block) -> None:
         """Read every record of a block."""
@@ -75,13 +87,13 @@ class Decoding:
         self.gathering.add(self.singles.findings())
 
     def _attempt(self, block: Block) -> tuple[Findings, list[Cut]]:
-        frames = [segment.frames for segment in block.segments]
-        if not frames:
+        segments = block.segments
+        if not segments:
             return self.singles.findings(), []
-        offsets = np.concatenate([one.offsets for one in frames])
-        lengths = np.concatenate([one.lengths for one in frames])
-        sessions = np.repeat(np.arange(len(frames)), [one.offsets.size for one in frames])
-        columns = ColumnReader(self.gathering, self.families, block.buffer, [one.session for one in block.segments])
+        offsets = np.concatenate([one.offsets for one in segments])
+        lengths = np.concatenate([one.lengths for one in segments])
+        sessions = np.repeat(np.arange(len(segments)), [one.offsets.size for one in segments])
+        columns = ColumnReader(self.gathering, self.families, block.buffer, [one.session for one in segments])
         single = np.ones(lengths.size, np.bool_)
         for records in _alike(lengths):
             single[records] = False
@@ -99,12 +111,13 @@ class Decoding:
     ) -> list[Cut]:
         cuts = []
         data = memoryview(block.buffer)  # type: ignore[arg-type]  # numpy's stubs do not say so yet
-        starts = [0, *accumulate(segment.frames.offsets.size for segment in block.segments)]
+        starts = [0, *accumulate(segment.offsets.size for segment in block.segments)]
         which = 0
         for index, start, length in zip(records, offsets[records].tolist(), lengths[records].tolist(), strict=True):
             while index >= starts[which + 1]:
                 which += 1
-            session = block.segments[which].session
+            segment = block.segments[which]
+            session = segment.session
             payload = data[start : start + length]
             (stored,) = _CHECKSUM(data, start + length)
             try:
@@ -115,7 +128,7 @@ class Decoding:
             except FaultError as fault:
                 cuts.append(Cut(index, str(fault)))
             else:
-                begun_here = session.begins is not None and index == starts[which]
+                begun_here = segment.begins_session and index == starts[which]
                 if record is not None and not begun_here:
                     cuts.append(Cut(index, None, record.step))
         return cuts
@@ -144,24 +157,27 @@ def _alike(lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
 def _cut(segments: list[Segment], cuts: list[Cut]) -> None:
     """Take the records behind a fault away, and give those behind a session's start to that session."""
     by_segment: dict[int, list[Cut]] = {}
-    ends = np.cumsum([segment.frames.offsets.size for segment in segments])
+    faulty: set[EventFile] = set()
+    current: dict[EventFile, Session] = {}
+    ends = np.cumsum([segment.offsets.size for segment in segments])
     for cut in sorted(cuts, key=lambda cut: cut.record):
         by_segment.setdefault(int(np.searchsorted(ends, cut.record, "right")), []).append(cut)
     whole = segments[:]
     segments.clear()
     for index, segment in enumerate(whole):
-        first = int(ends[index]) - segment.frames.offsets.size
-        segments += _parts(segment, first, by_segment.get(index, []))
-
-
-def _parts(segment: Segment, first: int, cuts: list[Cut]) -> Iterator[Segment]:
-    start, session = 0, segment.session
-    for cut in cuts:
-        yield segment.part(start, cut.record - first, session)
-        start = cut.record - first
-        if cut.fault is not None:
-            segment.file.stop(segment.offset_of(start), cut.fault)
-            return
-        session = Session(session.run, cut.begins)
-        segment.file.sessions.append(session)
-    yield segment.part(start, segment.frames.offsets.size, session)
+        if segment.file in faulty:
+            continue
+        first = int(ends[index]) - segment.offsets.size
+        start, session, begins = 0, current.get(segment.file, segment.session), segment.begins_session
+        for cut in by_segment.get(index, []):
+            segments.append(segment.part(slice(start, cut.record - first), session, begins_session=begins))
+            start = cut.record - first
+            if cut.fault is not None:
+                segment.file.stop(int(segment.places[start]), cut.fault)
+                faulty.add(segment.file)
+                break
+            session, begins = Session(session.run, cut.begins), True
+            current[segment.file] = session
+            segment.file.sessions.append(session)
+        else:
+            segments.append(segment.part(slice(start, None), session, begins_session=begins))

@@ -62,7 +62,7 @@ def read_events(
     sources = [_event_file(file) for file in sorted(files, key=lambda file: file.name) if is_event_file(file)]
     gathering = Gathering()
     decoding = Decoding(gathering, verify=verify)
-    for item in Blocks(progress).read(sources):
+    for item in Blocks(progress, decoding.passes_over).read(sources):
         if isinstance(item, Block):
             decoding.block(item)
         else:

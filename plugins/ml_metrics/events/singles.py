@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ml_metrics.events.blocks import ALWAYS_CHECKED
 from ml_metrics.events.checksum import checksum
 from ml_metrics.events.gathering import Columns, Findings, Gathering
 from ml_metrics.events.layout import Layout, Slot, read_layout
 from ml_metrics.events.odd import NotAnEventError, read_odd
-from ml_metrics.events.passing import passes_over
 from ml_metrics.events.wire import Odd, Readable, signed, varint
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from ml_metrics.events.record import Record
     from ml_metrics.events.sessions import Session
 
-ALWAYS_CHECKED = 4096
-"""Payloads up to this size pass their checksum before anything in them is believed, so that no scalar can be taken
-for something else. Larger ones are only checked if they hold something that is read, or if everything is."""
 REMEMBERED = 100_000
 """How many layouts are remembered at once."""
 Memo = tuple[tuple[slice, ...], dict[bytes, tuple[Slot, ...]]]
@@ -84,12 +81,7 @@ class Singles:
         """Read a payload that is checked only if something in it is read: `checked` returns it, or raises."""
         if self.verify:
             checked()
-        foreign = passes_over(data, length)
-        if foreign is None:
-            return self._parse(data, length, session, order, checked)
-        if foreign:
-            self._found.foreign.add((session.run, foreign))
-        return None
+        return self._parse(data, length, session, order, checked)
 
     def _recall(self, payload: bytes, session: Session, order: int) -> bool:
         if len(payload) < 16 or payload[0] != 0x09:
