@@ -125,17 +125,18 @@ def _at(column: NDArray[Any], at: NDArray[np.intp]) -> NDArray[Any]:
 def _duplicates(
     step: NDArray[np.int64], time: NDArray[np.float64], at: NDArray[np.intp], starts: NDArray[np.intp]
 ) -> NDArray[np.bool_]:
-    """Which steps are recorded again at once, without a start of the job in between.
+    """Which steps are recorded again within a step's time, without a start of the job in between.
 
-    A restart takes longer than a step does, so what comes within a step's time is a second worker's entry, or the
-    same entry delivered twice.
+    A restart takes longer than that: it is a second worker's entry, or the same entry delivered twice.
     """
     again = np.zeros(len(step), np.bool_)
-    same = np.flatnonzero(step[1:] == step[:-1]) + 1
-    if len(same):
-        ahead = np.flatnonzero(step[1:] > step[:-1])
-        usual = float(np.median(time[ahead + 1] - time[ahead])) if len(ahead) else 0.0
-        apart = time[same] - time[same - 1]
-        started = np.searchsorted(starts, at[same]) > np.searchsorted(starts, at[same - 1])
-        again[same] = ~started & ((apart < usual) | (apart == 0))
+    if (step[1:] > step[:-1]).all():
+        return again
+    order = np.argsort(step, kind="stable")
+    ordered, moment, life = step[order], time[order], np.searchsorted(starts, at[order])
+    same = ordered[1:] == ordered[:-1]
+    apart = np.diff(moment)
+    between = np.diff(moment[np.concatenate([[True], ~same])])
+    usual = float(np.median(between[between > 0])) if (between > 0).any() else 0.0
+    again[order[1:]] = same & (life[1:] == life[:-1]) & ((apart < usual) | (apart == 0))
     return again

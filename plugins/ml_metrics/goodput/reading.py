@@ -112,8 +112,11 @@ def _add_columns(block: bytes, builder: EntriesBuilder) -> bool:
         return False
     if table.num_rows != block.count(b"\n") or not _is_regular(table):
         return False
+    kind, time = _kinds_and_times(table)
+    if not np.isfinite(time).all():
+        return False
     rows = _rows_of_this_job(table, builder)
-    _add_rows(table, rows, builder)
+    builder.add_columns(kind[rows], time[rows], _numbers(table, kind, builder)[rows])
     return True
 
 
@@ -137,39 +140,39 @@ def _is_regular(table: pa.Table) -> bool:
     return bool(told == table.num_rows and steps.null_count == table["step_count"].null_count)
 
 
-def _rows_of_this_job(table: pa.Table, builder: EntriesBuilder) -> NDArray[np.bool_] | None:
-    """Which rows are wanted; None for all of them."""
+def _rows_of_this_job(table: pa.Table, builder: EntriesBuilder) -> NDArray[np.bool_] | slice:
+    """Which rows are wanted."""
     import pyarrow.compute as pc
 
-    wanted = None
+    wanted: NDArray[np.bool_] | None = None
     counts = {item["values"]: item["counts"] for item in pc.value_counts(table["job_name"]).to_pylist()}
     for name, count in counts.items():
         if not builder.is_of_this_job(name, count):
             others = pc.fill_null(pc.equal(table["job_name"], name), False).to_numpy()  # noqa: FBT003  (by position only)
             wanted = ~others if wanted is None else wanted & ~others
-    return wanted
+    return slice(None) if wanted is None else wanted
 
 
-def _add_rows(table: pa.Table, rows: NDArray[np.bool_] | None, builder: EntriesBuilder) -> None:
+def _kinds_and_times(table: pa.Table) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     kind = np.zeros(table.num_rows, np.uint8)
     time = np.empty(table.num_rows, np.float64)
-    number = np.zeros(table.num_rows, np.int64)
     for name in table.column_names:
-        if name not in TIME_FIELDS or table[name].null_count == table.num_rows:
-            continue
-        told = table[name].is_valid().to_numpy()
-        kind[told] = TIME_FIELDS[name]
-        time[told] = table[name].drop_null().to_numpy()
-    steps = table["step_count"]
-    if steps.null_count < table.num_rows:
-        number[kind == Kind.STEP] = steps.drop_null().to_numpy()
-    for numbered, name in NAME_FIELDS.items():
-        of_kind = kind == numbered
+        if name in TIME_FIELDS and table[name].null_count < table.num_rows:
+            told = table[name].is_valid().to_numpy()
+            kind[told] = TIME_FIELDS[name]
+            time[told] = table[name].drop_null().to_numpy()
+    return kind, time
+
+
+def _numbers(table: pa.Table, kind: NDArray[np.uint8], builder: EntriesBuilder) -> NDArray[np.int64]:
+    """The steps, and the numbers of the names of events."""
+    number = np.zeros(table.num_rows, np.int64)
+    number[kind == Kind.STEP] = table["step_count"].drop_null().to_numpy()
+    for named, name in NAME_FIELDS.items():
+        of_kind = kind == named
         if of_kind.any():
             number[of_kind] = [builder.name(str(text or "unknown")) for text in _texts(table, name, of_kind)]
-    if rows is not None:
-        kind, time, number = kind[rows], time[rows], number[rows]
-    builder.add_columns(kind, time, number)
+    return number
 
 
 def _texts(table: pa.Table, name: str, rows: NDArray[np.bool_]) -> list[str | None]:
