@@ -10,7 +10,15 @@ from ml_metrics.telemetry.handlers import (
     TensorBoardMetricHandler,
 )
 from ml_metrics.telemetry.recorder import GoodputRecorder
-from ml_metrics.telemetry.streams import MetricStream, configure, get_stream, prof, put_metric
+from ml_metrics.telemetry.streams import (
+    MetricStream,
+    configure,
+    get_elapsed_time_ms,
+    get_stream,
+    prof,
+    publish_metric,
+    put_metric,
+)
 
 getStream = get_stream  # noqa: N816  (the name in torch.distributed.elastic.metrics)
 
@@ -26,7 +34,9 @@ __all__ = [
     "TensorBoardMetricHandler",
     "configure",
     "getStream",
+    "get_elapsed_time_ms",
     "get_stream",
     "prof",
+    "publish_metric",
     "put_metric",
 ]

@@ -67,6 +67,16 @@ def put_metric(metric_name: str, metric_value: float, metric_group: str = DEFAUL
     get_stream(metric_group).add_value(metric_name, metric_value)
 
 
+def publish_metric(metric_group: str, metric_name: str, metric_value: float) -> None:
+    """The older spelling of `put_metric` in torch.distributed.elastic.metrics."""
+    put_metric(metric_name, metric_value, metric_group)
+
+
+def get_elapsed_time_ms(start_time_in_seconds: float) -> float:
+    """The milliseconds since a moment of `time.time()`."""
+    return (time.time() - start_time_in_seconds) * 1000
+
+
 def prof(fn: Callable[P, R] | None = None, group: str = DEFAULT_GROUP) -> Any:
     """Measure a function, as `@prof` or `@prof(group="my_app")`.
 

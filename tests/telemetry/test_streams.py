@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ml_metrics import telemetry
+from ml_metrics.telemetry import handlers, streams
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def nothing_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "_default", telemetry.NullMetricHandler())
+    monkeypatch.setattr(streams, "_of_group", {})
+
+
+class Kept(telemetry.MetricHandler):
+    def __init__(self) -> None:
+        self.data: list[telemetry.MetricData] = []
+
+    def emit(self, metric_data: telemetry.MetricData) -> None:
+        self.data.append(metric_data)
+
+
+class Broken(telemetry.MetricHandler):
+    def emit(self, metric_data: telemetry.MetricData) -> None:
+        raise OSError(f"no room for {metric_data.name}")
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "telemetry.jsonl").read_text().splitlines()]
+
+
+def test_values_go_to_the_handler_of_their_group() -> None:
+    everything, mine = Kept(), Kept()
+    stream = telemetry.getStream("mine")
+    telemetry.get_stream("other").add_value("lost", 0)
+    telemetry.configure(everything)
+    telemetry.configure(mine, group="mine")
+    stream.add_value("latency", 1.5)
+    telemetry.put_metric("other", 2, "their group")
+    telemetry.put_metric("default", 3)
+    assert [(one.group_name, one.name, one.value) for one in mine.data] == [("mine", "latency", 1.5)]
+    assert [(one.group_name, one.value) for one in everything.data] == [("their group", 2), ("torchelastic", 3)]
+
+
+def test_the_console_prints_one_line_a_value(capsys: pytest.CaptureFixture[str]) -> None:
+    handler = telemetry.ConsoleMetricHandler()
+    handler.emit(telemetry.MetricData(1574213883.4182858, "my_app", "my_metric", 7))
+    handler.emit(telemetry.MetricData(1.0, "two\nlines", "x", 1))
+    assert capsys.readouterr().out == "[1574213883.4182858][my_app]: my_metric=7\n[1.0][two\\nlines]: x=1\n"
+
+
+def test_a_broken_handler_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    kept = Kept()
+    telemetry.configure(telemetry.FanOutMetricHandler(Broken(), kept))
+    for value in range(3):
+        telemetry.get_stream("app").add_value("x", value)
+    assert [one.value for one in kept.data] == [0, 1, 2]
+    assert caplog.text.count("no room for x") == 1
+
+
+def test_json_lines_hold_what_was_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ML_METRICS_RUN_DIR", str(tmp_path))
+    handler = telemetry.JsonLinesMetricHandler()
+    telemetry.configure(handler)
+    stream = telemetry.get_stream('a "group"\nwith lines')
+    import numpy as np
+
+    for value in (1, 2.5, True, np.float32(0.5), np.array(3), math.nan, math.inf):
+        stream.add_value("x", value)
+    handler.flush()
+    assert [line["value"] for line in lines(tmp_path)] == [1, 2.5, 1, 0.5, 3, None, None]
+    assert lines(tmp_path)[0]["group"] == 'a "group"\nwith lines'
+
+
+@pytest.mark.parametrize("value", ["text", None, [1, 2], {}, b"bytes", 1j])
+def test_what_is_no_number_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture, value: Any) -> None:
+    handler = telemetry.JsonLinesMetricHandler(tmp_path)
+    telemetry.configure(handler)
+    telemetry.get_stream("app").add_value("x", value)
+    telemetry.get_stream("app").add_value("y", 1)
+    handler.flush()
+    assert [line["name"] for line in lines(tmp_path)] == ["y"]
+    assert "JsonLinesMetricHandler" in caplog.text
+
+
+def test_a_handler_without_a_place_says_so_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    telemetry.configure(
+        telemetry.FanOutMetricHandler(handlers.JsonLinesMetricHandler(), handlers.TensorBoardMetricHandler())
+    )
+    telemetry.get_stream("app").add_value("x", 1)
+    assert caplog.text.count("telemetry has no place to go") == 2
+
+
+def test_prof_measures_functions() -> None:
+    kept = Kept()
+    telemetry.configure(kept)
+
+    @telemetry.prof
+    def works() -> int:
+        return 5
+
+    @telemetry.prof(group="mine")
+    def fails() -> None:
+        raise KeyError
+
+    assert works() == 5
+    with pytest.raises(KeyError):
+        fails()
+    prefix = "test_prof_measures_functions.<locals>."
+    names = [(one.group_name, one.name.removeprefix(prefix)) for one in kept.data]
+    assert names == [
+        ("torchelastic", "works.success"),
+        ("torchelastic", "works.duration.ms"),
+        ("mine", "fails.failure"),
+        ("mine", "fails.duration.ms"),
+    ]
+    assert isinstance(kept.data[1].value, float)
+    assert streams._name_of(json.dumps) == "json.dumps"
+    assert streams._name_of(Kept.emit) == "Kept.emit"
+
+
+def _work(folder: str, worker: int) -> None:
+    handler = telemetry.JsonLinesMetricHandler(folder)
+    telemetry.configure(handler)
+    for value in range(200):
+        telemetry.get_stream("app").add_value(f"worker{worker}", value)
+    handler.flush()
+
+
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_threads_and_forked_workers_lose_nothing(tmp_path: Path) -> None:
+    _work(str(tmp_path), 0)
+    context = multiprocessing.get_context("fork")
+    workers: list[Any] = [context.Process(target=_work, args=(str(tmp_path), index)) for index in (1, 2)]
+    workers += [threading.Thread(target=_work, args=(str(tmp_path), index)) for index in (3, 4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+    found: dict[str, list[float]] = {}
+    for line in lines(tmp_path):
+        found.setdefault(line["name"], []).append(line["value"])
+    assert found == {f"worker{index}": list(range(200)) for index in range(5)}
+
+
+def test_streams_keep_no_file_open_for_each(tmp_path: Path) -> None:
+    from pathlib import Path as Folder
+
+    for index in range(50):
+        telemetry.configure(telemetry.JsonLinesMetricHandler(tmp_path), group=f"g{index}")
+        telemetry.get_stream(f"g{index}").add_value("x", index)
+    telemetry.JsonLinesMetricHandler(tmp_path).flush()
+    held = [
+        link
+        for link in Folder("/proc/self/fd").iterdir()
+        if link.is_symlink() and str(tmp_path) in str(link.readlink())
+    ]
+    assert len(held) <= 1
+    assert len(lines(tmp_path)) == 50
+
+
+def test_tensorboard_reads_what_was_added(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    handler = telemetry.TensorBoardMetricHandler(tmp_path)
+    for value in (1.5, math.nan, 1e300, -3):
+        handler.emit(telemetry.MetricData(1000.0, "grüppe", "x" * 200, value))
+    handler.flush()
+    found = EventAccumulator(str(tmp_path), size_guidance={"scalars": 0})
+    found.Reload()
+    values = found.Scalars("grüppe/" + "x" * 200)
+    assert [one.step for one in values] == [0, 1, 2, 3]
+    assert repr([one.value for one in values]) == "[1.5, nan, inf, -3.0]"
+    assert values[0].wall_time == 1000.0
+
+
+def test_importing_needs_the_standard_library_only(project: Path) -> None:
+    program = (
+        "import sys; import ml_metrics.telemetry; "
+        "print(sorted({name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        env={"PYTHONPATH": str(project / "plugins")},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.strip() == "['__main__', 'ml_metrics']"
+
+
+def test_a_program_for_torch_elastic_runs_unchanged() -> None:
+    """The example of its documentation, with only the import changed."""
+    import time
+
+    import ml_metrics.telemetry as metrics
+
+    class StdoutMetricHandler(metrics.MetricHandler):
+        def emit(self, metric_data: metrics.MetricData) -> None:
+            printed.append(
+                f"[{metric_data.timestamp}][{metric_data.group_name}]: {metric_data.name}={metric_data.value}"
+            )
+
+    def my_method() -> None:
+        ms = metrics.getStream(group="my_app")
+        start = time.time()
+        end = time.time()
+        ms.add_value("calculate_latency", int(end - start))
+
+    printed: list[str] = []
+    metrics.configure(metrics.ConsoleMetricHandler(), group="torchelastic")
+    metrics.configure(StdoutMetricHandler(), group="my_app")
+    my_method()
+    metrics.publish_metric("my_app", "retries", 2)
+    assert metrics.get_elapsed_time_ms(time.time()) >= 0
+    assert [line.partition(": ")[2] for line in printed] == ["calculate_latency=0", "retries=2"]
