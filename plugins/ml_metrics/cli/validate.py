@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.cli.output import print_json, warn
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.settings import Settings
-from ml_metrics.spec.load import Library, load_file, load_tests
+from ml_metrics.spec.load import Library, config_files, load_file, load_tests
 from ml_metrics.spec.problems import InvalidFileError, Problem
 
 if TYPE_CHECKING:
@@ -51,8 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
         }
         print_json(document)
     else:
-        _tell(problems, warnings, tests)
+        _tell(problems, warnings, tests, sum(len(_files(path)) for path in paths))
     return 1 if problems else 0
+
+
+def _files(path: Path) -> list[Path]:
+    return list(config_files(path)) if path.is_dir() else [path]
 
 
 def _checked(path: Path) -> Library:
@@ -65,17 +69,17 @@ def _checked(path: Path) -> Library:
     return Library(loaded.tests, (), loaded.warnings)
 
 
-def _tell(problems: list[Problem], warnings: list[str], tests: list[str]) -> None:
+def _tell(problems: list[Problem], warnings: list[str], tests: list[str], files: int) -> None:
     for warning in warnings:
         warn(warning)
     lines = list(dict.fromkeys(map(str, problems)))
     for line in lines:
         print(line)
     if lines:
-        files = len({problem.file for problem in problems})
-        print(f"{_count(len(lines), 'mistake')} in {_count(files, 'file')}.")
+        wrong = len({problem.file for problem in problems})
+        print(f"{_count(len(lines), 'mistake')} in {wrong} of {_count(files, 'file')}.")
     else:
-        print(f"All is well: {_count(len(tests), 'test')}.")
+        print(f"All is well: {_count(files, 'file')}, {_count(len(tests), 'test')}.")
 
 
 def _count(number: int, what: str) -> str:

@@ -38,17 +38,20 @@ def pod(
     `run_dir` is where the workload writes; without one, a folder of the bucket that the cluster names in
     `OUTPUT_BUCKET`. `env` and `labels` go before those of the test.
     """
-    made: Manifest = merged(_pod(test, "metadata.name", run_dir, env or {}, labels or {}), _override(test))
+    made: Manifest = merged(
+        _pod(test, "metadata.name", run_dir, env or {}, {**_queue(test), **(labels or {})}), _override(test)
+    )
     return made
 
 
-def job(test: TestSpec, *, run_dir: str | None = None) -> Manifest:
-    """The Job of a test: one pod, or one for each host."""
+def job(test: TestSpec, *, name: str | None = None, run_dir: str | None = None) -> Manifest:
+    """The Job of a test: one pod, or one for each host. Its name is the test's, if no other is given."""
     template = merged(_pod(test, "metadata.labels['job-name']", run_dir, {}, {}), _override(test))
     for key in ("apiVersion", "kind"):
         template.pop(key)
-    template["metadata"].pop("name")
-    metadata = {"name": test.name, **_namespace(test), "labels": _labels(test)}
+    for key in ("name", "namespace"):
+        template["metadata"].pop(key, None)
+    metadata = {"name": name or test.name, **_namespace(test), "labels": {**_labels(test), **_queue(test)}}
     spec: Manifest = {
         "backoffLimit": test.retries,
         "ttlSecondsAfterFinished": KEEP_FINISHED_SECONDS,
@@ -58,7 +61,7 @@ def job(test: TestSpec, *, run_dir: str | None = None) -> Manifest:
         spec["suspend"] = True  # Kueue starts it when there is room
     if test.hosts > 1:
         spec |= {"completions": test.hosts, "parallelism": test.hosts, "completionMode": "Indexed"}
-        template["spec"]["subdomain"] = test.name
+        template["spec"]["subdomain"] = metadata["name"]
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
@@ -81,15 +84,15 @@ def cron_job(test: TestSpec, *, run_dir: str | None = None) -> Manifest:
     }
 
 
-def service(test: TestSpec) -> Manifest | None:
-    """The headless service through which several hosts find each other; None for a test of one host."""
+def service(test: TestSpec, *, name: str | None = None) -> Manifest | None:
+    """The headless service through which the hosts of a Job find each other; None for a test of one host."""
     if test.hosts == 1:
         return None
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": test.name, **_namespace(test), "labels": _labels(test)},
-        "spec": {"clusterIP": "None", "selector": {"ml-metrics/test": test.name}},
+        "metadata": {"name": name or test.name, **_namespace(test), "labels": _labels(test)},
+        "spec": {"clusterIP": "None", "selector": {"job-name": name or test.name}},
     }
 
 
@@ -166,9 +169,12 @@ def _labels(test: TestSpec) -> dict[str, str]:
     own = {"test": test.name, "owner": test.owner, "accelerator": test.accelerator.name}
     parts = {"framework": test.framework, "model": test.model, "mode": test.mode}
     labels = {f"ml-metrics/{key}": as_label(value) for key, value in {**own, **parts}.items() if value}
-    if test.queue:
-        labels["kueue.x-k8s.io/queue-name"] = test.queue
     return {**labels, **test.labels}
+
+
+def _queue(test: TestSpec) -> dict[str, str]:
+    """On a Job, or on a pod that belongs to none: Kueue admits a whole Job, and would admit its pods once more."""
+    return {"kueue.x-k8s.io/queue-name": test.queue} if test.queue else {}
 
 
 def _namespace(test: TestSpec) -> dict[str, str]:
