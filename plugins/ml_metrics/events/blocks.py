@@ -99,7 +99,7 @@ class Blocks:
         self,
         progress: Callable[[int], None],
         passes_over: Callable[[memoryview, int, Session], bool],
-        capacity: int = CAPACITY,
+        capacity: int,
     ) -> None:
         self.progress = progress
         self.passes_over = passes_over

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from ml_metrics.events.blocks import Block, Blocks, EventFile
+from ml_metrics.events.blocks import CAPACITY, Block, Blocks, EventFile
 from ml_metrics.events.decoding import Decoding
 from ml_metrics.events.gathering import Gathering
 from ml_metrics.events.sessions import Session, without_superseded
@@ -52,17 +52,19 @@ def read_events(
     verify: bool = False,
     supersede: bool = False,
     progress: Callable[[int], None] = lambda _: None,
+    block_size: int = CAPACITY,
 ) -> Events:
     """Read every event file among `files`; the others are passed over.
 
     Every record's length passes its checksum, and so does everything that is decoded; `verify` checks the images and
     other large records too, which are otherwise passed over. What cannot be trusted ends its file with a warning.
-    `supersede` drops what a restarted workload wrote again. `progress` is told of the bytes as they are read.
+    `supersede` drops what a restarted workload wrote again. `progress` is told of the bytes as they are read, `block_size` of
+    which are held at once.
     """
     sources = [_event_file(file) for file in sorted(files, key=lambda file: file.name) if is_event_file(file)]
     gathering = Gathering()
     decoding = Decoding(gathering, verify=verify)
-    for item in Blocks(progress, decoding.passes_over).read(sources):
+    for item in Blocks(progress, decoding.passes_over, block_size).read(sources):
         if isinstance(item, Block):
             decoding.block(item)
         else:
