@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import time
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ class Gate:
         self._expected = f"Bearer {token}".encode()
         self.last_request = time.monotonic()
         self.open_requests = 0
+        self.quiet = asyncio.Event()
+        """Set while no request is open."""
+        self.quiet.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -30,11 +34,14 @@ class Gate:
             await self._refuse(scope, receive, send)
             return
         self.open_requests += 1
+        self.quiet.clear()
         try:
             await self._application(scope, receive, send)
         finally:
             self.open_requests -= 1
             self.last_request = time.monotonic()
+            if not self.open_requests:
+                self.quiet.set()
 
     @staticmethod
     async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:

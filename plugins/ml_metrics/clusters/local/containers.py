@@ -79,17 +79,25 @@ class Container:
         kill_at = time.time() + grace_seconds
         standing = read_record(self.folder / "stop.json")
         if standing is None or kill_at < standing["kill_at"] - 0.5:
-            write_record(self.folder / "stop.json", {"signal": int(with_signal), "kill_at": kill_at})
+            try:
+                write_record(self.folder / "stop.json", {"signal": int(with_signal), "kill_at": kill_at})
+            except OSError:  # on a full disk, the one order that needs no disk
+                self._kill_leader()
+
+    def _kill_leader(self) -> None:
+        state = self.look()
+        if state["phase"] == "running" and processes.birth(state["pid"]) == state["birth"]:
+            processes.kill([state["pid"]])
 
     def _look_again(self) -> Document:
         if self._shim is not None:
             self._shim.poll()  # collects it
-        state = read_record(self.folder / "state.json")
+        state = self._state()
         if state is not None and state["phase"] == "terminated":
             return state
         if self._shim_lives():
             return state or {"phase": "starting", "started_at": now()}
-        state = read_record(self.folder / "state.json")  # it may have ended between the two looks
+        state = self._state()  # it may have ended between the two looks
         if state is None:  # the server died before the shim could begin: nothing ran, so it may run now
             self._spawn()
             return {"phase": "starting", "started_at": now()}
@@ -125,6 +133,12 @@ class Container:
             )
         finally:
             os.close(handle)
+
+    def _state(self) -> Document | None:
+        try:
+            return read_record(self.folder / "state.json")
+        except ValueError:  # seen in the moment in which it is overwritten on a full disk
+            return {"phase": "starting", "started_at": now()}
 
     def _shim_lives(self) -> bool:
         with suppress(FileNotFoundError):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 TICK = 0.1
 FIRST_TICK, FIRST_STEPS = 0.02, 25
 """A pod that has just come is looked at more often: somebody waits for it to start."""
+HOUSEKEEPING_SECONDS = 1
 SHUTDOWN_SECONDS = 10
 """The most grace that a pod gets when the whole cluster ends."""
 SHUTDOWN = "Pod was terminated in response to imminent node shutdown."
@@ -76,6 +77,12 @@ class Kubelet:
             self._store.changed(pod)
         if self._lives[metadata["uid"]].over or not pod["spec"].get("nodeName"):
             self._forget(pod)
+
+    async def keep_house(self) -> None:
+        """Once in a while, catch up on what could not be done at once."""
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_SECONDS)
+            self._store.save_again()
 
     async def shut_down(self) -> None:
         """End every running pod, and wait until all are over. Pods that wait for room go on waiting."""
@@ -146,8 +153,8 @@ class Kubelet:
         before = copy.deepcopy((life.pod["status"], life.pod["metadata"].get("annotations")))
         try:
             life.step()
-        except OSError as error:  # a full disk, a folder that somebody removed: the next step may do better
-            log.warning("pod %s: %s", life.pod["metadata"]["name"], error)
+        except Exception as error:  # a full disk, a removed folder: the next step may do better
+            log.warning("pod %s: %s", life.pod["metadata"]["name"], error, exc_info=not isinstance(error, OSError))
             self._store.tell(life.pod, "FailedSync", f"error syncing pod: {error}", "Warning")
         if before != (life.pod["status"], life.pod["metadata"].get("annotations")):
             self._store.changed(life.pod)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+LAST_REQUESTS_SECONDS = 1.0
 log = logging.getLogger(__name__)
 
 
@@ -93,9 +94,7 @@ async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None
         *PodsApi(store, kubelet, Machine(store, options.node)).routes,
         *ExecApi(store, kubelet).routes,
     ]
-    application = Starlette(
-        routes=routes, exception_handlers={RefusalError: _refuse, 404: _refuse_path, 405: _refuse_path}
-    )
+    application = Starlette(routes=routes, exception_handlers=HANDLERS)
     gate = Gate(application, token)
     certificate = Certificate.below(options.root)
     listener = _listen(options.port or (before.port if before else 0), required=bool(options.port))
@@ -103,12 +102,11 @@ async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None
     config = uvicorn.Config(
         gate,
         log_level="warning",
-        timeout_graceful_shutdown=1,
         lifespan="off",
         ws="websockets-sansio",
         ssl_certfile=certificate.server,
     )
-    server = _Server(config, kubelet)
+    server = _Server(config, gate, kubelet)
     loop = asyncio.get_running_loop()
     for stop in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(stop, server.end)
@@ -116,11 +114,13 @@ async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None
     address = Address(port, token, os.getpid(), options.image_folder)
     write_address(options.root, address, certificate.authority.read_bytes())
     log.info("serving %s on 127.0.0.1:%d", options.root, port)
-    idle = asyncio.create_task(_watch_idleness(options.idle_seconds, gate, kubelet, server))
+    chores = [kubelet.keep_house(), _watch_idleness(options.idle_seconds, gate, kubelet, server)]
+    tasks = [asyncio.create_task(chore) for chore in chores]
     listener.listen()  # from here on a client may connect: it is served as soon as the loop turns
     when_ready()
     await server.serve([listener])
-    idle.cancel()
+    for task in tasks:
+        task.cancel()
 
 
 def _detach() -> Callable[[], None]:
@@ -142,8 +142,9 @@ def _detach() -> Callable[[], None]:
 class _Server(uvicorn.Server):
     """Uvicorn with an end of our own: the API goes on answering until every pod is over."""
 
-    def __init__(self, config: uvicorn.Config, kubelet: Kubelet) -> None:
+    def __init__(self, config: uvicorn.Config, gate: Gate, kubelet: Kubelet) -> None:
         super().__init__(config)
+        self._gate = gate
         self._kubelet = kubelet
         self._ending: asyncio.Task[None] | None = None
 
@@ -153,6 +154,13 @@ class _Server(uvicorn.Server):
             self.should_exit = True
         else:
             self._ending = asyncio.create_task(self._end())
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let open requests end, for a moment. Idle connections are not waited for: over TLS they would linger."""
+        for listener in sockets or []:
+            listener.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._gate.quiet.wait(), LAST_REQUESTS_SECONDS)
 
     async def _end(self) -> None:
         await self._kubelet.shut_down()
@@ -200,6 +208,14 @@ async def _refuse_path(request: Request, error: Exception) -> Response:
     code = getattr(error, "status_code", 404)
     refusal = RefusalError(code, f"{request.method} {request.url.path} is not served by the local cluster")
     return JSONResponse(refusal.status, code)
+
+
+async def _fail(_: Request, error: Exception) -> Response:
+    refusal = RefusalError(500, f"the local cluster failed: {type(error).__name__}: {error}; its server.log says where")
+    return JSONResponse(refusal.status, refusal.code)
+
+
+HANDLERS = {RefusalError: _refuse, 404: _refuse_path, 405: _refuse_path, Exception: _fail}
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from typing import Any
 
 from ml_metrics.clusters.local import processes
 from ml_metrics.clusters.local.log_file import LogWriter
-from ml_metrics.clusters.local.records import now, precise_now, read_record, write_record
+from ml_metrics.clusters.local.records import now, overwrite_record, precise_now, read_record, write_record
 
 TICK = 0.1
 """Seconds between two looks at memory and orders."""
@@ -159,10 +159,14 @@ class Shim:
         self._record()
 
     def _record(self) -> None:
-        """Write the state. On a full disk, wait: a container whose end is not on record is not over."""
+        """Write the state; on a full disk over the old one, which has its place. What is not on record is not over."""
+        place = self.folder / "state.json"
         while self.folder.is_dir():
             with suppress(OSError):
-                write_record(self.folder / "state.json", self.state)
+                write_record(place, self.state)
+                return
+            with suppress(OSError):
+                overwrite_record(place, self.state)
                 return
             time.sleep(1)
 

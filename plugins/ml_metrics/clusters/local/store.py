@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import logging
 import shutil
 import time
 import uuid
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ml_metrics.clusters.local.records import Document, now, read_record, write_record
+from ml_metrics.clusters.local.refusals import RefusalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +28,8 @@ HISTORY = 10_000
 EVENTS_PER_POD = 100
 EVENT_SECONDS = 3600
 """How long the events of a pod that is gone are kept, as in Kubernetes."""
+
+log = logging.getLogger(__name__)
 
 
 class ExpiredError(Exception):
@@ -49,6 +53,7 @@ class Store:
         self._pods_folder = root / "pods"
         self._pods_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.pods: dict[tuple[str, str], Document] = {}
+        self._unsaved: dict[tuple[str, str], Document] = {}
         self._events: dict[str, list[Document]] = {}
         self._gone: deque[tuple[float, str]] = deque()
         self._history: deque[Change] = deque(maxlen=HISTORY)
@@ -73,11 +78,16 @@ class Store:
         return self.pods.get(_key(pod)) is pod
 
     def add(self, pod: Document) -> None:
-        """Keep a new pod."""
-        self.folder(pod).mkdir(mode=0o700)
+        """Keep a new pod: on disk first, so that a pod that was promised is never forgotten."""
+        folder = self.folder(pod)
+        try:
+            folder.mkdir(mode=0o700)
+            write_record(folder / "pod.json", {"pod": pod, "events": []})
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise RefusalError(500, f"the pod cannot be kept in {folder}: {error.strerror}") from error
         self.pods[_key(pod)] = pod
         self._note("pods", "ADDED", pod)
-        self._save(pod)
 
     def changed(self, pod: Document) -> None:
         """Tell of a change that was made to a pod, and keep it."""
@@ -87,6 +97,7 @@ class Store:
     def remove(self, pod: Document) -> None:
         """Forget a pod and all that it had on disk."""
         del self.pods[_key(pod)]
+        self._unsaved.pop(_key(pod), None)
         self._gone.append((time.time(), str(pod["metadata"]["uid"])))
         shutil.rmtree(self.folder(pod), ignore_errors=True)
         self._note("pods", "DELETED", pod)
@@ -105,6 +116,11 @@ class Store:
             self._note("events", "ADDED", events[-1])
             del events[:-EVENTS_PER_POD]
         if _key(pod) in self.pods:
+            self._save(pod)
+
+    def save_again(self) -> None:
+        """Write the pods that could not be written, now that the disk may have room."""
+        for pod in list(self._unsaved.values()):
             self._save(pod)
 
     def since(self, version: int) -> list[Change]:
@@ -136,9 +152,16 @@ class Store:
         self.wake()
 
     def _save(self, pod: Document) -> None:
+        """Write a pod. Where that fails, the pod goes on: what matters of its life is in its containers' folders."""
         events = self._events.get(pod["metadata"]["uid"], [])
-        with suppress(FileNotFoundError):  # somebody removed the folder: the pod's own life notices that
+        try:
             write_record(self.folder(pod) / "pod.json", {"pod": pod, "events": events})
+        except OSError as error:
+            if _key(pod) not in self._unsaved:
+                log.warning("pod %s cannot be written: %s", pod["metadata"]["name"], error)
+            self._unsaved[_key(pod)] = pod
+        else:
+            self._unsaved.pop(_key(pod), None)
 
     def _load(self) -> None:
         for folder in self._pods_folder.iterdir():
