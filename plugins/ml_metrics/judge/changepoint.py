@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 NORMAL_MAD = 0.6745
 """The median absolute deviation of a normal distribution with standard deviation 1."""
+REACH = 30
+"""How many values on either side of a step say what the levels are: in a longer stretch a slope would blur them."""
 SPIKE = 4.0
 """A single value that stands out so many times the noise from both neighbours is no level."""
 
@@ -34,7 +36,7 @@ class Step:
     """The first value of the new level."""
     before: float
     after: float
-    """The medians of the two stretches."""
+    """The medians of the values on either side, at most `REACH` of them."""
     p_value: float
     """How likely noise alone would show such a step anywhere in the series."""
     runs: int
@@ -128,15 +130,16 @@ def _best_edges(series: Values, min_runs: int) -> list[int]:
 
 
 def _step(series: Values, calm: Values, left: int, edge: int, right: int) -> Step:
-    before, after = float(np.median(series[left:edge])), float(np.median(series[edge:right]))
-    as_after = np.abs(series[left:right] - after) < np.abs(series[left:right] - before)
-    new = np.flatnonzero(as_after[edge - left :])
+    old, new = series[max(left, edge - REACH) : edge], series[edge : min(right, edge + REACH)]
+    before, after = float(np.median(old)), float(np.median(new))
+    new_places = np.flatnonzero(np.abs(new - after) < np.abs(new - before))
+    old_runs = np.count_nonzero(np.abs(old - before) <= np.abs(old - after))
     return Step(
-        index=edge + int(new[0]) if len(new) else edge,
+        index=edge + int(new_places[0]) if len(new_places) else edge,
         before=before,
         after=after,
         p_value=min(1.0, _jump_p_value(calm[left:right], edge - left) * (len(series) - 1)),
-        runs=min(len(new), int(np.count_nonzero(~as_after[: edge - left]))),
+        runs=min(len(new_places), int(old_runs)),
         cut=edge,
     )
 
