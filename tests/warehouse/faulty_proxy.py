@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ONE_INSERTION_AT_A_TIME = threading.Lock()
-"""The service takes a job id in one step; the stand-in looks for it and then writes it, in two."""
+ONE_CHANGE_AT_A_TIME = threading.Lock()
+"""The service takes a job's id, or a table's name, in one step; the stand-in looks for it and then writes it, in two."""
 
 
 class Fault(StrEnum):
@@ -122,8 +122,7 @@ class _Forward(BaseHTTPRequestHandler):
         headers = {
             name: value for name, value in self.headers.items() if name.lower() not in {"host", "accept-encoding"}
         }
-        inserts = self.command == "POST" and "/jobs" in self.path
-        with ONE_INSERTION_AT_A_TIME if inserts else nullcontext():
+        with nullcontext() if self.command == "GET" else ONE_CHANGE_AT_A_TIME:
             connection = HTTPConnection("127.0.0.1", self.server.upstream, timeout=60)
             try:
                 connection.request(self.command, self.path, body, headers)

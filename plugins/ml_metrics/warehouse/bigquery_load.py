@@ -182,7 +182,8 @@ def _end_of(job: Any, retry: Any) -> dict[str, Any] | None:
     try:
         job.result(retry=retry, job_retry=None)
     except GoogleAPICallError:
-        if not job.error_result:  # the job is well, as far as we know: asking about it failed
+        job.reload(retry=retry)  # the error may be the job's, or that of asking about it
+        if not job.error_result:
             raise
     return job.error_result  # type: ignore[no-any-return]
 
