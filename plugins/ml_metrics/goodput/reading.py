@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 4 << 20
 LONGEST_LINE = 1 << 20
 """A line that is longer than this is no entry."""
 
