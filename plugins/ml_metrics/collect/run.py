@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ml_metrics.collect import tensorboard
 from ml_metrics.collect.aggregate import aggregate, by_tag, unused_patterns
 from ml_metrics.collect.collected import Collected
-from ml_metrics.collect.source import Found, Request
+from ml_metrics.collect.source import Found, Request, Source
 from ml_metrics.collect.timing import TIME_TO_ACCURACY, start_of, time_to_accuracy, total_wall_time
 from ml_metrics.model import Metric
 
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from ml_metrics.run_folder import RunFolder
     from ml_metrics.spec.collection import MetricCollectionConfig
 
-SOURCES = ("tensorboard",)
-"""The modules of this package that read a kind of file each, by `read(request) -> Found`. Where two yield a metric
-of the same name, the earlier one counts."""
+SOURCES: dict[str, Source] = {
+    "tensorboard": tensorboard.read,
+}
+"""Every source, by the name that its warnings bear. Where two yield the same tag or metric, the earlier counts."""
 
 
 def collect_run(
@@ -55,6 +56,8 @@ def collect_run(
         *doubled,
         *unused_patterns(tagged, config),
     ]
+    if start is None and isinstance(reached, Metric):
+        warnings.append(f"{reached.name} is counted from the first point: nothing says when the run began")
     if not series and not any(each.metrics for each in found.values()):
         warnings.append(f"{folder.place}: holds no metrics: none of its {len(request.files)} files has any")
     return Collected(
@@ -68,17 +71,15 @@ def collect_run(
 
 def _ask(source: str, request: Request) -> Found:
     try:
-        found: Found = import_module(f"ml_metrics.collect.{source}").read(request)
+        return SOURCES[source](request)
     except Exception as error:  # noqa: BLE001  (whatever a file makes of one source, the others' numbers stay)
         return Found(warnings=(f"{source}: could not be read: {type(error).__name__}: {error}",))
-    return found
 
 
 def _once(metrics: Iterable[Metric]) -> tuple[list[Metric], list[str]]:
     """The first metric of each name, and a warning for each of the others."""
     by_name: dict[str, Metric] = {}
-    doubled = []
-    for metric in metrics:
-        if by_name.setdefault(metric.name, metric) is not metric:
-            doubled.append(f"metric {metric.name!r} was found twice; {metric.value:.6g} does not count")
-    return list(by_name.values()), doubled
+    doubled = [metric for metric in metrics if by_name.setdefault(metric.name, metric) is not metric]
+    return list(by_name.values()), [
+        f"metric {metric.name!r} was found twice; {metric.value:.6g} does not count" for metric in doubled
+    ]

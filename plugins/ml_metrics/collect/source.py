@@ -1,17 +1,18 @@
 """What every source of metrics is handed, and what it returns.
 
-A source is one function in a file of its own. To add one, write `def read(request: Request) -> Found` and name its
-module in `ml_metrics.collect.run.SOURCES`; nothing else changes. What a source cannot read it tells in
+A source is one function in a file of its own. To add one, write `def read(request: Request) -> Found` and name it in
+`ml_metrics.collect.run.SOURCES`; nothing else changes. What a source cannot read it tells in
 `Found.warnings`. If it raises, what the other sources found stays, and its error becomes a warning.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ml_metrics import storage
     from ml_metrics.model import Metric, Series, Workload
@@ -45,3 +46,6 @@ class Found:
     warnings: Sequence[str] = ()
     files: int = 0
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+Source = Callable[[Request], Found]

@@ -48,7 +48,7 @@ def time_to_accuracy(wanted: TimeToAccuracy, tagged: Tagged, start: float | None
     series = tagged.series.get(wanted.accuracy_tag)
     if series is None:
         return f"there is no tag {wanted.accuracy_tag!r}{did_you_mean(wanted.accuracy_tag, tagged.series)}"
-    reached = np.flatnonzero(series.value >= wanted.accuracy_threshold)
+    reached = np.flatnonzero((series.value >= wanted.accuracy_threshold) & np.isfinite(series.value))
     if not reached.size:
         return _never_reached(wanted, series)
     index = int(reached[np.argmin(series.wall_time[reached])])
