@@ -47,6 +47,12 @@ def test_two_metrics_of_one_name_are_no_metric() -> None:
     assert "2 metrics of this name" in found.reason
 
 
+def test_what_nobody_judges_may_be_there_twice() -> None:
+    twins = [Metric("loss", 1.0, "loss", "final"), Metric("loss", 2.0, "loss", "final")]
+    now = history([1.0])[0].timestamp
+    assert judge_run(config(), twins, [], status=JobStatus.SUCCESS, run_key="r", now=now).passed
+
+
 def test_nothing_to_judge_is_no_verdict() -> None:
     judgement = judged(config(), {"loss": 1.0})
     assert (judgement.verdicts, judgement.alerts, judgement.passed) == ((), (), True)

@@ -53,6 +53,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for name, value in (("total_wall_time", 60.0), ("loss_final", 2.0))
     ]
     Path("history.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("others.jsonl").write_text("".join(json.dumps({**rows[0], "test_name": name}) + "\n" for name in "ab"))
     return tmp_path
 
 
@@ -128,6 +129,8 @@ def test_history_from_the_future_is_still_history(capsys: pytest.CaptureFixture[
         (["judge", "mnist.json", "--metrics", "history.jsonl"], "history.jsonl"),
         ([*JUDGE, "--at", "noon"], "--at: 'noon'"),
         (["replay", "mnist.json", "--history", "metrics.json"], "metrics.json:1"),
+        (["replay", "mnist.json", "--history", "others.jsonl"], "by --test: a, b"),
+        (["judge", "mnist.json", "--metrics", "metrics.json", "--history", "others.jsonl"], "by --test: a, b"),
     ],
 )
 def test_what_cannot_be_read_is_usage(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

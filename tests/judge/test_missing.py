@@ -111,6 +111,14 @@ def test_a_metric_that_comes_and_goes_is_not_missed() -> None:
     assert outcomes(judged(config({"default": DEFAULT}), {"acc": 1.0}, past)) == {"acc": "pass"}
 
 
+def test_a_run_without_any_metric_does_not_pass_by_default() -> None:
+    nothing = judged(config({"default": DEFAULT}), {}, [point(0, None, outcome="missing", metric="default")])
+    assert outcomes(nothing) == {"default": "missing"}
+    assert (nothing.alerts[0].message.endswith("the run produced no metric at all"), nothing.passed) == (True, False)
+    past = [point(0, None, outcome="missing", metric="default")]
+    assert outcomes(judged(config({"default": DEFAULT}), {"loss": 1.0}, past)) == {"loss": "insufficient_data"}
+
+
 def test_two_runs_are_no_habit() -> None:
     past = [*history([1.0] * 2), *history([1.0] * 2, metric="acc")]
     assert outcomes(judged(config({"default": DEFAULT}), {"acc": 1.0}, past)) == {"acc": "pass"}

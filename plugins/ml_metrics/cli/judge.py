@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.cli.output import print_json
 from ml_metrics.cli.verdict_table import alert_lines, verdict_lines
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.judge import judge_run
+from ml_metrics.judge import history_needs, judge_run
 from ml_metrics.judge.documents import read_history, read_metrics
 from ml_metrics.judge.past import aware
 from ml_metrics.model import JobStatus
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Judge and print."""
     test, config = config_of(arguments.config, arguments.test)
     measured = read_metrics(arguments.metrics)
-    history = read_history(arguments.history, test) if arguments.history else []
+    history = history_of(arguments.history, test, config) if arguments.history else []
     judgement = judge_run(
         config,
         measured.metrics,
@@ -82,6 +82,16 @@ def config_of(path: str, name: str) -> tuple[str, RegressionTestConfig]:
     if len(named) == 1:
         return named[0].name, named[0].regression_test_config
     return name or loaded.path.stem, loaded.regression_test_config
+
+
+def history_of(place: str, test: str, config: RegressionTestConfig) -> list[HistoryPoint]:
+    """The history of a test. One that knows its tests and not this one would look like a test without a past."""
+    history = read_history(place, test)
+    found = {point.test for point in history}
+    if found and found.isdisjoint(history_needs(config, test).tests):
+        names = ", ".join(sorted(found))
+        raise UnreadableInputError(f"{place}: holds no row of test {test}; name one of its tests by --test: {names}")
+    return history
 
 
 def _after(history: Sequence[HistoryPoint], measured: Measured) -> datetime:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.judge import config_of
+from ml_metrics.cli.judge import config_of, history_of
 from ml_metrics.cli.output import print_json
 from ml_metrics.cli.verdict_table import alert_lines
 from ml_metrics.judge import replay
-from ml_metrics.judge.documents import read_history
 
 if TYPE_CHECKING:
     import argparse
@@ -35,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Replay and print."""
     test, config = config_of(arguments.config, arguments.test)
-    replayed = replay(config, read_history(arguments.history, test), test=test)
+    replayed = replay(config, history_of(arguments.history, test, config), test=test)
     if arguments.json:
         print_json(replayed.document())
     else:

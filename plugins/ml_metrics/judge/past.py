@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -56,7 +57,9 @@ class Past:
         self.now = aware(now)
         self.run_key = run_key
         self.test = test
-        self._acceptances = acceptances
+        self._acceptances: dict[tuple[str, str], list[Acceptance]] = defaultdict(list)
+        for each in acceptances:
+            self._acceptances[each.test or test, each.metric].append(each)
         self._rows: dict[tuple[str, str], list[HistoryPoint]] = {}
         self._ordered: dict[tuple[str, str], list[HistoryPoint]] = {}
         for row in history:
@@ -96,8 +99,7 @@ class Past:
         whose = test or self.test
         found = [
             (self._moment_of(each, whose), aware(each.accepted_at))
-            for each in self._acceptances
-            if (each.test or self.test) == whose and each.metric == metric
+            for each in self._acceptances.get((whose, metric), ())
         ]
         return max((each for each in found if each[0] <= (self.now, self.run_key)), default=None)
 

@@ -73,8 +73,7 @@ class _Case:
 
     def verdicts(self) -> Iterable[Verdict]:
         """The produced metrics in their order, then those that should have been."""
-        absent = [name for name in [*self._named(), *self._vanished()] if name not in self.values]
-        for name in dict.fromkeys([*self.values, *absent]):
+        for name in dict.fromkeys([*self.values, *self._named(), *self._vanished()]) or self._nothing_at_all():
             verdict = self._verdict(name)
             if verdict is not None:
                 yield verdict
@@ -83,13 +82,17 @@ class _Case:
         conditions = [name for name in self.config.metric_success_conditions if name != DEFAULT]
         return [*conditions, *self.config.required_metrics, *self.missing, *self.config.metric_subset_to_alert]
 
+    def _nothing_at_all(self) -> list[str]:
+        """A run without any metric has none that `default` could judge: that is told under its own name."""
+        return [DEFAULT] if DEFAULT in self.config.metric_success_conditions else []
+
     def _vanished(self) -> list[str]:
         """The metrics that only the condition `default` covers, and that the runs before all had."""
         default = self.config.metric_success_conditions.get(DEFAULT)
         if default is None or default.optional:
             return []
-        gone = [name for name in self.past.metrics() if name not in self.values]
-        return [name for name in gone if name not in self.config.metric_success_conditions and self._expected(name)]
+        known = {*self.values, *self.config.metric_success_conditions}
+        return [name for name in self.past.metrics() if name not in known and self._expected(name)]
 
     def _expected(self, metric: str) -> bool:
         """Whether the runs just before say that a metric should be there.
@@ -116,7 +119,7 @@ class _Case:
         values = self.values.get(metric, ())
         value = values[0] if values else None
         condition = self.config.condition_for(metric)
-        if len(values) > 1:
+        if len(values) > 1 and (condition is not None or metric in self.config.required_metrics):
             doubled = ValueError(f"the run produced {len(values)} metrics of this name")
             return not_judged(metric, None, condition, doubled)
         try:
@@ -143,13 +146,18 @@ class _Case:
         condition = self.config.condition_for(metric)
         if condition is not None and condition.optional and metric not in self.config.required_metrics:
             return replace(verdict, outcome=Outcome.SKIPPED, reason="optional, and the run did not produce it")
+        if metric == DEFAULT:
+            return replace(verdict, reason="the run produced no metric at all")
+        if metric not in self._named():
+            reason = "the runs before had it and this one did not; `ml-metrics accept` ends that, if it is meant"
+            return replace(verdict, reason=reason)
         return verdict
 
 
 def _values(metrics: Sequence[Metric]) -> dict[str, list[float]]:
     values: dict[str, list[float]] = defaultdict(list)
     for metric in metrics:
-        values[metric.name].append(metric.value)
+        values[metric.name].append(float(metric.value))
     return values
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ml_metrics.judge.judgement import Alert, AlertKind
-from ml_metrics.judge.verdict import REQUIRED
 from ml_metrics.judge.words import job_failed, level_changed, out_of_bounds
 from ml_metrics.model import JobStatus, Outcome
 
@@ -46,7 +45,7 @@ def _may_alert(verdict: Verdict, config: RegressionTestConfig, missing: Mapping[
     metric = verdict.metric
     if metric in missing or (metric in config.required_metrics and verdict.value is None):
         return True
-    if config.condition_for(metric) is None and verdict.rule != REQUIRED:
+    if config.condition_for(metric) is None and metric not in config.required_metrics:
         return False
     in_subset = not config.metric_subset_to_alert or metric in config.metric_subset_to_alert
     return config.alert_for_oob_metrics and in_subset
@@ -67,7 +66,9 @@ def _alert(verdict: Verdict, config: RegressionTestConfig, test: str, missing: M
     if verdict.outcome is Outcome.MISSING or metric in missing:
         return Alert(AlertKind.MISSING, metric, f"Metric `{metric}` is missing for test `{test}`: {reason}")
     if verdict.outcome is Outcome.NON_FINITE:
-        return Alert(AlertKind.NON_FINITE, metric, f"Metric `{metric}` is not a number for test `{test}`: {reason}")
+        return Alert(
+            AlertKind.NON_FINITE, metric, f"Metric `{metric}` is not a finite number for test `{test}`: {reason}"
+        )
     if verdict.value is None or verdict.bounds is None:
         return Alert(AlertKind.NOT_JUDGED, metric, f"Metric `{metric}` was not judged for test `{test}`: {reason}")
     condition = config.condition_for(metric)
