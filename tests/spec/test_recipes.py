@@ -10,6 +10,7 @@ from ml_metrics.spec.collection import Strategy
 from ml_metrics.spec.load import load_file
 from ml_metrics.spec.regression import Comparison
 
+TEXT = "the text 'True' is read as a boolean; take the quotes away"
 COLLECTION = """
 "metric_collection_config": {
   # (Required) Which of a metric's values becomes its row.
@@ -104,7 +105,7 @@ def test_every_option_of_collecting(tmp_path: Path) -> None:
     assert (config.tags_to_ignore, config.write_to_bigquery) == (("LearningRate",), True)
     assert loaded.warnings == (
         f"{path}:13: a comma is missing after metric_collection_config.metric_to_aggregation_strategy",
-        f"{path}:21: metric_collection_config.write_to_bigquery: the text 'True' is read as a boolean; take the quotes away",
+        f"{path}:21: metric_collection_config.write_to_bigquery: {TEXT}",
     )
 
 

@@ -20,7 +20,7 @@ _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _DURATION = re.compile(rf"(?:{_NUMBER}(?:ms|[dhms])\s*)+")
 _PART = re.compile(rf"({_NUMBER})(ms|[dhms])")
 _LOOSE_PART = re.compile(rf"({_NUMBER})\s*([a-z]*)\s*(?:and|,)?\s*")
-_LONGEST = timedelta(days=3_660)
+_SHORTEST, _LONGEST = timedelta(milliseconds=1), timedelta(days=3_660)
 
 
 def parse_duration(value: Any) -> timedelta:
@@ -33,10 +33,8 @@ def parse_duration(value: Any) -> timedelta:
         seconds = sum(float(number) * UNITS[unit] for number, unit in _PART.findall(value))
     else:
         raise ValueError(f"{value!r} is no duration like 1h, 90m, 1h30m or a number of seconds{_suggestion(value)}")
-    if not 0 < seconds <= _LONGEST.total_seconds():
-        raise ValueError(
-            f"{value!r} is no duration that can be kept: it must be longer than nothing and at most ten years"
-        )
+    if not _SHORTEST.total_seconds() <= seconds <= _LONGEST.total_seconds():
+        raise ValueError(f"{value!r} is no duration that can be kept: it must be at least 1ms and at most ten years")
     return timedelta(seconds=seconds)
 
 

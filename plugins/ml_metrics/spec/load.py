@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,7 @@ def load_test(root: Path | str, name: str) -> TestSpec:
     known = whereabouts.recall(root, name)
     problems: list[Problem] = []
     with Shelf(root) as shelf:
-        for path in [*known, *_likely_first(root, name)]:
+        for path in chain(known, _likely_first(root, name)):
             try:
                 loaded = read_file(path, shelf)
             except InvalidFileError as error:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from ml_metrics.spec.document import Document
 
 
+BOOLEAN_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "t", "f", "y", "n", "1", "0"})
+"""The texts that pydantic reads as booleans."""
+
+
 class MetricConfig(Strict):
     """A file that is no test, but what tests share."""
 
@@ -100,7 +104,7 @@ def _tests(path: Path, documents: list[Document], name: str) -> LoadedFile:
 def _text_as_boolean(document: Document, model: type[BaseModel]) -> Iterator[str]:
     """Older documentation puts booleans in quotes. They are read, and told."""
     for where, value in document.texts():
-        if annotation_at(model, where) is bool:
+        if value.lower() in BOOLEAN_WORDS and annotation_at(model, where) is bool:
             place = document.place(where)
             told = f"the text {value!r} is read as a boolean; take the quotes away"
             yield f"{place}: {dotted(where)}: {told}"

@@ -5,9 +5,11 @@ A test is named after its values, never after their place in a list: to reorder 
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from typing import Any
 
+from ml_metrics.spec.accelerators import accelerator
 from ml_metrics.spec.document import Document
 from ml_metrics.spec.naming import as_name
 from ml_metrics.spec.problems import InvalidFileError, Problem, dotted
@@ -34,30 +36,52 @@ def _one(document: Document, values: dict[str, Any]) -> Document:
         if key in FIELDS:
             content[key] = value
         else:
-            declared = content.get("params", {}).get(key)
-            described = declared if isinstance(declared, dict) and "default" in declared else {}
-            content["params"] = {**content.get("params", {}), key: {**described, "default": value}}
-            content["env"] = {key.upper(): f"{{{{ params.{key} }}}}", **content.get("env", {})}
-    content["name"] = _name(document, content, values)
+            content["params"] = _with_default(content.get("params", {}), key, value)
+            content["env"] = _with_variable(content.get("env", {}), key)
+    name = _name(content, values)
+    if name:
+        content["name"] = name
     return Document(document.file, content, document.places, document.warnings)
 
 
-def _name(document: Document, content: dict[str, Any], values: dict[str, Any]) -> str:
-    given = document.content.get("name")
-    own = given or "-".join(_text(content.get(part)) for part in ("framework", "model", "mode", "accelerator"))
+def _with_default(params: Any, key: str, value: Any) -> Any:
+    """The parameters with this value as a default; what was declared about the parameter stays."""
+    if not isinstance(params, dict):
+        return params  # told where parameters are validated
+    declared = params.get(key)
+    described = declared if isinstance(declared, dict) and "default" in declared else {}
+    return {**params, key: {**described, "default": value}}
+
+
+def _with_variable(env: Any, key: str) -> Any:
+    """The variables with one for this parameter: it changes with the parameter when a run is started by hand."""
+    return {key.upper(): f"{{{{ params.{key} }}}}", **env} if isinstance(env, dict) else env
+
+
+def _name(content: dict[str, Any], values: dict[str, Any]) -> str:
+    """The name that the file gives, or that its parts make, with the values that are not in it; empty if none is."""
+    given = content.get("name")
+    parts = (
+        [given] if given else [content.get("framework"), content.get("model"), content.get("mode"), _machine(content)]
+    )
+    if not all(isinstance(part, str) and part for part in parts):
+        return ""
     suffixes = [f"{as_name(key)}-{_text(value)}" for key, value in values.items() if given or key not in IN_NAME]
-    return "-".join([str(own), *suffixes])
+    return "-".join([*map(str, parts), *suffixes])
+
+
+def _machine(content: dict[str, Any]) -> str:
+    try:
+        return accelerator(content.get("accelerator", "cpu")).name
+    except ValueError:
+        return as_name(str(content["accelerator"]))  # told where the accelerator is validated
 
 
 def _text(value: Any) -> str:
-    from ml_metrics.spec.accelerators import accelerator
-
+    """A value as part of a name."""
     if isinstance(value, dict):
-        try:
-            return accelerator(value).name
-        except ValueError:
-            return ""  # told where the accelerator is validated
-    return as_name(str(value))
+        return _machine({"accelerator": value})
+    return as_name(re.sub(r"^-", "minus-", str(value)))
 
 
 def _check(sweep: Any, document: Document) -> None:

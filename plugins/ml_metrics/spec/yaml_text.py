@@ -13,6 +13,10 @@ import yaml
 
 from ml_metrics.spec.problems import InvalidFileError, Problem, dotted
 
+MAX_DEPTH = 64
+SAFE_DEPTH = 1_000
+SAFE_LENGTH = 500_000
+"""A shorter text without so many openings cannot be nested more deeply: each level of a block is indented further."""
 MAX_VALUES = 50_000
 """More values than any config has; fewer than a nest of aliases makes."""
 _STR, _NULL, _BOOL, _INT, _FLOAT, _MERGE = (
@@ -46,9 +50,10 @@ def parse_yaml(text: str, file: str) -> tuple[Any, Lines, tuple[str, ...]]:
     """The value of a YAML text, and the line of every value in it."""
     loader = None
     try:
+        _check_depth(text, file)
         loader = _Loader(text)
         node = loader.get_single_node()
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise InvalidFileError([_syntax_problem(error, file)]) from error
     finally:
         if loader is not None:
@@ -62,6 +67,18 @@ def parse_yaml(text: str, file: str) -> tuple[Any, Lines, tuple[str, ...]]:
     return value, reader.lines, ()
 
 
+def _check_depth(text: str, file: str) -> None:
+    """Refuse what is nested so deeply that libyaml, which calls itself for each level, would end the process."""
+    openings = sum(text.count(mark) for mark in ("[", "{", "- ", "? "))
+    if openings < SAFE_DEPTH and len(text) < SAFE_LENGTH:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > SAFE_DEPTH:
+            raise InvalidFileError.of(file, "is nested too deeply", event.start_mark.line + 1)
+
+
 class _Reader:
     """Turns nodes into values, noting the line of each."""
 
@@ -72,6 +89,8 @@ class _Reader:
 
     def value(self, node: yaml.Node, where: tuple[str | int, ...]) -> Any:
         self.lines[where] = node.start_mark.line + 1
+        if len(where) > MAX_DEPTH:
+            raise InvalidFileError.of(self.file, "is nested too deeply", node.start_mark.line + 1)
         if len(self.lines) > MAX_VALUES:
             raise InvalidFileError(
                 [Problem(self.file, None, "", f"holds more than {MAX_VALUES:,} values; are aliases nested?")]
@@ -104,7 +123,7 @@ class _Reader:
                 )
             found[key] = self.value(value_node, (*where, key))
             self.lines[*where, key] = line
-        for source in reversed(merged):
+        for source in merged:  # the earlier goes before the later
             found = {**self.value(source, where), **found} if isinstance(source, yaml.MappingNode) else found
         return found
 
@@ -146,6 +165,4 @@ def _syntax_problem(error: Exception, file: str) -> Problem:
         return Problem(
             file, error.problem_mark.line + 1, "", f"is not YAML: {str(error.problem).removeprefix('but ')}{context}"
         )
-    if isinstance(error, RecursionError):
-        return Problem(file, None, "", "is nested too deeply")
     return Problem(file, None, "", f"is not YAML: {' '.join(str(error).split())}")

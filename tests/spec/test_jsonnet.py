@@ -1,0 +1,69 @@
+"""Jsonnet is a program, and is kept within its bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ml_metrics.errors import ConfigError
+from ml_metrics.spec.load import load_file, load_tests
+
+TEST = "{ framework: 'tf', model: '%s', mode: 'func', image: 'i', command: ['c'] }"
+GREEDY = "std.foldl(function(a, b) a + b, std.makeArray(100000000, function(x) x), 0)"
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (GREEDY, "does not end, or needs too much"),
+        ("local f(x) = f(x + 1); f(1)", "max stack frames exceeded"),
+        ("importstr '/etc/passwd'", "lies outside"),
+        ("importstr '../../../../../../etc/passwd'", "lies outside"),
+        ("importbin '/etc/passwd'", "lies outside"),
+        ("import 'link.libsonnet'", "lies outside"),
+        ("import 'absent.libsonnet'", "there is no 'absent.libsonnet'"),
+        ("std.extVar('HOME')", "Undefined external variable"),
+        ("std.native('system')('id')", "cannot be evaluated"),
+        ("[1]", "makes no test"),
+        ("'text'", "makes no test"),
+        ("function(x) x", "cannot be evaluated"),
+        ("{ apiVersion: 'v1', kind: 'Job', metadata: null }", "without the annotation"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, program: str, told: str) -> None:
+    outside = write(tmp_path / "outside.libsonnet", "{}")
+    path = write(tmp_path / "root" / "t.jsonnet", program)
+    (path.parent / "link.libsonnet").symlink_to(outside)
+    with pytest.raises(ConfigError, match=told):
+        load_file(path)
+
+
+def test_a_greedy_program_takes_no_other_down(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonnet", TEST % "a")
+    write(tmp_path / "b.jsonnet", GREEDY)
+    write(tmp_path / "c.jsonnet", TEST % "c")
+    library = load_tests(tmp_path)
+    assert [test.model for test in library.tests] == ["a", "c"]
+    assert [Path(problem.file).name for problem in library.problems] == ["b.jsonnet"]
+
+
+def test_a_program_may_import_what_lies_beside_it(tmp_path: Path) -> None:
+    write(tmp_path / "parts" / "base.libsonnet", TEST % "m")
+    path = write(tmp_path / "t.jsonnet", "(import 'parts/base.libsonnet') { owner: 'vision' }")
+    (test,) = load_file(path).tests
+    assert (test.name, test.owner) == ("tf-m-func-cpu", "vision")
+
+
+def test_jsonnet_can_extend_yaml_and_yaml_jsonnet(tmp_path: Path) -> None:
+    write(tmp_path / "_base.jsonnet", TEST % "m")
+    yaml = write(tmp_path / "t.yaml", "extends: _base\nowner: one\n")
+    jsonnet = write(tmp_path / "u.jsonnet", "{ extends: 't.yaml', model: 'u' }")
+    assert load_file(yaml).tests[0].owner == "one"
+    assert load_file(jsonnet).tests[0].name == "tf-u-func-cpu"
