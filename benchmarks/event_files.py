@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import struct
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import google_crc32c
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 FIRST_SECOND = 1_790_000_000.0
 TAGS = (
@@ -18,7 +18,6 @@ TAGS = (
     "perf/step_seconds", "perf/examples_per_second", "perf/tokens_per_second_per_chip", "epoch",
 )  # fmt: skip
 IMAGE_BYTES = 50_000
-Value = "Callable[[str, float], bytes]"
 
 
 def scalars_in_one_file(folder: Path, count: int, value: Callable[[str, float], bytes]) -> None:
@@ -80,10 +79,8 @@ def _write(folder: Path, events: Iterator[bytes]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     version = b"\x09" + struct.pack("<d", FIRST_SECOND) + _field(3, b"brain.Event:2")
     with (folder / f"events.out.tfevents.{int(FIRST_SECOND)}.host.1.0").open("wb") as file:
-        for payload in (version, *()):
-            file.write(_record(payload))
-        for payload in events:
-            file.write(_record(payload))
+        file.write(_record(version))
+        file.writelines(map(_record, events))
 
 
 def _record(payload: bytes) -> bytes:
@@ -102,7 +99,7 @@ def _field(number: int, content: bytes) -> bytes:
 
 def _varint(value: int) -> bytes:
     out = bytearray()
-    while value > 0x7F:
+    while value >> 7:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)

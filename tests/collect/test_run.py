@@ -5,8 +5,8 @@ import math
 from pathlib import Path
 
 import pytest
-from collect.made import by_name, collected, write
 
+from collect.made import by_name, collected, write
 from ml_metrics.collect import Collected, Found, Request, run, tensorboard
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.model import Metric

@@ -5,10 +5,10 @@ import statistics
 from fractions import Fraction
 
 import pytest
-from collect.made import series
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collect.made import series
 from ml_metrics.collect.aggregate import metrics_of
 from ml_metrics.model import Metric
 from ml_metrics.spec.collection import Strategy

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from collect.made import by_name, collected, write
-
 from ml_metrics.model import JobStatus, Workload
 
 ACCURACY = {"accuracy_tag": "acc", "accuracy_threshold": 0.5}

@@ -5,8 +5,8 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from events.written import NAME, event, field, image, points, read, simple, steps_and_values, tensor, version, write
 
+from events.written import NAME, event, field, image, points, read, simple, steps_and_values, tensor, version, write
 from ml_metrics import storage
 from ml_metrics.events import Text, read_events
 

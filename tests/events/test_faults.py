@@ -6,10 +6,21 @@ import struct
 from pathlib import Path
 
 import pytest
-from events.written import (
-    NAME, event, field, image, masked, read, record, simple, steps_and_values, tensor, version, write,
-)  # fmt: skip
 
+from events.written import (
+    NAME,
+    event,
+    field,
+    image,
+    masked,
+    read,
+    record,
+    simple,
+    steps_and_values,
+    tensor,
+    version,
+    write,
+)  # fmt: skip
 from ml_metrics import storage
 from ml_metrics.events import read_events
 

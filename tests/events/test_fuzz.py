@@ -6,12 +6,14 @@ import time
 from pathlib import Path
 
 import pytest
-from events.written import NAME, event, image, read, record, session_start, simple, tensor, version
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from events.written import NAME, event, image, read, record, session_start, simple, tensor, version
+
 PARTS = [
-    record(version()), record(session_start(3)), record(b""), record(event(1, image("i", 5000))), bytes(16), b"\xff" * 12,
+    record(version()), record(session_start(3)), record(b""), record(event(1, image("i", 5000))),
+    bytes(16), b"\xff" * 12,
     *(record(event(step, simple("loss", step), simple("acc", -step))) for step in range(5)),
     *(record(event(step, tensor("t", b"\x08\x01\x12\x00\x22\x04abcd"))) for step in range(5)),
 ]  # fmt: skip

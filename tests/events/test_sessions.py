@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from events.written import event, read, session_start, simple, steps_and_values, version, write
 
 
@@ -30,7 +31,9 @@ def test_superseded_from_the_first_step_of_the_later_file(tmp_path: Path, count:
 
 
 def test_a_session_says_where_it_begins(tmp_path: Path) -> None:
-    write(tmp_path, version(), *losses(range(10), 1), *losses(range(10), 1, "only before"), name="events.out.tfevents.1")
+    write(
+        tmp_path, version(), *losses(range(10), 1), *losses(range(10), 1, "only before"), name="events.out.tfevents.1"
+    )
     write(tmp_path, version(), session_start(4), *losses(range(8, 10), 2), name="events.out.tfevents.2")
     events = read(tmp_path, supersede=True)
     assert steps_and_values(events, "loss") == [*((step, 1.0) for step in range(4)), (8, 2.0), (9, 2.0)]

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from events.written import content, event, field, read, simple, steps_and_values, tensor, varint, write
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.util.tensor_util import make_tensor_proto
+
+from events.written import content, event, field, read, simple, steps_and_values, tensor, varint, write
 
 MANY = 300
 """Enough records of one kind to be read in columns."""
@@ -86,7 +87,11 @@ def test_metadata_on_the_first_event_only(tmp_path: Path) -> None:
 
 
 def test_one_tag_as_simple_value_and_as_tensor_is_one_series_in_order(tmp_path: Path) -> None:
-    forms = [simple("t", 1), tensor("t", content(1, struct.pack("<f", 2))), tensor("t", b"\x08\x02" + field(6, b"\0" * 8))]
+    forms = [
+        simple("t", 1),
+        tensor("t", content(1, struct.pack("<f", 2))),
+        tensor("t", b"\x08\x02" + field(6, b"\0" * 8)),
+    ]
     write(tmp_path, *(event(step, forms[step % 3]) for step in range(900)))
     assert steps_and_values(read(tmp_path), "t") == [(step, [1.0, 2.0, 0.0][step % 3]) for step in range(900)]
 

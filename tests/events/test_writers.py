@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from events.written import content, event, points, read, simple, tensor, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -19,6 +18,8 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tensorboard.util.tensor_util import make_ndarray
 from tensorboardX import SummaryWriter
 from tensorboardX.summary import _clean_tag
+
+from events.written import content, event, points, read, simple, tensor, write
 
 logging.getLogger("tensorboardX").setLevel(logging.CRITICAL)  # it warns of every NaN
 
@@ -35,13 +36,13 @@ repeated = st.tuples(rows, st.integers(1, 40)).map(lambda drawn: drawn[0] * draw
 
 
 def by_bytes(folder: Path, written: Written) -> None:
-    forms = (lambda tag, value: simple(tag, value), lambda tag, value: tensor(tag, content(1, struct.pack("<f", value))))
+    forms = (
+        simple,
+        lambda tag, value: tensor(tag, content(1, struct.pack("<f", value))),
+    )
     write(
         folder,
-        *(
-            event(step, forms[len(tag) % 2](tag, value), wall_time=wall_time)
-            for tag, step, wall_time, value in written
-        ),
+        *(event(step, forms[len(tag) % 2](tag, value), wall_time=wall_time) for tag, step, wall_time, value in written),
     )
 
 

@@ -20,7 +20,7 @@ POLYNOMIAL = 0x82F63B78
 ROTATION = 0xA282EAD8
 
 
-def checksum(data: bytes) -> int:
+def checksum(data: bytes | NDArray[np.uint8]) -> int:
     """The masked CRC-32C of a payload."""
     return mask(google_crc32c.value(data))
 
@@ -58,7 +58,8 @@ def byte_table(following: int) -> NDArray[np.uint32]:
     if following == 0:
         return _table_of_the_last_byte()
     shorter = byte_table(following - 1)
-    return (shorter >> np.uint32(8)) ^ _table_of_the_last_byte()[shorter & np.uint32(0xFF)]
+    table: NDArray[np.uint32] = (shorter >> np.uint32(8)) ^ _table_of_the_last_byte()[shorter & np.uint32(0xFF)]
+    return table
 
 
 @lru_cache(maxsize=1)

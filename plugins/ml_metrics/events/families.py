@@ -86,7 +86,8 @@ class Family:
         for place, bits in self.words:
             here = rows[:, place] ^ one[..., place]
             differs |= here & np.uint64(bits)
-        return differs == 0
+        same: NDArray[np.bool_] = differs == 0
+        return same
 
     def members(self, rows: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The number of the member that each row is; -1 where that is not known."""

@@ -10,12 +10,11 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ml_metrics.events.checksum import length_checksum
 from ml_metrics.events.rhythm import Rhythm
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 HEADER = 12
@@ -41,7 +40,7 @@ class Frames:
 
 def frame(buffer: NDArray[np.uint8], start: int, stop: int) -> Frames:
     """Find every whole record in `buffer[start:stop]`, in which a record begins at `start`."""
-    data = memoryview(buffer)
+    data = memoryview(buffer)  # type: ignore[arg-type]  # numpy's stubs do not say so yet
     rhythm = Rhythm(buffer, stop)
     offsets: list[int] = []
     lengths: list[int] = []

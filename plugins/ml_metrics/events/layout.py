@@ -31,6 +31,8 @@ WALL_TIME, STEP, SUMMARY, SESSION_LOG = 1, 2, 5, 7
 # summary value
 TAG, SIMPLE_VALUE, TENSOR, METADATA = 1, 2, 8, 9
 KINDS = {2, 3, 4, 5, 6, 8}
+# shape of a tensor
+DIM = 2
 # session log
 STATUS = 1
 # tensor
@@ -147,52 +149,59 @@ def _tensor(layout: Layout, data: Readable, where: tuple[int, int], tag: bytes, 
     if plugin not in {b"", SCALARS, TEXT}:
         layout.foreign.append(tag)
         return
-    dtype, elements, content, values = 0, None, None, None
-    for number, kind, start, end in fields(data, *where):
+    tensor = _parts(data, *where)
+    name = Name(tag, plugin == b"")
+    if plugin != SCALARS and tensor.dtype == STRING and tensor.values and tensor.values[:2] == (STRING_VAL, BYTES):
+        layout.texts.append((name, slice(*tensor.values[2:])))
+    elif plugin != TEXT and tensor.dtype != STRING:
+        layout.slots.append(Slot(name, *_number(tensor)))
+    else:
+        raise Odd
+
+
+@dataclass(slots=True)
+class _Tensor:
+    dtype: int = 0
+    elements: int | None = None
+    content: tuple[int, int] | None = None
+    values: tuple[int, int, int, int] | None = None
+
+
+def _parts(data: Readable, start: int, end: int) -> _Tensor:
+    tensor = _Tensor()
+    for number, kind, field_start, field_end in fields(data, start, end):
         if number == DTYPE and kind == VARINT:
-            dtype, _ = varint(data, start, end)
+            tensor.dtype, _ = varint(data, field_start, field_end)
         elif number == SHAPE and kind == BYTES:
-            elements = _elements(data, start, end)
+            tensor.elements = _elements(data, field_start, field_end)
         elif number == CONTENT and kind == BYTES:
-            content = (start, end)
-        elif number > CONTENT and values is None:
-            values = (number, kind, start, end)
+            tensor.content = (field_start, field_end)
+        elif number > CONTENT and tensor.values is None:
+            tensor.values = (number, kind, field_start, field_end)
         elif number != VERSION:
             raise Odd
-    if dtype == STRING:
-        if plugin == SCALARS or content or values is None or values[:2] != (STRING_VAL, BYTES):
-            raise Odd
-        layout.texts.append((Name(tag, plugin != TEXT), slice(values[2], values[3])))
-        return
-    if plugin == TEXT:
-        raise Odd
-    layout.slots.append(Slot(Name(tag, plugin == b""), *_number(dtype, elements, content, values)))
+    return tensor
 
 
-def _number(
-    dtype: int,
-    elements: int | None,
-    content: tuple[int, int] | None,
-    values: tuple[int, int, int, int] | None,
-) -> tuple[int, str]:
+def _number(tensor: _Tensor) -> tuple[int, str]:
     """Where the only element of a tensor lies, and its format."""
-    if elements not in {None, 1}:
+    if tensor.elements not in {None, 1} or (tensor.content is None) == (tensor.values is None):
         raise Odd
-    if content and values is None and dtype in FORMATS and content[1] - content[0] == SIZES[FORMATS[dtype]]:
-        return content[0], FORMATS[dtype]
-    if content is None and values is not None:
-        number, _, start, end = values
-        if (dtype, number) == (1, FLOAT_VAL) and end - start == SIZES["<f4"]:
-            return start, "<f4"
-        if (dtype, number) == (2, DOUBLE_VAL) and end - start == SIZES["<f8"]:
-            return start, "<f8"
-    raise Odd
+    if tensor.content:
+        start, end = tensor.content
+        form = FORMATS.get(tensor.dtype)
+    else:
+        number, _, start, end = tensor.values or (0, 0, 0, 0)
+        form = {(1, FLOAT_VAL): "<f4", (2, DOUBLE_VAL): "<f8"}.get((tensor.dtype, number))
+    if form is None or end - start != SIZES[form]:
+        raise Odd
+    return start, form
 
 
 def _elements(data: Readable, start: int, end: int) -> int:
     elements = 1
-    for number, kind, dim_start, dim_end in fields(data, start, end, repeated=2):
-        if number != 2 or kind != BYTES:
+    for number, kind, dim_start, dim_end in fields(data, start, end, repeated=DIM):
+        if number != DIM or kind != BYTES:
             raise Odd
         size = 0
         for inner, inner_kind, size_start, size_end in fields(data, dim_start, dim_end):

@@ -58,8 +58,8 @@ def read_events(
 
     Every record's length passes its checksum, and so does everything that is decoded; `verify` checks the images and
     other large records too, which are otherwise passed over. What cannot be trusted ends its file with a warning.
-    `supersede` drops what a restarted workload wrote again. `progress` is told of the bytes as they are read, `block_size` of
-    which are held at once.
+    `supersede` drops what a restarted workload wrote again. `progress` is told of the bytes as they are read;
+    `block_size` of them are held at once.
     """
     sources = [_event_file(file) for file in sorted(files, key=lambda file: file.name) if is_event_file(file)]
     gathering = Gathering()

@@ -16,7 +16,8 @@ from ml_metrics.events.checksum import checksum
 from ml_metrics.events.gathering import Columns, Findings, Gathering
 from ml_metrics.events.layout import Layout, Slot, read_layout
 from ml_metrics.events.odd import NotAnEventError, read_odd
-from ml_metrics.events.wire import Odd, Readable, signed, varint
+from ml_metrics.events.passing import STEP, WALL_TIME
+from ml_metrics.events.wire import CONTINUES, Odd, Readable, signed, varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from ml_metrics.events.record import Record
     from ml_metrics.events.sessions import Session
 
+SHORTEST = 16
+"""No record with a wall time, a step and a scalar has fewer bytes."""
 REMEMBERED = 100_000
 """How many layouts are remembered at once."""
 Memo = tuple[tuple[slice, ...], dict[bytes, tuple[Slot, ...]]]
@@ -84,7 +87,7 @@ class Singles:
         return self._parse(data, length, session, order, checked)
 
     def _recall(self, payload: bytes, session: Session, order: int) -> bool:
-        if len(payload) < 16 or payload[0] != 0x09:
+        if len(payload) < SHORTEST or payload[0] != WALL_TIME:
             return False
         step, behind = _step(payload)
         rest = payload[behind:]
@@ -145,9 +148,9 @@ class Singles:
 
 def _step(payload: bytes) -> tuple[int, int]:
     """The step of a record that begins with its wall time, and where the step ends."""
-    if payload[9] != 0x10:
+    if payload[9] != STEP:
         return 0, 9
-    if payload[10] < 0x80:
+    if payload[10] < CONTINUES:
         return payload[10], 11
     try:
         value, behind = varint(payload, 10, len(payload))

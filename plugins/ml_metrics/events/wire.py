@@ -27,7 +27,7 @@ class Readable(Protocol):
     @overload
     def __getitem__(self, where: int) -> int: ...
     @overload
-    def __getitem__(self, where: slice) -> bytes: ...
+    def __getitem__(self, where: slice) -> bytes | memoryview: ...
 
 
 def varint(data: Readable, position: int, end: int) -> tuple[int, int]:
@@ -35,8 +35,8 @@ def varint(data: Readable, position: int, end: int) -> tuple[int, int]:
     if position < end and (value := data[position]) < CONTINUES:
         return value, position + 1
     value = shift = 0
-    for position in range(position, min(end, position + LONGEST_VARINT)):
-        byte = data[position]
+    for place in range(position, min(end, position + LONGEST_VARINT)):
+        byte = data[place]
         value |= (byte & 0x7F) << shift
         if byte < CONTINUES:
             break
@@ -45,7 +45,7 @@ def varint(data: Readable, position: int, end: int) -> tuple[int, int]:
         raise Odd
     if value >> BITS:
         raise Odd
-    return value, position + 1
+    return value, place + 1
 
 
 def signed(value: int) -> int:

@@ -1,0 +1,113 @@
+"""Reading event files, beside the other readers of them: CPU seconds of reading and aggregating, as ratios.
+
+    .venv/bin/python benchmarks/event_reading.py           about five minutes, three gigabytes of temporary files
+    .venv/bin/python benchmarks/event_reading.py --quick   a tenth of it; small files favour nobody's reading
+
+Every reader is a process of its own and is timed from when its imports are done. Fast readers take turns, five times
+each, and the smallest figure counts; readers that take more than ten times as long are run once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import event_files
+from event_readers import READERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HERE = Path(__file__).parent
+TURNS = 5
+SLOW = {"EventAccumulator", "tbparse"}
+TF_DATA = {"1M scalars, old style": 100, "1M scalars, new style": 69, "200 runs of 5,000": 47}
+"""How many times longer the tf.data way took (for old style at full size, else at a tenth), measured once where
+TensorFlow was installed: quoted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One folder of event files, and how many times faster than each peer we want to read it."""
+
+    name: str
+    write: Callable[[Path], None]
+    targets: dict[str, float]
+    ours: str = "ours"
+
+
+def cases(scale: float) -> list[Case]:
+    """What is read: the sizes are those of a night's work, times the scale."""
+    million, gigabyte = int(1_000_000 * scale), int(1_000_000_000 * scale)
+    one_file = partial(event_files.scalars_in_one_file, count=million)
+    images = partial(event_files.mostly_images, size=gigabyte, scalars=int(20_000 * scale))
+    return [
+        Case("1M scalars, old style", partial(one_file, value=event_files.simple_value),
+             {"EventAccumulator": 40, "data server": 3, "data server --checksum": 3, "tbparse": 1}),
+        Case("1M scalars, new style", partial(one_file, value=event_files.tensor_value),
+             {"EventAccumulator": 60, "data server": 5, "data server --checksum": 5, "tbparse": 1}),
+        Case("200 runs of 5,000", partial(event_files.runs, count=int(200 * scale), points=5000),
+             {"EventAccumulator": 20, "data server": 1.5, "data server --checksum": 1.5}),
+        Case("1 GB, mostly images", images, {"data server": 1.3, "bytes only": 0.5}),
+        Case("1 GB, every checksum", images, {"data server --checksum": 8}, "ours --verify"),
+        Case("a run of 50 KB", partial(event_files.scalars_in_one_file, count=800, value=event_files.simple_value),
+             {"EventAccumulator": 1, "tbparse": 1}),
+    ]  # fmt: skip
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the size")
+    scale = 0.1 if parser.parse_args().quick else 1.0
+    print(f"{'what':<23}{'CPU s':>7}{'peak MB':>9}  {'peer':<24}{'CPU s':>7}{'ratio':>8}{'target':>8}")
+    for case in cases(scale):
+        with tempfile.TemporaryDirectory() as folder:
+            case.write(Path(folder))
+            compare(case, folder)
+        if case.name in TF_DATA:
+            print(f"{'':<41}{'tf.data (quoted)':<24}{'':>7}{TF_DATA[case.name]:>7}x")
+
+
+def compare(case: Case, folder: str) -> None:
+    """Run the readers in turns, and print a line for each peer."""
+    fastest: dict[str, dict[str, float]] = {}
+    for turn in range(TURNS):
+        for reader in (case.ours, *case.targets):
+            if turn and reader in SLOW:
+                continue
+            result = _run(reader, folder)
+            if reader not in fastest or result["seconds"] < fastest[reader]["seconds"]:
+                fastest[reader] = result
+    ours = fastest[case.ours]
+    for peer, target in case.targets.items():
+        theirs = fastest[peer]
+        if theirs["points"] not in {0, ours["points"]}:
+            print(f"{peer} read {theirs['points']} points, we {ours['points']}")
+        ratio = theirs["seconds"] / max(ours["seconds"], 0.001)
+        verdict = "met" if ratio >= target else "NOT MET"
+        print(
+            f"{case.name:<23}{ours['seconds']:>7.3f}{ours['peak_mb']:>9}  {peer:<24}{theirs['seconds']:>7.3f}"
+            f"{ratio:>7.1f}x{target:>7g}x  {verdict}",
+            flush=True,
+        )
+
+
+def _run(reader: str, folder: str) -> dict[str, float]:
+    done = subprocess.run(
+        [sys.executable, str(HERE / "event_readers.py"), reader, folder], check=True, capture_output=True, text=True
+    )
+    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+if __name__ == "__main__":
+    assert set(READERS) >= SLOW
+    main()
