@@ -66,4 +66,5 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 
 $(AIRFLOW_HOME)/airflow.cfg: include/laptop.cfg
 	@mkdir -p $(AIRFLOW_HOME)
-	@sed 's|@PROJECT@|$(CURDIR)|' $< >$@
+	@umask 077; secret=$$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n'); \
+		sed -e 's|@PROJECT@|$(CURDIR)|' -e "s|@SECRET@|$$secret|" $< >$@

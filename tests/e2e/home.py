@@ -30,8 +30,9 @@ class Home:
     def make(cls, path: Path) -> Home:
         home = cls(path)
         home.configs.mkdir(parents=True)
-        cfg = (PROJECT / "include" / "laptop.cfg").read_text().replace("@PROJECT@", str(PROJECT))
-        (path / "airflow.cfg").write_text(cfg + f"config_root = {home.configs}\n")
+        cfg = path / "airflow.cfg"
+        subprocess.run(["make", "-s", f"AIRFLOW_HOME={path}", str(cfg)], cwd=PROJECT, check=True)
+        cfg.write_text(f"{cfg.read_text()}config_root = {home.configs}\n")
         home.airflow("db", "migrate").check_returncode()
         return home
 

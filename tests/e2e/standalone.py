@@ -1,0 +1,155 @@
+"""A real `airflow standalone`, driven through Airflow's REST API."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import httpx
+import psutil
+
+from e2e.home import PROJECT, Home
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PATIENCE = 300
+"""Seconds that anything may take before the test gives up on it."""
+
+
+class Standalone:
+    """The REST API of a running Airflow, and a hand on its processes."""
+
+    def __init__(self, url: str, token: str, process: subprocess.Popen[bytes]) -> None:
+        self.client = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+        self.process = process
+
+    def trigger(self, dag: str, conf: dict[str, Any] | None = None) -> str:
+        body = {"conf": conf or {}, "logical_date": None}
+        run: str = self._post(f"/api/v2/dags/{dag}/dagRuns", body)["dag_run_id"]
+        return run
+
+    def unpause(self, dag: str) -> None:
+        until(lambda: self.client.get(f"/api/v2/dags/{dag}").status_code == 200, f"{dag} is parsed")
+        self.client.patch(f"/api/v2/dags/{dag}", json={"is_paused": False}).raise_for_status()
+
+    def tasks(self, dag: str, run: str) -> dict[str, dict[str, Any]]:
+        found = self._get(f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances")["task_instances"]
+        return {one["task_id"]: one for one in found}
+
+    def ended(self, dag: str, run: str) -> str:
+        """Wait until a run has ended, and return its state."""
+        until(lambda: self.run(dag, run)["state"] in {"success", "failed"}, f"{dag} {run} ends")
+        state: str = self.run(dag, run)["state"]
+        return state
+
+    def run(self, dag: str, run: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._get(f"/api/v2/dags/{dag}/dagRuns/{quote(run)}")
+        return found
+
+    def clear(self, dag: str, run: str, task: str) -> None:
+        body = {
+            "dry_run": False,
+            "dag_run_id": run,
+            "task_ids": [task],
+            "include_downstream": True,
+            "only_failed": False,
+        }
+        self._post(f"/api/v2/dags/{dag}/clearTaskInstances", body)
+
+    def kill(self, dag: str, run: str, task: str) -> None:
+        """kill -9 the process of a task, as soon as it has one."""
+        until(lambda: self._process_of(dag, run, task) is not None, f"{task} of {dag} has a process")
+        found = self._process_of(dag, run, task)
+        if found is not None:
+            found.kill()
+
+    def _process_of(self, dag: str, run: str, task: str) -> psutil.Process | None:
+        """The process that runs the task's own code; its title names the task instance."""
+        instance = self.tasks(dag, run).get(task)
+        if instance is None or instance["state"] != "running":
+            return None
+        title = f"airflow worker -- {instance['id']}"
+        for process in psutil.Process(self.process.pid).children(recursive=True):
+            try:
+                if title in " ".join(process.cmdline()):
+                    return process
+            except psutil.Error:
+                continue
+        return None
+
+    def _get(self, path: str) -> Any:
+        return self.client.get(path).raise_for_status().json()
+
+    def _post(self, path: str, body: dict[str, Any]) -> Any:
+        return self.client.post(path, json=body).raise_for_status().json()
+
+
+@contextmanager
+def standalone(home: Home) -> Iterator[Standalone]:
+    """Start Airflow, and end every process of it afterwards."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    environment = {
+        **home.environment,
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__BASE_URL": url,
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
+        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
+    }
+    with (home.path / "standalone.log").open("wb") as log:
+        process = subprocess.Popen(
+            ["airflow", "standalone"], env=environment, stdout=log, stderr=log, cwd=PROJECT, start_new_session=True
+        )
+        try:
+            until(lambda: answers(url), "airflow standalone answers")
+            yield Standalone(url, login(home, url), process)
+        finally:
+            end(process)
+
+
+def login(home: Home, url: str) -> str:
+    passwords = json.loads((home.path / "simple_auth_manager_passwords.json.generated").read_text())
+    answer = httpx.post(f"{url}/auth/token", json={"username": "admin", "password": passwords["admin"]}, timeout=60)
+    token: str = answer.raise_for_status().json()["access_token"]
+    return token
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/api/v2/version", timeout=5).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def until(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"waited {seconds} s in vain until {what}"
+        time.sleep(0.2)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM, as a person would; what has not ended after a while is killed."""
+    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    os.killpg(process.pid, signal.SIGTERM)
+    _, alive = psutil.wait_procs(family, timeout=30)
+    for one in alive:
+        one.kill()
+    process.wait()
