@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics import storage
 from ml_metrics.cli.output import print_json, warn
+from ml_metrics.cli.progress import Progress
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.run_folder import RunFolder
 
@@ -27,7 +30,7 @@ examples:
   ml-metrics collect vision.yaml gs://bucket/runs/resnet/0b1c --json
   ml-metrics collect vision.yaml logs --verify     check images and other large records too
 """
-NAME_WIDTH = 44
+NAME_WIDTH, WIDTH = 44, 80
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     config = load_file(arguments.config).metric_collection_config
     folder = _folder(arguments.run_dir)
-    collected = collect_run(config, folder, folder.read_workload(), verify=arguments.verify)
+    with Progress(_bytes(folder)) as progress:
+        collected = collect_run(config, folder, folder.read_workload(), verify=arguments.verify, progress=progress)
     if arguments.json:
         print_json(collected.document())
         return 0
@@ -61,12 +65,18 @@ def table(collected: Collected) -> Iterator[str]:
     yield f"{'metric':<{width}} {'value':>13} {'step':>10} {'points':>9}"
     for metric in collected.metrics:
         step = "" if metric.step is None else metric.step
-        note = f"  {metric.non_finite} not finite" if metric.non_finite else ""
-        yield f"{_fitting(metric.name, width):<{width}} {metric.value:>13.7g} {step:>10} {metric.points:>9}{note}"
+        yield f"{_fitting(metric.name, width):<{width}} {metric.value:>13.7g} {step:>10} {metric.points:>9}"
+        if metric.non_finite:
+            yield f"  {metric.non_finite} of its points are no finite numbers"
     for name, why in collected.missing.items():
-        yield f"{name}: missing: {why}"
+        yield from textwrap.wrap(f"{name}: missing: {why}", WIDTH, subsequent_indent="  ")
     files = "1 file" if collected.files == 1 else f"{collected.files} files"
     yield f"{len(collected.metrics)} metrics from {files}"
+
+
+def _bytes(folder: RunFolder) -> int:
+    """How much there is to read, where somebody watches."""
+    return sum(file.size for file in folder.files()) if sys.stderr.isatty() else 0
 
 
 def _fitting(name: str, width: int) -> str:
