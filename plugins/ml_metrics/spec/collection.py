@@ -38,23 +38,33 @@ class TimeToAccuracy(Strict):
     """The time from the start of the run until a tag first reached a value."""
 
     accuracy_tag: str
+    """The tag that is watched."""
     accuracy_threshold: float
+    """The value that it has to reach, or exceed."""
 
 
 class MetricCollectionConfig(Strict):
     """Which numbers of a run become metrics."""
 
     default_aggregation_strategies: tuple[Strategy, ...] = Field((Strategy.FINAL,), min_length=1)
+    """How the points of a tag become one number, each a metric named `<tag>_<strategy>`."""
     metric_to_aggregation_strategy: dict[Pattern, tuple[Strategy, ...]] = Field(
         default_factory=dict,
         validation_alias=AliasChoices(*SPELLINGS),
     )
+    """Other strategies for some tags; also spelt `metric_to_aggregation_strategies`."""
     tags_to_ignore: tuple[Pattern, ...] = ()
+    """Tags that are not collected: exact, globs for the whole tag, or `re:` and a regular expression."""
     include_tags: tuple[Pattern, ...] = ()
+    """Where given, only these tags are collected."""
     time_to_accuracy: TimeToAccuracy | None = None
+    """Adds the metric `time_to_accuracy`: the seconds until a tag first reached a value."""
     write_to_bigquery: bool = True
+    """Whether rows are written to the warehouse at all."""
     use_run_name_prefix: bool = False
+    """Whether tags are told apart by the sub-folder in which they were written: `train/loss`."""
     restarts: Restarts = Restarts.KEEP
+    """What happens to points that a restarted workload wrote again: `keep` or `supersede`."""
 
     @model_validator(mode="before")
     @classmethod

@@ -10,6 +10,7 @@ class GoodputConfig(Strict):
     """How goodput is measured. A run that wrote no `goodput.jsonl` has none, and nothing is wrong with that."""
 
     enabled: bool = True
+    """Whether goodput is measured."""
     ideal_step_time: Duration | None = None
     """What a step should take; computed from the steps where it is not given."""
     rolling_windows: tuple[Duration, ...] = ()

@@ -28,17 +28,29 @@ class Parameter(Strict):
     """One field of the form in which a run is started. All but `default` are keywords of JSON Schema."""
 
     default: Any = None
+    """The value of every run that was not started with another."""
     type: str | tuple[str, ...] | None = None
+    """`string`, `integer`, `number`, `boolean`, `object`, `array`, `null`, or a list of those."""
     title: str | None = None
+    """What the form calls it."""
     description: str | None = None
+    """What the form says about it."""
     enum: tuple[Any, ...] | None = None
+    """The only values that are allowed."""
     minimum: float | None = None
+    """The least number."""
     maximum: float | None = None
+    """The greatest number."""
     min_length: int | None = Field(None, ge=0, alias="minLength")
+    """The least length of a text."""
     max_length: int | None = Field(None, ge=0, alias="maxLength")
+    """The greatest length of a text."""
     pattern: str | None = None
+    """A regular expression for a text."""
     format: str | None = None
+    """`date`, `date-time`, `multiline`, ...: how the form shows it."""
     examples: tuple[Any, ...] | None = None
+    """Values that the form suggests."""
     section: str | None = None
     """The heading under which the form shows it."""
 

@@ -70,8 +70,11 @@ class Resources(Strict):
     """What the container asks for; its limits are the same unless `limits` says otherwise."""
 
     cpu: Quantity | None = None
+    """Processors."""
     memory: Quantity | None = None
+    """Memory."""
     ephemeral_storage: Quantity | None = None
+    """Space on the node's disk."""
     limits: dict[str, Quantity] = Field(default_factory=dict)
     """Limits that differ from what is asked for, by Kubernetes' names: `{memory: 32Gi}`."""
 
@@ -80,15 +83,20 @@ class Cluster(Strict):
     """A GKE cluster of one's own."""
 
     project: str
+    """The Google Cloud project."""
     location: str
+    """The region or zone."""
     name: str
+    """The name of the cluster."""
 
 
 class SecretKey(Strict):
     """One value of a Kubernetes secret."""
 
     secret: str
+    """The name of the secret."""
     key: str
+    """The key in it."""
 
 
 def _secret_key(value: Any) -> Any:
@@ -110,8 +118,11 @@ class Volume(Strict):
     claim: str | None = None
     """A persistent volume claim."""
     config_map: str | None = None
+    """A config map, each entry of which becomes a file."""
     secret: str | None = None
+    """A secret, each entry of which becomes a file."""
     host_path: str | None = None
+    """A folder of the node."""
     bucket: str | None = None
     """A Cloud Storage bucket, through GKE's Cloud Storage FUSE driver."""
     memory: Quantity | None = None
@@ -119,6 +130,7 @@ class Volume(Strict):
     scratch: Quantity | None = None
     """An empty folder on the node's disk of this size, gone with the pod."""
     read_only: bool = False
+    """Whether the workload may only read."""
 
     @model_validator(mode="after")
     def one_source(self) -> Self:

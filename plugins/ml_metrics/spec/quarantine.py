@@ -15,8 +15,11 @@ class Quarantine(Strict):
     until: dt.date
     """The last day of quiet (UTC)."""
     reason: str = Field(min_length=1)
+    """Why it is quiet."""
     owner: str | None = None
+    """Who mends it."""
     issue: str | None = None
+    """Where it is discussed: a link."""
 
     def holds(self, now: dt.datetime) -> bool:
         """Whether the test is still to be kept quiet. Ask when the run ends, never when the DAG is parsed."""

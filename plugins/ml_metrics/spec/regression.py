@@ -52,7 +52,9 @@ class WithinBounds(Strict):
     """Two fixed bounds; a missing side is open."""
 
     lower: float | None = None
+    """The least value that is well."""
     upper: float | None = None
+    """The greatest value that is well."""
 
     @model_validator(mode="after")
     def some_value_is_within(self) -> Self:
@@ -68,14 +70,18 @@ class PercentDifference(Strict):
     """So many percent from a value, or from the mean of the baseline where none is given."""
 
     percent: float = Field(ge=0)
+    """How many percent."""
     value: float | None = None
+    """From which value; without one, from the mean of the baseline."""
 
 
 class ChangePoint(Strict):
     """A lasting change of level, found in the series itself."""
 
     p_value: float = Field(0.001, gt=0, lt=1)
+    """How unlikely the change must be by chance."""
     min_change_percent: float = Field(5.0, ge=0)
+    """How large the change must be."""
     min_runs: int = Field(3, ge=2)
     """How many runs the new level must have lasted."""
 
@@ -84,11 +90,17 @@ class SuccessThreshold(Strict):
     """Where the bound lies. Exactly one of its fields is given."""
 
     fixed_value: float | None = None
+    """This value."""
     stddevs_from_mean: float | None = Field(None, ge=0)
+    """So many standard deviations from the mean of the baseline."""
     percent_difference: Annotated[float, Field(ge=0)] | PercentDifference | None = None
+    """So many percent (20 means 20 %) from the mean of the baseline, or from a value."""
     within_bounds: WithinBounds | None = None
+    """Two fixed bounds; a side that is left out is open."""
     mads_from_median: float | None = Field(None, ge=0)
+    """So many median absolute deviations from the median of the baseline."""
     change_point: ChangePoint | None = None
+    """A lasting change of level, found in the series itself."""
 
     @model_validator(mode="after")
     def exactly_one(self) -> Self:
@@ -118,7 +130,9 @@ class MinChange(Strict):
     """The practical test: a regression must also be this large, as the value or in percent of the baseline."""
 
     absolute: float | None = Field(None, ge=0)
+    """In the unit of the metric."""
     percent: float | None = Field(None, ge=0)
+    """In percent of the baseline."""
 
 
 def _utc(moment: datetime) -> datetime:
@@ -130,16 +144,27 @@ class Condition(Strict):
     """When one metric is well."""
 
     comparison: Comparison = Comparison.WITHIN
+    """Where a value is well: `greater`, `greater_or_equal`, `less`, `less_or_equal`, `equal` or `within`."""
     success_threshold: SuccessThreshold
+    """Where the bound lies; exactly one threshold."""
     wait_for_n_points_of_history: int | None = Field(None, ge=-1)
+    """How many points the baseline must have before the condition is enforced."""
     window: int = Field(100, ge=1)
+    """How many of the newest runs make the baseline."""
     time_window: Duration | None = None
+    """How old a run of the baseline may be."""
     since: Annotated[datetime, AfterValidator(_utc)] | None = None
+    """Where the baseline begins."""
     compare_to: str | None = Field(None, min_length=1)
+    """Another test whose runs make the baseline."""
     against: Against = Against.MEAN
+    """Measured from the `mean` of the baseline or from the `best` accepted level."""
     min_change: MinChange | None = None
+    """How large a regression must be besides, to count."""
     optional: bool = False
+    """Whether a run may lack the metric."""
     severity: Severity = Severity.FAIL
+    """Whether a broken condition fails the run (`fail`) or is only told (`warn`)."""
 
     @model_validator(mode="after")
     def comparison_fits_threshold(self) -> Self:
@@ -195,11 +220,17 @@ class RegressionTestConfig(Strict):
     """When a run is well, and who hears of it."""
 
     metric_success_conditions: dict[str, Condition] = Field(default_factory=dict)
+    """Conditions by metric; `default` is for every metric without one of its own."""
     required_metrics: tuple[str, ...] = ()
+    """Metrics that every run must produce, also where no condition names them."""
     metric_subset_to_alert: tuple[str, ...] = ()
+    """Where given, only these metrics alert; the others keep their verdicts."""
     alert_for_oob_metrics: bool = True
+    """Whether metrics alert at all."""
     alert_for_failed_jobs: bool = True
+    """Whether a workload alerts that failed, timed out or never started."""
     alert_after_second_test_failure: bool = False
+    """Whether the first failure in a row is kept quiet."""
 
     def condition_for(self, metric: str) -> Condition | None:
         """The condition of a metric: its own, else the one named `default`."""

@@ -37,24 +37,32 @@ class TestSpec(Strict):
     framework: str | None = None
     """What the model is written in: `tf`, `pt`, `jax`."""
     model: str | None = None
+    """What is trained or measured: `mnist`, `resnet50`."""
     mode: str | None = None
     """What kind of test it is: `func`, `conv`, `example`."""
     accelerator: AcceleratorField = CPU
+    """What it runs on: a name of the catalogue, or a mapping that describes it."""
     name: str = Field("", validate_default=True)
     """The test's name, at most 46 characters. Default: framework, model, mode and accelerator, joined by `-`."""
     description: str = ""
+    """What the test is for, in a sentence."""
     owner: str = "unowned"
+    """Who is asked when it breaks."""
     emails: tuple[Annotated[str, AfterValidator(_address)], ...] = ()
+    """Who gets its mails."""
     tags: tuple[str, ...] = ()
+    """By what people find it in the Airflow UI."""
 
     params: Params = Field(default_factory=dict)
     """What a person may change when starting a run by hand: a default, or a mapping with `default` and JSON Schema."""
     image: str = Field(min_length=1)
+    """The container image of the workload."""
     command: tuple[Text, ...] = Field(min_length=1)
     """The program and its arguments. `$(NAME)` is an environment variable, `{{ params.name }}` a parameter."""
     args: tuple[Text, ...] = ()
     """More arguments, after those of `command`."""
     env: dict[EnvName, Text] = Field(default_factory=dict)
+    """Environment variables; a value may mention those before it, as `$(MODEL_DIR)/checkpoints`."""
 
     schedule: Schedule | None = None
     """A cron expression or one of Airflow's presets; without one, the test runs only when it is started by hand."""
@@ -69,19 +77,26 @@ class TestSpec(Strict):
     priority: int = Field(1, ge=1)
     """Who goes first in the pool: the greater number."""
     quarantine: Quarantine | None = None
+    """Keeps a test that is known to be broken from sending mail, until a day."""
 
     resources: Resources = Field(default_factory=Resources)
+    """What the container asks for, beside its accelerator."""
     hosts: int = Field(0, ge=0, validate_default=True)
     """How many pods run the workload together. Default: as many as the accelerator has hosts."""
     cluster: Cluster | None = None
     """A GKE cluster; without one, the cluster of the settings."""
     namespace: str | None = None
+    """The Kubernetes namespace; without one, that of the settings."""
     service_account: str | None = None
+    """The Kubernetes service account of the pod."""
     labels: dict[str, LabelValue] = Field(default_factory=dict)
+    """Labels of the pod, beside our own."""
     annotations: dict[str, Text] = Field(default_factory=dict)
+    """Annotations of the pod."""
     node_selector: dict[str, LabelValue | None] = Field(default_factory=dict)
     """Labels of the node, beyond the accelerator's own; null takes one of those away."""
     tolerations: tuple[dict[str, Any], ...] = ()
+    """Taints of nodes that the pod tolerates, beyond the accelerator's own, in Kubernetes' own words."""
     volumes: dict[MountPath, Volume] = Field(default_factory=dict)
     """What is mounted, by path."""
     secrets: Secrets = Field(default_factory=dict)
@@ -89,9 +104,11 @@ class TestSpec(Strict):
     config_maps: tuple[str, ...] = ("gcs-buckets",)
     """Config maps whose entries become environment variables, where they exist."""
     image_pull_secrets: tuple[str, ...] = ()
+    """Kubernetes secrets by which private images are pulled."""
     init_containers: tuple[dict[str, Any], ...] = ()
     """Containers that run first, in Kubernetes' own words."""
     priority_class: str | None = None
+    """The Kubernetes priority class of the pod."""
     queue: str | None = None
     """The Kueue queue of the workload."""
     pod: PodOverride = Field(default_factory=dict)
@@ -100,8 +117,11 @@ class TestSpec(Strict):
     metric_config: str | None = None
     """A file with the two configs below, shared by several tests; what the test says itself goes before it."""
     metric_collection_config: MetricCollectionConfig = Field(default_factory=MetricCollectionConfig)
+    """Which numbers of a run become metrics."""
     regression_test_config: RegressionTestConfig = Field(default_factory=RegressionTestConfig)
+    """When a run is well, and who hears of it when it is not."""
     goodput: GoodputConfig = Field(default_factory=GoodputConfig)
+    """How the useful share of the time is measured."""
     extends: str | None = None
     """A file whose keys hold where this one says nothing."""
     sweep: dict[str, Any] = Field(default_factory=dict)
