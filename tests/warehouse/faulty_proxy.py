@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ONE_CHANGE_AT_A_TIME = threading.Lock()
-"""The service takes a job's id, or a table's name, in one step; the stand-in looks for it and then writes it, in two."""
+"""The service takes a job's id or a table's name in one step; the stand-in looks for it, and then writes it."""
 
 
 class Fault(StrEnum):

@@ -43,6 +43,7 @@ class PostgresServer:
                     self.binaries / "postgres",
                     *("-D", self.folder / "data", "-p", str(self.port), "-k", self.folder),
                     *("-c", "listen_addresses=127.0.0.1", "-c", "max_connections=60"),
+                    *("-c", "fsync=off"),  # what the tests kill is the server, never the machine
                 ],
                 stdout=log,
                 stderr=log,
@@ -61,7 +62,7 @@ class PostgresServer:
         (self.folder / "data" / "postmaster.pid").unlink(missing_ok=True)
 
     def stop(self) -> None:
-        self.process.send_signal(signal.SIGINT)
+        self.process.send_signal(signal.SIGQUIT)
         self.process.wait(timeout=30)
         shutil.rmtree(self.folder)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.cli.output import print_json
-from ml_metrics.cli.table import table
+from ml_metrics.cli.table import WIDTH, table
 from ml_metrics.warehouse.tables import TABLES
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _definition(one: Table) -> str:
     rows = [(column.name, str(column.kind), "required" if column.required else "") for column in one.columns]
-    return f"{one.name}: {one.about}\n{table(('column', 'type', ''), rows)}"
+    return f"{one.name}\n{fill(one.about, WIDTH)}\n{table(('column', 'type', ''), rows)}"
 
 
 def _document(one: Table) -> dict[str, Any]:

@@ -11,7 +11,7 @@ FROM (
   SELECT timestamp
   FROM job_history
   WHERE test_name = :test AND uuid <> :run AND timestamp >= :earliest AND timestamp < :before
-    AND job_status = 'success' AND (verdict IS NULL OR verdict = 'pass')
+    AND job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail')
   ORDER BY timestamp DESC
   LIMIT :window
 ) AS clean
@@ -34,7 +34,7 @@ FROM (
   LIMIT 1
 ) AS first
 """
-"""How far back a baseline reaches: `window` runs in which nothing was broken hold `window` good values of a metric."""
+"""How far back to read: `window` runs that did not fail hold, as a rule, `window` good values of every metric."""
 
 HISTORY = """
 SELECT uuid, timestamp, metric_name, metric_value, job_status, verdict

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.model import JobStatus, Severity
+from ml_metrics.model import JobStatus, Outcome, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -163,10 +163,14 @@ def finite(value: float | None) -> float | None:
 
 
 def _verdict_of_run(workload: Workload, verdicts: Sequence[Verdict]) -> str:
+    """`pass` only if something was checked and nothing is broken; `warn` if only a warning is."""
     broken = {verdict.severity for verdict in verdicts if verdict.broken}
     if workload.status is not JobStatus.SUCCESS or Severity.FAIL in broken:
-        return "fail"
-    return "warn" if broken else "pass"
+        return Outcome.FAIL.value
+    if broken:
+        return Severity.WARN.value
+    found = {verdict.outcome for verdict in verdicts}
+    return next((each for each in (Outcome.PASS, Outcome.INSUFFICIENT_DATA) if each in found), Outcome.SKIPPED).value
 
 
 def _metric_rows(job: JobRow, metrics: Sequence[Metric], verdicts: Sequence[Verdict]) -> Iterator[MetricRow]:

@@ -77,7 +77,7 @@ JOB_HISTORY = Table(
         Column("failure_reason", Kind.STRING, "For example OOMKilled, ImagePullBackOff or ExitCode:3."),
         Column("image", Kind.STRING, "The image that ran."),
         Column("goodput", Kind.FLOAT, "Productive time in percent of total time."),
-        Column("verdict", Kind.STRING, "pass, warn (only conditions of severity warn are broken) or fail."),
+        Column("verdict", Kind.STRING, "pass, fail, warn (only a warning is broken), insufficient_data or skipped."),
         Column("loaded_at", Kind.TIMESTAMP, "When this row was written."),
     ),
     key=("uuid",),
