@@ -7,13 +7,14 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judge.cases import DAY, NOW, START, TEST, condition, config, judged, point
 from ml_metrics.judge import Judgement, history_needs, replay
 from ml_metrics.model import HistoryPoint, Outcome
 
+UNHURRIED = settings(deadline=None)  # a busy machine is no counterexample
 VALUES = st.one_of(
     st.floats(-1e6, 1e6),
     st.integers(-3, 3).map(float),
@@ -65,6 +66,7 @@ def said(rule: dict[str, Any], value: float, past: list[HistoryPoint], **rest: A
     return judged(config({"loss": rule}, alert_after_second_test_failure=True), {"loss": value}, past, **rest)
 
 
+@UNHURRIED
 @given(rules(), st.floats(-1e6, 1e6), histories(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_says_nothing(
     rule: dict[str, Any], value: float, past: list[HistoryPoint], shuffler: random.Random
@@ -74,6 +76,7 @@ def test_the_order_of_rows_says_nothing(
     assert said(rule, value, past) == said(rule, value, mixed)
 
 
+@UNHURRIED
 @given(rules(), st.floats(-1e6, 1e6), histories(), VALUES, OUTCOMES)
 def test_the_run_itself_and_the_future_move_no_bounds(
     rule: dict[str, Any], value: float, past: list[HistoryPoint], other: float | None, outcome: Outcome | None
@@ -84,6 +87,7 @@ def test_the_run_itself_and_the_future_move_no_bounds(
     assert said(rule, value, [*past, itself, later], now=at) == said(rule, value, past, now=at)
 
 
+@UNHURRIED
 @given(rules(), st.floats(-1e6, 1e6), histories(), st.integers(-30, 30))
 def test_the_unit_of_a_metric_says_nothing(
     rule: dict[str, Any], value: float, past: list[HistoryPoint], power: int
@@ -95,6 +99,7 @@ def test_the_unit_of_a_metric_says_nothing(
     assert here == there
 
 
+@UNHURRIED
 @given(
     rules(),
     st.lists(st.one_of(st.floats(-100, 100), st.sampled_from([1.0, 2.0])), min_size=1, max_size=20),
@@ -108,16 +113,16 @@ def test_a_later_run_turns_no_earlier_verdict(rule: dict[str, Any], values: list
     assert after[:-1] == before
 
 
+@UNHURRIED
 @given(rules(), st.floats(-1e6, 1e6), histories())
-def test_what_the_warehouse_is_asked_for_is_enough(
-    rule: dict[str, Any], value: float, past: list[HistoryPoint]
-) -> None:
+def test_what_the_judge_asks_for_is_enough(rule: dict[str, Any], value: float, past: list[HistoryPoint]) -> None:
     regression = config({"loss": rule, "default": condition({"fixed_value": 0}, "less")})
     ordered = sorted(past, key=lambda row: (row.timestamp, row.run_key))
     needed = history_needs(regression, TEST).select(ordered)
     assert said(rule, value, needed) == said(rule, value, past)
 
 
+@UNHURRIED
 @given(rules(), VALUES, histories())
 def test_no_verdict_is_lost_and_none_passes_without_reason(
     rule: dict[str, Any], value: float | None, past: list[HistoryPoint]
@@ -134,6 +139,7 @@ def test_no_verdict_is_lost_and_none_passes_without_reason(
     assert Judgement.from_document(judgement.document()) == judgement
 
 
+@UNHURRIED
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12), st.floats(0, 5), st.floats(-1e3, 1e3))
 def test_a_wider_rule_never_fails_what_a_narrower_one_passed(values: list[float], times: float, value: float) -> None:
     past = [point(day, each) for day, each in enumerate(values)]
@@ -142,6 +148,7 @@ def test_a_wider_rule_never_fails_what_a_narrower_one_passed(values: list[float]
     assert narrow.outcome is Outcome.FAIL or wide.outcome is Outcome.PASS
 
 
+@UNHURRIED
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12), st.floats(-1e3, 1e3))
 def test_a_mirror_turns_greater_into_less(values: list[float], value: float) -> None:
     past = [point(day, each) for day, each in enumerate(values)]

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judge.cases import DAY, START, TEST, condition, config, history, point
@@ -76,6 +76,7 @@ VALUES = st.lists(st.one_of(st.floats(-50, 50), st.sampled_from([10.0, 30.0])), 
 
 
 @pytest.mark.parametrize("second", [False, True])
+@settings(deadline=None)  # a busy machine is no counterexample
 @given(values=VALUES)
 def test_it_says_run_by_run_what_the_judge_says(second: bool, values: list[float]) -> None:
     regression = config({"loss": {**SPREAD, "window": 6}}, alert_after_second_test_failure=second)

@@ -82,14 +82,15 @@ class Past:
 
     @cached_property
     def runs(self) -> list[HistoryPoint]:
-        """The newest row of each earlier run of this test, oldest first."""
-        newest: dict[str, HistoryPoint] = {}
+        """A row of each earlier run of this test, the newest it has, oldest run first."""
+        newest: dict[str, tuple[datetime, bool, HistoryPoint]] = {}
         for (test, _), rows in self._rows.items():
             for row in rows if test == self.test else ():
+                seen = (aware(row.timestamp), row.job_status is not JobStatus.SUCCESS, row)
                 known = newest.get(row.run_key)
-                if known is None or aware(row.timestamp) > aware(known.timestamp):
-                    newest[row.run_key] = row
-        return self._in_order(list(newest.values()))
+                if known is None or seen[:2] > known[:2]:
+                    newest[row.run_key] = seen
+        return self._in_order([row for _, _, row in newest.values()])
 
     def accepted(self, metric: str, test: str | None = None) -> tuple[Moment, datetime] | None:
         """From which run a metric's baseline begins, and when that was said; None if nobody did.
