@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "plugins"
-HEAVY = ("numpy", "pandas", "_gojsonnet", "jinja2", "kubernetes", "airflow", "fsspec", "google.cloud", "tensorboard")
+HEAVY = ("numpy", "pandas", "_gojsonnet", "jinja2", "kubernetes", "airflow", "fsspec", "google.auth", "tensorboard")
 PROGRAM = """
 import sys
 from pathlib import Path
