@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/event_reading.py           about five minutes, three gigabytes of temporary files
     .venv/bin/python benchmarks/event_reading.py --quick   a tenth of it; small files favour nobody's reading
 
-Every reader is a process of its own and is timed from when its imports are done. Fast readers take turns, five times
+Every reader is a process of its own and is timed from when its imports are done. Fast readers take turns, four times
 each, and the smallest figure counts; readers that take more than ten times as long are run once.
 """
 
@@ -19,14 +19,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import event_files
-from event_readers import READERS
+from events import files
+from events.readers import READERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 HERE = Path(__file__).parent
-TURNS = 5
+TURNS = 4
 SLOW = {"EventAccumulator", "tbparse"}
 TF_DATA = {"1M scalars, old style": 100, "1M scalars, new style": 69, "200 runs of 5,000": 47}
 """How many times longer the tf.data way took (for old style at full size, else at a tenth), measured once where
@@ -46,18 +46,18 @@ class Case:
 def cases(scale: float) -> list[Case]:
     """What is read: the sizes are those of a night's work, times the scale."""
     million, gigabyte = int(1_000_000 * scale), int(1_000_000_000 * scale)
-    one_file = partial(event_files.scalars_in_one_file, count=million)
-    images = partial(event_files.mostly_images, size=gigabyte, scalars=int(20_000 * scale))
+    one_file = partial(files.scalars_in_one_file, count=million)
+    images = partial(files.mostly_images, size=gigabyte, scalars=int(20_000 * scale))
     return [
-        Case("1M scalars, old style", partial(one_file, value=event_files.simple_value),
+        Case("1M scalars, old style", partial(one_file, value=files.simple_value),
              {"EventAccumulator": 40, "data server": 3, "data server --checksum": 3, "tbparse": 1}),
-        Case("1M scalars, new style", partial(one_file, value=event_files.tensor_value),
+        Case("1M scalars, new style", partial(one_file, value=files.tensor_value),
              {"EventAccumulator": 60, "data server": 5, "data server --checksum": 5, "tbparse": 1}),
-        Case("200 runs of 5,000", partial(event_files.runs, count=int(200 * scale), points=5000),
+        Case("200 runs of 5,000", partial(files.runs, count=int(200 * scale), points=5000),
              {"EventAccumulator": 20, "data server": 1.5, "data server --checksum": 1.5}),
         Case("1 GB, mostly images", images, {"data server": 1.3, "bytes only": 0.5}),
         Case("1 GB, every checksum", images, {"data server --checksum": 8}, "ours --verify"),
-        Case("a run of 50 KB", partial(event_files.scalars_in_one_file, count=800, value=event_files.simple_value),
+        Case("a run of 50 KB", partial(files.scalars_in_one_file, count=800, value=files.simple_value),
              {"EventAccumulator": 1, "tbparse": 1}),
     ]  # fmt: skip
 
@@ -102,7 +102,10 @@ def compare(case: Case, folder: str) -> None:
 
 def _run(reader: str, folder: str) -> dict[str, float]:
     done = subprocess.run(
-        [sys.executable, str(HERE / "event_readers.py"), reader, folder], check=True, capture_output=True, text=True
+        [sys.executable, str(HERE / "events" / "readers.py"), reader, folder],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return result

@@ -25,13 +25,18 @@ if TYPE_CHECKING:
 
 def last(series: Series) -> int:
     """Where the point of the greatest wall time is; of several, the one that was written last."""
-    times = _timed(series, -np.inf)[::-1]
-    return len(times) - 1 - int(times.argmax())
+    backwards = series.wall_time[::-1]
+    index = int(backwards.argmax())
+    if np.isnan(backwards[index]):
+        index = int(np.where(np.isnan(backwards), -np.inf, backwards).argmax())
+    return len(backwards) - 1 - index
 
 
 def first(series: Series) -> int:
     """Where the point of the smallest wall time is; of several, the one that was written first."""
-    return int(_timed(series, np.inf).argmin())
+    times = series.wall_time
+    index = int(times.argmin())
+    return int(np.where(np.isnan(times), np.inf, times).argmin()) if np.isnan(times[index]) else index
 
 
 def highest(series: Series) -> int:
@@ -103,12 +108,6 @@ def _scale(values: Values) -> float:
     if greatest > 2.0**500:
         return 2.0**-600
     return 2.0**500 if 0 < greatest < 2.0**-400 else 1.0
-
-
-def _timed(series: Series, instead: float) -> Values:
-    """The wall times, with something else for one that is no number."""
-    times = series.wall_time
-    return np.where(np.isnan(times), instead, times) if np.isnan(times).any() else times
 
 
 def _finite(series: Series, instead: float) -> Values:

@@ -25,7 +25,7 @@ LONGEST = 1024
 MOST_TRIES = 8
 """So often a group is looked at, for families and members that are in it."""
 WIDEST_TABLE = 1 << 20
-MOST = 1 << 14
+MOST = 1 << 16
 """Rows that are worked on at once: they stay in the processor's cache."""
 
 
