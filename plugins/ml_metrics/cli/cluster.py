@@ -52,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     cluster = LocalCluster(root, arguments.image_folder, node=node_of(arguments), **idle)
     match arguments.verb:
         case "start":
-            print(f"running; use it with\n  export KUBECONFIG={cluster.ensure_running()}")
+            already = " already, with the options that it was started with" if cluster.status().running else ""
+            print(f"running{already}; use it with\n  export KUBECONFIG={cluster.ensure_running()}")
         case "kubeconfig":
             print(cluster.ensure_running())
         case "stop":

@@ -39,7 +39,7 @@ def admitted(pod: Document, namespace: str) -> Document:
     if metadata.setdefault("namespace", namespace) != namespace:
         raise RefusalError(400, "the namespace of the provided object does not match the namespace sent on the request")
     spec = {**SPEC_DEFAULTS, **{name: value for name, value in (pod.get("spec") or {}).items() if value is not None}}
-    if wrong := [*_wrong_metadata(metadata), *_wrong_spec(spec)]:
+    if wrong := [*wrong_metadata(metadata), *_wrong_spec(spec)]:
         name = metadata.get("name", "")
         raise RefusalError(422, f'Pod "{name}" is invalid: {wrong[0] if len(wrong) == 1 else wrong}')
     for kind in ("initContainers", "containers"):
@@ -69,14 +69,15 @@ def changed(pod: Document, wanted: Document) -> Document:
             f'Pod "{pod["metadata"]["name"]}" is invalid: spec: Forbidden: pod updates may not change fields other '
             f"than {', '.join(f'`spec.{name}`' for name in MUTABLE)}",
         )
-    if wrong := list(_wrong_metadata(metadata)):
+    if wrong := list(wrong_metadata(metadata)):
         raise RefusalError(422, f'Pod "{pod["metadata"]["name"]}" is invalid: {wrong[0]}')
     kept = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
     metadata |= {name: pod["metadata"][name] for name in kept if name in pod["metadata"]}
     return {**pod, "metadata": metadata, "spec": spec}
 
 
-def _wrong_metadata(metadata: Document) -> list[str]:
+def wrong_metadata(metadata: Document) -> list[str]:
+    """What is wrong with the name and labels of a new object."""
     wrong = []
     name = metadata.get("name")
     if not name:

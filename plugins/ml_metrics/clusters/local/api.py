@@ -34,10 +34,10 @@ class PodsApi:
     def __init__(self, store: Store, kubelet: Kubelet, machine: Machine) -> None:
         self._store = store
         self._kubelet = kubelet
-        self._nodes = Listing(store, "nodes", tables.NODES, machine.nodes)
-        self._namespaces = Listing(store, "namespaces", tables.NAMESPACES, machine.namespaces)
-        self._pods = Listing(store, "pods", tables.PODS, lambda: list(store.pods.values()))
-        self._events = Listing(store, "events", tables.EVENTS, lambda: list(store.events))
+        self._nodes = Listing(store, "nodes", tables.NODES, machine.nodes, "Node")
+        self._namespaces = Listing(store, "namespaces", tables.NAMESPACES, machine.namespaces, "Namespace")
+        self._pods = Listing(store, "pods", tables.PODS, lambda: list(store.pods.values()), "Pod")
+        self._events = Listing(store, "events", tables.EVENTS, lambda: list(store.events), "Event")
 
     @property
     def routes(self) -> list[Route]:
@@ -64,7 +64,7 @@ class PodsApi:
 
     async def create(self, request: Request) -> Response:
         """POST: let a pod in."""
-        pod = admission.admitted(await _body(request), request.path_params["namespace"])
+        pod = admission.admitted(await body_of(request), request.path_params["namespace"])
         name = pod["metadata"]["name"]
         if (pod["metadata"]["namespace"], name) in self._store.pods:
             raise RefusalError(409, f'pods "{name}" already exists', "AlreadyExists")
@@ -87,18 +87,18 @@ class PodsApi:
     async def patch(self, request: Request) -> Response:
         """PATCH in any of Kubernetes' three ways."""
         media_type = request.headers.get("content-type", "").partition(";")[0].strip()
-        patch = await _body(request)
+        patch = await body_of(request)
         pod = self._pod(request)
         return self._change(pod, patches.patched(pod, patch, media_type))
 
     async def replace(self, request: Request) -> Response:
         """PUT: the whole object, where nothing that may not change does."""
-        wanted = await _body(request)
+        wanted = await body_of(request)
         return self._change(self._pod(request), wanted)
 
     async def delete(self, request: Request) -> Response:
         """DELETE one pod, with grace."""
-        options = await _body(request, optional=True)
+        options = await body_of(request, optional=True)
         pod = self._pod(request)
         expected = (options.get("preconditions") or {}).get("uid")
         if expected not in (None, pod["metadata"]["uid"]):
@@ -108,7 +108,7 @@ class PodsApi:
 
     async def delete_many(self, request: Request) -> Response:
         """DELETE what the selectors mean."""
-        options = await _body(request, optional=True)
+        options = await body_of(request, optional=True)
         pods = self._pods.selected(request)
         for pod in pods:
             self._kubelet.delete(pod, _grace(request, options, pod))
@@ -152,7 +152,8 @@ class PodsApi:
         return JSONResponse(pod)
 
 
-async def _body(request: Request, *, optional: bool = False) -> Any:
+async def body_of(request: Request, *, optional: bool = False) -> Any:
+    """The JSON that a request brings."""
     raw = await request.body()
     if optional and not raw:
         return {}

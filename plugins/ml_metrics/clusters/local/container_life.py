@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.clusters.local import statuses
 from ml_metrics.clusters.local.containers import KILLED, Container
-from ml_metrics.clusters.local.environment import MissingReferenceError, command_of, variables_of
+from ml_metrics.clusters.local.environment import command_of, variables_of
 from ml_metrics.clusters.local.files import ContainerFiles
 from ml_metrics.clusters.local.images import PullFailure, pull_failure
 from ml_metrics.clusters.local.quantities import amount
+from ml_metrics.clusters.local.references import MissingReferenceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ml_metrics.clusters.local.records import Document
+    from ml_metrics.clusters.local.references import References
 
 PEAK_MEMORY = "ml-metrics/peak-memory-bytes."
 """The annotation that tells how much memory a container held at most; the container's name follows."""
@@ -27,18 +30,27 @@ PULL_SHOWN_SECONDS = 2
 """How long a failed pull is told as such, before the wait for the next one is."""
 
 
+@dataclass(frozen=True, slots=True)
+class PodHome:
+    """Where a pod lives, and what it finds there."""
+
+    folder: Path
+    image_folder: Path
+    references: References
+    tell: Callable[..., None]
+    """Records an event: reason, message and, if not Normal, type."""
+
+
 class ContainerLife:
     """What is done for one container. Whatever was done before, perhaps by another server, is found on disk."""
 
-    def __init__(
-        self, pod: Document, container: Document, pod_folder: Path, image_folder: Path, tell: Callable[..., None]
-    ) -> None:
+    def __init__(self, pod: Document, container: Document, home: PodHome) -> None:
         self._pod = pod
         self._container = container
-        self._pod_folder = pod_folder
-        self._image_folder = image_folder
-        self._tell = tell
-        self._folder = pod_folder / "containers" / container["name"]
+        self._home = home
+        self._tell = home.tell
+        self._references = home.references
+        self._folder = home.folder / "containers" / container["name"]
         self._pulls = 0
         self._pulled_at = 0.0
         self._backed_off = 0
@@ -109,9 +121,13 @@ class ContainerLife:
         """Start an attempt; the waiting state if something that it refers to is missing."""
         attempt = Container(self._folder / str(len(self.attempts)))
         files = self._files(attempt)
-        files.lay_out()
         try:
-            variables = variables_of(self._pod, self._container, files.mounts, files.volumes)
+            files.lay_out(self._references)
+        except MissingReferenceError as error:
+            self._tell("FailedMount", f"MountVolume.SetUp failed: {error}", "Warning")
+            return statuses.waiting("ContainerCreating")
+        try:
+            variables = variables_of(self._pod, self._container, files.mounts, files.volumes, self._references)
         except MissingReferenceError as error:
             self._tell("Failed", f"Error: {error}", "Warning")
             return statuses.waiting("CreateContainerConfigError", str(error))
@@ -147,7 +163,7 @@ class ContainerLife:
         return bool(policy != "Never" if exit_code else policy == "Always" and not initial)
 
     def _files(self, attempt: Container) -> ContainerFiles:
-        return ContainerFiles(self._pod, self._container, self._pod_folder, self._image_folder, attempt.folder)
+        return ContainerFiles(self._pod, self._container, self._home.folder, self._home.image_folder, attempt.folder)
 
     def _status(self, state: Document, last: Document | None) -> Document:
         return statuses.container_status(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAJOR, MINOR = "1", "33"
 """The Kubernetes version whose shapes are kept."""
 READ = ["get", "list", "watch"]
-WRITE = ["create", "delete", "deletecollection", "patch", "update"]
+WRITE = ["create", "delete", "patch", "update"]
 
 
 OPENAPI = "/openapi/v3/api/v1"
@@ -53,15 +53,20 @@ def version() -> Document:
 
 def openapi() -> Document:
     """As much of a schema as kubectl needs to leave the checking of a file to the server."""
-    patch = {
-        "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}],
-        "x-kubernetes-group-version-kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "responses": {"200": {"description": "OK"}},
+    paths = {
+        f"/api/v1/namespaces/{{namespace}}/{kind.lower()}s/{{name}}": {
+            "patch": {
+                "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}],
+                "x-kubernetes-group-version-kind": {"group": "", "version": "v1", "kind": kind},
+                "responses": {"200": {"description": "OK"}},
+            }
+        }
+        for kind in ("Pod", "Secret", "ConfigMap")
     }
     return {
         "openapi": "3.0.0",
         "info": {"title": "ml-metrics local cluster", "version": f"v{MAJOR}.{MINOR}"},
-        "paths": {"/api/v1/namespaces/{namespace}/pods/{name}": {"patch": patch}},
+        "paths": paths,
         "components": {"schemas": {}},
     }
 
@@ -69,11 +74,13 @@ def openapi() -> Document:
 def resources() -> list[Document]:
     """The resources of core/v1 that are served."""
     return [
-        _resource("pods", "Pod", [*READ, *WRITE], shortNames=["po"], categories=["all"]),
+        _resource("pods", "Pod", [*READ, *WRITE, "deletecollection"], shortNames=["po"], categories=["all"]),
         _resource("pods/log", "Pod", ["get"]),
         _resource("pods/status", "Pod", ["get"]),
         _resource("pods/exec", "PodExecOptions", ["create", "get"]),
         _resource("events", "Event", READ, shortNames=["ev"]),
+        _resource("secrets", "Secret", [*READ, *WRITE]),
+        _resource("configmaps", "ConfigMap", [*READ, *WRITE], shortNames=["cm"]),
         _resource("nodes", "Node", ["get", "list"], shortNames=["no"], namespaced=False),
         _resource("namespaces", "Namespace", ["get", "list"], shortNames=["ns"], namespaced=False),
     ]

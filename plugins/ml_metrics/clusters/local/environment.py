@@ -13,15 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ml_metrics.clusters.local.records import Document
+    from ml_metrics.clusters.local.references import References
 
 PASSED_ON = ("HOME", "LANG", "LC_ALL", "TZ", "USER", "TMPDIR", "LD_LIBRARY_PATH")
 """What a process needs from its machine. Everything else, above all Airflow's connections, stays with the server."""
 REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 PATH_GOES_ON = r"[A-Za-z0-9_.-]"
-
-
-class MissingReferenceError(Exception):
-    """A variable comes from an object that is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,9 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     return REFERENCE.sub(lambda found: _meaning(found, variables), text)
 
 
-def variables_of(pod: Document, container: Document, mounts: Mounts, volumes: Mapping[str, Path]) -> dict[str, str]:
+def variables_of(
+    pod: Document, container: Document, mounts: Mounts, volumes: Mapping[str, Path], references: References
+) -> dict[str, str]:
     """The whole environment of a container."""
     metadata = pod["metadata"]
     bin_folder = str(Path(sys.executable).parent)
@@ -58,8 +57,10 @@ def variables_of(pod: Document, container: Document, mounts: Mounts, volumes: Ma
         "PYTHONUNBUFFERED": "1",
     }
     variables |= {f"ML_METRICS_MOUNT_{_as_variable(name)}": str(place) for name, place in volumes.items()}
+    for whole in container.get("envFrom") or []:
+        variables |= _all_of(whole, references)
     for entry in container.get("env") or []:
-        value = _value(entry, variables, pod, container)
+        value = _value(entry, variables, pod, container, references)
         if value is not None:
             variables[entry["name"]] = mounts.translate(value)
     return variables
@@ -84,20 +85,26 @@ def field_of(pod: Document, path: str) -> str:
     return "" if value is None else str(value)
 
 
-def _value(entry: Document, variables: Mapping[str, str], pod: Document, container: Document) -> str | None:
+def _value(
+    entry: Document, variables: Mapping[str, str], pod: Document, container: Document, references: References
+) -> str | None:
     source = entry.get("valueFrom")
     if not source:
         return expand(entry.get("value") or "", variables)
-    if "fieldRef" in source:
-        return field_of(pod, source["fieldRef"]["fieldPath"])
-    if "resourceFieldRef" in source:
-        kind, _, resource = source["resourceFieldRef"]["resource"].partition(".")
-        return str(((container.get("resources") or {}).get(kind) or {}).get(resource, "0"))
-    for kind, reference in source.items():
-        if not reference.get("optional"):
-            what = {"secretKeyRef": "secret", "configMapKeyRef": "configmap"}.get(kind, kind)
-            raise MissingReferenceError(f'{what} "{reference.get("name", "")}" not found')
-    return None
+    kind, reference = next(iter(source.items()))
+    if kind == "fieldRef":
+        return field_of(pod, reference["fieldPath"])
+    if kind == "resourceFieldRef":
+        group, _, resource = reference["resource"].partition(".")
+        return str(((container.get("resources") or {}).get(group) or {}).get(resource, "0"))
+    return references.value(kind, reference)
+
+
+def _all_of(whole: Document, references: References) -> dict[str, str]:
+    """What an entry of `envFrom` brings."""
+    kind = "secretRef" if "secretRef" in whole else "configMapRef"
+    data = references.data(kind, whole[kind]) or {}
+    return {f"{whole.get('prefix') or ''}{name}": value.decode(errors="replace") for name, value in data.items()}
 
 
 def _meaning(found: re.Match[str], variables: Mapping[str, str]) -> str:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics.clusters.local.environment import Mounts
+from ml_metrics.clusters.local.records import replace_file
+from ml_metrics.clusters.local.references import MissingReferenceError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ml_metrics.clusters.local.records import Document
+    from ml_metrics.clusters.local.references import References
 
 TERMINATION_LOG = "/dev/termination-log"
 
 
+@dataclass(frozen=True, slots=True)
 class ContainerFiles:
     """Where a container's files lie below its pod's folder.
 
@@ -21,25 +28,32 @@ class ContainerFiles:
     would. What the container writes beside them is its own, and goes with the pod.
     """
 
-    def __init__(
-        self, pod: Document, container: Document, pod_folder: Path, image_folder: Path, attempt_folder: Path
-    ) -> None:
-        self._container = container
-        self._image_folder = image_folder
-        self._pod_folder = pod_folder
-        self._own: Path = pod_folder / "files" / container["name"]
-        self._message = attempt_folder / "termination-log"
-        places = {volume["name"]: self._place_of(volume) for volume in pod["spec"].get("volumes") or []}
-        wanted = [mount for mount in container.get("volumeMounts") or [] if mount["name"] in places]
-        self.volumes = {mount["name"]: places[mount["name"]] / mount.get("subPath", "") for mount in wanted}
+    pod: Document
+    container: Document
+    pod_folder: Path
+    image_folder: Path
+    attempt_folder: Path
+
+    @property
+    def volumes(self) -> Mapping[str, Path]:
         """The place of each volume that this container mounts."""
-        seen = {mount["mountPath"].rstrip("/"): self.volumes[mount["name"]] for mount in wanted}
-        self.mounts = Mounts({**seen, container.get("terminationMessagePath") or TERMINATION_LOG: self._message})
+        known = self._known_volumes
+        wanted = [mount for mount in self.container.get("volumeMounts") or [] if mount["name"] in known]
+        return {mount["name"]: self._place_of(known[mount["name"]]) / mount.get("subPath", "") for mount in wanted}
+
+    @property
+    def mounts(self) -> Mounts:
+        """The paths that the container sees."""
+        places = self.volumes
+        mounted = [mount for mount in self.container.get("volumeMounts") or [] if mount["name"] in places]
+        seen = {mount["mountPath"].rstrip("/"): places[mount["name"]] for mount in mounted}
+        message = self.container.get("terminationMessagePath") or TERMINATION_LOG
+        return Mounts({**seen, message: self.attempt_folder / "termination-log"})
 
     @property
     def working_folder(self) -> Path:
         """`workingDir` if this machine or a mount has it; the container's own folder if only an image would."""
-        wanted: str | None = self._container.get("workingDir")
+        wanted: str | None = self.container.get("workingDir")
         if not wanted:
             return self._own
         place = Path(self.mounts.translate(wanted))
@@ -47,19 +61,39 @@ class ContainerFiles:
             return place if place.is_dir() else self._own
         return self._own / place
 
-    def lay_out(self) -> None:
-        """Make the folders and links."""
-        self._own.mkdir(parents=True, exist_ok=True)
-        self._message.parent.mkdir(parents=True, exist_ok=True)
-        for place in self.volumes.values():
-            place.mkdir(parents=True, exist_ok=True)
-        for entry in self._image_folder.iterdir():
-            if not self._pod_folder.is_relative_to(entry):  # the cluster's own root is no part of an image
+    def lay_out(self, references: References) -> None:
+        """Make the folders, files and links; MissingReferenceError if a volume cannot be had."""
+        for name in self.volumes:
+            self._fill(self._known_volumes[name], references)
+        for folder in (self._own, self.attempt_folder, *self.volumes.values()):
+            if not folder.is_file():  # a `subPath` may name one file of a volume
+                folder.mkdir(parents=True, exist_ok=True)
+        for entry in self.image_folder.iterdir():
+            if not self.pod_folder.is_relative_to(entry):  # the cluster's own root is no part of an image
                 with suppress(FileExistsError):
                     (self._own / entry.name).symlink_to(entry)
         self.working_folder.mkdir(parents=True, exist_ok=True)
 
+    @property
+    def _own(self) -> Path:
+        return self.pod_folder / "files" / str(self.container["name"])
+
+    @property
+    def _known_volumes(self) -> dict[str, Document]:
+        return {volume["name"]: volume for volume in self.pod["spec"].get("volumes") or []}
+
     def _place_of(self, volume: Document) -> Path:
         if "hostPath" in volume:
             return Path(volume["hostPath"]["path"])
-        return self._pod_folder / "volumes" / str(volume["name"])
+        return self.pod_folder / "volumes" / str(volume["name"])
+
+    def _fill(self, volume: Document, references: References) -> None:
+        kind = next((key for key, source in volume.items() if key != "name" and source is not None), "emptyDir")
+        if kind in {"emptyDir", "hostPath"}:
+            return
+        if kind not in {"secret", "configMap"}:
+            raise MissingReferenceError(f"volumes of the kind {kind} are not there in the local cluster")
+        for path, content in references.files(volume).items():
+            file = self._place_of(volume) / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(file, content)

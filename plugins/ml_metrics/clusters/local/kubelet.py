@@ -10,13 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ml_metrics.clusters.local import scheduling
+from ml_metrics.clusters.local.container_life import PodHome
 from ml_metrics.clusters.local.pod_life import PodLife
 from ml_metrics.clusters.local.records import now
+from ml_metrics.clusters.local.references import References
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ml_metrics.clusters.local.container_life import ContainerLife
+    from ml_metrics.clusters.local.objects import Objects
     from ml_metrics.clusters.local.records import Document
     from ml_metrics.clusters.local.store import Store
 
@@ -34,8 +37,9 @@ log = logging.getLogger(__name__)
 class Kubelet:
     """Runs the pods of a store."""
 
-    def __init__(self, store: Store, image_folder: Path, node: scheduling.Node) -> None:
+    def __init__(self, store: Store, objects: Objects, image_folder: Path, node: scheduling.Node) -> None:
         self._store = store
+        self._objects = objects
         self._image_folder = image_folder
         self._node = node
         self._lives: dict[str, PodLife] = {}
@@ -95,7 +99,8 @@ class Kubelet:
 
     def _meet(self, pod: Document) -> None:
         tell = partial(self._store.tell, pod)
-        life = PodLife(pod, self._store.folder(pod), self._image_folder, tell)
+        references = References(pod["metadata"]["namespace"], self._objects.find)
+        life = PodLife(pod, PodHome(self._store.folder(pod), self._image_folder, references, tell))
         self._lives[pod["metadata"]["uid"]] = life
 
     def _begin(self, pod: Document) -> None:

@@ -31,10 +31,13 @@ STILL = 1.0
 class Listing:
     """What answers GET for many objects of a kind."""
 
-    def __init__(self, store: Store, kind: str, columns: Columns, objects: Callable[[], list[Document]]) -> None:
+    def __init__(
+        self, store: Store, kind: str, columns: Columns, objects: Callable[[], list[Document]], one: str
+    ) -> None:
         self._store = store
         self._kind = kind
         self._columns = columns
+        self._one = one
         self._objects = objects
 
     async def answer(self, request: Request) -> Response:
@@ -44,9 +47,8 @@ class Listing:
         found, version = self.selected(request), str(self._store.version)
         if tables.wanted(request.headers.get("accept", "")):
             return JSONResponse(self._columns.table(found, version))
-        kind = f"{self._kind.removesuffix('s').capitalize()}List"
         return JSONResponse(
-            {"kind": kind, "apiVersion": "v1", "metadata": {"resourceVersion": version}, "items": found}
+            {"kind": f"{self._one}List", "apiVersion": "v1", "metadata": {"resourceVersion": version}, "items": found}
         )
 
     async def answer_named(self, request: Request) -> Response:

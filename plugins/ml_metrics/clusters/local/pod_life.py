@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import time
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from ml_metrics.clusters.local import statuses
-from ml_metrics.clusters.local.container_life import ContainerLife
+from ml_metrics.clusters.local.container_life import ContainerLife, PodHome
 from ml_metrics.clusters.local.records import Document, now
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 DEADLINE = "Pod was active on the node longer than the specified deadline"
 
@@ -24,13 +19,13 @@ DEADLINE = "Pod was active on the node longer than the specified deadline"
 class PodLife:
     """What is done for one pod. `step` writes the pod's status; its caller stores it."""
 
-    def __init__(self, pod: Document, folder: Path, image_folder: Path, tell: Callable[..., None]) -> None:
+    def __init__(self, pod: Document, home: PodHome) -> None:
         def lives(kind: str) -> list[ContainerLife]:
             wanted = pod["spec"].get(kind) or []
-            return [ContainerLife(pod, container, folder, image_folder, tell) for container in wanted]
+            return [ContainerLife(pod, container, home) for container in wanted]
 
         self.pod = pod
-        self._tell = tell
+        self._tell = home.tell
         self._init = lives("initContainers")
         self._main = lives("containers")
         self._grace = float(pod["spec"]["terminationGracePeriodSeconds"])

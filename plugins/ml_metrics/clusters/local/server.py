@@ -28,10 +28,12 @@ from ml_metrics.clusters.local.exec import ExecApi
 from ml_metrics.clusters.local.kubeconfig import Address, read_address, write_address
 from ml_metrics.clusters.local.kubelet import Kubelet
 from ml_metrics.clusters.local.machine import Machine
+from ml_metrics.clusters.local.objects import KINDS, Objects, ObjectsApi
 from ml_metrics.clusters.local.options import ServerOptions, add_node_arguments, node_of
 from ml_metrics.clusters.local.refusals import RefusalError
 from ml_metrics.clusters.local.store import Store
 from ml_metrics.clusters.local.tls import Certificate
+from ml_metrics.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,7 +59,10 @@ def main() -> None:
     options = ServerOptions(
         arguments.root, arguments.image_folder, node_of(arguments), arguments.port, arguments.idle_seconds
     )
-    serve(options, _detach() if arguments.detach else lambda: None)
+    try:
+        serve(options, _detach() if arguments.detach else lambda: None)
+    except ClusterError as error:
+        sys.exit(str(error))
 
 
 def serve(options: ServerOptions, when_ready: Callable[[], None]) -> None:
@@ -73,8 +78,11 @@ def alone(root: Path) -> Iterator[None]:
     handle = os.open(root / "server.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        sys.exit(f"{root}: another local cluster is serving this folder; `ml-metrics cluster stop` ends it")
+    except BlockingIOError as error:
+        os.close(handle)
+        raise ClusterError(
+            f"{root}: another local cluster is serving this folder; `ml-metrics cluster stop` ends it"
+        ) from error
     os.ftruncate(handle, 0)
     os.write(handle, str(os.getpid()).encode())
     try:
@@ -85,7 +93,8 @@ def alone(root: Path) -> Iterator[None]:
 
 async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None:
     store = Store(options.root)
-    kubelet = Kubelet(store, options.image_folder, options.node)
+    objects = Objects(options.root)
+    kubelet = Kubelet(store, objects, options.image_folder, options.node)
     before = read_address(options.root)
     token = before.token if before else secrets.token_urlsafe(32)
     routes = [
@@ -93,6 +102,7 @@ async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None
         *discovery.routes(),
         *PodsApi(store, kubelet, Machine(store, options.node)).routes,
         *ExecApi(store, kubelet).routes,
+        *(route for kind in KINDS for route in ObjectsApi(store, objects, kind).routes),
     ]
     application = Starlette(routes=routes, exception_handlers=HANDLERS)
     gate = Gate(application, token)
@@ -190,7 +200,8 @@ def _listen(port: int, *, required: bool) -> socket.socket:
         listener.bind(("127.0.0.1", port))
     except OSError as error:
         if required:
-            sys.exit(f"127.0.0.1:{port} cannot be served: {error.strerror}; choose another with --port")
+            listener.close()
+            raise ClusterError(f"127.0.0.1:{port} cannot be served: {error.strerror}; choose another port") from error
         listener.bind(("127.0.0.1", 0))
     return listener
 

@@ -87,11 +87,11 @@ class Store:
             shutil.rmtree(folder, ignore_errors=True)
             raise RefusalError(500, f"the pod cannot be kept in {folder}: {error.strerror}") from error
         self.pods[_key(pod)] = pod
-        self._note("pods", "ADDED", pod)
+        self.note("pods", "ADDED", pod)
 
     def changed(self, pod: Document) -> None:
         """Tell of a change that was made to a pod, and keep it."""
-        self._note("pods", "MODIFIED", pod)
+        self.note("pods", "MODIFIED", pod)
         self._save(pod)
 
     def remove(self, pod: Document) -> None:
@@ -99,8 +99,9 @@ class Store:
         del self.pods[_key(pod)]
         self._unsaved.pop(_key(pod), None)
         self._gone.append((time.time(), str(pod["metadata"]["uid"])))
+        (self.folder(pod) / "pod.json").unlink(missing_ok=True)  # first: half a folder is then no pod any more
         shutil.rmtree(self.folder(pod), ignore_errors=True)
-        self._note("pods", "DELETED", pod)
+        self.note("pods", "DELETED", pod)
 
     def tell(self, pod: Document, reason: str, message: str, kind: str = "Normal") -> None:
         """Record an event of a pod. The same again is counted, not repeated."""
@@ -110,10 +111,10 @@ class Store:
             return  # once a second is often enough
         if same is not None:
             same |= {"count": same["count"] + 1, "lastTimestamp": now()}
-            self._note("events", "MODIFIED", same)
+            self.note("events", "MODIFIED", same)
         else:
             events.append(_event(pod, reason, message, kind))
-            self._note("events", "ADDED", events[-1])
+            self.note("events", "ADDED", events[-1])
             del events[:-EVENTS_PER_POD]
         if _key(pod) in self.pods:
             self._save(pod)
@@ -122,6 +123,14 @@ class Store:
         """Write the pods that could not be written, now that the disk may have room."""
         for pod in list(self._unsaved.values()):
             self._save(pod)
+
+    def note(self, kind: str, change: str, document: Document) -> None:
+        """Number a change, remember it for watchers and wake them."""
+        self.version += 1
+        document["metadata"]["resourceVersion"] = str(self.version)
+        self._history.append(Change(self.version, kind, change, copy.deepcopy(document)))
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def since(self, version: int) -> list[Change]:
         """The changes after a version."""
@@ -140,17 +149,6 @@ class Store:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), seconds)
 
-    def wake(self) -> None:
-        """Let everyone who waits look again."""
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    def _note(self, kind: str, change: str, document: Document) -> None:
-        self.version += 1
-        document["metadata"]["resourceVersion"] = str(self.version)
-        self._history.append(Change(self.version, kind, change, copy.deepcopy(document)))
-        self.wake()
-
     def _save(self, pod: Document) -> None:
         """Write a pod. Where that fails, the pod goes on: what matters of its life is in its containers' folders."""
         events = self._events.get(pod["metadata"]["uid"], [])
@@ -164,11 +162,18 @@ class Store:
             self._unsaved.pop(_key(pod), None)
 
     def _load(self) -> None:
+        records = []
         for folder in self._pods_folder.iterdir():
-            record = read_record(folder / "pod.json")
+            try:
+                record = read_record(folder / "pod.json")
+            except ValueError as error:  # the machine lost power while it was written: nothing runs there any more
+                log.warning("%s cannot be read and is left alone: %s", folder, error)
+                continue
             if record is None:  # the server died before it could promise this pod to anyone
                 shutil.rmtree(folder, ignore_errors=True)
-                continue
+            else:
+                records.append(record)
+        for record in sorted(records, key=lambda record: record["pod"]["metadata"]["creationTimestamp"]):
             self.pods[_key(record["pod"])] = record["pod"]
             self._events[record["pod"]["metadata"]["uid"]] = record["events"]
 

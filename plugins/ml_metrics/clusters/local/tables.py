@@ -96,6 +96,15 @@ NAMESPACES = Columns(
     (),
     lambda space: [space["metadata"]["name"], "Active", age(space["metadata"]["creationTimestamp"])],
 )
+OBJECTS = Columns(
+    ("Name", "Data", "Age"),
+    (),
+    lambda found: [
+        found["metadata"]["name"],
+        len(found.get("data") or {}),
+        age(found["metadata"]["creationTimestamp"]),
+    ],
+)
 
 
 def _format(name: str) -> str:
