@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import threading
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ONE_CHANGE_AT_A_TIME = threading.Lock()
-"""The service takes a job's id or a table's name in one step; the stand-in looks for it, and then writes it."""
+ONE_CHANGE_AT_A_TIME = multiprocessing.get_context("fork").Lock()
+"""The service takes a job's id or a table's name in one step; the stand-in looks for it, and then writes it.
+
+Proxies of several processes share it: they are forked from the one that imported this."""
 
 
 class Fault(StrEnum):

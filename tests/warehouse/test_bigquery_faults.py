@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import random
 import signal
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,7 @@ def test_a_fault_that_the_writer_survives_is_not_seen(
     run = record(request_number, {"accuracy_final": 0.9, "loss_final": 0.1}, test=f"{fault.name}-{request_number}")
     with _proxied(bigquery_server, dataset, {request_number: fault}) as warehouse:
         _load_without_schema(warehouse, run)
-    _check_is_there_once(bigquery_server, dataset, [run])
+    _check_is_there_once(bigquery_server.port, dataset, [run])
 
 
 def test_a_lost_answer_is_found_by_its_job_and_not_written_again(bigquery_server: BigQueryServer, dataset: str) -> None:
@@ -86,7 +86,7 @@ def test_a_table_that_was_dropped_is_filled_again(bigquery_server: BigQueryServe
     with open_warehouse(address, client=client) as warehouse:
         warehouse.load(run)
     client.close()
-    _check_is_there_once(bigquery_server, address, [run])
+    _check_is_there_once(bigquery_server.port, address, [run])
 
 
 def test_a_server_that_stays_away_is_an_error_that_names_the_dataset(bigquery_server: BigQueryServer) -> None:
@@ -108,14 +108,14 @@ def test_the_whole_campaign(bigquery_server: BigQueryServer, dataset: str) -> No
 
 
 def _campaign(server: BigQueryServer, dataset: str, seeds: range) -> None:
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        happened = list(threads.map(lambda seed: _round(server, dataset, seed), seeds))
+    with multiprocessing.get_context("fork").Pool(AT_ONCE) as processes:
+        happened = processes.starmap(_round, [(server.port, dataset, seed) for seed in seeds], chunksize=1)
     counts = {fault.name: sum(fault in faults for faults in happened) for fault in Fault}
     print(f"{len(happened)} rounds from seed {seeds.start}; rounds that met each fault: {counts}")
     assert sum(counts.values()) >= len(seeds), "the faults did not happen"
 
 
-def _round(server: BigQueryServer, dataset: str, seed: int) -> list[Fault]:
+def _round(port: int, dataset: str, seed: int) -> list[Fault]:
     """One run whose writer is broken again and again, and its last attempt, which is broken but left alive."""
     chance = random.Random(seed)
     test, happened = f"campaign-{seed}", []
@@ -124,12 +124,12 @@ def _round(server: BigQueryServer, dataset: str, seed: int) -> list[Fault]:
     if same_again:  # a retry has the same content, another attempt of the workload has not
         attempts = [attempts[0]] * len(attempts)
     for attempt in attempts[:-1]:
-        happened += _killed(server, dataset, attempt, {chance.randrange(REQUESTS_OF_A_LOAD): chance.choice(KILLS)})
+        happened += _killed(port, dataset, attempt, {chance.randrange(REQUESTS_OF_A_LOAD): chance.choice(KILLS)})
     rivals = [attempts[-1]] if chance.random() < 0.7 else [attempts[-1], _attempt(chance, test)]
     faults = [_survivable(chance) for _ in rivals]
-    happened += _survived(server, dataset, rivals, faults)
+    happened += _survived(port, dataset, rivals, faults)
     try:
-        _check_is_there_once(server, dataset, rivals)
+        _check_is_there_once(port, dataset, rivals)
     except AssertionError as error:
         raise AssertionError(f"seed {seed}: {error}; faults: {happened}") from error
     return happened
@@ -145,47 +145,58 @@ def _survivable(chance: random.Random) -> dict[int, Fault]:
     return {number: chance.choice(SPARES_THE_WRITER) for number in numbers}
 
 
-def _killed(server: BigQueryServer, dataset: str, attempt: RunRecord, faults: Mapping[int, Fault]) -> list[Fault]:
+def _killed(port: int, dataset: str, attempt: RunRecord, faults: Mapping[int, Fault]) -> list[Fault]:
     """A writer in a process of its own, which the proxy kills; where the load is shorter than that, it lives."""
-    proxy = FaultyProxy(server.port, faults)
-    try:
-        _, status = os.waitpid(_writer(proxy, dataset, attempt), 0)
-        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-        assert killed or os.waitstatus_to_exitcode(status) == 0
-        return proxy.happened if killed else []
-    finally:
-        proxy.close()
+    writer = _Writer(dataset, attempt)
+    proxy = writer.through(FaultyProxy(port, faults))
+    exit_code = writer.wait()
+    proxy.close()
+    assert exit_code in {0, -signal.SIGKILL}
+    return proxy.happened if exit_code else []
 
 
-def _survived(
-    server: BigQueryServer, dataset: str, rivals: list[RunRecord], faults: list[dict[int, Fault]]
-) -> list[Fault]:
+def _survived(port: int, dataset: str, rivals: list[RunRecord], faults: list[dict[int, Fault]]) -> list[Fault]:
     """Writers of the same run at once, all of whom come to their end."""
-    proxies = [FaultyProxy(server.port, each) for each in faults]
-    try:
-        writers = [_writer(proxy, dataset, rival) for proxy, rival in zip(proxies, rivals, strict=True)]
-        assert [os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1]) for writer in writers] == [0] * len(rivals)
-        return [fault for proxy in proxies for fault in proxy.happened]
-    finally:
-        for proxy in proxies:
-            proxy.close()
+    writers = [_Writer(dataset, rival) for rival in rivals]
+    proxies = [writer.through(FaultyProxy(port, each)) for writer, each in zip(writers, faults, strict=True)]
+    exit_codes = [writer.wait() for writer in writers]
+    for proxy in proxies:
+        proxy.close()
+    assert exit_codes == [0] * len(rivals)
+    return [fault for proxy in proxies for fault in proxy.happened]
 
 
-def _writer(proxy: FaultyProxy, dataset: str, attempt: RunRecord) -> int:
-    """Fork one: to start Python and import the client for each would take a hundred times as long as its work."""
-    pid = os.fork()
-    if pid:
-        proxy.writer = pid
-        return pid
-    try:
-        gc.disable()
-        signal.alarm(300)
-        warehouse = open_warehouse(dataset, client=client_of(proxy.port))
-        _load_without_schema(warehouse, attempt)
-    except BaseException as error:  # noqa: BLE001  (whatever it is, this process must not go on as a test)
-        os.write(2, f"writer: {error!r}\n".encode())
-        os._exit(1)
-    os._exit(0)
+class _Writer:
+    """A process that loads one run as soon as it knows its proxy.
+
+    Forked, because to start Python and import the client takes a hundred times as long as a load; and forked before
+    its proxy has threads, because a lock that a thread holds at that moment is held in the child for ever.
+    """
+
+    def __init__(self, dataset: str, attempt: RunRecord) -> None:
+        hear, self._tell = os.pipe()
+        self._pid = os.fork()
+        if self._pid:
+            os.close(hear)
+            return
+        try:
+            gc.disable()
+            signal.alarm(300)
+            warehouse = open_warehouse(dataset, client=client_of(int(os.read(hear, 16))))
+            _load_without_schema(warehouse, attempt)
+        except BaseException as error:  # noqa: BLE001  (whatever it is, this process must not go on as a test)
+            os.write(2, f"writer: {error!r}\n".encode())
+            os._exit(1)
+        os._exit(0)
+
+    def through(self, proxy: FaultyProxy) -> FaultyProxy:
+        proxy.writer = self._pid
+        os.write(self._tell, str(proxy.port).encode())
+        os.close(self._tell)
+        return proxy
+
+    def wait(self) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
 
 
 @contextmanager
@@ -205,9 +216,9 @@ def _load_without_schema(warehouse: Warehouse, run: RunRecord) -> None:
     warehouse.load(run)
 
 
-def _check_is_there_once(server: BigQueryServer, dataset: str, candidates: list[RunRecord]) -> None:
+def _check_is_there_once(port: int, dataset: str, candidates: list[RunRecord]) -> None:
     """One job row, one row for each metric, all of one and the same attempt."""
-    client = server.client()
+    client = client_of(port)
     with open_warehouse(dataset, client=client) as warehouse:
         warehouse._schema_is_ensured = True
         job = candidates[0].job

@@ -46,7 +46,7 @@ def another_opener(engine: str, request: pytest.FixtureRequest, tmp_path: Path) 
 def test_twenty_writers_of_different_runs(another_opener: Callable[[], Warehouse]) -> None:
     """None of them finds a table there, and each has to make them."""
     values = {f"metric_{number}": float(number) for number in range(5)}
-    _all_end_well([_process(another_opener, [record(day, values)]) for day in range(WRITERS)])
+    _all_write_at_once(another_opener, [[record(day, values)] for day in range(WRITERS)])
     with another_opener() as warehouse:
         assert {run.uuid for run in warehouse.runs(TEST, 100)} == {run_of(day).key for day in range(WRITERS)}
         assert len(warehouse.runs(TEST, 100)) == WRITERS
@@ -56,7 +56,7 @@ def test_twenty_writers_of_different_runs(another_opener: Callable[[], Warehouse
 
 def test_writers_of_the_same_run_leave_the_rows_of_one_of_them(another_opener: Callable[[], Warehouse]) -> None:
     attempts = [record(0, {f"metric_{number}": float(chance) for number in range(4)}) for chance in range(6)]
-    _all_end_well([_process(another_opener, [attempt]) for attempt in attempts])
+    _all_write_at_once(another_opener, [[attempt] for attempt in attempts])
     with another_opener() as warehouse:
         assert len(warehouse.runs(TEST)) == 1
         assert contents(warehouse, run_of(0).key) in [
@@ -68,23 +68,30 @@ def test_writers_of_the_same_run_leave_the_rows_of_one_of_them(another_opener: C
 def test_batches_in_any_order_do_not_wait_for_each_other_forever(another_opener: Callable[[], Warehouse]) -> None:
     days = list(range(30))
     batches = [random.Random(seed).sample(days, k=len(days)) for seed in range(4)]
-    _all_end_well([_process(another_opener, [record(day) for day in batch]) for batch in batches])
+    _all_write_at_once(another_opener, [[record(day) for day in batch] for batch in batches])
     with another_opener() as warehouse:
         assert len(warehouse.runs(TEST, 100)) == len(days)
 
 
-def _process(opener: Callable[[], Warehouse], records: list[RunRecord]) -> int:
+def _all_write_at_once(opener: Callable[[], Warehouse], batches: list[list[RunRecord]]) -> None:
+    """A process for each; they begin when all are there, and all of them have to end well."""
+    hear, tell = os.pipe()
+    processes = [_process(opener, batch, hear, tell) for batch in batches]
+    os.close(tell)
+    os.close(hear)
+    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in processes] == [0] * len(processes)
+
+
+def _process(opener: Callable[[], Warehouse], records: list[RunRecord], hear: int, tell: int) -> int:
     pid = os.fork()
     if pid:
         return pid
     try:
         signal.alarm(300)
+        os.close(tell)
+        os.read(hear, 1)  # ends when nobody holds the other side any more
         opener().load_all(records)
     except BaseException as error:  # noqa: BLE001  (whatever it is, this process must not go on as a test)
         os.write(2, f"writer: {error!r}\n".encode())
         os._exit(1)
     os._exit(0)
-
-
-def _all_end_well(processes: list[int]) -> None:
-    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in processes] == [0] * len(processes)
