@@ -72,9 +72,7 @@ def _doubts(entries: Entries, lives: Lives, unpaired: int) -> list[str]:
     elif lives.lives and entries.time[starts[0]] > lives.lives[0].time[0]:
         doubts.append("steps come before the first start of the job: the beginning of the log is missing")
     if lives.duplicates:
-        doubts.append(
-            f"{lives.duplicates} steps are recorded twice in a row and were counted once: do several workers write?"
-        )
+        doubts.append(f"{lives.duplicates} steps are recorded twice and were counted once: do several workers write?")
     if len(ends) and len(starts) and ends[0] < starts[-1]:
         doubts.append("the job was started again after it had ended; its time in between counts")
     if unpaired:

@@ -80,7 +80,7 @@ def step_times(lives: Lives) -> StepTimes:
         return StepTimes(np.empty(0, np.int64), np.empty(0), np.empty(0))
     step = np.concatenate([life.step[:-1] for life in lives.lives])
     start = np.concatenate([life.time[:-1] for life in lives.lives])
-    seconds = np.concatenate([np.diff(life.time) / np.diff(life.step) for life in lives.lives])
+    seconds = np.concatenate([life.step_seconds for life in lives.lives])
     if len(lives.lives) > 1:
         _, last = np.unique(step[::-1], return_index=True)
         chosen = len(step) - 1 - last

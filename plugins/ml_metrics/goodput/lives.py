@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -53,20 +54,24 @@ class Life:
         return float(self.time[at - 1] + share * (self.time[at] - self.time[at - 1]))
 
     @property
-    def mean_step_time(self) -> float | None:
-        """The mean time of a step, from first to last; None where only one is known."""
-        if len(self.step) < 2:  # noqa: PLR2004  (two moments make a duration)
-            return None
-        return float((self.time[-1] - self.time[0]) / (self.step[-1] - self.step[0]))
+    def step_seconds(self) -> NDArray[np.float64]:
+        """The time of each step but the last, whose end is not known."""
+        return np.diff(self.time) / np.diff(self.step)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lives:
     """All lives of a job, in order."""
 
     lives: tuple[Life, ...]
     duplicates: int
-    """Entries of steps that had only just been recorded: a second worker writes, too."""
+    """Entries of steps that had only just been recorded: perhaps a second worker writes."""
+
+    @cached_property
+    def usual_step_seconds(self) -> float:
+        """The median time of a step in all lives; 0 where none is known."""
+        known = np.concatenate([life.step_seconds for life in self.lives])
+        return float(np.median(known)) if len(known) else 0.0
 
     @property
     def disruptions(self) -> tuple[float, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import os
@@ -89,6 +90,7 @@ class GoodputMonitor:
     def _start(self, options: Options) -> None:
         if not self._enabled or self._process is not None:
             return
+        atexit.register(self._stop)
         path = os.pathsep.join([str(PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])])
         try:
             self._process = subprocess.Popen(
@@ -100,6 +102,7 @@ class GoodputMonitor:
             logger.warning("goodput of %s is not monitored: %s", options.job_name, error)
 
     def _stop(self) -> None:
+        atexit.unregister(self._stop)
         process, self._process = self._process, None
         if process is None or process.stdin is None:
             return

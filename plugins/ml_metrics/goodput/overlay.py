@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from ml_metrics.goodput.buckets import CUSTOM_PREFIX, ELASTIC, PRODUCTIVE, Bucket
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from ml_metrics.goodput.spans import Span
+
+    _Ranked = tuple[bool, float, float, "Span"]
 
 _WAITING = {Bucket.OTHER, Bucket.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION}
 """Time between lives, of which the steps say nothing."""
@@ -31,22 +35,17 @@ def laid_over(base: Iterable[Piece], spans: Iterable[Span]) -> list[Piece]:
     Where spans overlap, the one that began last holds the time, as it is the most particular; elastic events
     hold theirs against all others, as they contain the others.
     """
-    order = sorted((span for span in spans if span.end > span.start), key=lambda span: span.start)
-    waiting = iter(order)
-    coming = next(waiting, None)
-    active: list[Span] = []
+    waiting = deque(sorted((span for span in spans if span.end > span.start), key=lambda span: span.start))
+    active = _Active()
     pieces: list[Piece] = []
     for piece in base:
         at = piece.start
         while at < piece.end:
-            while coming is not None and coming.start <= at:
-                active.append(coming)
-                coming = next(waiting, None)
-            active = [span for span in active if span.end > at]
-            until = min([piece.end, *(span.end for span in active)])
-            if coming is not None:
-                until = min(until, coming.start)
-            label = _holder(piece.label, active)
+            while waiting and waiting[0].start <= at:
+                active.add(waiting.popleft())
+            holder = active.holder(piece.label, at)
+            until = min(piece.end, holder.end if holder else piece.end, waiting[0].start if waiting else piece.end)
+            label = holder.label if holder else piece.label
             if pieces and pieces[-1].label == label and pieces[-1].end == at:
                 pieces[-1] = Piece(pieces[-1].start, until, label)
             else:
@@ -55,22 +54,32 @@ def laid_over(base: Iterable[Piece], spans: Iterable[Span]) -> list[Piece]:
     return pieces
 
 
-def _holder(label: str, active: Sequence[Span]) -> str:
-    """Which of the active spans holds a moment of a piece, or the piece itself."""
-    able = [span for span in active if _can_hold(span.label, label)]
-    if not able:
-        return label
-    return max(able, key=lambda span: (span.label in ELASTIC, span.start, -span.end)).label
+class _Active:
+    """The spans that have begun, the most particular first, apart by the time that they can hold."""
 
+    def __init__(self) -> None:
+        self._heaps: tuple[list[_Ranked], list[_Ranked], list[_Ranked]] = ([], [], [])
 
-def _can_hold(span: str, label: str) -> bool:
-    """Whether time of this label can have been spent on that span.
+    def add(self, span: Span) -> None:
+        """A span begins."""
+        heappush(self._heap_of(span), (span.label not in ELASTIC, -span.start, span.end, span))
 
-    Custom events hold up training that counts: lost steps are lost as a whole, and outside of the loop nothing was
-    held up. Loading beside running steps holds up nothing.
-    """
-    if span.startswith(CUSTOM_PREFIX):
-        return label == PRODUCTIVE
-    if span == Bucket.DATA_LOADING_SYNC:
-        return label in _WAITING
-    return True
+    def holder(self, label: str, at: float) -> Span | None:
+        """The span that holds a moment of a piece, if any can."""
+        everywhere, training, between = self._heaps
+        able = [everywhere]
+        if label == PRODUCTIVE:
+            able.append(training)
+        if label in _WAITING:
+            able.append(between)
+        for heap in able:
+            while heap and heap[0][2] <= at:
+                heappop(heap)
+        return min((heap[0] for heap in able if heap), default=(None,))[-1]
+
+    def _heap_of(self, span: Span) -> list[_Ranked]:
+        """Custom events hold up training that counts, and no other; loading beside steps holds up nothing."""
+        everywhere, training, between = self._heaps
+        if span.label.startswith(CUSTOM_PREFIX):
+            return training
+        return between if span.label == Bucket.DATA_LOADING_SYNC else everywhere

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ml_metrics.goodput.deviation import StepDeviation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class GoodputReport:
     """Where the time of a job, or of a window of it, went. All durations are seconds."""
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ml_metrics.goodput.lives import Lives
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Span:
     """A time that was spent on one thing."""
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.goodput.buckets import PRODUCTIVE, Bucket
-from ml_metrics.goodput.lives import NEVER
 from ml_metrics.goodput.overlay import Piece, laid_over
 from ml_metrics.goodput.startup import with_startup
 
@@ -52,14 +51,13 @@ def timeline_of(lives: Lives, spans: Sequence[Span], start: float, end: float) -
 def _base(lives: Lives, start: float, end: float) -> Iterator[Piece]:
     """What the steps and restarts tell."""
     known = start
-    typical = _typical_step_time(lives)
     for index, life in enumerate(lives.lives):
         first, last = float(life.time[0]), float(life.time[-1])
         yield Piece(known, first, Bucket.OTHER)
         yield Piece(first, life.survives_until, PRODUCTIVE)
         yield Piece(life.survives_until, last, Bucket.WASTED_PROGRESS_FROM_DISRUPTION)
         following = float(lives.lives[index + 1].time[0]) if index + 1 < len(lives.lives) else end
-        done = _last_step_until(life, following, typical)
+        done = _last_step_until(life, following, lives)
         yield Piece(last, done, PRODUCTIVE)
         back = done if life.restart is None else max(done, life.restart)
         yield Piece(done, back, Bucket.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION)
@@ -67,7 +65,7 @@ def _base(lives: Lives, start: float, end: float) -> Iterator[Piece]:
     yield Piece(known, end, Bucket.OTHER)
 
 
-def _last_step_until(life: Life, following: float, typical: float) -> float:
+def _last_step_until(life: Life, following: float, lives: Lives) -> float:
     """When the last step of a life was done, if it was.
 
     A later life that goes on behind it proves that it was, but nobody saw it end: it gets the time of a usual step.
@@ -77,11 +75,6 @@ def _last_step_until(life: Life, following: float, typical: float) -> float:
         return last
     if life.ended is not None:
         return life.ended
-    unseen = 1 if life.redone_from == NEVER else life.redone_from - life.last_step
-    usual = life.mean_step_time if life.mean_step_time is not None else typical
-    return min(last + unseen * usual, following if life.restart is None else life.restart)
-
-
-def _typical_step_time(lives: Lives) -> float:
-    known = [life.mean_step_time for life in lives.lives if life.mean_step_time is not None]
-    return float(np.median(known)) if known else 0.0
+    usual = float(np.median(life.step_seconds)) if len(life.step) > 1 else lives.usual_step_seconds
+    unseen = (life.redone_from - life.last_step) * usual
+    return min(last + unseen, following if life.restart is None else life.restart)

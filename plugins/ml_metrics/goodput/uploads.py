@@ -7,6 +7,7 @@ from training, and one that ends with the training program, however that ends.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import select
 import sys
@@ -14,6 +15,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ml_metrics.errors import MlMetricsError
 from ml_metrics.goodput.analysis import analyse
 from ml_metrics.goodput.following import FollowedLog
 from ml_metrics.goodput.windows import report
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ml_metrics.goodput.report import GoodputReport
+
+logger = logging.getLogger(__name__)
 
 STEPS_AT_ONCE = 1000
 """So many of the newest step deviations are written at once: a curve needs no more, and fast steps are many."""
@@ -97,4 +101,7 @@ def main() -> None:
     while not over:
         ready, _, _ = select.select([sys.stdin], [], [], options.interval)
         over = bool(ready) and not os.read(sys.stdin.fileno(), 1)
-        uploads.once()
+        try:
+            uploads.once()
+        except MlMetricsError as error:  # a bucket that does not answer now may answer the next time
+            logger.warning("goodput could not be read: %s", error)

@@ -91,7 +91,7 @@ class RecordLog:
         self._stop = threading.Event()
         self._running = False
         self._dropped = 0
-        self._told = False
+        self._told: set[str] = set()
 
     def _start(self) -> None:
         with self._starting:
@@ -120,10 +120,10 @@ class RecordLog:
                 self._place.write(self._unwritten[0])
                 self._unwritten.clear()
         except Exception as error:  # noqa: BLE001  (this thread serves a training program: whatever it is, it is told once)
-            self._tell(f"cannot be written now, and its records are kept in memory: {error}")
+            self._tell("cannot be written now, and its records are kept in memory", error)
             return False
         if self._dropped:
-            self._tell(f"could not be written for too long: {self._dropped} records were lost")
+            self._tell("could not be written for too long, and records were lost", self._dropped)
         return True
 
     def _next_batch(self) -> bytes:
@@ -134,13 +134,14 @@ class RecordLog:
         try:
             return self._render(record)
         except Exception as error:  # noqa: BLE001  (one odd record must not lose the others)
-            self._tell(f"lacks a record that cannot be written: {error}")
+            self._tell("lacks a record that cannot be written", error)
             return b""
 
-    def _tell(self, what: str) -> None:
-        if not self._told:
-            self._told = True
-            logger.warning("%s %s", self._place, what)
+    def _tell(self, what: str, why: object) -> None:
+        """Say each thing once."""
+        if what not in self._told:
+            self._told.add(what)
+            logger.warning("%s %s: %s", self._place, what, why)
 
     def _after_fork(self) -> None:
         self._queue.clear()
