@@ -26,6 +26,7 @@ MEANINGLESS = [
     (condition({"stddevs_from_mean": 2}, "within", against="best"), "says what is better"),
     (condition({"fixed_value": 2}, "less", against="best"), "not measured from a level of history"),
     (condition({"change_point": {}}, "less", compare_to="nightly"), "no compare_to"),
+    (condition({"change_point": {}}, "less", window=5_000), "2000 runs at most"),
     (
         condition({"stddevs_from_mean": 2}, "less", window=5, wait_for_n_points_of_history=6),
         "can never be reached with a window of 5",

@@ -101,6 +101,30 @@ def test_the_unit_of_a_metric_says_nothing(
 
 @UNHURRIED
 @given(
+    st.sampled_from(["less", "greater_or_equal", "equal"]),
+    st.integers(-8, 8),
+    st.integers(-8, 8),
+    st.integers(0, 4),
+    st.integers(-30, 30),
+)
+def test_nor_where_thresholds_have_the_same_unit(
+    comparison: str, bound: int, value: int, least: int, power: int
+) -> None:
+    def outcomes(factor: float) -> list[Outcome]:
+        change = {"min_change": {"absolute": least * factor}}
+        between = {"lower": (bound - 2) * factor, "upper": bound * factor}
+        thresholds = [
+            condition({"fixed_value": bound * factor}, comparison, **change),
+            condition({"within_bounds": between}, **change),
+            condition({"percent_difference": {"percent": 25, "value": bound * factor}}, "within", **change),
+        ]
+        return [said(rule, value * factor, []).verdicts[0].outcome for rule in thresholds]
+
+    assert outcomes(1.0) == outcomes(2.0**power)
+
+
+@UNHURRIED
+@given(
     rules(),
     st.lists(st.one_of(st.floats(-100, 100), st.sampled_from([1.0, 2.0])), min_size=1, max_size=20),
     st.floats(-100, 100),

@@ -111,22 +111,27 @@ def _best_edges(series: Values, min_runs: int) -> list[int]:
     """
     count = len(series)
     penalty = 3 * math.log(count)
-    sums = np.concatenate(([0.0], np.cumsum(series)))
-    squares = np.concatenate(([0.0], np.cumsum(np.square(series))))
+    costs = _squared_errors(series) + penalty
     best = np.full(count + 1, np.inf)
     best[0] = -penalty
     cut_before = np.zeros(count + 1, dtype=np.int64)
     for end in range(min_runs, count + 1):
-        starts = np.arange(end - min_runs + 1)
-        sizes = end - starts
-        errors = squares[end] - squares[starts] - np.square(sums[end] - sums[starts]) / sizes
-        totals = best[starts] + errors + penalty
-        cut_before[end] = int(np.argmin(totals))
-        best[end] = totals[cut_before[end]]
+        totals = best[: end - min_runs + 1] + costs[: end - min_runs + 1, end]
+        cut_before[end] = cut = int(totals.argmin())
+        best[end] = totals[cut]
     edges = [count]
     while edges[-1] > 0:
         edges.append(int(cut_before[edges[-1]]))
     return edges[::-1]
+
+
+def _squared_errors(series: Values) -> Values:
+    """The squared error of every stretch around its own mean: by its first index, and the index after its last."""
+    sums = np.concatenate(([0.0], np.cumsum(series)))
+    squares = np.concatenate(([0.0], np.cumsum(np.square(series))))
+    sizes = np.maximum(np.arange(len(sums)) - np.arange(len(sums))[:, None], 1)
+    errors: Values = squares - squares[:, None] - np.square(sums - sums[:, None]) / sizes
+    return errors
 
 
 def _step(series: Values, calm: Values, left: int, edge: int, right: int) -> Step:

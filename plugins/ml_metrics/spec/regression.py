@@ -12,6 +12,8 @@ from ml_metrics.spec.strict import Strict
 
 DEFAULT = "default"
 """The key of the condition for every metric that has none of its own."""
+LONGEST_SERIES = 2_000
+"""How many runs a search for change points may look at."""
 
 
 class Comparison(StrEnum):
@@ -180,6 +182,8 @@ class Condition(Strict):
             raise ValueError(f"{kind} cannot be compared by `equal`; write `within`")
         if kind == "change_point" and self.compare_to is not None:
             raise ValueError("change_point looks at the metric's own series: it has no compare_to")
+        if kind == "change_point" and self.reach > LONGEST_SERIES:
+            raise ValueError(f"change_point looks at {LONGEST_SERIES} runs at most: its cost grows with their square")
         return self
 
     @model_validator(mode="after")
