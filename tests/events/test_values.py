@@ -135,3 +135,24 @@ def test_ten_thousand_tags(tmp_path: Path) -> None:
     assert len(events.series) == 10_000
     assert all(one.step.tolist() == [1, 2] for one in events.series)
     assert {one.tag: one.value[0] for one in events.series} == {f"tag/{tag}": float(tag) for tag in range(10_000)}
+
+
+def test_a_longer_tag_beside_a_shorter_step(tmp_path: Path) -> None:
+    """Records of one length whose values stand at one place, and still are of different layouts."""
+    tags = [f"{'t' * size}{letter}" for letter in "abcdefghijklmnop" for size in (3, 4)]
+    write(tmp_path, *(event(step, simple(tag, step)) for step in range(100, 160) for tag in tags))
+    events = read(tmp_path)
+    assert len(events.series) == len(tags)
+    for tag in tags:
+        assert steps_and_values(events, tag) == [(step, float(step)) for step in range(100, 160)]
+
+
+def test_rows_of_one_length_of_which_few_are_alike(tmp_path: Path) -> None:
+    payloads = [event(step, simple(f"{step:05}", step)) for step in range(1, 100)]
+    alike = [event(step, simple("loss5", step)) for step in range(1, 100)]
+    bare = [event(step, tensor("w", content(1, bytes(8), field(2, field(2, b"\x08\x02"))), "")) for step in range(200)]
+    write(tmp_path, *(one for three in zip(payloads, alike, bare, strict=False) for one in three))
+    events = read(tmp_path)
+    assert len(events.series) == 100
+    assert steps_and_values(events, "loss5") == [(step, float(step)) for step in range(1, 100)]
+    assert events.warnings == []

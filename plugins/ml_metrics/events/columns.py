@@ -81,6 +81,8 @@ class ColumnReader:
                 members = family.members(rows)
                 agrees = members >= 0
                 members = members[agrees]
+            if not agrees.any():
+                break
             if agrees.all():
                 self._emit(family, members, rows, group)
                 return
@@ -100,7 +102,7 @@ class ColumnReader:
         intact = checksums(family, members, rows) == _strided(rows, LEAD + family.length, "<u4")
         if not intact.all():
             self.corrupt.append(group.records[~intact])
-        wall_time = rows[:, WALL_TIME].view("<f8")
+        wall_time = rows[:, WALL_TIME].copy().view("<f8")  # a view would keep the rows
         step = steps(family, rows)
         used, which = _used(group.sessions * len(family.names) + members)
         for slot, (place, kind) in enumerate(family.slots):

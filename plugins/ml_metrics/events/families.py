@@ -66,13 +66,17 @@ class Family:
             number = self._numbers[key] = self._new_member(row)
         return number
 
+    def same_places(self, other: Family) -> bool:
+        """Whether the numbers of both stand at the same places."""
+        return self.slots == other.slots and self.step_width == other.step_width
+
     def knows(self, row: NDArray[np.uint64]) -> bool:
         """Whether a row is a member that was met before."""
         return self._numbers.get((row & self.mask).tobytes(), -1) >= 0
 
     def _new_member(self, row: NDArray[np.uint64]) -> int:
         layout = plain_layout(row, self.length)
-        if layout is None or self.slots != tuple((LEAD + slot.start, slot.format) for slot in layout.slots):
+        if layout is None or not self.same_places(Family(self.length, layout)):
             return -1
         still = np.array(row).view(np.uint8)
         still[self.changing] = 0
@@ -123,7 +127,7 @@ class Families:
         if layout is None:
             return None
         new = Family(length, layout)
-        family = next((one for one in known if one.slots == new.slots and one.step_width == new.step_width), new)
+        family = next((one for one in known if one.same_places(new)), new)
         if family is new:
             known.append(new)
         return family

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 Key = tuple[str, str, int]
+_FORGOTTEN = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,8 @@ class Gathering:
 
     def add(self, found: Findings) -> None:
         """Keep what a block held."""
-        self._columns += found.columns if _is_in_order(found.columns) else [_in_order(found.columns)]
+        pieces = found.columns if _is_in_order(found.columns) else [_in_order(found.columns)]
+        self._columns += [replace(piece, order=_FORGOTTEN, parts=()) for piece in pieces]
         self.foreign |= found.foreign
         self.shaped |= found.shaped
         for run, name, wall_time, text in found.texts:

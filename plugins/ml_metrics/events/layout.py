@@ -18,11 +18,11 @@ STRING = 7
 START = 1
 """The status in a session log that says that a process begins."""
 FORMATS = {
-    1: "<f4", 2: "<f8", 3: "<i4", 4: "|u1", 5: "<i2", 6: "|i1", 9: "<i8", 10: "|b1", 19: "<f2", 22: "<u4", 23: "<u8"
+    1: "<f4", 2: "<f8", 3: "<i4", 4: "|u1", 5: "<i2", 6: "|i1", 9: "<i8", 10: "|u1", 19: "<f2", 22: "<u4", 23: "<u8"
 }  # fmt: skip
 """How the bytes of a tensor's content are read, by the number of its type."""
 SIZES = {name: int(name[2:]) for name in FORMATS.values()}
-_CODES = {"<f4": "f", "<f8": "d", "<f2": "e", "<i2": "h", "<i4": "i", "<i8": "q", "|i1": "b", "|u1": "B", "|b1": "?",
+_CODES = {"<f4": "f", "<f8": "d", "<f2": "e", "<i2": "h", "<i4": "i", "<i8": "q", "|i1": "b", "|u1": "B",
           "<u4": "I", "<u8": "Q"}  # fmt: skip
 _UNPACK = {name: struct.Struct("<" + code).unpack for name, code in _CODES.items()}
 
@@ -153,6 +153,8 @@ def _tensor(layout: Layout, data: Readable, where: tuple[int, int], tag: bytes, 
     name = Name(tag, plugin == b"")
     if plugin != SCALARS and tensor.dtype == STRING and tensor.values and tensor.values[:2] == (STRING_VAL, BYTES):
         layout.texts.append((name, slice(*tensor.values[2:])))
+    elif plugin == b"" and tensor.elements not in {None, 1}:
+        return
     elif plugin != TEXT and tensor.dtype != STRING:
         layout.slots.append(Slot(name, *_number(tensor)))
     else:

@@ -29,8 +29,11 @@ SHORTEST = 16
 """No record with a wall time, a step and a scalar has fewer bytes."""
 REMEMBERED = 100_000
 """How many layouts are remembered at once."""
+LARGEST_ODD = 64 << 20
+"""A record that is not written in the plain way is read whole: not beyond this size."""
 Memo = tuple[tuple[slice, ...], dict[bytes, tuple[Slot, ...]]]
 CHECKSUM_FAILS = "a record fails its checksum; the rest of the file is not read"
+TOO_LARGE = "a record is too large for the unusual way in which it is written; the rest of the file is not read"
 NOT_AN_EVENT = "a record is not an event; the rest of the file is not read"
 _DOUBLE = struct.Struct("<d").unpack_from
 
@@ -107,8 +110,11 @@ class Singles:
         try:
             layout = read_layout(data, length)
         except Odd:
+            payload = checked()
+            if length > LARGEST_ODD:
+                raise FaultError(TOO_LARGE) from None
             try:
-                record = read_odd(bytes(checked()[:length]))
+                record = read_odd(bytes(payload[:length]))
             except NotAnEventError as error:
                 raise FaultError(NOT_AN_EVENT) from error
         else:
