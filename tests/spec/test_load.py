@@ -82,6 +82,20 @@ def test_two_files_with_one_name_are_both_refused(tmp_path: Path) -> None:
     ]
 
 
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    (problem,) = load_tests(tmp_path / "metric_configs").problems
+    assert (problem.what, problem.test) == ("there is no such folder for test files", "metric-configs")
+
+
+def test_every_problem_names_a_test_that_can_stand_for_it(tmp_path: Path) -> None:
+    write(tmp_path / "é.yaml", "[")
+    write(tmp_path / "long.yaml", f"name: {'a' * 300}\n")
+    (tmp_path / "bad\udcff.yaml").write_text("[", encoding="utf-8")
+    problems = load_tests(tmp_path).problems
+    assert {problem.test for problem in problems} == {"unnamed", "a" * 46, "bad"}
+    assert all(str(problem).isprintable() for problem in problems)
+
+
 def test_one_test_is_found_by_its_name_whatever_its_file_is_called(tmp_path: Path) -> None:
     for model in ("mnist", "resnet", "bert"):
         write(tmp_path / f"file-{len(model)}.yaml", MNIST.replace("mnist", model))

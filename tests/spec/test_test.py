@@ -77,6 +77,12 @@ def test_a_quarantine_ends_by_itself_after_its_last_day() -> None:
     assert quarantine.holds(dt.datetime(2026, 6, 1, 1, 0, tzinfo=dt.timezone(dt.timedelta(hours=2))))
 
 
+@pytest.mark.parametrize("key", ["metric_config", "extends"])
+def test_python_code_cannot_ask_for_files_that_nobody_would_read(key: str) -> None:
+    with pytest.raises(ValidationError, match="followed in a test file only"):
+        spec(**{key: "vision.json"})
+
+
 @pytest.mark.parametrize("word", ["{{ params.epochs }}", "{% if params.epochs %}x{% endif %}", "{{ ds }}", "params.x"])
 def test_templates_of_airflow_are_its_own(word: str) -> None:
     assert spec(command=[word], params={"epochs": 1}).command == (word,)

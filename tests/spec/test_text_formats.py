@@ -77,6 +77,20 @@ def test_json_reads_comments_and_trailing_commas() -> None:
     assert (lines["a",], lines["c",], warnings) == (2, 4, ())
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("9" * 5_000, "too many digits"),
+        (r'"\ud800"', "half of a pair"),
+        (r'"\x"', "is no text"),
+        ("[1 2]", "expected ','"),
+    ],
+)
+def test_json_that_cannot_be_kept_is_a_problem(text: str, told: str) -> None:
+    with pytest.raises(InvalidFileError, match=told):
+        parse_json(text, "f")
+
+
 @pytest.mark.parametrize("opening", ["[", '{"a":', "- ", "? "])
 @pytest.mark.parametrize("parse", [parse_json, parse_yaml])
 def test_what_is_nested_too_deeply_is_a_problem(parse: Any, opening: str) -> None:

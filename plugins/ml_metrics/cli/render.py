@@ -47,7 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     test = _chosen(load_file(arguments.test_file).tests, arguments.test, arguments.test_file)
     test = with_parameters(test, dict(_pair(text) for text in arguments.param))
-    documents = [made for made in (manifests.service(test), _object(test, arguments.kind)) if made is not None]
+    documents = [_object(test, arguments.kind)]
+    service = manifests.service(test)
+    if service is not None and arguments.kind != "pod":
+        documents.insert(0, service)
     print(yaml.dump_all(documents, Dumper=_plain(yaml), sort_keys=False, width=120, allow_unicode=True), end="")
     return 0
 
@@ -71,8 +74,9 @@ def _chosen(tests: tuple[TestSpec, ...], name: str | None, file: str) -> TestSpe
 def _object(test: TestSpec, kind: str) -> manifests.Manifest:
     root = Settings.load().storage_root
     run_dir = None if is_local(root) else join(root, test.name, "$(JOB_NAME)")
-    make = {"pod": manifests.pod, "job": manifests.job, "cronjob": manifests.cron_job}[kind]
-    return make(test, run_dir=run_dir)
+    if kind == "pod":
+        return manifests.pod(test, run_dir=run_dir)
+    return manifests.cron_job(test, run_dir=run_dir) if kind == "cronjob" else manifests.job(test, run_dir=run_dir)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -85,14 +85,17 @@ def cron_job(test: TestSpec, *, run_dir: str | None = None) -> Manifest:
 
 
 def service(test: TestSpec, *, name: str | None = None) -> Manifest | None:
-    """The headless service through which the hosts of a Job find each other; None for a test of one host."""
+    """The headless service through which the hosts of a Job find each other; None for a test of one host.
+
+    Without the name of a Job it serves those of a CronJob, of which only one runs at a time.
+    """
     if test.hosts == 1:
         return None
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": name or test.name, **_namespace(test), "labels": _labels(test)},
-        "spec": {"clusterIP": "None", "selector": {"job-name": name or test.name}},
+        "spec": {"clusterIP": "None", "selector": {"job-name": name} if name else {"ml-metrics/test": test.name}},
     }
 
 

@@ -134,7 +134,7 @@ def _what(details: ErrorDetails, where: Where, model: type[BaseModel]) -> str:
     kind, context, value = details["type"], details.get("ctx", {}), details["input"]
     if kind == "extra_forbidden":
         known = known_keys(model, where[:-1])
-        near = did_you_mean(str(where[-1]), known)
+        near = _in_a_section(model, where) or did_you_mean(str(where[-1]), known)
         return f"unknown key{near or _all_of(known)}"
     if kind == "missing":
         return "is required"
@@ -146,6 +146,15 @@ def _what(details: ErrorDetails, where: Where, model: type[BaseModel]) -> str:
     if kind in EXPECTED:
         return EXPECTED[kind] if kind.startswith(("too_", "string_too")) else f"{EXPECTED[kind]}, not {_short(value)}"
     return f"{details['msg'].removeprefix('Input ')}, not {_short(value)}"
+
+
+def _in_a_section(model: type[BaseModel], where: Where) -> str:
+    """`; did you mean 'goodput.enabled'?` for a key of a section that stands beside the section."""
+    key = str(where[-1])
+    for section, field in spellings(model).items() if len(where) == 1 else ():
+        if any(key in spellings(member) for member in _members(field.annotation) if _is_model(member)):
+            return f"; did you mean {f'{section}.{key}'!r}?"
+    return ""
 
 
 def _all_of(known: list[str]) -> str:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Self
 
 from ml_metrics.spec.document import SUFFIXES, Document, read_document
 from ml_metrics.spec.problems import InvalidFileError, Problem, did_you_mean
+from ml_metrics.spec.test import TestSpec
 
 if TYPE_CHECKING:
     from ml_metrics.spec.jsonnet import Jsonnet
 
 METRIC_KEYS = frozenset({"metric_collection_config", "regression_test_config"})
-SHARED_KEYS = METRIC_KEYS | {"description", "extends", "metric_config"}
-"""What a file may hold that is shared by tests, and is none itself."""
+TEST_KEYS = TestSpec.model_fields.keys() - METRIC_KEYS - {"description", "extends", "metric_config"}
+"""What makes a file a test, and no metric config for tests to share."""
 DEFAULTS = "_defaults"
 
 
@@ -103,7 +104,7 @@ class Shelf:
 
 def is_shared(document: Document) -> bool:
     """Whether a file is a metric config, for tests to share, and no test."""
-    return set(document.content) <= SHARED_KEYS
+    return TEST_KEYS.isdisjoint(document.content)
 
 
 def _problem(document: Document, key: str, what: str) -> Problem:

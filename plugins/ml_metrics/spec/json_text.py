@@ -73,8 +73,7 @@ class _Reader:
             self.step()
             return WORDS[text]
         if _NUMBER.fullmatch(text):
-            self.step()
-            return json.loads(text)
+            return self.number()
         if not text:
             self.wrong("ends in the middle of a value")
         return self.wrong(f"{text!r} is no value{did_you_mean(text.lower(), WORDS) or '; is a quote missing?'}")
@@ -124,10 +123,21 @@ class _Reader:
     def string(self) -> str:
         try:
             text: str = json.loads(self.token.text, strict=False)
+            text.encode()
+        except UnicodeEncodeError:
+            self.wrong(f"{self.token.text} is no text: half of a pair of surrogates")
         except ValueError as error:
             self.wrong(f"{self.token.text} is no text: {error.args[0].split(':')[0]}")
         self.step()
         return text
+
+    def number(self) -> Any:
+        try:
+            value = json.loads(self.token.text)
+        except ValueError:
+            self.wrong("a number has too many digits")
+        self.step()
+        return value
 
     def step(self) -> None:
         self.token = next(self.rest)

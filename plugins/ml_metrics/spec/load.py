@@ -14,7 +14,7 @@ from ml_metrics.spec.document import SUFFIXES
 from ml_metrics.spec.inherit import Shelf
 from ml_metrics.spec.naming import as_name
 from ml_metrics.spec.problems import InvalidFileError, Problem
-from ml_metrics.spec.read import LoadedFile, read_file
+from ml_metrics.spec.read import LoadedFile, name_of_file, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +53,10 @@ def load_tests(root: Path | str) -> Library:
     tests: list[TestSpec] = []
     problems: list[Problem] = []
     warnings: list[str] = []
+    if not Path(root).is_dir():
+        problems.append(
+            Problem(str(root), None, "", "there is no such folder for test files", name_of_file(Path(root)))
+        )
     with Shelf(Path(root)) as shelf:
         for path in config_files(shelf.root):
             try:

@@ -27,7 +27,8 @@ class Problem:
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return ": ".join(part for part in (place, self.path, self.what) if part)
+        text = ": ".join(part for part in (place, self.path, self.what) if part)
+        return text.encode(errors="replace").decode()  # a file's name may be no text
 
     def of_test(self, test: str) -> Problem:
         """The same problem, with the test that it takes down."""

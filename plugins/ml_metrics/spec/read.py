@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, ValidationError
 from ml_metrics.spec.collection import MetricCollectionConfig
 from ml_metrics.spec.explain import annotation_at, explain
 from ml_metrics.spec.inherit import Shelf, is_shared
-from ml_metrics.spec.naming import as_name
+from ml_metrics.spec.naming import MAX_NAME, as_name
 from ml_metrics.spec.problems import InvalidFileError, Problem, dotted
 from ml_metrics.spec.regression import RegressionTestConfig
 from ml_metrics.spec.strict import Strict
@@ -53,26 +53,31 @@ class LoadedFile:
 
 def read_file(path: Path, shelf: Shelf) -> LoadedFile:
     """Read one file. Raises InvalidFileError where nothing of it can be meant."""
-    name = as_name(path.stem)
+    name = name_of_file(path)
     try:
         document = shelf.complete(path)
         name = probable_name(document) or name
         if is_shared(document):
             return _metric_config(path, document)
-        documents = swept(document)
+        documents = swept(document.without("extends", "metric_config"))  # they were followed
     except InvalidFileError as error:
         raise InvalidFileError([problem.of_test(name) for problem in error.problems]) from error
     return _tests(path, documents, name)
+
+
+def name_of_file(path: Path) -> str:
+    """What stands for a test whose own name cannot be known."""
+    return as_name(path.stem)[:MAX_NAME].strip("-") or "unnamed"
 
 
 def probable_name(document: Document) -> str:
     """The name that a test has, or would have if its file were right; empty where that cannot be known."""
     content = document.content
     if isinstance(content.get("name"), str):
-        return as_name(content["name"])
+        return as_name(content["name"])[:MAX_NAME].strip("-")
     parts = {"accelerator": "cpu", **content}
     said = [str(parts[part]) for part in NAME_PARTS if isinstance(parts.get(part), str)]
-    return as_name("-".join(said)) if len(said) == len(NAME_PARTS) else ""
+    return as_name("-".join(said))[:MAX_NAME].strip("-") if len(said) == len(NAME_PARTS) else ""
 
 
 def _metric_config(path: Path, document: Document) -> LoadedFile:

@@ -138,6 +138,14 @@ class TestSpec(Strict):
                 check_references(word, info.data["params"])
         return words
 
+    @field_validator("metric_config", "extends", mode="after")
+    @classmethod
+    def followed_in_files_only(cls, file: str | None) -> str | None:
+        """A test that is written in Python has no folder in which other files could be found."""
+        if file is not None:
+            raise ValueError("is followed in a test file only; in Python, hand in what `load_file` returns")
+        return file
+
     @property
     def source(self) -> str:
         """The file that this test came from; empty for one that was written in Python."""

@@ -76,7 +76,8 @@ def _check_depth(text: str, file: str) -> None:
     for event in yaml.parse(text, Loader=_Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > SAFE_DEPTH:
-            raise InvalidFileError.of(file, "is nested too deeply", event.start_mark.line + 1)
+            line = event.start_mark.line + 1 if event.start_mark else None
+            raise InvalidFileError.of(file, "is nested too deeply", line)
 
 
 class _Reader:
