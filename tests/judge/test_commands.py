@@ -159,3 +159,12 @@ def test_replay(capsys: pytest.CaptureFixture[str]) -> None:
     assert [run["uuid"] for run in replayed["runs"]] == [f"run-{day}" for day in range(1, 9)]
     assert main(["replay", "wall.json", "--history", "history.jsonl"]) == 1
     golden.check("judge/replay.txt", capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("files")
+def test_a_name_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("metrics.json").write_text('{"two\\nlines": null, "\\u001b[31mred": 1}')
+    assert main(["judge", "mnist.json", "--metrics", "metrics.json"]) == 1
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    assert r"two\nlines" in text

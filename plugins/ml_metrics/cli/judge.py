@@ -23,14 +23,17 @@ if TYPE_CHECKING:
     from ml_metrics.spec.regression import RegressionTestConfig
 
 ABOUT = """\
-Judge the metrics of one run by the conditions of CONFIG and by the runs before it.
+Judge the metrics of one run by the conditions of CONFIG and by the runs before
+it.
 
-CONFIG is a test file or a metric config. The metrics are what `ml-metrics collect --json` prints, or {name: value}.
-The history is JSON lines of {"uuid", "timestamp", "metric_name", "metric_value", "job_status", "verdict"}; the run is
-taken to come after all of it, unless --at says otherwise. Exit code 1: the run did not pass.
+CONFIG is a test file or a metric config. The metrics are what
+`ml-metrics collect --json` prints, or {name: value}. The history is JSON lines
+of {"uuid", "timestamp", "metric_name", "metric_value", "job_status",
+"verdict"}; the run is taken to come after all of it, unless --at says
+otherwise. Exit code 1: the run did not pass.
 
 examples:
-  ml-metrics judge vision.json --metrics metrics.json --history history.jsonl
+  ml-metrics judge vision.json --metrics metrics.json --history h.jsonl
   ml-metrics judge vision.json --metrics metrics.json --status failure --json
 """
 
@@ -41,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metrics", metavar="FILE", required=True, help="what the run measured")
     parser.add_argument("--history", metavar="FILE", help="the runs before it; without, this is the first run")
     parser.add_argument(
-        "--status", type=JobStatus, choices=list(JobStatus), default=JobStatus.SUCCESS, help="how the workload ended"
+        "--status", choices=[str(each) for each in JobStatus], default="success", help="how the workload ended"
     )
     parser.add_argument("--test", metavar="NAME", default="", help="the test's name, if CONFIG does not tell it")
     parser.add_argument(
@@ -60,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         config,
         measured.metrics,
         history,
-        status=arguments.status,
+        status=JobStatus(arguments.status),
         run_key=arguments.run,
         now=_moment(arguments.at) if arguments.at else _after(history, measured),
         missing=measured.missing,

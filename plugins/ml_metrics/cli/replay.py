@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.cli.judge import config_of, history_of
 from ml_metrics.cli.output import print_json
-from ml_metrics.cli.verdict_table import alert_lines
+from ml_metrics.cli.verdict_table import alert_lines, printable
 from ml_metrics.judge import replay
 
 if TYPE_CHECKING:
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from ml_metrics.judge import Replay
 
 ABOUT = """\
-Try conditions on the past: every run of the history is judged by what came before it, with the conditions of CONFIG
-and the verdicts of this replay; verdicts that the history holds are not asked. Exit code 1: a run did not pass.
+Try conditions on the past: every run of the history is judged by what came
+before it, with the conditions of CONFIG and the verdicts of this replay;
+verdicts that the history holds are not asked. Exit code 1: a run did not pass.
 
 example:
   ml-metrics replay vision.json --history history.jsonl
@@ -45,11 +46,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _print_table(replayed: Replay) -> None:
     for run in replayed.runs:
         if run.judgement.alerts:
-            print(f"{run.timestamp:%Y-%m-%d %H:%M}  {run.run_key}")
+            print(f"{run.timestamp:%Y-%m-%d %H:%M}  {printable(run.run_key)}")
             for line in alert_lines(run.judgement.alerts, indent="  "):
                 print(line)
     print(f"{'runs':>8} {'fail':>8} {'alerts':>8}  metric")
     for metric, counts in replayed.summary().items():
-        print(f"{counts['runs']:>8} {counts['fail']:>8} {counts['alerts']:>8}  {metric}")
+        print(f"{counts['runs']:>8} {counts['fail']:>8} {counts['alerts']:>8}  {printable(metric)}")
     bad = sum(not run.judgement.passed for run in replayed.runs)
     print(f"{len(replayed.runs)} runs, {bad} did not pass")

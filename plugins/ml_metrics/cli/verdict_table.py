@@ -24,7 +24,7 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
         severity = " (warn)" if verdict.severity is Severity.WARN and verdict.outcome is not Outcome.PASS else ""
         value = "-" if verdict.value is None else f"{verdict.value:.6g}"
         bounds = "" if verdict.bounds is None else f"  bounds {verdict.bounds}"
-        yield f"{verdict.outcome.replace('_', ' ') + severity:<18} {verdict.metric}"
+        yield f"{verdict.outcome.replace('_', ' ') + severity:<18} {printable(verdict.metric)}"
         yield from _indented(f"value {value}{bounds}")
         why = "; ".join(part for part in (verdict.rule, verdict.reason) if part)
         yield from _indented(f"{why} [{verdict.baseline_points} runs]" if verdict.baseline_points else why)
@@ -33,7 +33,7 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
 def alert_lines(alerts: Iterable[Alert], indent: str = "") -> Iterator[str]:
     """The messages that people would get."""
     for alert in alerts:
-        message = f"{alert.message} ({alert.reason})" if alert.reason else alert.message
+        message = printable(f"{alert.message} ({alert.reason})" if alert.reason else alert.message)
         yield from textwrap.wrap(
             f"alert: {message}",
             WIDTH,
@@ -44,6 +44,13 @@ def alert_lines(alerts: Iterable[Alert], indent: str = "") -> Iterator[str]:
         )
 
 
+def printable(text: str) -> str:
+    """The text with control characters written out: a metric's name must not steer the terminal."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 def _indented(text: str) -> list[str]:
     indent = " " * 4
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
+    return textwrap.wrap(
+        printable(text), WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False
+    )
