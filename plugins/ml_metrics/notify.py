@@ -53,7 +53,7 @@ def tell(test: TestSpec, run: Run, folder: RunFolder, warehouse: Warehouse | Non
     well = gate is not None and not gate.reasons
     troubles = {} if well else troubles_of(folder)
     alert = warehouse.open_alert(run.test) if warehouse else None
-    occasion = occasion_for(troubles, alert and alert.reasons, well=well)
+    occasion = occasion_for(troubles, None if alert is None else alert.reasons, well=well)
     if occasion is None:
         log.info("nothing new to tell about %s", run.test)
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.plugins_manager import AirflowPlugin
 
@@ -23,8 +23,10 @@ class MlMetricsPlugin(AirflowPlugin):
     """The dashboard, and the links to it."""
 
     name = "ml_metrics"
-    fastapi_apps: ClassVar[list[Any]] = [{"app": dashboard, "url_prefix": PREFIX, "name": "ML Metrics"}]
-    external_views: ClassVar[list[Any]] = [
+    fastapi_apps: list[Any] = [  # noqa: RUF012  (Airflow declares it on the instance)
+        {"app": dashboard, "url_prefix": PREFIX, "name": "ML Metrics"}
+    ]
+    external_views: list[Any] = [  # noqa: RUF012
         {
             "name": "ML Metrics",
             "href": f"{PREFIX}/",

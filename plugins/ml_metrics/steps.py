@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ml_metrics.goodput import GoodputReport
     from ml_metrics.judge import Judgement
     from ml_metrics.run_folder import RunFolder
+    from ml_metrics.spec.regression import RegressionTestConfig
     from ml_metrics.spec.test import TestSpec
     from ml_metrics.warehouse import RunRecord, Warehouse
 
@@ -66,15 +67,17 @@ def collect(test: TestSpec, folder: RunFolder) -> Collected:
 
 def measure_goodput(test: TestSpec, folder: RunFolder) -> GoodputReport:
     """Tell where the time of the workload went, into `goodput.json`."""
+    from ml_metrics.collect import Collected
     from ml_metrics.goodput import measure
 
-    ideal = test.goodput.ideal_step_time
+    ideal, ended_at = test.goodput.ideal_step_time, workload_of(folder).ended_at
     report = measure(
         folder.files(),
-        ideal_step_time=ideal and ideal.total_seconds(),
+        ideal_step_time=None if ideal is None else ideal.total_seconds(),
         windows=[window.total_seconds() for window in test.goodput.rolling_windows],
+        until=None if ended_at is None else ended_at.timestamp(),
     )
-    folder.write("goodput", {**report.document(), "metrics": [_metric_document(one) for one in report.metrics()]})
+    folder.write("goodput", {**report.document(), "metrics": Collected(report.metrics()).document()["metrics"]})
     return report
 
 
@@ -82,20 +85,23 @@ def judge(test: TestSpec, run: Run, folder: RunFolder, warehouse: Warehouse) -> 
     """Decide about every metric of the run, into `verdicts.json`."""
     from ml_metrics.judge import history_needs, judge_run
 
-    config = test.regression_test_config
-    workload = workload_of(folder)
+    config, workload, metrics = test.regression_test_config, workload_of(folder), _metrics(folder)
     collected = _collected(folder)
+    now = workload.ended_at or datetime.now(UTC)
+    needs = history_needs(config, run.test)
+    names = [metric.name for metric in metrics]
     judgement = judge_run(
         config,
-        _metrics(folder),
-        warehouse.history(history_needs(config, run.test), exclude=run.key),
+        metrics,
+        warehouse.history(needs, exclude=run.key, before=now, metrics=names),
         status=workload.status,
         failure_reason=workload.failure_reason,
         run_key=run.key,
         test=run.test,
-        now=workload.ended_at or datetime.now(UTC),
+        now=now,
         missing=collected.missing if collected else {},
         acceptances=warehouse.acceptances(run.test),
+        attributes=_attributes(config, run, workload, warehouse, needs.recent),
     )
     folder.write("verdicts", judgement.document())
     return judgement
@@ -136,7 +142,7 @@ class Gate:
     def read(cls, folder: RunFolder) -> Gate | None:
         """What was decided, or None if the gate did not get so far."""
         document = folder.read("gate")
-        return document and cls(tuple(document["reasons"]), document["troubles"])
+        return None if document is None else cls(tuple(document["reasons"]), document["troubles"])
 
 
 def close_gate(folder: RunFolder, states: Mapping[str, str]) -> Gate:
@@ -183,17 +189,22 @@ def _collected(folder: RunFolder) -> Collected | None:
 
 def _metrics(folder: RunFolder) -> tuple[Metric, ...]:
     """The metrics of both measuring tasks."""
-    collected = _collected(folder)
-    goodput = folder.read("goodput") or {}
-    return (
-        *(collected.metrics if collected else ()),
-        *(_metric_from(one) for one in goodput.get("metrics", ())),
-    )
+    from ml_metrics.collect import Collected
+
+    documents = (folder.read("metrics"), folder.read("goodput"))
+    return tuple(metric for one in documents if one for metric in Collected.from_document(one).metrics)
 
 
-def _metric_document(metric: Metric) -> dict[str, object]:
-    return {field: getattr(metric, field) for field in Metric.__dataclass_fields__}
-
-
-def _metric_from(document: dict[str, object]) -> Metric:
-    return Metric(**{**document, "value": float("nan") if document["value"] is None else document["value"]})
+def _attributes(
+    config: RegressionTestConfig, run: Run, workload: Workload, warehouse: Warehouse, recent: int
+) -> dict[str, dict[str, str]]:
+    """What each recent run ran on, for the conditions that name what changed together with a level."""
+    conditions = config.metric_success_conditions.values()
+    if not any(condition.success_threshold.change_point for condition in conditions):
+        return {}
+    told = {
+        job.uuid: {"image": job.image or "", "framework": job.framework_version}
+        for job in warehouse.runs(run.test, recent)
+    }
+    own = {"image": workload.image_digest or workload.image or ""}
+    return {**told, run.key: {**told.get(run.key, {}), **own}}

@@ -1,6 +1,6 @@
 """Who may see what. Airflow mounts a plugin's app without any check of its own, so every check is here.
 
-The names below are internal to Airflow and may move. Where they cannot be imported, nobody gets in.
+The names that are imported below are internal to Airflow and may move. Where they are not found, nobody gets in.
 """
 
 from __future__ import annotations
@@ -9,22 +9,29 @@ from typing import Annotated, Any
 
 from fastapi import Depends, HTTPException
 
-try:
-    from airflow.api_fastapi.app import get_auth_manager
-    from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
-    from airflow.api_fastapi.core_api.security import get_user, requires_access_view
-except ImportError:  # pragma: no cover  (another Airflow)
-    get_auth_manager = get_user = requires_access_view = AccessView = None
+
+def _airflows_own() -> tuple[Any, Any, Any] | None:
+    """Airflow's manager of rights, its question who a request is from, and its check of the right to see plugins."""
+    try:
+        from airflow.api_fastapi.app import get_auth_manager
+        from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+        from airflow.api_fastapi.core_api.security import get_user, requires_access_view
+    except ImportError:
+        return None
+    return get_auth_manager, get_user, requires_access_view(AccessView.PLUGINS)
 
 
-def _deny() -> None:
-    raise HTTPException(status_code=403, detail="This Airflow does not tell this dashboard who you are.")
+def _nobody() -> None:
+    raise HTTPException(status_code=403, detail="This Airflow does not tell the dashboard who you are.")
 
 
-LOGGED_IN: Any = Depends(requires_access_view(AccessView.PLUGINS) if requires_access_view else _deny)
-"""Asked of every route: a login, and the right to see plugins."""
+_found = _airflows_own()
+_auth_manager, _user, _may_see_plugins = _found or (None, _nobody, _nobody)
+
+LOGGED_IN: Any = Depends(_may_see_plugins)
+"""Asked of every page: a login, and the right to see plugins."""
 
 
-async def readable_tests(user: Annotated[Any, Depends(get_user or _deny)]) -> frozenset[str]:
+async def readable_tests(user: Annotated[Any, Depends(_user)]) -> frozenset[str]:
     """The tests whose DAGs this user may read."""
-    return frozenset(get_auth_manager().get_authorized_dag_ids(user=user))
+    return frozenset(_auth_manager().get_authorized_dag_ids(user=user)) if _auth_manager else frozenset()

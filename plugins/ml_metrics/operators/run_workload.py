@@ -17,8 +17,9 @@ from ml_metrics.operators.connections import cluster_kubeconfig
 from ml_metrics.operators.task import folder_of, run_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
+    from airflow.sdk import Context
     from kubernetes.client import models as k8s
 
     from ml_metrics.run_folder import RunFolder
@@ -48,19 +49,19 @@ class RunWorkload(KubernetesPodOperator):
         self.seen: Workload | None = None
         self.record_end: Callable[[BaseException | None], None] | None = None
 
-    def execute(self, context: Mapping[str, Any]) -> Any:
+    def execute(self, context: Context) -> Any:
         """Start the pod and wait for it, or hand the waiting to the triggerer."""
         self._prepare(context)
         with self._recorded(context):
             return super().execute(context)
 
-    def trigger_reentry(self, context: Mapping[str, Any], event: dict[str, Any]) -> Any:
+    def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
         """Come back from the triggerer."""
         self._use_cluster()
         with self._recorded(context):
             return super().trigger_reentry(context, event)
 
-    def get_or_create_pod(self, pod_request_obj: k8s.V1Pod, context: Mapping[str, Any]) -> k8s.V1Pod:
+    def get_or_create_pod(self, pod_request_obj: k8s.V1Pod, context: Context) -> k8s.V1Pod:
         """Take up the pod of a worker that died, also if it has ended since: a workload runs once."""
         pod = self.find_pod(pod_request_obj.metadata.namespace, context=context)
         if pod is not None:
@@ -81,7 +82,7 @@ class RunWorkload(KubernetesPodOperator):
         if self.record_end is not None:
             self.record_end(AirflowException("the task was ended from outside"))
 
-    def _prepare(self, context: Mapping[str, Any]) -> None:
+    def _prepare(self, context: Context) -> None:
         self._use_cluster()
         run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
         identity = {"test": run.test, "dag_id": run.dag_id, "run_id": run.run_id, "deployment": run.deployment}
@@ -95,7 +96,7 @@ class RunWorkload(KubernetesPodOperator):
             self.config_file, self.kubernetes_conn_id, self.in_cluster = kubeconfig, None, False
 
     @contextmanager
-    def _recorded(self, context: Mapping[str, Any]) -> Iterator[None]:
+    def _recorded(self, context: Context) -> Iterator[None]:
         """Write `workload.json` when the pod is done with, however that came about."""
         folder, log_url = folder_of(self.test.name, context), context["ti"].log_url
 
