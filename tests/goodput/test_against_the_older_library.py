@@ -15,7 +15,7 @@ from goodput.traces import wild_traces
 from ml_metrics.goodput.entries import Entries
 from ml_metrics.goodput.older import older_figures
 
-TRACES = int(os.environ.get("GOODPUT_TRACES", "300"))
+TRACES = int(os.environ.get("GOODPUT_TRACES", "200"))
 """The campaign plays 5,000 of each kind."""
 NOW = 1.7e9 + 20_000.0
 

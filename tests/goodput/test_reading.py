@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from ml_metrics import storage
 from ml_metrics.goodput import measure
 from ml_metrics.goodput.entries import Entries, Kind
 from ml_metrics.goodput.reading import read_log
+from ml_metrics.telemetry import GoodputRecorder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,3 +179,18 @@ def test_saves_without_a_start_lie_where_they_were_logged(tmp_path: Path) -> Non
     entries = [*PLAIN[:4], *save(2, None, 4.0), *PLAIN[4:]]
     found = measure(str(written(tmp_path, entries)))
     assert (found.productive_seconds, found.badput_seconds["unproductive_checkpoint_save_time"]) == (106, 4)
+
+
+def test_two_workers_that_both_record_are_noticed(tmp_path: Path) -> None:
+    recorders = [GoodputRecorder(JOB, "log", True, folder=tmp_path) for _ in range(2)]
+    for late, recorder in enumerate(recorders):
+        recorder.record_job_start_time(datetime.fromtimestamp(late / 10, UTC))
+        recorder.flush()
+        for step in range(10):
+            recorder.record_step_start_time(step, datetime.fromtimestamp(1 + 10 * step + late * 4, UTC))
+    for late, recorder in enumerate(recorders):
+        recorder.record_job_end_time(datetime.fromtimestamp(101 + late / 10, UTC))
+    found = measure(str(tmp_path))
+    assert (found.files, found.disruptions, found.last_step) == (2, 0, 9)
+    assert found.productive_seconds == pytest.approx(100.1)
+    assert "10 steps are recorded twice" in " ".join(found.warnings)

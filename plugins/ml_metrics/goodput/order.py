@@ -51,8 +51,8 @@ def _every_time(entries: Entries) -> NDArray[np.float64]:
 
 
 def _restarts(kind: NDArray[np.uint8], number: NDArray[np.int64]) -> int:
-    """How often training begins anew if the entries are read in this order."""
+    """How often training begins anew if the entries are read in this order. A step told twice is no restart."""
     step = kind == Kind.STEP
     steps = number[step]
     starts = np.cumsum(kind == Kind.JOB_START)[step]
-    return int(((np.diff(steps) <= 0) | (np.diff(starts) > 0)).sum())
+    return int(((np.diff(steps) < 0) | (np.diff(starts) > 0)).sum())
