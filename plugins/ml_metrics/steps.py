@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ml_metrics.goodput import GoodputReport
     from ml_metrics.judge import Judgement
     from ml_metrics.run_folder import RunFolder
-    from ml_metrics.spec.regression import RegressionTestConfig
     from ml_metrics.spec.test import TestSpec
     from ml_metrics.warehouse import RunRecord, Warehouse
 
@@ -101,7 +100,7 @@ def judge(test: TestSpec, run: Run, folder: RunFolder, warehouse: Warehouse) -> 
         now=now,
         missing=collected.missing if collected else {},
         acceptances=warehouse.acceptances(run.test),
-        attributes=_attributes(config, run, workload, warehouse, needs.recent),
+        attributes=_attributes(test, run, workload, warehouse, needs.recent),
     )
     folder.write("verdicts", judgement.document())
     return judgement
@@ -196,15 +195,14 @@ def _metrics(folder: RunFolder) -> tuple[Metric, ...]:
 
 
 def _attributes(
-    config: RegressionTestConfig, run: Run, workload: Workload, warehouse: Warehouse, recent: int
+    test: TestSpec, run: Run, workload: Workload, warehouse: Warehouse, recent: int
 ) -> dict[str, dict[str, str]]:
     """What each recent run ran on, for the conditions that name what changed together with a level."""
-    conditions = config.metric_success_conditions.values()
+    conditions = test.regression_test_config.metric_success_conditions.values()
     if not any(condition.success_threshold.change_point for condition in conditions):
         return {}
     told = {
-        job.uuid: {"image": job.image or "", "framework": job.framework_version}
+        job.uuid: {"image": job.image or "", "framework version": job.framework_version}
         for job in warehouse.runs(run.test, recent)
     }
-    own = {"image": workload.image_digest or workload.image or ""}
-    return {**told, run.key: {**told.get(run.key, {}), **own}}
+    return {**told, run.key: {"image": workload.image or "", "framework version": test.framework or ""}}

@@ -54,7 +54,7 @@ def outcome_of(pod: dict[str, Any], events: list[dict[str, Any]]) -> Workload:
     )
 
 
-def _verdict(
+def _verdict(  # noqa: PLR0911  (one for each way in which a pod ends, in the order in which they count)
     status: dict[str, Any], container: dict[str, Any], events: list[dict[str, Any]], *, ran: bool
 ) -> tuple[JobStatus, str | None, str | None]:
     state = container.get("state") or {}
