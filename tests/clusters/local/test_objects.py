@@ -60,9 +60,14 @@ def test_objects_become_files(things: Pods) -> None:
 
 
 def test_one_file_of_an_object_is_mounted_at_its_own_path(things: Pods) -> None:
-    mounts = [{"name": "settings", "mountPath": "/etc/rate.txt", "subPath": "rate"}]
+    mounts = [
+        {"name": "settings", "mountPath": "/etc/rate.txt", "subPath": "rate"},
+        {"name": "settings", "mountPath": "/etc/other.txt", "subPath": "a.b"},
+    ]
     volumes = [{"name": "settings", "configMap": {"name": "settings"}}]
-    assert said(things, "cat", "/etc/rate.txt", volumeMounts=mounts, spec={"volumes": volumes}) == "0.1"
+    assert (
+        said(things, "cat", "/etc/rate.txt", "/etc/other.txt", volumeMounts=mounts, spec={"volumes": volumes}) == "0.1c"
+    )
 
 
 @pytest.mark.parametrize(

@@ -188,10 +188,11 @@ class ContainerLife:
         return words or state.get("message")
 
     def _annotate_peak(self, state: dict[str, Any]) -> None:
-        peak = state.get("peak_memory_bytes")
-        if peak is not None:
-            annotations = self._pod["metadata"].get("annotations") or {}
-            self._pod["metadata"]["annotations"] = {**annotations, f"{PEAK_MEMORY}{self.name}": str(peak)}
+        """Tell the most that any attempt held."""
+        peak, name = state.get("peak_memory_bytes"), f"{PEAK_MEMORY}{self.name}"
+        annotations = self._pod["metadata"].get("annotations") or {}
+        if peak is not None and peak > int(annotations.get(name, 0)):
+            self._pod["metadata"]["annotations"] = {**annotations, name: str(peak)}
 
 
 def _back_off(times: int) -> float:

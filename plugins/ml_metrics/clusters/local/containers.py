@@ -121,16 +121,17 @@ class Container:
         handle = os.open(self.folder / "alive", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._shim = subprocess.Popen(
-                [sys.executable, "-S", "-P", "-m", "ml_metrics.clusters.local.shim", str(self.folder)],
-                cwd="/",
-                env={"PYTHONPATH": str(PACKAGES), "PATH": os.environ.get("PATH", os.defpath)},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=(self.folder / "shim.log").open("ab"),
-                start_new_session=True,
-                pass_fds=(handle,),
-            )
+            with (self.folder / "shim.log").open("ab") as log:
+                self._shim = subprocess.Popen(
+                    [sys.executable, "-S", "-P", "-m", "ml_metrics.clusters.local.shim", str(self.folder)],
+                    cwd="/",
+                    env={"PYTHONPATH": str(PACKAGES), "PATH": os.environ.get("PATH", os.defpath)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
+                    start_new_session=True,
+                    pass_fds=(handle,),
+                )
         finally:
             os.close(handle)
 

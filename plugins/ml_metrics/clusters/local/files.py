@@ -38,17 +38,13 @@ class ContainerFiles:
     def volumes(self) -> Mapping[str, Path]:
         """The place of each volume that this container mounts."""
         known = self._known_volumes
-        wanted = [mount for mount in self.container.get("volumeMounts") or [] if mount["name"] in known]
-        return {mount["name"]: self._place_of(known[mount["name"]]) / mount.get("subPath", "") for mount in wanted}
+        return {mount["name"]: self._place_of(known[mount["name"]]) for mount in self._volume_mounts}
 
     @property
     def mounts(self) -> Mounts:
         """The paths that the container sees."""
-        places = self.volumes
-        mounted = [mount for mount in self.container.get("volumeMounts") or [] if mount["name"] in places]
-        seen = {mount["mountPath"].rstrip("/"): places[mount["name"]] for mount in mounted}
         message = self.container.get("terminationMessagePath") or TERMINATION_LOG
-        return Mounts({**seen, message: self.attempt_folder / "termination-log"})
+        return Mounts({**self._mounted, message: self.attempt_folder / "termination-log"})
 
     @property
     def working_folder(self) -> Path:
@@ -65,7 +61,7 @@ class ContainerFiles:
         """Make the folders, files and links; MissingReferenceError if a volume cannot be had."""
         for name in self.volumes:
             self._fill(self._known_volumes[name], references)
-        for folder in (self._own, self.attempt_folder, *self.volumes.values()):
+        for folder in (self._own, self.attempt_folder, *self._mounted.values()):
             if not folder.is_file():  # a `subPath` may name one file of a volume
                 folder.mkdir(parents=True, exist_ok=True)
         for entry in self.image_folder.iterdir():
@@ -77,6 +73,18 @@ class ContainerFiles:
     @property
     def _own(self) -> Path:
         return self.pod_folder / "files" / str(self.container["name"])
+
+    @property
+    def _mounted(self) -> dict[str, Path]:
+        places = self.volumes
+        return {
+            mount["mountPath"].rstrip("/"): places[mount["name"]] / (mount.get("subPath") or "")
+            for mount in self._volume_mounts
+        }
+
+    @property
+    def _volume_mounts(self) -> list[Document]:
+        return self.container.get("volumeMounts") or []
 
     @property
     def _known_volumes(self) -> dict[str, Document]:

@@ -32,7 +32,7 @@ def adopt_orphans() -> None:
 
 def descendants(pid: int) -> list[int]:
     """The processes below this one, at any depth."""
-    children = _children_by_proc if (PROC / "self/task" / str(os.getpid()) / "children").exists() else _scan()
+    children = _children_by_proc if (PROC / "self/task" / str(os.getpid()) / "children").exists() else _Scan()
     found, waiting = [], [pid]
     while waiting:
         below = children(waiting.pop())
@@ -123,7 +123,7 @@ def _children_by_proc(pid: int) -> list[int]:
     return found
 
 
-class _scan:  # noqa: N801  (used as a function that remembers one look at the table)
+class _Scan:
     """The children of a process, from one look at all processes."""
 
     def __init__(self) -> None:

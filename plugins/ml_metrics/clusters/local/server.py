@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 LAST_REQUESTS_SECONDS = 1.0
+HANDOVER_SECONDS = 3.0
 log = logging.getLogger(__name__)
 
 
@@ -74,15 +75,19 @@ def serve(options: ServerOptions, when_ready: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def alone(root: Path) -> Iterator[None]:
-    """Hold the root's lock: two servers on one root would run every pod twice."""
+    """Hold the root's lock: two servers would run every pod twice. One that is just ending is waited for."""
     handle = os.open(root / "server.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(handle)
-        raise ClusterError(
-            f"{root}: another local cluster is serving this folder; `ml-metrics cluster stop` ends it"
-        ) from error
+    until = time.monotonic() + HANDOVER_SECONDS
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError as error:
+            if time.monotonic() > until:
+                os.close(handle)
+                message = "another local cluster is serving this folder; `ml-metrics cluster stop` ends it"
+                raise ClusterError(f"{root}: {message}") from error
+            time.sleep(0.05)
     os.ftruncate(handle, 0)
     os.write(handle, str(os.getpid()).encode())
     try:
