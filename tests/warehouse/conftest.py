@@ -7,8 +7,9 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from google.cloud.bigquery.retry import DEFAULT_RETRY
 
-from ml_metrics.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import Warehouse, bigquery, bigquery_load, open_warehouse
 from warehouse.bigquery_server import BigQueryServer
 from warehouse.postgres_server import PostgresServer
 
@@ -38,6 +39,14 @@ def bigquery_server() -> Iterator[BigQueryServer]:
         _missing(f"the stand-in for BigQuery could not be made (it needs Python 3.13): {error.stderr[-500:]}")
     yield server
     server.stop()
+
+
+@pytest.fixture
+def retries_come_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same retries as ever, only sooner after one another."""
+    monkeypatch.setattr(bigquery, "DEFAULT_RETRY", DEFAULT_RETRY.with_delay(initial=0.02, maximum=0.2))
+    monkeypatch.setattr(bigquery_load, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(bigquery_load, "LONGEST_PAUSE", 1.0)
 
 
 @pytest.fixture(params=ENGINES)

@@ -8,6 +8,7 @@ import os
 import random
 import signal
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,6 @@ from google.cloud.bigquery.retry import DEFAULT_RETRY
 from ml_metrics.errors import WarehouseError
 from ml_metrics.model import JobStatus
 from ml_metrics.warehouse import Warehouse, open_warehouse
-from ml_metrics.warehouse import bigquery as our_bigquery
 from ml_metrics.warehouse.bigquery_load import _Load
 from warehouse.bigquery_server import BigQueryServer, client_of
 from warehouse.faulty_proxy import KILLS, SPARES_THE_WRITER, Fault, FaultyProxy
@@ -28,20 +28,17 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import RunRecord
 
 # Python 3.12 warns of forking beside threads. A child here imports nothing and takes no lock that a thread may hold.
-pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+    pytest.mark.usefixtures("retries_come_sooner"),
+]
 
 SHORT, WHOLE = 12, 500
 FIRST_SEED = int(os.environ.get("CAMPAIGN_SEED", "1"))
 ROUNDS = int(os.environ.get("CAMPAIGN_ROUNDS", str(WHOLE)))
-AT_ONCE = 4
+AT_ONCE = 3
 REQUESTS_OF_A_LOAD = 4
 """A load asks for the dataset's location, inserts its job and waits for it; the rest is where faults make it ask on."""
-
-
-@pytest.fixture(autouse=True)
-def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same retries as ever, only sooner after one another."""
-    monkeypatch.setattr(our_bigquery, "DEFAULT_RETRY", DEFAULT_RETRY.with_delay(initial=0.02, maximum=0.2))
 
 
 @pytest.fixture(scope="module")
@@ -109,10 +106,16 @@ def test_the_whole_campaign(bigquery_server: BigQueryServer, dataset: str) -> No
 
 def _campaign(server: BigQueryServer, dataset: str, seeds: range) -> None:
     with multiprocessing.get_context("fork").Pool(AT_ONCE) as processes:
-        happened = processes.starmap(_round, [(server.port, dataset, seed) for seed in seeds], chunksize=1)
+        rounds = processes.imap(partial(_round, server.port, dataset), seeds)
+        happened = [_told(seed, faults) for seed, faults in zip(seeds, rounds, strict=True)]
     counts = {fault.name: sum(fault in faults for faults in happened) for fault in Fault}
     print(f"{len(happened)} rounds from seed {seeds.start}; rounds that met each fault: {counts}")
     assert sum(counts.values()) >= len(seeds), "the faults did not happen"
+
+
+def _told(seed: int, faults: list[Fault]) -> list[Fault]:
+    print(f"seed {seed}: {', '.join(fault.name for fault in faults)}", flush=True)
+    return faults
 
 
 def _round(port: int, dataset: str, seed: int) -> list[Fault]:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import RunRecord, Warehouse
 
 # Python 3.12 warns of forking beside threads. A child here imports nothing and takes no lock that a thread may hold.
-pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+    pytest.mark.usefixtures("retries_come_sooner"),
+]
 
 WRITERS = 20
 

@@ -34,6 +34,9 @@ TRANSIENT_REASONS = frozenset(
 TRANSIENT_WORDS = ("concurrent update", "could not serialize", "too many dml statements", "failed to commit")
 """What BigQuery, and a server that stands in for it, say of a transaction that another one has overtaken."""
 
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds between two attempts; each pause is twice the one before it."""
+
 PARAMETER_TYPES = {Kind.STRING: "STRING", Kind.INTEGER: "INT64", Kind.FLOAT: "FLOAT64", Kind.TIMESTAMP: "TIMESTAMP"}
 
 IS_THERE = """
@@ -48,7 +51,7 @@ def replace_runs(  # noqa: PLR0913  (where, what, and how patiently)
 ) -> None:
     """Write the rows of some runs, and remove what earlier attempts left: all of it or nothing."""
     load = _Load(client, dataset, location, tuple(records), retry)
-    deadline, pause = time.monotonic() + patience, 1.0
+    deadline, pause = time.monotonic() + patience, FIRST_PAUSE
     while (failure := load.attempt()) is not None:
         if not _is_transient(failure):
             raise WarehouseError(f"{dataset}: the load was refused, and nothing was written: {failure['message']}")
@@ -58,7 +61,7 @@ def replace_runs(  # noqa: PLR0913  (where, what, and how patiently)
                 f"{failure['message']}"
             )
         time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311  (spreads the crowd; no secret)
-        pause = min(pause * 2, 60.0)
+        pause = min(pause * 2, LONGEST_PAUSE)
 
 
 @dataclass
