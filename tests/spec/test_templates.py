@@ -13,11 +13,13 @@ import yaml
 from golden import check
 from ml_metrics.clusters.manifests import cron_job, job
 from ml_metrics.errors import ConfigError
+from ml_metrics.spec.accelerator import Kind
 from ml_metrics.spec.accelerators import catalogue
 from ml_metrics.spec.jsonnet import ANNOTATION
 from ml_metrics.spec.load import load_file
 
 if TYPE_CHECKING:
+    from ml_metrics.spec.accelerator import Accelerator
     from ml_metrics.spec.test import TestSpec
 
 TEMPLATES = Path(__file__).parents[2] / "include" / "templates"
@@ -86,22 +88,63 @@ def by_the_program(path: Path) -> dict:
     return made
 
 
+LIBRARY = """\
+// Every accelerator, by its name with `_` for `-`: `base.cpu`, `base.t4`, `base.v5litepod_16`.
+// Written from the catalogue in ml_metrics/spec by tests/spec/test_templates.py, with UPDATE_GOLDEN=1.
+local on(resource, count, name, hosts, nodeSelector) = {
+  name: name,
+  hosts: hosts,
+  resources: { [resource]: std.toString(count) },
+  nodeSelector: nodeSelector,
+  tolerations:
+    if nodeSelector == {} then []
+    else [{ key: resource, operator: 'Exists', effect: 'NoSchedule' }],
+};
+local gpu(name, count, label) =
+  on('nvidia.com/gpu', count, name, 1, { 'cloud.google.com/gke-accelerator': label });
+local tpu(name, hosts, count, label, topology) =
+  on('google.com/tpu', count, name, hosts, {
+    'cloud.google.com/gke-tpu-accelerator': label,
+    'cloud.google.com/gke-tpu-topology': topology,
+  });
+local tpuNode(name, cores, resource) = on(resource, cores, name, 1, {});
+
+{
+  cpu:: { name: 'cpu', hosts: 1, resources: {}, nodeSelector: {}, tolerations: [] },
+"""
+
+
+def call_of(made: Accelerator) -> str:
+    """The library's line for an accelerator."""
+    labels = [repr(label) for label in made.node_selector.values()]
+    if made.kind is Kind.GPU:
+        words = ["gpu", repr(made.name), made.per_host, *labels]
+    elif labels:
+        words = ["tpu", repr(made.name), made.hosts, made.per_host, *labels]
+    else:
+        words = ["tpuNode", repr(made.name), made.per_host, repr(made.resource)]
+    return f"  {made.name.replace('-', '_')}:: {words[0]}({', '.join(map(str, words[1:]))}),\n"
+
+
 def test_the_library_knows_every_accelerator_of_the_catalogue() -> None:
-    lines = [
-        "// Every accelerator, by its name with `_` for `-`: `base.cpu`, `base.t4`, `base.v5litepod_16`.",
-        "// Written from the catalogue in ml_metrics/spec by tests/spec/test_templates.py, with UPDATE_GOLDEN=1.",
-        "{",
-    ]
-    for name, made in catalogue().items():
-        fields = {
+    lines = [call_of(made) for made in catalogue().values() if made.kind is not Kind.CPU]
+    check(str(TEMPLATES / "accelerators.libsonnet"), "".join([LIBRARY, *lines, "}\n"]))
+
+
+def test_the_library_says_what_the_catalogue_says() -> None:
+    names = ", ".join(f"{name!r}: a.{name.replace('-', '_')}" for name in catalogue())
+    program = f"local a = import 'accelerators.libsonnet'; {{ {names} }}"
+    said = json.loads(_gojsonnet.evaluate_snippet("all", program, jpathdir=[str(TEMPLATES)]))
+    assert said == {
+        name: {
             "name": name,
             "hosts": made.hosts,
             "resources": {made.resource: str(made.per_host)} if made.resource else {},
             "nodeSelector": made.node_selector,
             "tolerations": list(made.tolerations),
         }
-        lines.append(f"  {name.replace('-', '_')}:: {json.dumps(fields)},")
-    check(str(TEMPLATES / "accelerators.libsonnet"), "\n".join([*lines, "}", ""]))
+        for name, made in catalogue().items()
+    }
 
 
 def test_the_tutorials_job(tmp_path: Path) -> None:
