@@ -76,7 +76,13 @@ def accelerator_test(test: TestSpec) -> DAG:
         catchup=False,
         max_active_runs=1,
     ) as dag:
-        run_workload = RunWorkload(task_id="run_workload", test=test, retries=test.retries)
+        run_workload = RunWorkload(
+            task_id="run_workload",
+            test=test,
+            retries=test.retries,
+            pool=test.pool,
+            priority_weight=test.priority,
+        )
         collect_metrics = CollectMetrics(task_id="collect_metrics", test=test, **RETRIES)
         measure_goodput = MeasureGoodput(task_id="measure_goodput", test=test, **RETRIES)
         judge_run = JudgeRun(task_id="judge_run", test=test, **RETRIES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts import outbox
@@ -56,6 +57,9 @@ def tell(test: TestSpec, run: Run, folder: RunFolder, warehouse: Warehouse | Non
     occasion = occasion_for(troubles, None if alert is None else alert.reasons, well=well)
     if occasion is None:
         log.info("nothing new to tell about %s", run.test)
+        return None
+    if test.quarantine is not None and test.quarantine.holds(datetime.now(UTC)):
+        log.info("%s is kept quiet until %s: %s", run.test, test.quarantine.until, test.quarantine.reason)
         return None
     settings = Settings.load()
     message = compose(report_of(test, run, folder, occasion, settings.dashboard_url), test.emails)

@@ -99,7 +99,7 @@ def judge(test: TestSpec, run: Run, folder: RunFolder, warehouse: Warehouse) -> 
         test=run.test,
         now=now,
         missing=collected.missing if collected else {},
-        acceptances=warehouse.acceptances(run.test),
+        acceptances=[one for name in needs.tests for one in warehouse.acceptances(name)],
         attributes=_attributes(test, run, workload, warehouse, needs.recent),
     )
     folder.write("verdicts", judgement.document())

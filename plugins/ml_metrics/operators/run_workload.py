@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
-from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout, TaskDeferred
+from airflow.sdk.exceptions import AirflowException, TaskDeferred
 
+from ml_metrics.clusters.manifests import pod as pod_of
 from ml_metrics.clusters.outcome import outcome_of
-from ml_metrics.errors import MlMetricsError
-from ml_metrics.model import JobStatus, Run, Workload
+from ml_metrics.errors import ConfigError
 from ml_metrics.operators.connections import cluster_kubeconfig
 from ml_metrics.operators.task import folder_of, run_of
+from ml_metrics.operators.workload_end import end_of, unknown_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from kubernetes.client import models as k8s
 
-    from ml_metrics.run_folder import RunFolder
+    from ml_metrics.model import Workload
     from ml_metrics.spec.test import TestSpec
 
 GRACE = timedelta(minutes=5)
 """How much longer the task waits than the pod may run: the cluster ends the pod, Airflow only a cluster that hangs."""
+RUN_KEY = "ml-metrics/run-key"
+"""The label by which the pod of a run is found again."""
 
 
 class RunWorkload(KubernetesPodOperator):
@@ -35,40 +38,55 @@ class RunWorkload(KubernetesPodOperator):
     def __init__(self, *, test: TestSpec, **options: Any) -> None:
         super().__init__(
             name=test.name,
+            namespace=test.namespace,
             image=test.image,
             cmds=list(test.command),
             arguments=list(test.args),
-            active_deadline_seconds=int(test.timeout.total_seconds()),
             startup_timeout_seconds=int(test.startup_timeout.total_seconds()),
-            execution_timeout=longest(test),
+            execution_timeout=test.startup_timeout + test.timeout + GRACE,
             log_events_on_failure=True,
             log_pod_spec_on_failure=False,
             **options,
         )
         self.test = test
+        self.begun: Workload | None = None
         self.seen: Workload | None = None
         self.record_end: Callable[[BaseException | None], None] | None = None
 
     def execute(self, context: Context) -> Any:
         """Start the pod and wait for it, or hand the waiting to the triggerer."""
-        self._prepare(context)
         with self._recorded(context):
+            self._introduce(context)
+            self._use_cluster()
             return super().execute(context)
 
     def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
         """Come back from the triggerer."""
-        self._use_cluster()
+        self.begun = folder_of(self.test.name, context).read_workload()
         with self._recorded(context):
+            self._use_cluster()
             return super().trigger_reentry(context, event)
+
+    def build_pod_request_obj(self, context: Context | None = None, **options: Any) -> k8s.V1Pod:
+        """The pod that `ml-metrics render` prints, in this run's folder; parameters are filled in."""
+        if context is not None:
+            run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
+            self.labels = {**self.labels, RUN_KEY: run.key}
+            # the same for every attempt, so that the goodput of a restarted job is that of one job
+            job_name = {"JOB_NAME": f"{run.test}-{run.key[:8]}"}
+            template = pod_of(self.test, run_dir=folder.place, env=job_name, labels=self.labels)
+            self.pod_template_dict = self.render_template({**template, "spec": _without_program(template)}, context)
+        return super().build_pod_request_obj(context, **options)
 
     def get_or_create_pod(self, pod_request_obj: k8s.V1Pod, context: Context) -> k8s.V1Pod:
         """Take up the pod of a worker that died, also if it has ended since: a workload runs once."""
+        folder = folder_of(self.test.name, context)
         pod = self.find_pod(pod_request_obj.metadata.namespace, context=context)
         if pod is not None:
+            self.begun = folder.read_workload()
             return pod
-        folder = folder_of(self.test.name, context)
-        attempt = folder.start_attempt()
-        folder.write_workload(unknown_end(attempt, self.image))
+        self.begun = unknown_end(folder.start_attempt(), self.image)
+        folder.write_workload(self.begun)
         return super().get_or_create_pod(pod_request_obj, context)
 
     def cleanup(self, pod: k8s.V1Pod, remote_pod: k8s.V1Pod, *rest: Any, **options: Any) -> None:
@@ -82,16 +100,19 @@ class RunWorkload(KubernetesPodOperator):
         if self.record_end is not None:
             self.record_end(AirflowException("the task was ended from outside"))
 
-    def _prepare(self, context: Context) -> None:
-        self._use_cluster()
+    def _introduce(self, context: Context) -> None:
+        """Say in the run folder which run this is, so that it can be judged and loaded with nothing but its folder."""
         run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
         identity = {"test": run.test, "dag_id": run.dag_id, "run_id": run.run_id, "deployment": run.deployment}
         folder.write("run", {**identity, "test_file": self.test.model_dump(mode="json", exclude_unset=True)})
-        self.env_vars = [*self.env_vars, *environment(run, folder)]
-        self.labels = {**self.labels, **labels(run, self.test)}
         context["ti"].xcom_push(key="run_folder", value=folder.place)
 
     def _use_cluster(self) -> None:
+        if self.test.hosts > 1 or self.test.cluster:
+            raise ConfigError(
+                f"{self.test.name}: tests of several hosts, and a GKE cluster named in the test, cannot be run yet; "
+                "use an accelerator of one host, and the cluster of the connection `kubernetes_default`"
+            )
         if kubeconfig := cluster_kubeconfig():
             self.config_file, self.kubernetes_conn_id, self.in_cluster = kubeconfig, None, False
 
@@ -101,8 +122,8 @@ class RunWorkload(KubernetesPodOperator):
         folder, log_url = folder_of(self.test.name, context), context["ti"].log_url
 
         def record_end(error: BaseException | None) -> None:
-            begun = folder.read_workload() or unknown_end(1, self.image)
-            folder.write_workload(replace(end_of(self.seen, error, begun), attempts=begun.attempts, logs_link=log_url))
+            begun = self.begun or unknown_end(1, self.image)
+            folder.write_workload(replace(end_of(self.seen, error, begun), logs_link=log_url))
 
         self.record_end = record_end
         try:
@@ -134,72 +155,8 @@ class RunWorkload(KubernetesPodOperator):
         return outcome_of(plain(found), plain(events)["items"])
 
 
-def environment(run: Run, folder: RunFolder) -> list[k8s.V1EnvVar]:
-    """What a workload finds in its environment, under the names that the older templates used."""
-    from kubernetes.client import models as k8s
-
-    values = {
-        "ML_METRICS_RUN_DIR": folder.place,
-        "MODEL_DIR": folder.place,
-        "JOB_NAME": f"{run.test}-{run.key[:8]}",
-    }
-    fields = {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid", "POD_NAMESPACE": "metadata.namespace"}
-    return [
-        *(k8s.V1EnvVar(name=name, value=value) for name, value in values.items()),
-        *(
-            k8s.V1EnvVar(
-                name=name, value_from=k8s.V1EnvVarSource(field_ref=k8s.V1ObjectFieldSelector(field_path=field))
-            )
-            for name, field in fields.items()
-        ),
-    ]
-
-
-def labels(run: Run, test: TestSpec) -> dict[str, str]:
-    """By what a pod is found again."""
-    return {**test.labels, "ml-metrics/test": run.test, "ml-metrics/run-key": run.key}
-
-
-def unknown_end(attempt: int, image: str | None) -> Workload:
-    """What is true from the moment the pod is asked for until its end is known: if this stays, the worker was lost."""
-    return Workload(
-        status=JobStatus.FAILURE,
-        failure_reason="WorkerLost",
-        detail="the Airflow task ended before the end of the workload was known; clear `run_workload` to take it up",
-        queued_at=datetime.now(UTC),
-        attempts=attempt,
-        image=image,
-    )
-
-
-def end_of(seen: Workload | None, error: BaseException | None, begun: Workload) -> Workload:
-    """How the workload went, from what was seen of its pod and from how the task ended."""
-    ended_at = datetime.now(UTC)
-    if seen is None:
-        reason, status = reason_without_pod(error)
-        return replace(begun, status=status, failure_reason=reason, detail=str(error or "")[:500], ended_at=ended_at)
-    if isinstance(error, AirflowTaskTimeout) and seen.status is not JobStatus.SUCCESS:
-        status = JobStatus.TIMEOUT if seen.started_at else JobStatus.MISSED
-        return replace(seen, status=status, failure_reason="ExecutionTimeout", ended_at=seen.ended_at or ended_at)
-    return replace(seen, ended_at=seen.ended_at or ended_at)
-
-
-def reason_without_pod(error: BaseException | None) -> tuple[str, JobStatus]:
-    """Why there is no pod to look at."""
-    from kubernetes.client.exceptions import ApiException
-    from urllib3.exceptions import HTTPError
-
-    match error:
-        case None:
-            return "PodDeleted", JobStatus.SUCCESS  # it ended well, and somebody removed it before we looked
-        case ApiException() if error.status in {400, 403, 409, 422}:
-            return "PodRejected", JobStatus.MISSED
-        case ApiException() | HTTPError() | MlMetricsError():
-            return "ClusterUnreachable", JobStatus.MISSED
-        case _:
-            return "PodDeleted", JobStatus.FAILURE
-
-
-def longest(test: TestSpec) -> timedelta:
-    """How long the task may wait: for the pod to start, for its deadline, and for a cluster that is slow to say so."""
-    return test.startup_timeout + test.timeout + GRACE
+def _without_program(template: dict[str, Any]) -> dict[str, Any]:
+    """The pod's spec without image, command and arguments, which the operator has, filled in and shown in the UI."""
+    own = {"image", "command", "args"}
+    first, *others = template["spec"]["containers"]
+    return {**template["spec"], "containers": [{k: v for k, v in first.items() if k not in own}, *others]}
