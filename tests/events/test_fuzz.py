@@ -1,5 +1,6 @@
 """Whatever the bytes are: no crash, no hang, and nothing is read that was not written."""
 
+import os
 import random
 import tempfile
 import time
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from events.written import NAME, event, image, read, record, session_start, simple, tensor, version
 
+SECONDS = float(os.environ.get("EVENT_FUZZ_SECONDS", "3"))
+"""How long the campaign plays."""
 PARTS = [
     record(version()), record(session_start(3)), record(b""), record(event(1, image("i", 5000))),
     bytes(16), b"\xff" * 12,
@@ -63,7 +66,7 @@ def test_a_long_run_of_damaged_files() -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    end = time.monotonic() + 120
+    end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         data = bytearray(b"".join(chance.choices(PARTS, k=chance.randrange(1, 400))))
         for _ in range(chance.randrange(4)):
