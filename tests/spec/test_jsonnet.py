@@ -34,7 +34,11 @@ def write(path: Path, text: str) -> Path:
         ("[1]", "makes no test"),
         ("'text'", "makes no test"),
         ("function(x) x", "cannot be evaluated"),
-        ("{ apiVersion: 'v1', kind: 'Job', metadata: null }", "without the annotation"),
+        ("{ apiVersion: 'v1', kind: 'Job', metadata: null }", "without a test in its annotation"),
+        ("{ apiVersion: 'v1', metadata: 3 }", "without a test in its annotation"),
+        ("{ apiVersion: 'v1', metadata: { annotations: { 'ml-metrics/test-file': 3 } } }", "without a test"),
+        ("{ apiVersion: 'v1', metadata: { annotations: { 'ml-metrics/test-file': '{' } } }", "without a test"),
+        ("{ apiVersion: 'v1', metadata: { annotations: { 'ml-metrics/test-file': '[]' } } }", "makes no test"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, program: str, told: str) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.errors import ConfigError
+from ml_metrics.spec import load as loading
 from ml_metrics.spec.collection import MetricCollectionConfig, Strategy
-from ml_metrics.spec.load import load_file, load_test, load_tests
+from ml_metrics.spec.inherit import Shelf
+from ml_metrics.spec.load import LoadedFile, load_file, load_test, load_tests
 from ml_metrics.spec.regression import RegressionTestConfig
 
 MNIST = """
@@ -80,6 +82,20 @@ def test_two_files_with_one_name_are_both_refused(tmp_path: Path) -> None:
         ("one.yaml", "tf-mnist-example-cpu"),
         ("two.yaml", "tf-mnist-example-cpu"),
     ]
+
+
+def test_a_mistake_of_ours_in_one_file_takes_no_other_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "good.yaml", MNIST)
+    write(tmp_path / "odd.yaml", MNIST.replace("mnist", "odd"))
+    read = loading.read_file
+
+    def mistaken(path: Path, shelf: Shelf) -> LoadedFile:
+        return read(path, shelf) if path.stem == "good" else LoadedFile()
+
+    monkeypatch.setattr(loading, "read_file", mistaken)
+    library = load_tests(tmp_path)
+    assert [test.name for test in library.tests] == ["tf-mnist-example-cpu"]
+    assert [problem.test for problem in library.problems] == ["odd"]
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MEMORY = 1 << 30
+MEMORY = 512 << 20
 """What may be written to. The address space is not bounded: Go's runtime reserves much more than it uses."""
 MAX_STACK = 400
 """Calls within calls: enough for any template, and far below what the process' own stack can hold."""
@@ -41,7 +41,7 @@ def main() -> None:
                 import_callback=reader(request["search"], request["allowed"]),
             )
             answer = {"output": output}
-        except RuntimeError as error:
+        except (RuntimeError, ValueError, OSError) as error:
             answer = {"error": str(error)}
         print(json.dumps(answer), flush=True)  # noqa: T201  (the answer)
 

@@ -63,6 +63,9 @@ def load_tests(root: Path | str) -> Library:
                 loaded = read_file(path, shelf)
             except InvalidFileError as error:
                 problems += error.problems
+            except Exception as error:  # noqa: BLE001  (a mistake of ours in one file may not stop every other test)
+                what = f"cannot be read, by a mistake of ml-metrics: {type(error).__name__}: {error}"
+                problems.append(Problem(str(path), None, "", what, name_of_file(path)))
             else:
                 tests += loaded.tests
                 problems += loaded.problems
