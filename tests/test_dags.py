@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ml_metrics import dags
+from ml_metrics.spec.test import TestSpec
+
+TEST = TestSpec(
+    name="t",
+    image="img",
+    command=("train", "--epochs={{ params.epochs }}"),
+    params={"epochs": {"default": 3, "type": "integer", "minimum": 1}},
+    owner="a-new-user",
+    schedule="0 3 * * *",
+    timeout=timedelta(minutes=7),
+    regression_test_config={
+        "metric_success_conditions": {"acc_final": {"comparison": "greater", "success_threshold": {"fixed_value": 0.9}}}
+    },
+)
+
+
+def test_a_test_is_six_tasks_of_which_only_the_last_decides() -> None:
+    dag = dags.accelerator_test(TEST)
+    assert dag.dag_id == "t"
+    assert {task.task_id: sorted(task.upstream_task_ids) for task in dag.tasks} == {
+        "run_workload": [],
+        "collect_metrics": ["run_workload"],
+        "measure_goodput": ["run_workload"],
+        "judge_run": ["collect_metrics", "measure_goodput"],
+        "load_history": ["judge_run"],
+        "assert_success": ["load_history"],
+    }
+    rules = {task.task_id: task.trigger_rule.value for task in dag.tasks}
+    assert rules.pop("run_workload") == "all_success"
+    assert set(rules.values()) == {"all_done"}
+    assert [task.task_id for task in dag.tasks if task.on_failure_callback] == ["assert_success"]
+
+
+def test_the_dag_tells_about_its_test() -> None:
+    dag = dags.accelerator_test(TEST)
+    assert "| `acc_final` | greater than 0.9 |" in dag.doc_md
+    assert "a-new-user" in dag.doc_md
+    assert dag.params.get_param("epochs").schema == {"type": "integer", "minimum": 1}
+    assert dag.get_task("run_workload").owner == "a-new-user"
+    assert dag.catchup is False
+
+
+@pytest.fixture
+def configs(tmp_path: Path) -> Path:
+    (tmp_path / "good.yaml").write_text("name: good\nimage: i\ncommand: [x]\n")
+    (tmp_path / "bad.yaml").write_text("name: bad\nimage: i\ncommand: [x]\ntimout: 1h\n")
+    return tmp_path
+
+
+def test_a_broken_file_becomes_a_dag_that_says_why(configs: Path) -> None:
+    made = {dag.dag_id: dag for dag in dags.tests_from(str(configs))}
+    assert set(made) == {"good", "bad"}
+    assert "bad.yaml:4: timout: unknown key; did you mean 'timeout'?" in made["bad"].doc_md
+    assert "config-error" in made["bad"].tags
+
+
+def test_inside_a_task_only_its_own_dag_is_made(configs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for wanted, made in (("good", ["good"]), ("bad", ["bad"]), ("of-another-dag-file", [])):
+        monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", wanted)
+        assert [dag.dag_id for dag in dags.tests_from(str(configs))] == made
