@@ -1,0 +1,33 @@
+"""Colours and type, by day and by night. No meaning is carried by a colour alone: marks differ in shape, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+"""Names the grammar's version; nothing is ever fetched from there."""
+
+BLUE, ORANGE, RED, GREY = "#2f6fde", "#b45309", "#d11a2a", "#6b7280"
+"""Each has a contrast of at least 3 : 1 on white and on the dark page."""
+SEVERAL = ("#2f6fde", "#d95f02", "#1b9e77", "#c2479b", "#8a6d00", "#7570b3", "#5f6b7a", "#c0392b")
+"""Lines of several tests: told apart by people who see fewer colours, and by the shape of their points."""
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke", "triangle-right")
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
+
+
+def theme(*, dark: bool = False) -> dict[str, Any]:
+    """The `config` of a spec. The browser picks one by `prefers-color-scheme`; mail is always light."""
+    ink, grid = ("#d7dde6", "#374151") if dark else ("#374151", "#e5e7eb")
+    return {
+        "background": "transparent" if dark else "white",
+        "font": FONT,
+        "view": {"stroke": grid},
+        "axis": {
+            "labelColor": ink, "titleColor": ink, "gridColor": grid, "tickColor": grid, "domainColor": grid,
+            "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal",
+        },
+        "legend": {"labelColor": ink, "titleColor": ink, "labelFontSize": 11, "titleFontSize": 11},
+        "title": {"color": ink, "anchor": "start", "fontSize": 13, "fontWeight": 600, "limit": 620},
+        "text": {"color": ink},
+    }  # fmt: skip
