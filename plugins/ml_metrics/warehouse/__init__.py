@@ -6,10 +6,11 @@ is cheap: SQLAlchemy and BigQuery's client come in only when a warehouse is open
 
 from ml_metrics.warehouse.open import open_warehouse
 from ml_metrics.warehouse.record import JobRow, MetadataRow, MetricRow, RunRecord, run_record
-from ml_metrics.warehouse.rows import MetricValue, OpenAlert, TestSummary
+from ml_metrics.warehouse.rows import Delivery, MetricValue, OpenAlert, TestSummary
 from ml_metrics.warehouse.warehouse import Warehouse
 
 __all__ = [
+    "Delivery",
     "JobRow",
     "MetadataRow",
     "MetricRow",

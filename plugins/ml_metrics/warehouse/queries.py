@@ -152,7 +152,9 @@ WHERE job.uuid = :run AND metric.metric_name = :metric
 """
 
 OPEN_INCIDENT = """
-SELECT message.opened_by, message.kind, message.uuid, message.timestamp, message.fingerprint, message.reasons
+SELECT
+  message.opened_by, message.kind, message.uuid, message.timestamp, message.fingerprint, message.reasons,
+  message.said_by, message.note
 FROM alerts AS message
 WHERE message.test_name = :test AND message.opened_by NOT IN (
   SELECT ended.opened_by FROM alerts AS ended WHERE ended.test_name = :test AND ended.kind = 'closed'
@@ -183,4 +185,55 @@ WHERE NOT EXISTS (
   WHERE told.test_name = :test AND told.opened_by = :incident
     AND (told.kind = 'closed' OR (told.kind = :kind AND told.uuid = :run))
 )
+"""
+
+ALARMED_TESTS = """
+SELECT DISTINCT test_name FROM alerts
+WHERE opened_by NOT IN (SELECT opened_by FROM alerts WHERE kind = 'closed')
+ORDER BY test_name
+"""
+
+ACKNOWLEDGE = """
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, said_by, note)
+SELECT :test, :incident, 'acknowledged', :run, :at, :fingerprint, :reasons, :said_by, :note
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (
+  SELECT 1 FROM alerts AS told
+  WHERE told.test_name = :test AND told.opened_by = :incident AND told.kind IN ('closed', 'acknowledged')
+)
+"""
+
+RECORD_DELIVERY = """
+INSERT INTO deliveries
+  (message, channel, state, timestamp, test_name, uuid, occasion, owner, recipients, subject, reasons, attempts, detail)
+SELECT :message, :channel, :state, :at, :test, :run, :occasion, :owner, :recipients, :subject, :reasons, :attempts,
+  :detail
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (
+  SELECT 1 FROM deliveries AS known
+  WHERE known.message = :message AND known.channel = :channel AND known.state = :state
+)
+"""
+
+DELIVERIES = """
+SELECT * FROM deliveries
+WHERE timestamp >= :since AND (:test = '' OR test_name = :test)
+ORDER BY timestamp DESC, message, channel, state
+LIMIT :limit
+"""
+
+WAITING = """
+SELECT * FROM deliveries AS one
+WHERE one.timestamp >= :since AND one.state IN ('held', 'kept') AND one.uuid <> '' AND NOT EXISTS (
+  SELECT 1 FROM deliveries AS later
+  WHERE later.message = one.message AND later.timestamp >= :since
+    AND (later.state = 'summarised' OR (later.state = 'delivered' AND later.channel = one.channel))
+)
+ORDER BY one.timestamp, one.message, one.channel
+"""
+"""What nobody has been told yet: held for a digest, or kept because its channel did not take it."""
+
+TOLD_SINCE = """
+SELECT COUNT(DISTINCT message) AS messages FROM deliveries
+WHERE timestamp >= :since AND owner = :owner AND state = 'delivered' AND uuid <> ''
 """

@@ -55,3 +55,33 @@ class OpenAlert:
     """The reasons that were told last."""
     told_about: tuple[str, ...]
     """The keys of all runs that a message of this incident was about."""
+    told: tuple[str, ...] = ()
+    """Every reason that was told since it opened."""
+    acknowledged_by: str | None = None
+    """Who said that they know; None if nobody did."""
+    acknowledged_at: datetime | None = None
+    note: str = ""
+    """What they said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What became of one message on one channel."""
+
+    message: str
+    """The key of the message: the run's key and the occasion."""
+    channel: str
+    state: str
+    """`delivered`, `kept` (in the outbox, for the channel did not take it), `held` for a digest, or `summarised`."""
+    timestamp: datetime
+    test: str
+    run_key: str
+    """Empty for a message about several runs."""
+    occasion: str
+    owner: str
+    recipients: tuple[str, ...]
+    subject: str
+    reasons: tuple[str, ...]
+    attempts: int = 1
+    detail: str = ""
+    """Where the message is, or why it could not be delivered."""

@@ -142,16 +142,42 @@ ALERTS = Table(
     (
         _required("test_name", Kind.STRING, "The test."),
         _required("opened_by", Kind.STRING, "The incident: the key of the run that broke first."),
-        _required("kind", Kind.STRING, "opened, changed or closed."),
+        _required("kind", Kind.STRING, "opened, changed, acknowledged or closed."),
         _required("uuid", Kind.STRING, "The key of the run that this message is about."),
         _required("timestamp", Kind.TIMESTAMP, "When the message was recorded."),
         _required("fingerprint", Kind.STRING, "What is broken, without the numbers."),
         _required("reasons", Kind.STRING, "The reasons, as a JSON list of texts."),
+        Column("said_by", Kind.STRING, "Who acknowledged the incident."),
+        Column("note", Kind.STRING, "What they said about it."),
     ),
     key=("test_name", "opened_by", "kind", "uuid"),
+)
+
+DELIVERIES = Table(
+    "deliveries",
+    "What became of each message on each channel. Rows are only added.",
+    (
+        _required("message", Kind.STRING, "The message: the run's key and the occasion."),
+        _required("channel", Kind.STRING, "For example outbox, smtp, sendgrid; digest for what waits for one."),
+        _required("state", Kind.STRING, "delivered, kept (not delivered, in the outbox), held, or summarised."),
+        _required("timestamp", Kind.TIMESTAMP, "When it came to that."),
+        _required("test_name", Kind.STRING, "The test; empty for a message about several."),
+        _required("uuid", Kind.STRING, "The key of the run; empty for a message about several."),
+        _required("occasion", Kind.STRING, "broken, worse, recovered, overdue, warning, digest or heartbeat."),
+        _required("owner", Kind.STRING, "Whose hourly limit it counts for."),
+        _required("recipients", Kind.STRING, "To whom it went, as a JSON list of addresses."),
+        _required("subject", Kind.STRING, "Its subject."),
+        _required("reasons", Kind.STRING, "Its sentences, as a JSON list of texts."),
+        _required("attempts", Kind.INTEGER, "How often it was tried."),
+        _required("detail", Kind.STRING, "Where it is, or why it could not be delivered."),
+    ),
+    key=("message", "channel", "state"),
+    indexes=(("timestamp",),),
+    partition="timestamp",
+    cluster=("owner",),
 )
 
 RUN_TABLES = (JOB_HISTORY, METRIC_HISTORY, METADATA_HISTORY)
 """The tables that one load changes together."""
 
-TABLES = (*RUN_TABLES, ACCEPTANCES, ALERTS)
+TABLES = (*RUN_TABLES, ACCEPTANCES, ALERTS, DELIVERIES)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics.errors import WarehouseError
 from ml_metrics.model import HistoryPoint, JobStatus, Outcome
 from ml_metrics.warehouse import queries
 from ml_metrics.warehouse.record import FARTHEST_POINT, JobRow, MetricRow, as_utc
-from ml_metrics.warehouse.rows import MetricValue, OpenAlert, TestSummary
+from ml_metrics.warehouse.rows import MetricValue, TestSummary
+from ml_metrics.warehouse.told import Told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from types import TracebackType
 
     from ml_metrics.judge import Acceptance, HistoryNeeds
     from ml_metrics.warehouse.record import RunRecord
-    from ml_metrics.warehouse.store import Store
 
 Word = TypeVar("Word", JobStatus, Outcome)
 
@@ -28,29 +26,8 @@ THE_BEGINNING = datetime(1900, 1, 1, tzinfo=UTC)
 THE_END = datetime(9999, 1, 1, tzinfo=UTC)
 
 
-class Warehouse:
+class Warehouse(Told):
     """Everything that is remembered about runs. Made by `open_warehouse`; use it in a `with`, or close it."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._schema_is_ensured = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give back connections."""
-        self._store.close()
-
-    def ensure_schema(self) -> None:
-        """Make missing tables and extend older ones, without losing a row. Every method does this on first use."""
-        self._store.ensure_schema()
-        self._schema_is_ensured = True
 
     # What happened
 
@@ -177,70 +154,6 @@ class Warehouse:
             )
             for row in self._ask(queries.ACCEPTED, test=test)
         ]
-
-    # What a person was told
-
-    def open_alert(self, test: str) -> OpenAlert | None:
-        """The incident of a test that is open, if there is one."""
-        messages = self._ask(queries.OPEN_INCIDENT, test=test)
-        if not messages:
-            return None
-        incident = [row for row in messages if row["opened_by"] == messages[0]["opened_by"]]
-        first, last = incident[0], incident[-1]
-        return OpenAlert(
-            test=test,
-            opened_by=first["opened_by"],
-            opened_at=first["timestamp"],
-            fingerprint=last["fingerprint"],
-            reasons=tuple(json.loads(last["reasons"])),
-            told_about=tuple(row["uuid"] for row in incident),
-        )
-
-    def record_alert(
-        self, test: str, run_key: str, *, fingerprint: str, reasons: Sequence[str], at: datetime | None = None
-    ) -> bool:
-        """Remember that a person was told of a broken run: open an incident, or change the one that is open.
-
-        True if this call wrote it. False if this run's message was remembered before, also where its incident has
-        been closed since, and if the open incident has this fingerprint already.
-        """
-        message = {"test": test, "run": run_key, "fingerprint": fingerprint, "reasons": json.dumps(list(reasons))}
-        moment = as_utc(at or datetime.now(UTC))
-        if self._change(queries.OPEN_AN_INCIDENT, at=moment, **message):
-            return True
-        incident = self.open_alert(test)
-        if incident is None or incident.fingerprint == fingerprint or run_key in incident.told_about:
-            return False
-        return self._add_to(incident, "changed", at=moment, **message)
-
-    def close_alert(self, test: str, run_key: str, *, at: datetime | None = None) -> bool:
-        """Remember that a person was told that a test is well again. False if no incident was open."""
-        incident = self.open_alert(test)
-        if incident is None:
-            return False
-        return self._add_to(
-            incident,
-            "closed",
-            test=test,
-            run=run_key,
-            at=as_utc(at or datetime.now(UTC)),
-            fingerprint=incident.fingerprint,
-            reasons=json.dumps(incident.reasons),
-        )
-
-    def _add_to(self, incident: OpenAlert, kind: str, **message: Any) -> bool:
-        return self._change(queries.ADD_TO_AN_INCIDENT, incident=incident.opened_by, kind=kind, **message) > 0
-
-    def _ask(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
-        return self._ready().rows(query, parameters)
-
-    def _change(self, statement: str, **parameters: Any) -> int:
-        return self._ready().change(statement, parameters)
-
-    def _ready(self) -> Store:
-        if not self._schema_is_ensured:
-            self.ensure_schema()
-        return self._store
 
 
 def _job_row(row: dict[str, Any]) -> JobRow:
