@@ -15,9 +15,9 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 
-install: $(VENV)/.installed $(AIRFLOW_HOME)/airflow.cfg ## the environment in .venv, with the command ml-metrics in it
+install: $(VENV)/.installed $(AIRFLOW_HOME)/airflow.db ## the environment in .venv, with the command ml-metrics in it
 
-install-dev: $(VENV)/.installed-dev $(AIRFLOW_HOME)/airflow.cfg ## the same, and what the tests need
+install-dev: $(VENV)/.installed-dev $(AIRFLOW_HOME)/airflow.db ## the same, and what the tests need
 
 demo: install ## tell the story of one test on this machine, in about two minutes
 	@ml-metrics demo
@@ -67,4 +67,11 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 $(AIRFLOW_HOME)/airflow.cfg: include/laptop.cfg
 	@mkdir -p $(AIRFLOW_HOME)
 	@umask 077; secret=$$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n'); \
-		sed -e 's|@PROJECT@|$(CURDIR)|' -e "s|@SECRET@|$$secret|" $< >$@
+		sed -e 's|@PROJECT@|$(CURDIR)|' -e 's|@HOME@|$(AIRFLOW_HOME)|' -e "s|@SECRET@|$$secret|" $< >$@
+
+# WAL, which the file keeps: Airflow's many processes read while one of them writes.
+$(AIRFLOW_HOME)/airflow.db: $(AIRFLOW_HOME)/airflow.cfg | $(VENV)/.installed
+	@echo "Making Airflow's database ..."
+	@airflow db migrate >$(AIRFLOW_HOME)/migrate.log 2>&1 || { tail -20 $(AIRFLOW_HOME)/migrate.log; exit 1; }
+	@python -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA journal_mode=WAL")' $@
+	@touch $@

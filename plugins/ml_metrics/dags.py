@@ -90,6 +90,7 @@ def accelerator_test(test: TestSpec) -> DAG:
         assert_success = AssertSuccess(
             task_id="assert_success",
             test=test,
+            **RETRIES,  # what it decides is final; a gate that was killed decides, and tells people, on its next try
             on_failure_callback=tell_people,
             on_success_callback=tell_people,
         )

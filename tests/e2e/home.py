@@ -31,9 +31,8 @@ class Home:
         home = cls(path)
         home.configs.mkdir(parents=True)
         cfg = path / "airflow.cfg"
-        subprocess.run(["make", "-s", f"AIRFLOW_HOME={path}", str(cfg)], cwd=PROJECT, check=True)
+        subprocess.run(["make", "-s", f"AIRFLOW_HOME={path}", f"{path}/airflow.db"], cwd=PROJECT, check=True)
         cfg.write_text(f"{cfg.read_text()}config_root = {home.configs}\n")
-        home.airflow("db", "migrate").check_returncode()
         return home
 
     @property

@@ -48,8 +48,6 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  (the same for ev
     from ml_metrics.warehouse import open_warehouse
 
     settings, clock = Settings.load(), Clock()
-    clock.say("making Airflow's own database (first time only)")
-    airflow("db", "migrate")
     with open_warehouse(f"sqlite:///{settings.warehouse_file}") as warehouse:
         clock.say(f"1 of 2: {TEST} with --train_epochs=1")
         if train(1, clock):
@@ -147,11 +145,3 @@ def the_end(warehouse: Warehouse, broken: Path, recovered: Path, chart: Path) ->
     yield f"Every run of the test:          ml-metrics history {TEST}"
     yield f"Its file, to change it:         {Settings.load().config_root}/mnist-cpu.yaml"
     yield "The same in Airflow's UI:       make up"
-
-
-def airflow(*words: str) -> None:
-    """Run an airflow command in silence."""
-    done = subprocess.run(["airflow", *words], capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.stderr.write(done.stdout[-4000:] + done.stderr[-4000:])
-        raise DemoError(f"`airflow {' '.join(words)}` failed; its last words are above")
