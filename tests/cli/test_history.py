@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 LONG = "tf-nightly-efficientnet-b7-convergence-v5lite-"
 COMMANDS = {
-    "tests": ["tests"],
+    "tests-of-a-warehouse": ["tests"],
     "history-of-a-test": ["history", TEST],
     "history-of-a-metric": ["history", TEST, "epoch/val_accuracy_final"],
     "history-of-hostile-names": ["history", "red \x1b[31m"],
-    "schema": ["schema"],
+    "schema-of-a-warehouse": ["schema"],
     "schema-show": ["schema", "--show"],
 }
 
