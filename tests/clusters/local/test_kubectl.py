@@ -27,6 +27,27 @@ spec:
 """
 
 
+JOB = """\
+apiVersion: v1
+kind: Service
+metadata: {name: workers}
+spec: {clusterIP: None, selector: {job-name: from-a-file}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: from-a-file}
+spec:
+  completions: 2
+  parallelism: 2
+  completionMode: Indexed
+  template:
+    spec:
+      restartPolicy: Never
+      subdomain: workers
+      containers: [{name: main, image: python, command: [sh, -c, "echo worker $JOB_COMPLETION_INDEX"]}]
+"""
+
+
 def kubectl(pods: Pods, home: Path, *words: str, check: bool = True) -> str:
     environment = {"KUBECONFIG": pods.kubeconfig, "HOME": str(home), "PATH": "/usr/bin:/bin:/usr/local/bin"}
     done = subprocess.run(["kubectl", *words], capture_output=True, text=True, timeout=60, check=False, env=environment)
@@ -68,6 +89,26 @@ def test_a_file_is_applied_waited_for_and_deleted(pods: Pods, tmp_path: Path) ->
     assert "from-a-file" in kubectl(pods, tmp_path, "get", "pods", "-l", "team=vision,app=demo")
     assert wait_for(lambda: kubectl(pods, tmp_path, "logs", "-l", "app=demo")) == "hello\n"
     kubectl(pods, tmp_path, "delete", "-f", str(file), "--grace-period=1")
+
+
+def test_a_job_is_applied_waited_for_described_and_deleted(pods: Pods, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(JOB)
+    assert "job.batch/from-a-file created" in kubectl(pods, tmp_path, "apply", "-f", str(file))
+    assert "unchanged" in kubectl(pods, tmp_path, "apply", "-f", str(file))
+    wait = ("wait", "--for=condition=Complete", "job/from-a-file", "--timeout=30s")
+    assert "condition met" in kubectl(pods, tmp_path, *wait)
+    rows = kubectl(pods, tmp_path, "get", "jobs").splitlines()
+    assert rows[0].split() == ["NAME", "STATUS", "COMPLETIONS", "DURATION", "AGE"]
+    assert rows[1].split()[:3] == ["from-a-file", "Complete", "2/2"]
+    text = kubectl(pods, tmp_path, "describe", "job", "from-a-file")
+    assert "Completed Indexes:  0,1" in text
+    assert "SuccessfulCreate" in text
+    logs = kubectl(pods, tmp_path, "logs", "-l", "job-name=from-a-file")
+    assert sorted(logs.splitlines()) == ["worker 0", "worker 1"]
+    assert "workers" in kubectl(pods, tmp_path, "get", "all")
+    kubectl(pods, tmp_path, "delete", "-f", str(file))
+    wait_for(lambda: not kubectl(pods, tmp_path, "get", "pods", "-l", "job-name=from-a-file", "-o", "name"))
 
 
 def test_run_exec_and_version(pods: Pods, tmp_path: Path) -> None:

@@ -34,8 +34,7 @@ MUTABLE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "toleration
 def admitted(pod: Document, namespace: str) -> Document:
     """A new pod, complete; or RefusalError with all that is wrong with it."""
     metadata = {name: value for name, value in (pod.get("metadata") or {}).items() if value is not None}
-    if not metadata.get("name") and metadata.get("generateName"):
-        metadata["name"] = metadata["generateName"] + secrets.token_hex(3)[:5]
+    metadata["name"] = generated_name(metadata)
     if metadata.setdefault("namespace", namespace) != namespace:
         raise RefusalError(400, "the namespace of the provided object does not match the namespace sent on the request")
     spec = {**SPEC_DEFAULTS, **{name: value for name, value in (pod.get("spec") or {}).items() if value is not None}}
@@ -74,6 +73,12 @@ def changed(pod: Document, wanted: Document) -> Document:
     kept = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
     metadata |= {name: pod["metadata"][name] for name in kept if name in pod["metadata"]}
     return {**pod, "metadata": metadata, "spec": spec}
+
+
+def generated_name(metadata: Document) -> str:
+    """The name of a new object: the given one, or one that begins as it says."""
+    name, beginning = metadata.get("name"), metadata.get("generateName")
+    return str(name or (beginning + secrets.token_hex(3)[:5] if beginning else ""))
 
 
 def wrong_metadata(metadata: Document) -> list[str]:

@@ -11,14 +11,16 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from ml_metrics.clusters.local import admission, logs, patches, tables
+from ml_metrics.clusters.local.kinds import EVENT, NAMESPACE, NODE, POD
 from ml_metrics.clusters.local.listing import Listing
 from ml_metrics.clusters.local.refusals import RefusalError, not_found
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from starlette.requests import Request
 
+    from ml_metrics.clusters.local.kinds import Kind
     from ml_metrics.clusters.local.kubelet import Kubelet
     from ml_metrics.clusters.local.machine import Machine
     from ml_metrics.clusters.local.records import Document
@@ -34,10 +36,14 @@ class PodsApi:
     def __init__(self, store: Store, kubelet: Kubelet, machine: Machine) -> None:
         self._store = store
         self._kubelet = kubelet
-        self._nodes = Listing(store, "nodes", tables.NODES, machine.nodes, "Node")
-        self._namespaces = Listing(store, "namespaces", tables.NAMESPACES, machine.namespaces, "Namespace")
-        self._pods = Listing(store, "pods", tables.PODS, lambda: list(store.pods.values()), "Pod")
-        self._events = Listing(store, "events", tables.EVENTS, lambda: list(store.events), "Event")
+
+        def listing(kind: Kind, objects: Callable[[], list[Document]]) -> Listing:
+            return Listing(store, kind, tables.COLUMNS[kind], objects)
+
+        self._nodes = listing(NODE, machine.nodes)
+        self._namespaces = listing(NAMESPACE, machine.namespaces)
+        self._pods = listing(POD, lambda: list(store.pods.values()))
+        self._events = listing(EVENT, lambda: list(store.events))
 
     @property
     def routes(self) -> list[Route]:
@@ -112,7 +118,7 @@ class PodsApi:
         pods = self._pods.selected(request)
         for pod in pods:
             self._kubelet.delete(pod, _grace(request, options, pod))
-        return JSONResponse({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods})
+        return JSONResponse(POD.list_of(pods))
 
     async def log(self, request: Request) -> Response:
         """GET what a container said."""

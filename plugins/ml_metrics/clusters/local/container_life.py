@@ -13,8 +13,10 @@ from ml_metrics.clusters.local.containers import KILLED, Container
 from ml_metrics.clusters.local.environment import command_of, variables_of
 from ml_metrics.clusters.local.files import ContainerFiles
 from ml_metrics.clusters.local.images import PullFailure, pull_failure
+from ml_metrics.clusters.local.kinds import SERVICE
 from ml_metrics.clusters.local.quantities import amount
 from ml_metrics.clusters.local.references import MissingReferenceError
+from ml_metrics.clusters.local.services import named_locally
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,13 +123,17 @@ class ContainerLife:
         """Start an attempt; the waiting state if something that it refers to is missing."""
         attempt = Container(self._folder / str(len(self.attempts)))
         files = self._files(attempt)
+
+        def translate(text: str) -> str:
+            return self._with_neighbours(files.mounts.translate(text))
+
         try:
             files.lay_out(self._references)
         except MissingReferenceError as error:
             self._tell("FailedMount", f"MountVolume.SetUp failed: {error}", "Warning")
             return statuses.waiting("ContainerCreating")
         try:
-            variables = variables_of(self._pod, self._container, files.mounts, files.volumes, self._references)
+            variables = variables_of(self._pod, self._container, translate, files.volumes, self._references)
         except MissingReferenceError as error:
             self._tell("Failed", f"Error: {error}", "Warning")
             return statuses.waiting("CreateContainerConfigError", str(error))
@@ -135,7 +141,7 @@ class ContainerLife:
         image = self._container.get("image", "")
         self._tell("Pulled", f'Container image "{image}" already present on machine')
         attempt.start(
-            command_of(self._container, variables, files.mounts),
+            command_of(self._container, variables, translate),
             cwd=files.working_folder,
             env=variables,
             memory_limit=None if limit is None else int(amount(limit)),
@@ -144,6 +150,13 @@ class ContainerLife:
         self._tell("Created", f"Created container: {self.name}")
         self._tell("Started", f"Started container {self.name}")
         return None
+
+    def _with_neighbours(self, text: str) -> str:
+        """A text in which the names of the pod's neighbours are where they are."""
+        subdomain, namespace = self._pod["spec"].get("subdomain"), self._pod["metadata"]["namespace"]
+        if subdomain and self._references.find(SERVICE.one, namespace, subdomain):
+            return named_locally(text, subdomain, namespace)
+        return text
 
     def _restart(self) -> Document | None:
         """Start the next attempt when it is due; until then, the waiting state."""

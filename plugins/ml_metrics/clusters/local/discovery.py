@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from ml_metrics.clusters.local.kinds import KEPT, POD, Kind
 from ml_metrics.clusters.local.scheduling import MACHINES
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ READ = ["get", "list", "watch"]
 WRITE = ["create", "delete", "patch", "update"]
 
 
-OPENAPI = "/openapi/v3/api/v1"
+OPENAPI = "/openapi/v3"
+CORE, BATCH = "v1", "batch/v1"
+SCHEMAS = {path: [kind for kind in (POD, *KEPT) if kind.path == path] for path in ("/api/v1", "/apis/batch/v1")}
 
 
 def routes() -> list[Route]:
@@ -32,10 +35,12 @@ def routes() -> list[Route]:
     documents: dict[str, Document] = {
         "/version": version(),
         "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []},
-        "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
-        "/api/v1": {"kind": "APIResourceList", "groupVersion": "v1", "resources": resources()},
-        "/openapi/v3": {"paths": {"api/v1": {"serverRelativeURL": OPENAPI}}},
-        OPENAPI: openapi(),
+        "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group()]},
+        "/apis/batch": _group(),
+        "/api/v1": {"kind": "APIResourceList", "groupVersion": CORE, "resources": core_resources()},
+        "/apis/batch/v1": {"kind": "APIResourceList", "groupVersion": BATCH, "resources": batch_resources()},
+        OPENAPI: {"paths": {path[1:]: {"serverRelativeURL": f"{OPENAPI}{path}"} for path in SCHEMAS}},
+        **{f"{OPENAPI}{path}": openapi(path, kinds) for path, kinds in SCHEMAS.items()},
     }
     return [Route(path, partial(_answer, document)) for path, document in documents.items()]
 
@@ -51,17 +56,18 @@ def version() -> Document:
     }
 
 
-def openapi() -> Document:
+def openapi(path: str, kinds: list[Kind]) -> Document:
     """As much of a schema as kubectl needs to leave the checking of a file to the server."""
+    group, _, version = kinds[0].api_version.rpartition("/")
     paths = {
-        f"/api/v1/namespaces/{{namespace}}/{kind.lower()}s/{{name}}": {
+        f"{path}/namespaces/{{namespace}}/{kind.many}/{{name}}": {
             "patch": {
                 "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}],
-                "x-kubernetes-group-version-kind": {"group": "", "version": "v1", "kind": kind},
+                "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind.kind},
                 "responses": {"200": {"description": "OK"}},
             }
         }
-        for kind in ("Pod", "Secret", "ConfigMap")
+        for kind in kinds
     }
     return {
         "openapi": "3.0.0",
@@ -71,7 +77,7 @@ def openapi() -> Document:
     }
 
 
-def resources() -> list[Document]:
+def core_resources() -> list[Document]:
     """The resources of core/v1 that are served."""
     return [
         _resource("pods", "Pod", [*READ, *WRITE, "deletecollection"], shortNames=["po"], categories=["all"]),
@@ -79,11 +85,25 @@ def resources() -> list[Document]:
         _resource("pods/status", "Pod", ["get"]),
         _resource("pods/exec", "PodExecOptions", ["create", "get"]),
         _resource("events", "Event", READ, shortNames=["ev"]),
-        _resource("secrets", "Secret", [*READ, *WRITE]),
-        _resource("configmaps", "ConfigMap", [*READ, *WRITE], shortNames=["cm"]),
+        _resource("secrets", "Secret", [*READ, *WRITE, "deletecollection"]),
+        _resource("configmaps", "ConfigMap", [*READ, *WRITE, "deletecollection"], shortNames=["cm"]),
+        _resource("services", "Service", [*READ, *WRITE, "deletecollection"], shortNames=["svc"], categories=["all"]),
         _resource("nodes", "Node", ["get", "list"], shortNames=["no"], namespaced=False),
         _resource("namespaces", "Namespace", ["get", "list"], shortNames=["ns"], namespaced=False),
     ]
+
+
+def batch_resources() -> list[Document]:
+    """The resources of batch/v1 that are served."""
+    return [
+        _resource("jobs", "Job", [*READ, *WRITE, "deletecollection"], categories=["all"]),
+        _resource("jobs/status", "Job", ["get"]),
+    ]
+
+
+def _group() -> Document:
+    version = {"groupVersion": BATCH, "version": "v1"}
+    return {"kind": "APIGroup", "apiVersion": "v1", "name": "batch", "versions": [version], "preferredVersion": version}
 
 
 def _resource(name: str, kind: str, verbs: list[str], **more: object) -> Document:

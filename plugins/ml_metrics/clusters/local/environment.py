@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ml_metrics.clusters.local.records import Document
     from ml_metrics.clusters.local.references import References
@@ -45,7 +45,11 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def variables_of(
-    pod: Document, container: Document, mounts: Mounts, volumes: Mapping[str, Path], references: References
+    pod: Document,
+    container: Document,
+    translate: Callable[[str], str],
+    volumes: Mapping[str, Path],
+    references: References,
 ) -> dict[str, str]:
     """The whole environment of a container."""
     metadata = pod["metadata"]
@@ -62,14 +66,14 @@ def variables_of(
     for entry in container.get("env") or []:
         value = _value(entry, variables, pod, container, references)
         if value is not None:
-            variables[entry["name"]] = mounts.translate(value)
+            variables[entry["name"]] = translate(value)
     return variables
 
 
-def command_of(container: Document, variables: Mapping[str, str], mounts: Mounts) -> list[str]:
+def command_of(container: Document, variables: Mapping[str, str], translate: Callable[[str], str]) -> list[str]:
     """Command and arguments, both expanded, as Kubernetes does."""
     words = [*(container.get("command") or []), *(container.get("args") or [])]
-    return [mounts.translate(expand(word, variables)) for word in words]
+    return [translate(expand(word, variables)) for word in words]
 
 
 def field_of(pod: Document, path: str) -> str:

@@ -16,6 +16,7 @@ from ml_metrics.clusters.local.records import now
 from ml_metrics.clusters.local.references import References
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ml_metrics.clusters.local.container_life import ContainerLife
@@ -45,6 +46,8 @@ class Kubelet:
         self._lives: dict[str, PodLife] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
+        self.before_forgetting: Callable[[Document], None] = lambda _: None
+        """Called with each pod that is about to be gone; OSError keeps it for a while yet."""
 
     def adopt(self) -> None:
         """Take over the pods that an earlier server left."""
@@ -87,6 +90,9 @@ class Kubelet:
         while True:
             await asyncio.sleep(HOUSEKEEPING_SECONDS)
             self._store.save_again()
+            for life in [life for life in self._lives.values() if life.over]:
+                if "deletionTimestamp" in life.pod["metadata"]:
+                    self._forget(life.pod)
 
     async def shut_down(self) -> None:
         """End every running pod, and wait until all are over. Pods that wait for room go on waiting."""
@@ -119,8 +125,15 @@ class Kubelet:
         self._schedule()
 
     def _forget(self, pod: Document) -> None:
-        if self._lives.pop(pod["metadata"]["uid"], None) is not None:
-            self._store.remove(pod)
+        if pod["metadata"]["uid"] not in self._lives:
+            return
+        try:
+            self.before_forgetting(pod)
+        except OSError as error:  # a full disk; housekeeping comes back
+            log.warning("pod %s cannot be counted: %s", pod["metadata"]["name"], error)
+            return
+        del self._lives[pod["metadata"]["uid"]]
+        self._store.remove(pod)
 
     def _schedule(self) -> None:
         """Place every pod that there is room for: the most urgent first, then the oldest."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from ml_metrics.clusters.local.kinds import Kind
     from ml_metrics.clusters.local.records import Document
     from ml_metrics.clusters.local.store import Store
     from ml_metrics.clusters.local.tables import Columns
@@ -31,13 +32,10 @@ STILL = 1.0
 class Listing:
     """What answers GET for many objects of a kind."""
 
-    def __init__(
-        self, store: Store, kind: str, columns: Columns, objects: Callable[[], list[Document]], one: str
-    ) -> None:
+    def __init__(self, store: Store, kind: Kind, columns: Columns, objects: Callable[[], list[Document]]) -> None:
         self._store = store
         self._kind = kind
         self._columns = columns
-        self._one = one
         self._objects = objects
 
     async def answer(self, request: Request) -> Response:
@@ -47,9 +45,7 @@ class Listing:
         found, version = self.selected(request), str(self._store.version)
         if tables.wanted(request.headers.get("accept", "")):
             return JSONResponse(self._columns.table(found, version))
-        return JSONResponse(
-            {"kind": f"{self._one}List", "apiVersion": "v1", "metadata": {"resourceVersion": version}, "items": found}
-        )
+        return JSONResponse({**self._kind.list_of(found), "metadata": {"resourceVersion": version}})
 
     async def answer_named(self, request: Request) -> Response:
         """One object, by the name in the path."""
@@ -58,7 +54,7 @@ class Listing:
             metadata = document["metadata"]
             if metadata["name"] == name and namespace in (None, metadata.get("namespace")):
                 return self.answer_one(request, document)
-        raise not_found(self._kind, name)
+        raise not_found(self._kind.many, name)
 
     def answer_one(self, request: Request, document: Document) -> Response:
         """One object."""
@@ -93,7 +89,7 @@ class Listing:
                 return
             for change in news:
                 version = change.version
-                if change.kind == self._kind and means(change.object):
+                if change.kind == self._kind.many and means(change.object):
                     yield _event(change.type, self._shaped(request, change.object))
             if not news:
                 await self._store.wait(min(STILL, left))

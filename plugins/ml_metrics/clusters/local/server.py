@@ -21,14 +21,19 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from ml_metrics.clusters.local import discovery
+from ml_metrics.clusters.local import discovery, job_admission, secret_admission, services
 from ml_metrics.clusters.local.access import Gate
 from ml_metrics.clusters.local.api import PodsApi
 from ml_metrics.clusters.local.exec import ExecApi
+from ml_metrics.clusters.local.garbage import Garbage
+from ml_metrics.clusters.local.job_controller import JobController
+from ml_metrics.clusters.local.job_ledger import JobLedger
+from ml_metrics.clusters.local.kinds import CONFIG_MAP, JOB, SECRET, SERVICE
 from ml_metrics.clusters.local.kubeconfig import Address, read_address, write_address
 from ml_metrics.clusters.local.kubelet import Kubelet
 from ml_metrics.clusters.local.machine import Machine
-from ml_metrics.clusters.local.objects import KINDS, Objects, ObjectsApi
+from ml_metrics.clusters.local.objects import Objects
+from ml_metrics.clusters.local.objects_api import ObjectsApi, Rules
 from ml_metrics.clusters.local.options import ServerOptions, add_node_arguments, node_of
 from ml_metrics.clusters.local.refusals import RefusalError
 from ml_metrics.clusters.local.store import Store
@@ -100,6 +105,15 @@ async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None
     store = Store(options.root)
     objects = Objects(options.root)
     kubelet = Kubelet(store, objects, options.image_folder, options.node)
+    garbage = Garbage(store, objects, kubelet)
+    jobs = JobController(store, objects, kubelet, JobLedger(options.root / "ledgers", objects.all(JOB.one)), garbage)
+    rules = {
+        SECRET: Rules(secret_admission.admitted),
+        CONFIG_MAP: Rules(),
+        SERVICE: Rules(services.admitted),
+        # the one kind whose dependents stay unless a client says otherwise: Kubernetes keeps an old promise there
+        JOB: Rules(job_admission.admitted, job_admission.changed, jobs.advance, "Orphan"),
+    }
     before = read_address(options.root)
     token = before.token if before else secrets.token_urlsafe(32)
     routes = [
@@ -107,7 +121,7 @@ async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None
         *discovery.routes(),
         *PodsApi(store, kubelet, Machine(store, options.node)).routes,
         *ExecApi(store, kubelet).routes,
-        *(route for kind in KINDS for route in ObjectsApi(store, objects, kind).routes),
+        *(route for kind, rule in rules.items() for route in ObjectsApi(store, objects, garbage, kind, rule).routes),
     ]
     application = Starlette(routes=routes, exception_handlers=HANDLERS)
     gate = Gate(application, token)
@@ -129,7 +143,15 @@ async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None
     address = Address(port, token, os.getpid(), options.image_folder)
     write_address(options.root, address, certificate.authority.read_bytes())
     log.info("serving %s on 127.0.0.1:%d", options.root, port)
-    chores = [kubelet.keep_house(), _watch_idleness(options.idle_seconds, gate, kubelet, server)]
+
+    def busy() -> bool:
+        return bool(kubelet.active or jobs.active or gate.open_requests)
+
+    chores = [
+        kubelet.keep_house(),
+        jobs.look_after_all(),
+        _watch_idleness(options.idle_seconds, gate, busy, server),
+    ]
     tasks = [asyncio.create_task(chore) for chore in chores]
     listener.listen()  # from here on a client may connect: it is served as soon as the loop turns
     when_ready()
@@ -186,11 +208,11 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _watch_idleness(seconds: float, gate: Gate, kubelet: Kubelet, server: uvicorn.Server) -> None:
+async def _watch_idleness(seconds: float, gate: Gate, busy: Callable[[], bool], server: uvicorn.Server) -> None:
     quiet_since = time.monotonic()
     while seconds:
         await asyncio.sleep(min(1, seconds / 4))
-        if kubelet.active or gate.open_requests:
+        if busy():
             quiet_since = time.monotonic()
         if time.monotonic() - max(quiet_since, gate.last_request) > seconds:
             log.info("nothing to do for %g s: stopping", seconds)

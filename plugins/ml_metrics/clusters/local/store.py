@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HISTORY = 10_000
 """Changes remembered for watchers; who asks for older ones is told to list again."""
-EVENTS_PER_POD = 100
+EVENTS_PER_OBJECT = 100
 EVENT_SECONDS = 3600
 """How long the events of a pod that is gone are kept, as in Kubernetes."""
 
@@ -98,14 +98,18 @@ class Store:
         """Forget a pod and all that it had on disk."""
         del self.pods[_key(pod)]
         self._unsaved.pop(_key(pod), None)
-        self._gone.append((time.time(), str(pod["metadata"]["uid"])))
+        self.let_events_fade(pod)
         (self.folder(pod) / "pod.json").unlink(missing_ok=True)  # first: half a folder is then no pod any more
         shutil.rmtree(self.folder(pod), ignore_errors=True)
         self.note("pods", "DELETED", pod)
 
-    def tell(self, pod: Document, reason: str, message: str, kind: str = "Normal") -> None:
-        """Record an event of a pod. The same again is counted, not repeated."""
-        events = self._events.setdefault(pod["metadata"]["uid"], [])
+    def let_events_fade(self, document: Document) -> None:
+        """Keep the events of something that is gone for a while yet."""
+        self._gone.append((time.time(), str(document["metadata"]["uid"])))
+
+    def tell(self, about: Document, reason: str, message: str, kind: str = "Normal") -> None:
+        """Record an event of an object. The same again is counted, not repeated."""
+        events = self._events.setdefault(about["metadata"]["uid"], [])
         same = next((event for event in events if event["reason"] == reason and event["message"] == message), None)
         if same is not None and same["lastTimestamp"] == now():
             return  # once a second is often enough
@@ -113,11 +117,11 @@ class Store:
             same |= {"count": same["count"] + 1, "lastTimestamp": now()}
             self.note("events", "MODIFIED", same)
         else:
-            events.append(_event(pod, reason, message, kind))
+            events.append(_event(about, reason, message, kind))
             self.note("events", "ADDED", events[-1])
-            del events[:-EVENTS_PER_POD]
-        if _key(pod) in self.pods:
-            self._save(pod)
+            del events[:-EVENTS_PER_OBJECT]
+        if self.holds(about):
+            self._save(about)
 
     def save_again(self) -> None:
         """Write the pods that could not be written, now that the disk may have room."""
@@ -186,8 +190,8 @@ def _key(pod: Document) -> tuple[str, str]:
     return pod["metadata"]["namespace"], pod["metadata"]["name"]
 
 
-def _event(pod: Document, reason: str, message: str, kind: str) -> Document:
-    metadata, moment = pod["metadata"], now()
+def _event(about: Document, reason: str, message: str, kind: str) -> Document:
+    metadata, moment = about["metadata"], now()
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -198,8 +202,8 @@ def _event(pod: Document, reason: str, message: str, kind: str) -> Document:
             "creationTimestamp": moment,
         },
         "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": about["apiVersion"],
+            "kind": about["kind"],
             "name": metadata["name"],
             "namespace": metadata["namespace"],
             "uid": metadata["uid"],

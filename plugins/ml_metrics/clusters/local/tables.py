@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.clusters.local.kinds import CONFIG_MAP, EVENT, JOB, NAMESPACE, NODE, POD, SECRET, SERVICE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ml_metrics.clusters.local.records import Document
 
+ENDS = ("Complete", "Failed")
 SIZES = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
@@ -79,32 +82,77 @@ def event_cells(event: Document) -> list[Any]:
 
 def age(moment: str) -> str:
     """How long ago, in the largest unit that says something."""
-    seconds = max(0, int((datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()))
+    return _in_words((datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())
+
+
+def _in_words(duration: float) -> str:
+    seconds = max(0, int(duration))
     size, unit = next(((size, unit) for size, unit in SIZES if seconds >= 2 * size), (1, "s"))
     return f"{seconds // size}{unit}"
 
 
-PODS = Columns(("Name", "Ready", "Status", "Restarts", "Age"), ("IP", "Node"), pod_cells)
-EVENTS = Columns(("Last Seen", "Type", "Reason", "Object", "Message"), (), event_cells)
-NODES = Columns(
-    ("Name", "Status", "Age"),
-    (),
-    lambda node: [node["metadata"]["name"], "Ready", age(node["metadata"]["creationTimestamp"])],
-)
-NAMESPACES = Columns(
-    ("Name", "Status", "Age"),
-    (),
-    lambda space: [space["metadata"]["name"], "Active", age(space["metadata"]["creationTimestamp"])],
-)
-OBJECTS = Columns(
-    ("Name", "Data", "Age"),
-    (),
-    lambda found: [
-        found["metadata"]["name"],
-        len(found.get("data") or {}),
-        age(found["metadata"]["creationTimestamp"]),
-    ],
-)
+def job_cells(job: Document) -> list[Any]:
+    """NAME, STATUS, COMPLETIONS, DURATION, AGE; CONTAINERS, IMAGES, SELECTOR."""
+    spec, status = job["spec"], job["status"]
+    wanted = spec.get("completions")
+    done = f"{status.get('succeeded', 0)}/{'1' if wanted is None else wanted}"
+    containers = spec["template"]["spec"]["containers"]
+    selector = ",".join(f"{name}={value}" for name, value in spec["selector"].get("matchLabels", {}).items())
+    return [
+        job["metadata"]["name"],
+        job_word(job),
+        done,
+        _duration(status),
+        age(job["metadata"]["creationTimestamp"]),
+        ",".join(container["name"] for container in containers),
+        ",".join(container.get("image", "") for container in containers),
+        selector,
+    ]
+
+
+def job_word(job: Document) -> str:
+    """The one word for how a Job is."""
+    holds = [entry["type"] for entry in job["status"].get("conditions") or [] if entry["status"] == "True"]
+    if "deletionTimestamp" in job["metadata"]:
+        return "Terminating"
+    return next((word for word in ("Complete", "Failed", "Suspended", *holds) if word in holds), "Running")
+
+
+def _duration(status: Document) -> str:
+    if "startTime" not in status:
+        return ""
+    begun = datetime.fromisoformat(status["startTime"])
+    ended = [entry["lastTransitionTime"] for entry in status.get("conditions") or [] if entry["type"] in ENDS]
+    until = datetime.fromisoformat(max(ended)) if ended else datetime.now(UTC)
+    return _in_words((until - begun).total_seconds())
+
+
+COLUMNS = {
+    POD: Columns(("Name", "Ready", "Status", "Restarts", "Age"), ("IP", "Node"), pod_cells),
+    EVENT: Columns(("Last Seen", "Type", "Reason", "Object", "Message"), (), event_cells),
+    NODE: Columns(("Name", "Status", "Age"), (), lambda node: [_name(node), "Ready", _age(node)]),
+    NAMESPACE: Columns(("Name", "Status", "Age"), (), lambda space: [_name(space), "Active", _age(space)]),
+    SECRET: Columns(
+        ("Name", "Type", "Data", "Age"), (), lambda found: [_name(found), found["type"], _entries(found), _age(found)]
+    ),
+    CONFIG_MAP: Columns(("Name", "Data", "Age"), (), lambda found: [_name(found), _entries(found), _age(found)]),
+    SERVICE: Columns(
+        ("Name", "Type", "Cluster-IP", "Age"), (), lambda found: [_name(found), "ClusterIP", "None", _age(found)]
+    ),
+    JOB: Columns(("Name", "Status", "Completions", "Duration", "Age"), ("Containers", "Images", "Selector"), job_cells),
+}
+
+
+def _name(document: Document) -> Any:
+    return document["metadata"]["name"]
+
+
+def _age(document: Document) -> str:
+    return age(document["metadata"]["creationTimestamp"])
+
+
+def _entries(document: Document) -> int:
+    return len(document.get("data") or {}) + len(document.get("binaryData") or {})
 
 
 def _format(name: str) -> str:
