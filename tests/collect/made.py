@@ -30,3 +30,7 @@ def collected(folder: Path, workload: Workload | None = None, **config: object) 
 
 def by_name(found: Collected) -> dict[str, Metric]:
     return {metric.name: metric for metric in found.metrics}
+
+
+def values(found: Collected) -> dict[str, float]:
+    return {metric.name: metric.value for metric in found.metrics}

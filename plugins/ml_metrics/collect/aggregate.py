@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.collect.strategies import BY_TIME, BY_VALUE, NUMBERS
+from ml_metrics.collect.values import printable
 from ml_metrics.model import Metric, Series
 from ml_metrics.spec.collection import Strategy
 from ml_metrics.spec.patterns import matches
 from ml_metrics.spec.problems import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.spec.collection import MetricCollectionConfig
 
@@ -29,24 +30,29 @@ class Tagged:
     warnings: tuple[str, ...]
 
 
-def by_tag(sources: Iterable[Iterable[Series]], config: MetricCollectionConfig) -> Tagged:
+def by_tag(sources: Mapping[str, Iterable[Series]], config: MetricCollectionConfig) -> Tagged:
     """Name the series. Without `use_run_name_prefix`, those of the same tag in several folders become one.
 
     Two sources are never mixed: where both know a tag, the earlier one counts.
     """
     tagged: dict[str, Series] = {}
+    finder: dict[str, str] = {}
     warnings = []
-    for source in sources:
+    for source, found in sources.items():
         groups: dict[str, list[Series]] = {}
-        for series in source:
+        for series in found:
             prefixed = config.use_run_name_prefix and series.run != "."
-            groups.setdefault(f"{series.run}/{series.tag}" if prefixed else series.tag, []).append(series)
+            tag = f"{series.run}/{series.tag}" if prefixed else series.tag
+            groups.setdefault(printable(tag), []).append(series)
         for tag, group in groups.items():
             if tag in tagged:
-                warnings.append(f"tag {tag!r} was found by two sources; the points of the first one count")
-            elif len(group) > 1 and is_wanted(tag, config):
+                warnings.append(
+                    f"tag {tag!r} is given by {finder[tag]} and by {source}: the points of {finder[tag]} count"
+                )
+                continue
+            if len(group) > 1 and is_wanted(tag, config):
                 warnings.append(_merged(tag, group))
-            tagged.setdefault(tag, _joined(tag, group))
+            tagged[tag], finder[tag] = _joined(tag, group), source
     return Tagged(tagged, tuple(warnings))
 
 
@@ -60,11 +66,11 @@ def aggregate(tagged: Tagged, config: MetricCollectionConfig) -> list[Metric]:
     ]
 
 
-def is_wanted(tag: str, config: MetricCollectionConfig) -> bool:
-    """Whether a tag becomes metrics. To be ignored weighs more than to be included."""
+def is_wanted(tag: str, config: MetricCollectionConfig, *, included: bool = False) -> bool:
+    """Whether a tag becomes metrics. To be ignored weighs more than to be included, by nature or by the config."""
     if any(matches(pattern, tag) for pattern in config.tags_to_ignore):
         return False
-    return not config.include_tags or any(matches(pattern, tag) for pattern in config.include_tags)
+    return included or not config.include_tags or any(matches(pattern, tag) for pattern in config.include_tags)
 
 
 def strategies_of(tag: str, config: MetricCollectionConfig) -> Sequence[Strategy]:
@@ -107,11 +113,16 @@ def metrics_of(series: Series, strategies: Iterable[Strategy]) -> Iterator[Metri
             number, step, wall_time = (
                 float(series.value[index]),
                 int(series.step[index]),
-                float(series.wall_time[index]),
+                _known(float(series.wall_time[index])),
             )
         elif finite.size:
             number = NUMBERS[strategy](finite)
         yield Metric(f"{series.tag}_{strategy}", number, series.tag, strategy, step, wall_time, points, non_finite)
+
+
+def _known(wall_time: float) -> float | None:
+    """A time that a source could tell."""
+    return wall_time if math.isfinite(wall_time) else None
 
 
 def _merged(tag: str, group: list[Series]) -> str:

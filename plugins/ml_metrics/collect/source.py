@@ -1,23 +1,33 @@
 """What every source of metrics is handed, and what it returns.
 
-A source is one function in a file of its own. To add one, write `def read(request: Request) -> Found` and name it in
-`ml_metrics.collect.run.SOURCES`; nothing else changes. What a source cannot read it tells in
-`Found.warnings`. If it raises, what the other sources found stays, and its error becomes a warning.
+A source is one function in a file of its own. To add one, write `def read(request: Request) -> Found`, name it in
+`ml_metrics.collect.run.SOURCES` and give it a switch in `ml_metrics.spec.sources`. What a source cannot read it tells
+in `Found.warnings`. If it raises, what the other sources found stays, and its error becomes a warning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ml_metrics.model import Workload
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ml_metrics import storage
-    from ml_metrics.model import Metric, Series, Workload
+    from ml_metrics.model import Metric, Series
     from ml_metrics.run_folder import RunFolder
     from ml_metrics.spec.collection import MetricCollectionConfig
+
+AS_WRITTEN = "as_written"
+"""The strategy of a metric that the workload wrote as one number."""
+COMPUTED = "computed"
+"""The strategy of a metric that says something about the run itself."""
+
+MemoryUsed = Callable[[Workload], Mapping[str, float]]
+"""Asks a monitoring service for the most memory that a workload used, in bytes by the metric's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,7 @@ class Request:
     """Check also what is passed over."""
     progress: Callable[[int], None] = lambda _: None
     """To be told of bytes as they are read."""
+    memory_used: MemoryUsed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,8 @@ class Found:
     warnings: Sequence[str] = ()
     files: int = 0
     metadata: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """By name: a metric that the config asks for and that is not known, and why."""
 
 
 Source = Callable[[Request], Found]

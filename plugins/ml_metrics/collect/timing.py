@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ml_metrics.collect.source import COMPUTED
 from ml_metrics.collect.strategies import last
 from ml_metrics.model import Metric
+from ml_metrics.spec.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME
 from ml_metrics.spec.problems import did_you_mean
 
 if TYPE_CHECKING:
@@ -17,11 +19,8 @@ if TYPE_CHECKING:
     from ml_metrics.model import Series, Workload
     from ml_metrics.spec.collection import TimeToAccuracy
 
-TOTAL_WALL_TIME = "total_wall_time"
-TIME_TO_ACCURACY = "time_to_accuracy"
 START_TAG = "TensorboardStartTimestamp"
 """A workload that writes this tag says when its work began, in seconds since 1970: what was before was waiting."""
-COMPUTED = "computed"
 
 
 def start_of(found: Iterable[Series], workload: Workload | None) -> float | None:
@@ -51,9 +50,14 @@ def time_to_accuracy(wanted: TimeToAccuracy, tagged: Tagged, start: float | None
     reached = np.flatnonzero((series.value >= wanted.accuracy_threshold) & np.isfinite(series.value))
     if not reached.size:
         return _never_reached(wanted, series)
-    index = int(reached[np.argmin(series.wall_time[reached])])
+    timed = reached[np.isfinite(series.wall_time[reached])]
+    if not timed.size:
+        return f"{wanted.accuracy_tag} reached {wanted.accuracy_threshold:.6g}, but nothing says when"
+    index = int(timed[np.argmin(series.wall_time[timed])])
     if start is None:
-        start = min(float(np.nanmin(one.wall_time)) for one in tagged.series.values())
+        start = min(
+            float(np.nanmin(one.wall_time)) for one in tagged.series.values() if np.isfinite(one.wall_time).any()
+        )
     at = float(series.wall_time[index])
     return Metric(TIME_TO_ACCURACY, at - start, series.tag, COMPUTED, int(series.step[index]), at, points=len(series))
 

@@ -3,10 +3,15 @@
 from enum import StrEnum
 from typing import Any
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import AliasChoices, Field, ValidationInfo, field_validator, model_validator
 
 from ml_metrics.spec.patterns import Pattern
+from ml_metrics.spec.sources import Sources
 from ml_metrics.spec.strict import Strict
+
+TOTAL_WALL_TIME = "total_wall_time"
+TIME_TO_ACCURACY = "time_to_accuracy"
+MEMORY = ("vm_memory_usage_bytes", "gpu_memory_usage_bytes")
 
 SPELLINGS = ("metric_to_aggregation_strategy", "metric_to_aggregation_strategies")
 
@@ -65,6 +70,8 @@ class MetricCollectionConfig(Strict):
     """Whether tags are told apart by the sub-folder in which they were written: `train/loss`."""
     restarts: Restarts = Restarts.KEEP
     """What happens to points that a restarted workload wrote again: `keep` or `supersede`."""
+    sources: Sources = Field(default_factory=Sources)
+    """What the metrics are read from."""
 
     @model_validator(mode="before")
     @classmethod
@@ -73,3 +80,30 @@ class MetricCollectionConfig(Strict):
         if isinstance(content, dict) and all(spelling in content for spelling in SPELLINGS):
             raise ValueError(f"{SPELLINGS[0]} and {SPELLINGS[1]} are two spellings of one key; keep one")
         return content
+
+    @field_validator("sources", mode="after")
+    @classmethod
+    def one_source_for_each_name(cls, sources: Sources, info: ValidationInfo) -> Sources:
+        """Where two sources would give one metric, its history would mix them. Other names are known by a run only."""
+        given = _names_that_are_known(info.data, sources)
+        for name, literal in sources.literals.items():
+            if name in given:
+                raise ValueError(
+                    f"literals: the metric {name!r} is {given[name]}, too; "
+                    f"give the literal another name: {{run_{literal}: {literal}}}"
+                )
+        return sources
+
+
+def _names_that_are_known(config: dict[str, Any], sources: Sources) -> dict[str, str]:
+    """The metrics whose names can be known before a run, and what gives each. Fields that are wrong are not there."""
+    strategies = dict(config.get("metric_to_aggregation_strategy", {}))
+    names = {TOTAL_WALL_TIME: "computed for every run"}
+    if sources.memory:
+        names |= dict.fromkeys(MEMORY, "given by `memory`")
+    if (watched := config.get("time_to_accuracy")) is not None:
+        names[TIME_TO_ACCURACY] = "computed"
+        strategies.setdefault(watched.accuracy_tag, config.get("default_aggregation_strategies", ()))
+    return names | {
+        f"{tag}_{strategy}": f"given by the tag {tag!r}" for tag, chosen in strategies.items() for strategy in chosen
+    }

@@ -1,0 +1,139 @@
+"""Blocks of JSON lines by columns: what makes a million of them a matter of a second or two."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ml_metrics.collect.points import grouped
+from ml_metrics.collect.values import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from ml_metrics.collect.results import Results, SubRun
+
+SAMPLE = 20
+"""So many lines say which types the columns have."""
+MOST_COMBINATIONS = 1 << 62
+
+
+def add_columns(block: bytes, first_line: int, folder: str, results: Results) -> bool:
+    """Add a block of results; False, with nothing added, if it is not regular enough for that."""
+    table = _table(block)
+    if table is None or table.num_rows != block.count(b"\n"):
+        return False
+    metrics = _children(table, "metrics")
+    dimensions = _children(table, "dimensions")
+    if metrics is None or dimensions is None:
+        return False
+    if not all(map(_is_number, metrics.values())) or not all(map(_is_plain, dimensions.values())):
+        return False
+    try:
+        sub_runs, group = _sub_runs(dimensions, table.num_rows, results)
+    except (UnicodeDecodeError, OverflowError):
+        return False
+    line = np.arange(first_line, first_line + table.num_rows)
+    time = _floats(table["timestamp"]) if "timestamp" in table.column_names else np.full(table.num_rows, np.nan)
+    for name, column in metrics.items():
+        keys = [(folder, sub_run, name) for sub_run in sub_runs]
+        columns = (line, time, _floats(column))
+        if column.null_count:
+            there = column.is_valid().to_numpy(zero_copy_only=False)
+            results.points.add_groups(keys, group[there], tuple(one[there] for one in columns))
+        else:
+            results.points.add_groups(keys, group, columns)
+    return True
+
+
+def _table(block: bytes) -> pa.Table | None:
+    import pyarrow as pa
+    from pyarrow import json as pyarrow_json
+
+    if b"null" in block:  # a column cannot tell null, which is no finite number, from a metric that is not there
+        return None
+    schema = _schema(islice(block.split(b"\n", SAMPLE), SAMPLE))
+    if schema is None:
+        return None
+    try:
+        return pyarrow_json.read_json(
+            pa.BufferReader(block),
+            read_options=pyarrow_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
+            parse_options=pyarrow_json.ParseOptions(explicit_schema=schema, newlines_in_values=False),
+        )
+    except pa.ArrowInvalid:
+        return None
+
+
+def _schema(lines: Iterable[bytes]) -> pa.Schema | None:
+    """The types of the first lines. Without them text would be guessed to be a time where it looks like one."""
+    import pyarrow as pa
+
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    metrics: dict[str, Any] = {}
+    dimensions: dict[str, Any] = {}
+    more: dict[str, Any] = {}
+    try:
+        for line in filter(None, lines):
+            content = json.loads(line)
+            metrics |= dict.fromkeys(content["metrics"], pa.float64())
+            dimensions |= {name: kinds[type(value)] for name, value in content.get("dimensions", {}).items()}
+            if type(content.get("timestamp")) in {int, float}:
+                more["timestamp"] = pa.float64()
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return None
+    return pa.schema(
+        [("metrics", pa.struct(metrics.items())), ("dimensions", pa.struct(dimensions.items())), *more.items()]
+    )
+
+
+def _children(table: pa.Table, name: str) -> dict[str, pa.Array] | None:
+    """The columns of an object that every line has."""
+    column = table[name].combine_chunks()
+    if column.null_count:
+        return None
+    return {field.name: child for field, child in zip(column.type, column.flatten(), strict=True)}
+
+
+def _sub_runs(dimensions: dict[str, pa.Array], rows: int, results: Results) -> tuple[list[SubRun], NDArray[np.int64]]:
+    """The sub-runs of a block, and to which of them each row belongs."""
+    telling = {name: column for name, column in dimensions.items() if name in results.named_by or not results.named_by}
+    encoded = {name: column.dictionary_encode() for name, column in telling.items()}
+    sizes = [len(one.dictionary) + 1 for one in encoded.values()]
+    if math.prod(sizes) > MOST_COMBINATIONS:
+        raise OverflowError("more combinations of dimensions than can be numbered")
+    codes = [one.indices.fill_null(len(one.dictionary)).to_numpy() for one in encoded.values()]
+    _, group = grouped(codes, sizes) if codes else ([()], np.zeros(rows, np.int64))
+    last_row = np.zeros(int(group.max()) + 1, np.int64)
+    last_row[group] = np.arange(rows)  # of several rows, the last one stays
+    sub_runs = []
+    for row in last_row.tolist():
+        said = {name: column[row].as_py() for name, column in dimensions.items()}
+        sub_runs.append(results.sub_run({name: text_of(value) for name, value in said.items() if value is not None}))
+    return sub_runs, group
+
+
+def _is_number(column: pa.Array) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_floating(column.type) or pa.types.is_integer(column.type))
+
+
+def _is_plain(column: pa.Array) -> bool:
+    """Not nested, and not text that was taken for a time because the first lines did not have it."""
+    import pyarrow as pa
+
+    return _is_number(column) or bool(pa.types.is_string(column.type) or pa.types.is_boolean(column.type))
+
+
+def _floats(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
+    if hasattr(column, "combine_chunks"):
+        column = column.combine_chunks()
+    return column.to_numpy(zero_copy_only=False).astype(np.float64)  # type: ignore[no-any-return]  # pyarrow's

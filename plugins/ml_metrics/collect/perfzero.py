@@ -1,0 +1,117 @@
+"""PerfZero: the summary that the benchmark framework writes, `perfzero_summary.json`, at any depth."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics import storage
+from ml_metrics.collect.source import AS_WRITTEN, Found, Request
+from ml_metrics.collect.values import number_of, text_of
+from ml_metrics.errors import StorageError, UnreadableInputError
+from ml_metrics.model import Metric
+from ml_metrics.spec.collection import TOTAL_WALL_TIME
+from ml_metrics.spec.sources import ProcessInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FILE = "perfzero_summary.json"
+DESCRIBED_BY = ("ml_framework_info", "system_info", "benchmark_info")
+"""Parts of a summary that say what ran where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One summary."""
+
+    file: str
+    benchmark: str
+    at: float
+    content: dict[str, Any]
+
+
+def read(request: Request) -> Found:
+    """Read every summary. Of several summaries of one benchmark, the latest counts."""
+    options = request.config.sources.perfzero
+    latest: dict[str, Summary] = {}
+    warnings: list[str] = []
+    files = [file for file in request.files if file.name.rpartition("/")[2] == FILE]
+    for file in files:
+        try:
+            summary = _summary(file)
+        except (UnreadableInputError, StorageError) as error:
+            warnings.append(str(error))
+            continue
+        earlier = latest.get(summary.benchmark)
+        if earlier is not None:
+            warnings.append(f"{earlier.file} and {summary.file} are of one benchmark; the later execution counts")
+        if earlier is None or summary.at >= earlier.at:
+            latest[summary.benchmark] = summary
+    metrics: list[Metric] = []
+    metadata: dict[str, str] = {}
+    for summary in latest.values():
+        label = f"{summary.benchmark}/" if len(latest) > 1 else ""
+        prefix = options.prefix + label
+        metrics += _metrics(summary, prefix, warnings, prefixed=options.process_info is ProcessInfo.PREFIXED)
+        metadata |= {f"{label}{name}": value for name, value in _metadata(summary)}
+    return Found((), metrics, warnings, len(files), metadata)
+
+
+def _summary(file: storage.File) -> Summary:
+    try:
+        content = json.loads(storage.read_bytes(file.path))
+    except (ValueError, RecursionError) as error:
+        raise UnreadableInputError(f"{file.name}: is not JSON: {error}") from error
+    result = content.get("benchmark_result") if isinstance(content, dict) else None
+    if not isinstance(result, dict):
+        raise UnreadableInputError(f"{file.name}: is no PerfZero summary: it has no `benchmark_result`")
+    at = number_of(content.get("execution_timestamp"))
+    return Summary(
+        file.name, text_of(result.get("name", "")), -math.inf if at is None or math.isnan(at) else at, content
+    )
+
+
+def _metrics(summary: Summary, prefix: str, warnings: list[str], *, prefixed: bool) -> Iterator[Metric]:
+    at = summary.at if math.isfinite(summary.at) else None
+    for name, value in _values(summary, warnings, "process_info/" if prefixed else ""):
+        number = number_of(value)
+        if number is None:
+            warnings.append(f"{summary.file}: {name!r} is no number and is left out: {text_of(value)[:60]}")
+            continue
+        tag = f"{prefix}{name}"
+        yield Metric(tag, number, tag, AS_WRITTEN, wall_time=at, non_finite=int(not math.isfinite(number)))
+
+
+def _values(summary: Summary, warnings: list[str], process_prefix: str) -> Iterator[tuple[str, Any]]:
+    result = summary.content["benchmark_result"]
+    metrics = result.get("metrics") or []
+    for one in metrics if isinstance(metrics, list) else [metrics]:
+        if isinstance(one, dict) and isinstance(one.get("name"), str) and "value" in one:
+            yield one["name"], one["value"]
+        else:
+            warnings.append(f"{summary.file}: a metric without name and value is left out: {text_of(one)[:60]}")
+    process = summary.content.get("process_info") or {}
+    for name, value in process.items() if isinstance(process, dict) else ():
+        yield f"{process_prefix}{name}", value
+    wall_time = result.get("wall_time")
+    if number_of(wall_time) == -1:  # what PerfZero writes if the benchmark did not report one
+        warnings.append(f"{summary.file}: the benchmark reported no wall time")
+    elif wall_time is not None:
+        yield TOTAL_WALL_TIME, wall_time
+
+
+def _metadata(summary: Summary) -> Iterator[tuple[str, str]]:
+    """What ran where, in words."""
+    result = summary.content["benchmark_result"]
+    said = {"execution_id": summary.content.get("execution_id")}
+    said |= {f"benchmark_result.{name}": result.get(name) for name in ("name", "succeeded")}
+    for part in DESCRIBED_BY:
+        content = summary.content.get(part)
+        if isinstance(content, dict):
+            said |= {f"{part}.{name}": value for name, value in content.items()}
+    for name, value in said.items():
+        if value is not None and not isinstance(value, dict | list):
+            yield f"perfzero/{name}", text_of(value)
