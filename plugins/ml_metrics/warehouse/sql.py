@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 60
 """How long a writer of an SQLite file waits for the others. One load holds the file for milliseconds."""
 
-TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP} | {"oldest"}
+TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP}
+TIMES |= {"oldest", "last_good"}
 
 
 class SqlStore:

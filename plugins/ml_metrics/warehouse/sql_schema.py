@@ -61,8 +61,12 @@ def _defined(table: Table, metadata: sa.MetaData) -> sa.Table:
         for column in table.columns
     ]
     indexes = [sa.Index(f"{table.name}_by_{'_'.join(names)}", *names) for names in table.indexes]
+    partial = [
+        sa.Index(one.name, *one.columns, sqlite_where=sa.text(one.where), postgresql_where=sa.text(one.where))
+        for one in table.partial_indexes
+    ]
     # Without rowids SQLite keeps the rows of a run side by side, in the order of the key.
-    return sa.Table(table.name, metadata, *columns, *indexes, sqlite_with_rowid=False)
+    return sa.Table(table.name, metadata, *columns, *indexes, *partial, sqlite_with_rowid=False)
 
 
 def _check(connection: Connection, table: Table, existing: list[Any]) -> None:

@@ -28,6 +28,16 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class PartialIndex:
+    """SQLite and PostgreSQL only: an index of the few rows that a page looks for among millions."""
+
+    name: str
+    columns: tuple[str, ...]
+    where: str
+    """Word for word as the query that is to use it says it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """One table, with what makes a row unique and how its rows are looked up."""
 
@@ -36,6 +46,7 @@ class Table:
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     indexes: tuple[tuple[str, ...], ...] = ()
+    partial_indexes: tuple[PartialIndex, ...] = ()
     partition: str | None = None
     """BigQuery only: the time column whose day is the partition."""
     cluster: tuple[str, ...] = ()
@@ -81,7 +92,7 @@ JOB_HISTORY = Table(
         Column("loaded_at", Kind.TIMESTAMP, "When this row was written."),
     ),
     key=("uuid",),
-    indexes=(("test_name", "timestamp"),),
+    indexes=(("test_name", "timestamp"), ("timestamp",)),
     partition="timestamp",
     cluster=("test_name",),
 )
@@ -104,6 +115,9 @@ METRIC_HISTORY = Table(
     ),
     key=("uuid", "metric_name"),
     indexes=(("test_name", "metric_name", "timestamp"),),
+    partial_indexes=(
+        PartialIndex("metric_history_broken", ("timestamp",), "verdict IN ('fail', 'missing', 'non_finite')"),
+    ),
     partition="timestamp",
     cluster=("test_name", "metric_name"),
 )
@@ -177,7 +191,20 @@ DELIVERIES = Table(
     cluster=("owner",),
 )
 
+QUARANTINES = Table(
+    "quarantines",
+    "Tests that a person keeps quiet for a while. Rows are only added; the newest of a test holds.",
+    (
+        _required("test_name", Kind.STRING, "The test."),
+        _required("timestamp", Kind.TIMESTAMP, "When this was said."),
+        _required("until", Kind.TIMESTAMP, "The end of the quiet; a time that is past lifts an earlier one."),
+        _required("reason", Kind.STRING, "Why."),
+        _required("said_by", Kind.STRING, "By whom."),
+    ),
+    key=("test_name", "timestamp"),
+)
+
 RUN_TABLES = (JOB_HISTORY, METRIC_HISTORY, METADATA_HISTORY)
 """The tables that one load changes together."""
 
-TABLES = (*RUN_TABLES, ACCEPTANCES, ALERTS, DELIVERIES)
+TABLES = (*RUN_TABLES, ACCEPTANCES, ALERTS, DELIVERIES, QUARANTINES)

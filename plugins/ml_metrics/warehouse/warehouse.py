@@ -12,6 +12,7 @@ from ml_metrics.model import HistoryPoint, JobStatus, Outcome
 from ml_metrics.warehouse import queries
 from ml_metrics.warehouse.record import FARTHEST_POINT, JobRow, MetricRow, as_utc
 from ml_metrics.warehouse.rows import MetricValue, TestSummary
+from ml_metrics.warehouse.shown import Shown
 from ml_metrics.warehouse.told import Told
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ THE_BEGINNING = datetime(1900, 1, 1, tzinfo=UTC)
 THE_END = datetime(9999, 1, 1, tzinfo=UTC)
 
 
-class Warehouse(Told):
+class Warehouse(Told, Shown):
     """Everything that is remembered about runs. Made by `open_warehouse`; use it in a `with`, or close it."""
 
     # What happened
