@@ -49,9 +49,12 @@ def test_stopping_writes_the_last_figures(tmp_path: Path) -> None:
     monitor.start_goodput_uploader()
     monitor.start_rolling_window_goodput_uploader([50])
     monitor.stop_goodput_uploader()
-    monitor.stop_goodput_uploader()
     found = scalars(tmp_path / "curves" / "goodput")
     assert found["goodput/goodput"][-1] == (4, pytest.approx(100 / 1.1))
+    assert "goodput/last_50s" not in found
+    monitor.stop_rolling_window_goodput_uploader()
+    monitor.stop_goodput_uploader()
+    found = scalars(tmp_path / "curves" / "goodput")
     assert found["goodput/last_50s"][-1] == (4, pytest.approx(80))
     assert found["badput/custom_badput_events/eval"][-1][1] == pytest.approx(10 / 1.1)
     assert found["badput/other"][-1][1] == pytest.approx(0, abs=1e-4)

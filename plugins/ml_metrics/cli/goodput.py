@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import tempfile
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -12,25 +11,32 @@ from typing import TYPE_CHECKING
 
 from ml_metrics import storage
 from ml_metrics.cli.output import print_json, warn
-from ml_metrics.errors import UnreadableInputError
+from ml_metrics.errors import MlMetricsError, UnreadableInputError
 from ml_metrics.goodput.measure import measure
-from ml_metrics.goodput.uploads import Options, Uploads
+from ml_metrics.goodput.report import Part
 
 if TYPE_CHECKING:
+    from ml_metrics.cloud import CloudLogger, GCPOptions
     from ml_metrics.goodput.report import GoodputReport
+    from ml_metrics.goodput.uploads import Options
 
 ABOUT = """\
 Tell where the time of a job went: how much of it was productive, and what the rest was spent on.
 
 LOG is a goodput log, or a run folder that holds one (goodput.jsonl, and its parts if the workload wrote to a bucket).
+What ml-goodput-measurement wrote to Google Cloud Logging is cloud-logging://PROJECT/LOG, with --job.
 
 examples:
   ml-metrics goodput runs/my-test/5f0c/goodput.jsonl
   ml-metrics goodput gs://bucket/runs/my-test/5f0c --json
+  ml-metrics goodput cloud-logging://my-project/goodput_my-run --job my-run
   ml-metrics goodput goodput.jsonl --from 2026-01-05T08:00:00Z --to 2026-01-05T20:00:00Z
   ml-metrics goodput goodput.jsonl --window 3600 --ideal-step-time 2.5
   ml-metrics goodput runs/my-test/5f0c --follow --tensorboard runs/my-test/5f0c/goodput-curves
+  ml-metrics goodput runs/my-test/5f0c --follow --gcp-project-id my-project --gcp-location us-central1-a
 """
+
+CLOUD = "cloud-logging://"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,48 +58,116 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--interval", type=seconds, default=30.0, metavar="S", help="for --follow; default 30")
     parser.add_argument("--tensorboard", metavar="DIR", help="for --follow: write scalars there, too")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    cloud = parser.add_argument_group("Google Cloud Monitoring", "send the figures there, once or with --follow")
+    cloud.add_argument("--gcp-project-id", metavar="P", help="the project; without it, nothing is sent")
+    cloud.add_argument("--gcp-location", metavar="L", help="the zone or region of the job")
+    cloud.add_argument("--gcp-replica-id", metavar="R", default="0", help="default 0")
+    cloud.add_argument("--gcp-acc-type", metavar="A", help="the accelerator, such as TPU-v5p")
+    cloud.add_argument("--gcp-cluster-name", metavar="C", help="the cluster")
+    cloud.add_argument("--no-gcp-goodput-metrics", action="store_true", help="send no goodput and badput")
+    cloud.add_argument("--no-gcp-step-deviation-metrics", action="store_true", help="send no step deviation")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Answer, and return the exit code."""
-    if storage.is_local(arguments.log) and not storage.local_path(arguments.log).exists():
-        raise UnreadableInputError(f"{arguments.log}: there is no such file or folder")
-    if arguments.follow:
-        return _follow(arguments)
+    log = arguments.log
+    if log.startswith(CLOUD):
+        if not arguments.job:
+            raise UnreadableInputError(f"{log}: which job? Give --job NAME")
+    elif storage.is_local(log) and not storage.local_path(log).exists():
+        raise UnreadableInputError(f"{log}: there is no such file or folder")
+    report = _followed(arguments) if arguments.follow else _measured(arguments)
+    if arguments.json:
+        print_json(report.document())
+    elif arguments.follow:
+        print(report.summary)
+    else:
+        _print(report)
+    return 0 if report.found else 1
+
+
+def _measured(arguments: argparse.Namespace) -> GoodputReport:
     report = measure(
-        arguments.log,
+        _cloud_log(arguments) or arguments.log,
         ideal_step_time=arguments.ideal_step_time,
         windows=arguments.window,
         start=arguments.start,
         end=arguments.end,
         job_name=arguments.job,
     )
-    if arguments.json:
-        print_json(report.document())
-    else:
-        _print(report)
-    return 0 if report.found else 1
+    gcp = _gcp_options(arguments)
+    if gcp is not None:
+        from ml_metrics.cloud import CloudMonitoring
+
+        CloudMonitoring(report.job_name or "", gcp).write(report, set(Part))
+    return report
 
 
-def _follow(arguments: argparse.Namespace) -> int:
+def _followed(arguments: argparse.Namespace) -> GoodputReport:
     """Tell how a running job stands, until it ends or the person does."""
-    with tempfile.TemporaryDirectory() as nowhere:
-        uploads = Uploads(
-            Options(
-                folder=arguments.log,
-                job_name=arguments.job,
-                tensorboard_dir=arguments.tensorboard or nowhere,
-                interval=arguments.interval,
-                ideal_step_time=arguments.ideal_step_time,
-                windows=tuple(arguments.window),
-            )
-        )
-        with suppress(KeyboardInterrupt):
-            while not (report := uploads.once()).ended:
+    from ml_metrics.goodput.uploads import Uploads
+
+    uploads = Uploads(_options(arguments))
+    report = uploads.once()
+    with suppress(KeyboardInterrupt):
+        while not report.ended:
+            if not arguments.json:
                 print(report.summary, flush=True)
-                time.sleep(arguments.interval)
-        print(report.summary)
-    return 0 if report.found else 1
+            time.sleep(arguments.interval)
+            try:
+                report = uploads.once()
+            except MlMetricsError as error:  # a bucket that does not answer now may answer the next time
+                warn(str(error))
+    return report
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    """What is written at each interval."""
+    from ml_metrics.goodput.uploads import Options
+
+    log, gcp = _cloud_log(arguments), _gcp_options(arguments)
+    return Options(
+        folder=arguments.log,
+        job_name=arguments.job,
+        tensorboard_dir=arguments.tensorboard,
+        intervals=dict.fromkeys(Part, arguments.interval),
+        ideal_step_time=arguments.ideal_step_time,
+        windows=tuple(dict.fromkeys(arguments.window)),
+        source=None if log is None else log.plug(arguments.job),
+        export=None if gcp is None else gcp.plug(arguments.job or _job_in(arguments.log)),
+    )
+
+
+def _job_in(log: str) -> str:
+    """The job of a log: series in Cloud Monitoring carry its name."""
+    job = measure(log).job_name
+    if job is None:
+        raise UnreadableInputError(f"{log}: names no job yet: give --job NAME")
+    return job
+
+
+def _cloud_log(arguments: argparse.Namespace) -> CloudLogger | None:
+    if not arguments.log.startswith(CLOUD):
+        return None
+    from ml_metrics.cloud import CloudLogger
+
+    return CloudLogger.at(arguments.log, arguments.job)
+
+
+def _gcp_options(arguments: argparse.Namespace) -> GCPOptions | None:
+    if arguments.gcp_project_id is None:
+        return None
+    from ml_metrics.cloud import GCPOptions
+
+    return GCPOptions(
+        project_id=arguments.gcp_project_id,
+        location=arguments.gcp_location,
+        replica_id=arguments.gcp_replica_id,
+        acc_type=arguments.gcp_acc_type,
+        cluster_name=arguments.gcp_cluster_name,
+        enable_gcp_goodput_metrics=not arguments.no_gcp_goodput_metrics,
+        enable_gcp_step_deviation_metrics=not arguments.no_gcp_step_deviation_metrics,
+    )
 
 
 def moment(text: str) -> float:

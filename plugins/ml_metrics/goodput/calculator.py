@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.goodput.analysis import analyse
 from ml_metrics.goodput.buckets import Bucket, GoodputType
-from ml_metrics.goodput.entries import Entries
-from ml_metrics.goodput.following import FollowedLog
+from ml_metrics.goodput.following import EntryReader, FollowedLog, LogSource, ReadAnew
 from ml_metrics.goodput.older import older_figures
 from ml_metrics.goodput.windows import report, without
 from ml_metrics.telemetry.places import RUN_DIR
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ml_metrics.goodput.analysis import Analysis
+    from ml_metrics.goodput.entries import Entries
     from ml_metrics.goodput.report import GoodputReport
 
 Breakdown = dict[Bucket, float | dict[str, float]]
@@ -30,20 +30,14 @@ class NoGoodputError(MlMetricsError, ValueError):
     """The log tells of no time, or of none in the window. A ValueError, as in ml-goodput-measurement."""
 
 
-class EntryReader(Protocol):
-    """Another place that entries come from, such as a reader of Google Cloud Logging."""
-
-    def read_cloud_logging_entries(self) -> tuple[list[dict[str, Any]], Any]:
-        """Every entry of the job, in order, and something about the last one."""
-
-
 class GoodputCalculator:
     """Tells where the time of a job goes, also while it runs. It keeps no files, and never answers from old ones.
 
     Args:
         job_name: The job; entries of others are left out.
         logger_name: The name of the log in Google Cloud Logging; a file needs none.
-        cloud_logger: Where entries come from in place of files.
+        cloud_logger: Where entries come from in place of files: `ml_metrics.cloud.CloudLogger`, or anything with the
+            older library's `read_cloud_logging_entries`.
         folder: The run folder, or a log. Default: the environment variable `ML_METRICS_RUN_DIR`.
         compatible: Whether to repeat the arithmetic of ml-goodput-measurement 0.2.3, faults and all.
     """
@@ -52,7 +46,7 @@ class GoodputCalculator:
         self,
         job_name: str,
         logger_name: str = "",
-        cloud_logger: EntryReader | None = None,
+        cloud_logger: LogSource | EntryReader | None = None,
         *,
         folder: str | os.PathLike[str] | None = None,
         compatible: bool = False,
@@ -60,11 +54,10 @@ class GoodputCalculator:
         self.job_name = job_name
         self.logger_name = logger_name
         self.compatible = compatible
-        self._cloud_logger = cloud_logger
         where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR, "")
         if cloud_logger is None and not where:
             raise NoGoodputError(f"there is no log to read: give a folder, or set {RUN_DIR}")
-        self._log = FollowedLog(where, job_name)
+        self._log = source_of(cloud_logger, where, job_name)
 
     def get_job_goodput(
         self,
@@ -168,8 +161,6 @@ class GoodputCalculator:
 
     def entries(self) -> Entries:
         """Everything that is in the log now."""
-        if self._cloud_logger is not None:
-            return Entries.of(self._cloud_logger.read_cloud_logging_entries()[0], self.job_name)
         return self._log.read()
 
     @staticmethod
@@ -177,6 +168,13 @@ class GoodputCalculator:
         if not found.found:
             raise NoGoodputError("; ".join(found.warnings))
         return found
+
+
+def source_of(cloud_logger: LogSource | EntryReader | None, folder: str, job_name: str) -> LogSource:
+    """Where the entries of a job come from."""
+    if cloud_logger is None:
+        return FollowedLog(folder, job_name)
+    return cloud_logger if isinstance(cloud_logger, LogSource) else ReadAnew(cloud_logger, job_name)
 
 
 def _goodput(found: GoodputReport) -> float:

@@ -75,6 +75,12 @@ SAVE_SECONDS = "checkpoint_manager_blocking_duration_secs"
 RESTORE_SECONDS = "checkpoint_manager_duration_secs"
 _RESTORES = {"restore", "emergency_restore"}
 
+LATEST = 253_402_300_800.0
+"""The year 10000 in seconds. A time beyond it, or as far before 1970, is none: perhaps it is in milliseconds."""
+_LARGEST = 2**62
+_JOBS_TOLD = 3
+"""So many other jobs are named in a warning."""
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -149,7 +155,8 @@ class EntriesBuilder:
     _slices: list[Slices] = field(default_factory=list)
     _other_jobs: dict[str, int] = field(default_factory=dict)
     _unknown: int = 0
-    _unusable: list[str] = field(default_factory=list)
+    _unusable: int = 0
+    _first_unusable: str = ""
     _warnings: list[str] = field(default_factory=list)
 
     def add(self, payloads: Iterable[dict[str, Any]]) -> None:
@@ -157,11 +164,11 @@ class EntriesBuilder:
         kinds: list[int] = []
         times: list[float] = []
         numbers: list[int] = []
-        step, latest, largest = int(Kind.STEP), math.inf, 2**62
+        step = int(Kind.STEP)
         for payload in payloads:
             try:
                 name, time, number = payload["job_name"], payload["step_start_time"], payload["step_count"]
-                plain = type(time) is float and type(number) is int and abs(time) < latest and abs(number) < largest
+                plain = type(time) is float and type(number) is int and abs(time) <= LATEST and abs(number) < _LARGEST
             except (KeyError, TypeError):
                 plain = False
             if plain and name == self.job_name:
@@ -183,11 +190,12 @@ class EntriesBuilder:
         """Whether entries with this name are wanted; others are counted. Orbax's own entries may carry none."""
         if job_name is None:
             return True
+        name = str(job_name)
         if self.job_name is None:
-            self.job_name = str(job_name)
-        if job_name == self.job_name:
+            self.job_name = name
+        if name == self.job_name:
             return True
-        self._other_jobs[str(job_name)] = self._other_jobs.get(str(job_name), 0) + count
+        self._other_jobs[name] = self._other_jobs.get(name, 0) + count
         return False
 
     def name(self, name: str) -> int:
@@ -196,7 +204,8 @@ class EntriesBuilder:
 
     def unusable(self, why: str) -> None:
         """Count an entry that cannot be used."""
-        self._unusable.append(why)
+        self._unusable += 1
+        self._first_unusable = self._first_unusable or why
 
     def warn(self, warning: str) -> None:
         """Say something about the log as a whole."""
@@ -222,12 +231,17 @@ class EntriesBuilder:
 
     def _all_warnings(self) -> Iterable[str]:
         yield from self._warnings
-        for other, count in self._other_jobs.items():
-            yield f"{count} entries are of another job, {other!r}, and were left out"
+        if len(self._other_jobs) > _JOBS_TOLD:
+            told = ", ".join(repr(name) for name in list(self._other_jobs)[:_JOBS_TOLD])
+            count = sum(self._other_jobs.values())
+            yield f"{count} entries are of {len(self._other_jobs)} other jobs ({told}, ...), and were left out"
+        else:
+            for other, count in self._other_jobs.items():
+                yield f"{count} entries are of another job, {other!r}, and were left out"
         if self._unknown:
             yield f"{self._unknown} entries are of no kind that is known here, and were left out"
         if self._unusable:
-            yield f"{len(self._unusable)} entries cannot be used, and were left out; the first: {self._unusable[0]}"
+            yield f"{self._unusable} entries cannot be used, and were left out; the first: {self._first_unusable}"
 
     def _row(self, payload: Any) -> tuple[int, float, int] | None:
         """One entry as a row, or None if it is left out."""
@@ -288,14 +302,15 @@ class EntriesBuilder:
 
 def finite(value: Any) -> float:
     """A time or a duration; a ValueError if it is none."""
-    if isinstance(value, bool) or not math.isfinite(number := float(value)):
-        raise ValueError(f"{value!r} is no time")
+    number = float(value)
+    if isinstance(value, bool) or not abs(number) <= LATEST:
+        raise ValueError(f"{value!r} is no time in seconds")
     return number
 
 
 def whole(value: Any) -> int:
     """A step or a count; a ValueError if it is none."""
-    number = float(value)
-    if isinstance(value, bool) or number != int(number) or abs(number) >= 2**62:
+    number = int(value)
+    if isinstance(value, bool) or number != float(value) or abs(number) >= _LARGEST:
         raise ValueError(f"{value!r} is no whole number")
-    return int(number)
+    return number

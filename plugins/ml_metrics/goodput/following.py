@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any, Protocol, runtime_checkable
 
-from ml_metrics import storage
-from ml_metrics.goodput.entries import EntriesBuilder
-from ml_metrics.goodput.reading import BLOCK_BYTES, add_block, log_files
+from ml_metrics.goodput.entries import Entries, EntriesBuilder
+from ml_metrics.goodput.reading import LogFile, add_block, log_files
 
-if TYPE_CHECKING:
-    from ml_metrics.goodput.entries import Entries
+
+@runtime_checkable
+class LogSource(Protocol):
+    """Where the entries of a job are read from, again and again."""
+
+    def read(self) -> Entries:
+        """Everything that the log holds by now."""
+
+
+@runtime_checkable
+class EntryReader(Protocol):
+    """What ml-goodput-measurement reads entries with: its own reader of Google Cloud Logging, or one in its place."""
+
+    def read_cloud_logging_entries(self) -> tuple[list[dict[str, Any]], Any]:
+        """Every entry of the job, in order, and something about the last one."""
 
 
 @dataclass(slots=True)
@@ -19,23 +31,28 @@ class FollowedLog:
 
     place: str
     job_name: str | None = None
-    _builder: EntriesBuilder | None = None
-    _read: dict[str, int] = field(default_factory=dict)
+    _builder: EntriesBuilder = field(init=False)
+    _files: dict[str, LogFile] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._builder = EntriesBuilder(self.job_name)
 
     def read(self) -> Entries:
         """Everything that the log holds by now. A line that is half written is left for the next time."""
-        if self._builder is None:
-            self._builder = EntriesBuilder(self.job_name)
         for file in log_files(self.place):
-            start = self._read.get(file.path, 0)
-            with storage.open_read(file.path) as source:
-                source.seek(start)
-                while data := source.read(BLOCK_BYTES):
-                    whole = data[: data.rfind(b"\n") + 1]
-                    if not whole:
-                        break
-                    add_block(whole, self._builder, file.path)
-                    start += len(whole)
-                    source.seek(start)
-            self._read[file.path] = start
+            log_file = self._files.setdefault(file.path, LogFile(file.path))
+            for block in log_file.new_blocks(self._builder):
+                add_block(block, self._builder, file.path)
         return self._builder.build()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAnew:
+    """A reader that only knows how to read everything."""
+
+    reader: EntryReader
+    job_name: str | None = None
+
+    def read(self) -> Entries:
+        """Everything that the reader finds by now."""
+        return Entries.of(self.reader.read_cloud_logging_entries()[0], self.job_name)

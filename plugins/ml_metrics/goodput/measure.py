@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ml_metrics.goodput.analysis import analyse
-from ml_metrics.goodput.reading import is_log, log_files, read_log
+from ml_metrics.goodput.following import LogSource
+from ml_metrics.goodput.reading import Log, is_log, log_files, read_log
 from ml_metrics.goodput.windows import report
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def measure(  # noqa: PLR0913  (each is a choice of the caller's own)
-    files: Sequence[storage.File] | str,
+    files: Sequence[storage.File] | str | LogSource,
     *,
     ideal_step_time: float | None = None,
     windows: Sequence[float] = (),
@@ -28,7 +29,8 @@ def measure(  # noqa: PLR0913  (each is a choice of the caller's own)
     """Tell where the time of a job went.
 
     Args:
-        files: The files of a run folder, of which those of the goodput log are read; or the place of a log or folder.
+        files: The files of a run folder, of which those of the goodput log are read; or the place of a log or folder;
+            or where else entries come from, such as `ml_metrics.cloud.CloudLogger`.
         ideal_step_time: How many seconds a step should take; computed from the steps if None.
         windows: Rolling windows, in seconds, that end when the job does.
         start: Only the time from here on, in seconds since 1970.
@@ -39,7 +41,13 @@ def measure(  # noqa: PLR0913  (each is a choice of the caller's own)
     Returns:
         A report, also where there is no log or nothing in it: its `found` is then False.
     """
-    found = log_files(files) if isinstance(files, str) else [file for file in files if is_log(file)]
-    log = read_log(found, job_name)
+    log = _log(files, job_name)
     analysis = analyse(log.entries, until=until)
     return report(analysis, files=log.files, ideal_step_time=ideal_step_time, windows=windows, start=start, end=end)
+
+
+def _log(files: Sequence[storage.File] | str | LogSource, job_name: str | None) -> Log:
+    if isinstance(files, LogSource):
+        entries = files.read()
+        return Log(entries, 1 if len(entries) else 0)
+    return read_log(log_files(files) if isinstance(files, str) else [file for file in files if is_log(file)], job_name)

@@ -6,14 +6,16 @@ as regular as that, or is damaged, is read line by line, and each line that cann
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ml_metrics import storage
-from ml_metrics.goodput.entries import NAME_FIELDS, TIME_FIELDS, Entries, EntriesBuilder, Kind
+from ml_metrics.goodput.entries import LATEST, NAME_FIELDS, TIME_FIELDS, Entries, EntriesBuilder, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,15 +39,21 @@ class Log:
 def is_log(file: storage.File) -> bool:
     """Whether a file of a run folder belongs to its goodput log: `goodput.jsonl`, or a part `goodput.*.jsonl`."""
     name = file.name.rpartition("/")[2]
-    return name.startswith("goodput.") and name.endswith(".jsonl")
+    return name.startswith("goodput.") and name.removesuffix(".gz").endswith(".jsonl")
 
 
 def read_log(files: Sequence[storage.File], job_name: str | None = None) -> Log:
     """Read the files of one log, in the order of their names."""
     builder = EntriesBuilder(job_name)
     for file in sorted(files, key=lambda file: file.name):
-        for block in _blocks(file.path, builder):
+        log_file = LogFile(file.path)
+        for block in log_file.new_blocks(builder):
             add_block(block, builder, file.path)
+        for block in log_file.last_line(builder):
+            add_block(block, builder, file.path)
+    folders = {file.name.rpartition("/")[0] for file in files}
+    if len(folders) > 1:
+        builder.warn(f"the files of the log lie in {len(folders)} folders; they were read as one log")
     return Log(builder.build(), len(files))
 
 
@@ -62,26 +70,63 @@ def add_block(block: bytes, builder: EntriesBuilder, path: str) -> None:
         builder.add(_payloads(block, builder, path))
 
 
-def _blocks(path: str, builder: EntriesBuilder) -> Iterator[bytes]:
-    """The file in blocks of whole lines. The half line that a killed writer left at the end is told, and left out."""
-    with storage.open_read(path) as source:
-        rest = b""
-        while data := source.read(BLOCK_BYTES):
-            data = rest + data
-            end = data.rfind(b"\n") + 1
-            if end:
-                yield data[:end]
-            rest = data[end:]
-            if len(rest) > LONGEST_LINE:
-                builder.unusable(f"{path}: a line of more than {LONGEST_LINE} bytes")
-                rest = b"-"  # whatever follows up to the next line end belongs to it, and is no entry either
-    if rest.strip():
+@dataclass(slots=True)
+class LogFile:
+    """One file of a log, and how much of it was read. Memory is bounded, whatever the file holds."""
+
+    path: str
+    _at: int = 0
+    """Everything before it was read, or given up."""
+    _rest: bytes = b""
+    """What follows there: a line without its end."""
+    _in_long_line: bool = False
+
+    def new_blocks(self, builder: EntriesBuilder) -> Iterator[bytes]:
+        """The whole lines that were not read yet, in blocks."""
+        with storage.open_read(self.path) as raw:
+            source = _uncompressed(raw)
+            self._rest = b""
+            try:
+                source.seek(self._at)
+                while data := source.read(BLOCK_BYTES):
+                    yield from self._whole_lines(data, builder)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                builder.warn(f"{self.path}: is damaged, and was read up to there: {error}")
+
+    def last_line(self, builder: EntriesBuilder) -> Iterator[bytes]:
+        """What is left at the end. The half line that a killed writer left there is told, and left out."""
+        if not self._rest.strip():
+            return
         try:
-            json.loads(rest)
-        except ValueError:
-            builder.warn(f"{path}: ends in half a line, which was left out")
+            json.loads(self._rest)
+        except (ValueError, RecursionError):
+            builder.warn(f"{self.path}: ends in half a line, which was left out")
         else:
-            yield rest + b"\n"
+            yield self._rest + b"\n"
+
+    def _whole_lines(self, data: bytes, builder: EntriesBuilder) -> Iterator[bytes]:
+        data = self._rest + data
+        end = data.rfind(b"\n") + 1
+        if end:
+            begin = data.index(b"\n") + 1 if self._in_long_line else 0
+            self._in_long_line = False
+            if begin < end:
+                yield data[begin:end]
+            self._at += end
+        self._rest = data[end:]
+        if len(self._rest) > LONGEST_LINE:
+            if not self._in_long_line:
+                builder.unusable(f"{self.path}: a line of more than {LONGEST_LINE} bytes")
+            self._in_long_line = True
+            self._at += len(self._rest)
+            self._rest = b""
+
+
+def _uncompressed(raw: IO[bytes]) -> IO[bytes]:
+    """The file, or what is in it if it is compressed with gzip."""
+    magic = raw.read(2)
+    raw.seek(0)
+    return cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if magic == b"\x1f\x8b" else raw
 
 
 def _payloads(block: bytes, builder: EntriesBuilder, path: str) -> Iterator[Any]:
@@ -113,7 +158,7 @@ def _add_columns(block: bytes, builder: EntriesBuilder) -> bool:
     if table.num_rows != block.count(b"\n") or not _is_regular(table):
         return False
     kind, time = _kinds_and_times(table)
-    if not np.isfinite(time).all():
+    if not (np.abs(time) <= LATEST).all():
         return False
     rows = _rows_of_this_job(table, builder)
     builder.add_columns(kind[rows], time[rows], _numbers(table, kind, builder)[rows])

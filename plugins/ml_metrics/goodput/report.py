@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.goodput.buckets import Bucket
@@ -13,6 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ml_metrics.goodput.deviation import StepDeviation
+
+
+class Part(StrEnum):
+    """What of a report can be uploaded while a job runs, each part at its own interval."""
+
+    GOODPUT = "goodput"
+    DEVIATION = "deviation"
+    WINDOWS = "windows"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

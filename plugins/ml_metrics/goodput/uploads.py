@@ -1,7 +1,7 @@
-"""Writing the goodput of a running job to TensorBoard, again and again.
+"""Writing the goodput of a running job, again and again.
 
 `main` is a program that follows a log until its standard input ends: a process of its own, so that it never takes time
-from training, and one that ends with the training program, however that ends.
+from training, and one that ends with the training program, however that ends. What it is to do comes as lines of JSON.
 """
 
 from __future__ import annotations
@@ -10,26 +10,49 @@ import json
 import logging
 import os
 import select
+import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ml_metrics.errors import MlMetricsError
 from ml_metrics.goodput.analysis import analyse
 from ml_metrics.goodput.following import FollowedLog
+from ml_metrics.goodput.report import Part
+from ml_metrics.goodput.tensorboard import TensorBoard
 from ml_metrics.goodput.windows import report
-from ml_metrics.telemetry.event_file import ScalarWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Sequence
 
+    from ml_metrics.goodput.following import LogSource
     from ml_metrics.goodput.report import GoodputReport
 
 logger = logging.getLogger(__name__)
 
-STEPS_AT_ONCE = 1000
-"""So many of the newest step deviations are written at once: a curve needs no more, and fast steps are many."""
+LIFE_SIGN = 1.0
+"""So often, in seconds, the program looks whether the one that started it still lives."""
+
+
+class Sink(Protocol):
+    """Where figures go."""
+
+    def write(self, found: GoodputReport, parts: Collection[Part]) -> None:
+        """Take some parts of a report. What it raises is told, and the upload goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plug:
+    """Something that another process is to make: a `module:name` and what it is called with."""
+
+    name: str
+    arguments: dict[str, Any]
+
+    def made(self) -> Any:
+        """Make it."""
+        return resolve_name(self.name)(**self.arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,70 +61,138 @@ class Options:
 
     folder: str
     job_name: str | None
-    tensorboard_dir: str
-    interval: float
+    tensorboard_dir: str | None
+    intervals: dict[Part, float]
+    """The parts that are written, and the seconds between two uploads of each."""
     badput: bool = True
-    deviation: bool = True
     ideal_step_time: float | None = None
     windows: tuple[float, ...] = ()
+    source: Plug | None = None
+    """Where entries come from in place of the folder."""
+    export: Plug | None = None
+    """A sink besides TensorBoard."""
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Options:
+        """The options as `dataclasses.asdict` took them apart."""
+        plugs = {name: None if document[name] is None else Plug(**document[name]) for name in ("source", "export")}
+        intervals = {Part(name): seconds for name, seconds in document["intervals"].items()}
+        return cls(**{**document, **plugs, "intervals": intervals, "windows": tuple(document["windows"])})
+
+    def log(self) -> LogSource:
+        """Where entries come from."""
+        made: LogSource = FollowedLog(self.folder, self.job_name) if self.source is None else self.source.made()
+        return made
+
+    def sinks(self) -> list[Sink]:
+        """Where figures go."""
+        sinks: list[Sink] = []
+        if self.tensorboard_dir is not None:
+            sinks.append(TensorBoard(self.tensorboard_dir, badput=self.badput))
+        if self.export is not None:
+            sinks.append(self.export.made())
+        return sinks
 
 
 @dataclass(slots=True)
 class Uploads:
-    """The scalars of one job."""
+    """The figures of one job on their way to the sinks."""
 
     options: Options
-    _log: FollowedLog = field(init=False)
-    _writer: ScalarWriter = field(init=False)
-    _last_deviation: int = -1
+    _log: LogSource = field(init=False)
+    _sinks: Sequence[Sink] = field(init=False)
+    _due: dict[Part, float] = field(default_factory=dict)
+    _told: str = ""
 
     def __post_init__(self) -> None:
-        self._log = FollowedLog(self.options.folder, self.options.job_name)
-        self._writer = ScalarWriter(f"{self.options.tensorboard_dir.rstrip('/')}/goodput")
+        self._log = self.options.log()
+        self._sinks = self.options.sinks()
+        self.change(self.options)
 
-    def once(self) -> GoodputReport:
-        """Read what is new, and write the figures as they are now."""
+    def change(self, options: Options) -> None:
+        """Go on with other parts or intervals; the log and the sinks stay."""
+        self.options = options
+        now = time.monotonic()
+        self._due = {part: self._due.get(part, now + seconds) for part, seconds in options.intervals.items()}
+
+    def once(self, parts: Collection[Part] | None = None) -> GoodputReport:
+        """Read what is new, and write the figures as they are now: all parts, or some."""
+        wanted = set(self.options.intervals if parts is None else parts)
         analysis = analyse(self._log.read(), until=time.time())
-        found = report(analysis, files=1, ideal_step_time=self.options.ideal_step_time, windows=self.options.windows)
-        if found.found:
-            for tag, value in self._scalars(found):
-                self._writer.add_scalar(tag, value, found.max_productive_step)
-            if self.options.deviation:
-                self._write_deviations(found)
-            self._writer.flush()
+        found = report(
+            analysis,
+            files=1,
+            ideal_step_time=self.options.ideal_step_time,
+            windows=self.options.windows,
+            steps=Part.DEVIATION in wanted or Part.GOODPUT in wanted,
+        )
+        for sink in self._sinks if found.found and wanted else ():
+            try:
+                sink.write(found, wanted)
+            except Exception as error:  # noqa: BLE001  (one sink must not stop the other, nor the next upload)
+                self._tell(f"goodput of {self.options.job_name} could not be written: {error}")
         return found
 
-    def _scalars(self, found: GoodputReport) -> Iterator[tuple[str, float]]:
-        yield "goodput/goodput", found.goodput_percent or 0.0
-        for seconds, window in found.windows:
-            yield f"goodput/last_{seconds:.0f}s", window.goodput_percent or 0.0
-        if self.options.badput:
-            for name, spent in found.badput_seconds.items():
-                yield f"badput/{name}", spent / found.total_seconds * 100
-            for name, spent in found.custom_badput_seconds.items():
-                yield f"badput/custom_badput_events/{name.lower()}", spent / found.total_seconds * 100
+    def seconds_to_wait(self) -> float:
+        """How long nothing is due, and no life sign either."""
+        return max(0.0, min([LIFE_SIGN, *(moment - time.monotonic() for moment in self._due.values())]))
 
-    def _write_deviations(self, found: GoodputReport) -> None:
-        if found.deviation is None:
-            return
-        new = found.deviation.step > self._last_deviation
-        steps = found.deviation.step[new][-STEPS_AT_ONCE:].tolist()
-        away = found.deviation.absolute[new][-STEPS_AT_ONCE:].tolist()
-        for step, value in zip(steps, away, strict=True):
-            self._writer.add_scalar("step_deviation", value, step)
-            self._last_deviation = step
+    def write_what_is_due(self) -> None:
+        """Write the parts whose time has come."""
+        now = time.monotonic()
+        due = [part for part, moment in self._due.items() if moment <= now]
+        if due:
+            self.try_once(due)
+            now = time.monotonic()
+            self._due.update({part: now + self.options.intervals[part] for part in due})
+
+    def try_once(self, parts: Collection[Part] | None = None) -> None:
+        """The same as `once`, and whatever fails is told: what does not answer now may answer the next time."""
+        try:
+            self.once(parts)
+        except Exception as error:  # noqa: BLE001  (it must go on for as long as training does)
+            self._tell(f"goodput of {self.options.job_name} could not be read: {error}")
+
+    def _tell(self, trouble: str) -> None:
+        """Say it once, however often it happens in a row."""
+        if trouble != self._told:
+            self._told = trouble
+            logger.warning("%s", trouble)
 
 
 def main() -> None:
-    """Upload at each interval, and once more when standard input ends."""
-    choices = json.loads(sys.argv[1])
-    options = Options(**{**choices, "windows": tuple(choices["windows"])})
-    uploads = Uploads(options)
-    over = False
-    while not over:
-        ready, _, _ = select.select([sys.stdin], [], [], options.interval)
-        over = bool(ready) and not os.read(sys.stdin.fileno(), 1)
-        try:
-            uploads.once()
-        except MlMetricsError as error:  # a bucket that does not answer now may answer the next time
-            logger.warning("goodput could not be read: %s", error)
+    """Upload at each interval, and once more when standard input ends.
+
+    A line of standard input holds `options` from now on, and which parts to `flush` before they hold; a byte
+    on standard output tells that this is done.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the training program, whose end is seen here
+    os.nice(10)
+    parent, uploads, rest = os.getppid(), None, b""
+    while True:
+        wait = LIFE_SIGN if uploads is None else uploads.seconds_to_wait()
+        if select.select([sys.stdin], [], [], wait)[0]:
+            data = os.read(sys.stdin.fileno(), 1 << 16)
+            if not data:
+                break
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                uploads = _ordered(uploads, json.loads(line))
+        elif os.getppid() != parent:  # a fork of the training program may hold the pipe open
+            break
+        if uploads is not None:
+            uploads.write_what_is_due()
+    if uploads is not None and uploads.options.intervals:
+        uploads.try_once()
+
+
+def _ordered(uploads: Uploads | None, order: dict[str, Any]) -> Uploads:
+    options = Options.from_document(order["options"])
+    if uploads is None:
+        return Uploads(options)
+    if order["flush"]:
+        uploads.try_once([Part(name) for name in order["flush"]])
+        with suppress(OSError):  # nobody waits for it any more
+            os.write(sys.stdout.fileno(), b".")
+    uploads.change(options)
+    return uploads

@@ -1,0 +1,161 @@
+"""`CloudLogger`: Google Cloud Logging in place of a goodput file, for the recorder and for the calculator."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.cloud.emulators import LOGGING, emulator_channel
+from ml_metrics.cloud.log_reading import EARLIEST, LogName, entries_of, filter_of
+from ml_metrics.cloud.log_writing import LogBatches
+from ml_metrics.errors import StorageError
+from ml_metrics.goodput.uploads import Plug
+from ml_metrics.telemetry.record_log import RecordLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ml_metrics.cloud.log_reading import LoggedEntry
+    from ml_metrics.goodput.entries import Entries, EntriesBuilder
+
+SCHEME = "cloud-logging://"
+LATE = timedelta(seconds=60)
+"""An entry may become visible so much later than those behind it: so far back is read again each time."""
+
+
+class CloudLogger:
+    """Writes and reads the entries of one job. What one library writes, the other reads.
+
+    Args:
+        job_name: The job; entries of others are left out.
+        log_name: The name of the log; the older library calls it `logger_name`.
+        project_id: The project; that of the default credentials if None.
+        max_logs_retention_period: Only what is no older than this is read. Default: everything that is kept.
+        client: A `LoggingServiceV2Client`; one with the default credentials if None.
+    """
+
+    def __init__(
+        self,
+        job_name: str,
+        log_name: str,
+        project_id: str | None = None,
+        max_logs_retention_period: timedelta | None = None,
+        *,
+        client: Any = None,
+    ) -> None:
+        self.job_name = job_name
+        self.log_name = log_name
+        self.project_id = project_id
+        self._retention = max_logs_retention_period
+        self._client = client
+        self._log = RecordLog(LogBatches(self._connected), _render)
+        self._builder: EntriesBuilder | None = None
+        self._newest: datetime | None = None
+        self._seen: dict[tuple[datetime, str], None] = {}
+
+    @classmethod
+    def at(cls, address: str, job_name: str) -> CloudLogger:
+        """The log at `cloud-logging://project/log`; a StorageError if it is no such address."""
+        project, _, log = address.removeprefix(SCHEME).partition("/")
+        if not (address.startswith(SCHEME) and project and log):
+            raise StorageError(f"{address}: is no log: write {SCHEME}PROJECT/LOG")
+        return cls(job_name, log, project)
+
+    def write_cloud_logging_entry(self, entry: dict[str, Any] | None) -> None:
+        """Queue one entry; a thread sends it. Entries of other jobs are left out."""
+        if entry is not None and entry.get("job_name") == self.job_name:
+            self._log.put((time.time(), entry))
+
+    def flush(self) -> None:
+        """Wait until everything is sent, at most ten seconds."""
+        self._log.flush()
+
+    def read_cloud_logging_entries(
+        self,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+        last_entry_info: tuple[datetime, str] | None = None,
+    ) -> tuple[list[dict[str, Any]], tuple[datetime | None, str | None]]:
+        """Every entry of the job in a window, by their times, and the time and id of the last one.
+
+        Args:
+            start_time: Only what is later. Default: everything.
+            end_time: Only what is no later.
+            last_entry_info: Only what is behind this entry, as the last call returned it.
+        """
+        start, after = last_entry_info or (start_time, None)
+        found = [entry for page in self._pages(start, end_time, after) for entry in page]
+        last = (found[-1].time, found[-1].id) if found else (None, None)
+        return [entry.payload for entry in found], last
+
+    def read(self) -> Entries:
+        """Everything that the log holds by now. From the second time on, only what is new is asked for."""
+        from ml_metrics.goodput.entries import EntriesBuilder
+
+        if self._builder is None:
+            self._builder = EntriesBuilder(self.job_name)
+        for page in self._pages(None if self._newest is None else self._newest - LATE):
+            self._builder.add(entry.payload for entry in page if (entry.time, entry.id) not in self._seen)
+            self._remember(page)
+        return self._builder.build()
+
+    def plug(self, job_name: str) -> Plug:
+        """This reader, for another process to make."""
+        arguments = {"job_name": job_name, "log_name": self.log_name, "project_id": self.project_id}
+        return Plug("ml_metrics.cloud.cloud_logging:CloudLogger", arguments)
+
+    def _remember(self, page: list[LoggedEntry]) -> None:
+        """Keep in mind what may come again."""
+        if not page:
+            return
+        self._newest = max(page[-1].time, self._newest or EARLIEST)
+        known = [*self._seen, *((entry.time, entry.id) for entry in page)]
+        self._seen = dict.fromkeys(one for one in known if one[0] >= self._newest - LATE)
+
+    def _pages(
+        self, start: datetime | None, end: datetime | None = None, after: str | None = None
+    ) -> Iterator[list[LoggedEntry]]:
+        client, name = self._connected()
+        if start is None:
+            start = EARLIEST if self._retention is None else (end or datetime.now(UTC)) - self._retention
+        return entries_of(client, name, filter_of(name, self.job_name, start, end, after))
+
+    def _connected(self) -> tuple[Any, LogName]:
+        """The client and the log. Asking for credentials may take seconds: it happens when they are needed."""
+        if self._client is None:
+            self._client = _client()
+        if self.project_id is None:
+            self.project_id = _default_project()
+        return self._client, LogName(self.project_id, self.log_name)
+
+
+def _render(record: tuple[float, dict[str, Any]]) -> bytes:
+    return json.dumps(record, default=str).encode() + b"\n"
+
+
+def _client() -> Any:
+    from google.auth.exceptions import GoogleAuthError
+    from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2Client
+    from google.cloud.logging_v2.services.logging_service_v2.transports import LoggingServiceV2GrpcTransport
+
+    channel = emulator_channel(LOGGING)
+    if channel is not None:
+        return LoggingServiceV2Client(transport=LoggingServiceV2GrpcTransport(channel=channel))
+    try:
+        return LoggingServiceV2Client()
+    except GoogleAuthError as error:
+        raise StorageError(f"Cloud Logging: there are no credentials: {error}") from error
+
+
+def _default_project() -> str:
+    import google.auth
+
+    try:
+        project = google.auth.default()[1]
+    except google.auth.exceptions.GoogleAuthError as error:
+        raise StorageError(f"Cloud Logging: no project is known: {error}") from error
+    if not project:
+        raise StorageError("Cloud Logging: no project is known: name one")
+    return str(project)

@@ -1,0 +1,61 @@
+"""Goodput as TensorBoard scalars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ml_metrics.goodput.report import Part
+from ml_metrics.telemetry.event_file import ScalarWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from ml_metrics.goodput.report import GoodputReport
+
+STEPS_AT_ONCE = 1000
+"""So many of the newest step deviations are written at once: a curve needs no more, and fast steps are many."""
+
+
+class TensorBoard:
+    """Writes reports to a folder `goodput`, over the last step of the job.
+
+    Args:
+        folder: A path, or an address that fsspec knows.
+        badput: Whether each bucket is written, too.
+    """
+
+    def __init__(self, folder: str, *, badput: bool = True) -> None:
+        self._badput = badput
+        self._writer = ScalarWriter(f"{folder.rstrip('/')}/goodput")
+        self._last_deviation = -1
+
+    def write(self, found: GoodputReport, parts: Collection[Part]) -> None:
+        """Write some parts of a report."""
+        for tag, value in self._scalars(found, parts):
+            self._writer.add_scalar(tag, value, found.max_productive_step)
+        if Part.DEVIATION in parts:
+            self._write_deviations(found)
+        self._writer.flush()
+
+    def _scalars(self, found: GoodputReport, parts: Collection[Part]) -> Iterator[tuple[str, float]]:
+        if Part.WINDOWS in parts:
+            for seconds, window in found.windows:
+                yield f"goodput/last_{seconds:.0f}s", window.goodput_percent or 0.0
+        if Part.GOODPUT not in parts:
+            return
+        yield "goodput/goodput", found.goodput_percent or 0.0
+        if self._badput:
+            for name, spent in found.badput_seconds.items():
+                yield f"badput/{name}", spent / found.total_seconds * 100
+            for name, spent in found.custom_badput_seconds.items():
+                yield f"badput/custom_badput_events/{name.lower()}", spent / found.total_seconds * 100
+
+    def _write_deviations(self, found: GoodputReport) -> None:
+        if found.deviation is None:
+            return
+        new = found.deviation.step > self._last_deviation
+        steps = found.deviation.step[new][-STEPS_AT_ONCE:].tolist()
+        away = found.deviation.absolute[new][-STEPS_AT_ONCE:].tolist()
+        for step, value in zip(steps, away, strict=True):
+            self._writer.add_scalar("step_deviation", value, step)
+            self._last_deviation = step
