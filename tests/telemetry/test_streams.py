@@ -1,11 +1,17 @@
+"""Metric streams and their handlers."""
+
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import multiprocessing
+import resource
+import signal
 import subprocess
 import sys
 import threading
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -69,6 +75,23 @@ def test_a_broken_handler_is_told_once(caplog: pytest.LogCaptureFixture) -> None
     assert caplog.text.count("no room for x") == 1
 
 
+def test_each_handler_of_a_fan_out_that_fails_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    class BrokenToo(Broken):
+        pass
+
+    telemetry.configure(telemetry.FanOutMetricHandler(Broken(), BrokenToo()), group="app")
+    telemetry.get_stream("app").add_value("x", 1)
+    assert "Broken: no room for x; BrokenToo: no room for x" in caplog.text
+
+
+def test_a_handler_that_is_configured_anew_is_told_anew(caplog: pytest.LogCaptureFixture) -> None:
+    broken = Broken()
+    for _ in range(2):
+        telemetry.configure(broken)
+        telemetry.put_metric("x", 1)
+    assert caplog.text.count("no room for x") == 2
+
+
 def test_json_lines_hold_what_was_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ML_METRICS_RUN_DIR", str(tmp_path))
     handler = telemetry.JsonLinesMetricHandler()
@@ -76,10 +99,10 @@ def test_json_lines_hold_what_was_added(tmp_path: Path, monkeypatch: pytest.Monk
     stream = telemetry.get_stream('a "group"\nwith lines')
     import numpy as np
 
-    for value in (1, 2.5, True, np.float32(0.5), np.array(3), math.nan, math.inf):
-        stream.add_value("x", value)
+    for value in (1, 2.5, True, np.float32(0.5), np.array(3), math.nan, math.inf, 10**400, Fraction(1, 4)):
+        stream.add_value("x", value)  # type: ignore[arg-type]  # what people do
     handler.flush()
-    assert [line["value"] for line in lines(tmp_path)] == [1, 2.5, 1, 0.5, 3, None, None]
+    assert [line["value"] for line in lines(tmp_path)] == [1, 2.5, 1, 0.5, 3, None, None, None, 0.25]
     assert lines(tmp_path)[0]["group"] == 'a "group"\nwith lines'
 
 
@@ -126,8 +149,40 @@ def test_prof_measures_functions() -> None:
         ("mine", "fails.duration.ms"),
     ]
     assert isinstance(kept.data[1].value, float)
+    assert works.__name__ == "works"
     assert streams._name_of(json.dumps) == "json.dumps"
     assert streams._name_of(Kept.emit) == "Kept.emit"
+
+
+def test_prof_measures_a_coroutine_to_its_end() -> None:
+    kept = Kept()
+    telemetry.configure(kept)
+
+    @telemetry.prof
+    async def sleeps() -> int:
+        await asyncio.sleep(0.02)
+        return 5
+
+    assert asyncio.run(sleeps()) == 5
+    assert kept.data[1].value >= 19
+
+
+def test_a_full_disk_loses_nothing_once_there_is_room(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    unheard = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    handler = telemetry.JsonLinesMetricHandler(tmp_path)
+    telemetry.configure(handler)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+        for value in range(100):
+            telemetry.get_stream("app").add_value("x", value)
+        handler.flush()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, unheard)
+    assert caplog.text.count("cannot be written now") == 1
+    handler.flush()
+    assert [line["value"] for line in lines(tmp_path)] == list(range(100))
 
 
 def _work(folder: str, worker: int) -> None:
@@ -135,7 +190,6 @@ def _work(folder: str, worker: int) -> None:
     telemetry.configure(handler)
     for value in range(200):
         telemetry.get_stream("app").add_value(f"worker{worker}", value)
-    handler.flush()
 
 
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
@@ -148,6 +202,7 @@ def test_threads_and_forked_workers_lose_nothing(tmp_path: Path) -> None:
         worker.start()
     for worker in workers:
         worker.join(30)
+    telemetry.JsonLinesMetricHandler(tmp_path).flush()
     found: dict[str, list[float]] = {}
     for line in lines(tmp_path):
         found.setdefault(line["name"], []).append(line["value"])
@@ -199,30 +254,3 @@ def test_importing_needs_the_standard_library_only(project: Path) -> None:
         timeout=60,
     )
     assert done.stdout.strip() == "['__main__', 'ml_metrics']"
-
-
-def test_a_program_for_torch_elastic_runs_unchanged() -> None:
-    """The example of its documentation, with only the import changed."""
-    import time
-
-    import ml_metrics.telemetry as metrics
-
-    class StdoutMetricHandler(metrics.MetricHandler):
-        def emit(self, metric_data: metrics.MetricData) -> None:
-            printed.append(
-                f"[{metric_data.timestamp}][{metric_data.group_name}]: {metric_data.name}={metric_data.value}"
-            )
-
-    def my_method() -> None:
-        ms = metrics.getStream(group="my_app")
-        start = time.time()
-        end = time.time()
-        ms.add_value("calculate_latency", int(end - start))
-
-    printed: list[str] = []
-    metrics.configure(metrics.ConsoleMetricHandler(), group="torchelastic")
-    metrics.configure(StdoutMetricHandler(), group="my_app")
-    my_method()
-    metrics.publish_metric("my_app", "retries", 2)
-    assert metrics.get_elapsed_time_ms(time.time()) >= 0
-    assert [line.partition(": ")[2] for line in printed] == ["calculate_latency=0", "retries=2"]

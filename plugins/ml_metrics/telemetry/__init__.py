@@ -1,5 +1,13 @@
 """What runs inside the workload. The standard library only: safe in any training image."""
 
+from ml_metrics.telemetry.elastic import (
+    MetricsConfig,
+    get_elapsed_time_ms,
+    getStream,
+    initialize_metrics,
+    profile,
+    publish_metric,
+)
 from ml_metrics.telemetry.handlers import (
     ConsoleMetricHandler,
     FanOutMetricHandler,
@@ -10,17 +18,7 @@ from ml_metrics.telemetry.handlers import (
     TensorBoardMetricHandler,
 )
 from ml_metrics.telemetry.recorder import GoodputRecorder
-from ml_metrics.telemetry.streams import (
-    MetricStream,
-    configure,
-    get_elapsed_time_ms,
-    get_stream,
-    prof,
-    publish_metric,
-    put_metric,
-)
-
-getStream = get_stream  # noqa: N816  (the name in torch.distributed.elastic.metrics)
+from ml_metrics.telemetry.streams import MetricStream, configure, get_stream, prof, put_metric
 
 __all__ = [
     "ConsoleMetricHandler",
@@ -30,13 +28,16 @@ __all__ = [
     "MetricData",
     "MetricHandler",
     "MetricStream",
+    "MetricsConfig",
     "NullMetricHandler",
     "TensorBoardMetricHandler",
     "configure",
     "getStream",
     "get_elapsed_time_ms",
     "get_stream",
+    "initialize_metrics",
     "prof",
+    "profile",
     "publish_metric",
     "put_metric",
 ]

@@ -8,6 +8,7 @@ import logging
 import math
 import os
 from collections import defaultdict
+from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from ml_metrics.telemetry.record_log import RecordLog
 logger = logging.getLogger(__name__)
 
 STEM = "telemetry"
+_GIANT = 2**1023
 
 _logs: dict[str, RecordLog] = {}
 """One log for each folder, however many handlers and streams there are: no file is opened twice."""
@@ -57,7 +59,42 @@ class ConsoleMetricHandler(MetricHandler):
         print(line if line.isprintable() else line.encode("unicode_escape").decode())  # noqa: T201  (its purpose)
 
 
-class JsonLinesMetricHandler(MetricHandler):
+class QueuedMetricHandler(MetricHandler):
+    """Puts values into the queue of a log. Nothing is raised, also into a program that does not expect it.
+
+    torch.distributed.elastic hands its own metrics to a handler without protection.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._told = False
+        if not folder:
+            self._tell("telemetry has no place to go, and is lost: give a folder, or set %s", RUN_DIR)
+
+    def emit(self, metric_data: MetricData) -> None:
+        """Queue it. What is no number is left out."""
+        try:
+            value = number(metric_data.value)
+        except Exception as error:  # noqa: BLE001  (whatever an array library raises)
+            self._tell("%s leaves out %s/%s: %s", type(self).__name__, metric_data.group_name, metric_data.name, error)
+            return
+        self.queue(metric_data, value)
+
+    @abc.abstractmethod
+    def queue(self, metric_data: MetricData, value: float) -> None:
+        """Put a value into the queue."""
+
+    @abc.abstractmethod
+    def flush(self) -> None:
+        """Wait until everything is written."""
+
+    def _tell(self, message: str, *what: object) -> None:
+        """Say the first trouble; a stream of values may well have the same one a million times."""
+        if not self._told:
+            self._told = True
+            logger.warning(message, *what)
+
+
+class JsonLinesMetricHandler(QueuedMetricHandler):
     """Appends to `telemetry.jsonl` in the run folder, from a thread of its own.
 
     Args:
@@ -66,18 +103,12 @@ class JsonLinesMetricHandler(MetricHandler):
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR, "")
-        self._log: RecordLog | None = None
-        if not where:
-            logger.warning("telemetry has no place to go, and is lost: give a folder, or set %s", RUN_DIR)
-            return
-        if where not in _logs:
-            _logs[where] = RecordLog(open_place(where, STEM), _render)
-        self._log = _logs[where]
+        super().__init__(where)
+        self._log = _log_of(where) if where else None
 
-    def emit(self, metric_data: MetricData) -> None:
-        """Queue it."""
+    def queue(self, metric_data: MetricData, value: float) -> None:
+        """Put a value into the queue."""
         if self._log is not None:
-            value = number(metric_data.value)
             self._log.put((metric_data.timestamp, metric_data.group_name, metric_data.name, value))
 
     def flush(self) -> None:
@@ -86,7 +117,7 @@ class JsonLinesMetricHandler(MetricHandler):
             self._log.flush()
 
 
-class TensorBoardMetricHandler(MetricHandler):
+class TensorBoardMetricHandler(QueuedMetricHandler):
     """Writes scalars `<group>/<name>` that TensorBoard shows; the step is how many values the metric had before.
 
     Args:
@@ -96,15 +127,13 @@ class TensorBoardMetricHandler(MetricHandler):
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         run_folder = os.environ.get(RUN_DIR, "")
         where = os.fspath(folder) if folder is not None else run_folder and f"{run_folder.rstrip('/')}/{STEM}"
+        super().__init__(where)
         self._writer = ScalarWriter(where) if where else None
         self._steps: defaultdict[str, count[int]] = defaultdict(count)
-        if not where:
-            logger.warning("telemetry has no place to go, and is lost: give a folder, or set %s", RUN_DIR)
 
-    def emit(self, metric_data: MetricData) -> None:
-        """Queue it."""
+    def queue(self, metric_data: MetricData, value: float) -> None:
+        """Put a value into the queue."""
         if self._writer is not None:
-            value = number(metric_data.value)
             tag = f"{metric_data.group_name}/{metric_data.name}"
             self._writer.add_scalar(tag, value, next(self._steps[tag]), metric_data.timestamp)
 
@@ -121,24 +150,32 @@ class FanOutMetricHandler(MetricHandler):
         self.handlers = handlers
 
     def emit(self, metric_data: MetricData) -> None:
-        """Hand it on; the first error is raised when all have had it."""
+        """Hand it on; what went wrong is raised when all have had it."""
         errors = []
         for handler in self.handlers:
             try:
                 handler.emit(metric_data)
             except Exception as error:  # noqa: BLE001  (the others come first)
-                errors.append(error)
+                errors.append(f"{type(handler).__name__}: {error}")
         if errors:
-            raise errors[0]
+            raise RuntimeError("; ".join(errors))
 
 
 def number(value: Any) -> float:
     """What a value is as a number: a bool is 0 or 1, an array's or tensor's scalar its value, text is an error."""
-    if type(value) is float or type(value) is int:
+    if type(value) is float or (type(value) is int and -_GIANT < value < _GIANT):
         return value
     if isinstance(value, str | bytes):
         raise TypeError(f"{value!r} is text, not a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond all floats
+        return math.inf if value > 0 else -math.inf
+
+
+def _log_of(folder: str) -> RecordLog:
+    log = _logs.get(folder)  # without a lock, which a fork might leave locked for ever in the child
+    return log if log is not None else _logs.setdefault(folder, RecordLog(open_place(folder, STEM), _render))
 
 
 def _render(record: tuple[float, str, str, float]) -> bytes:
@@ -148,5 +185,6 @@ def _render(record: tuple[float, str, str, float]) -> bytes:
     return line.encode()
 
 
+@lru_cache(maxsize=4096)
 def _quoted(text: str) -> str:
     return json.dumps(str(text))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import sys
 import threading
 import weakref
 from collections import deque
@@ -104,6 +105,7 @@ class RecordLog:
                 thread.start()
             except RuntimeError:  # the interpreter is shutting down: the flush at exit writes what is queued
                 self._running = False
+            _flush_at_the_end_of_a_worker(self)
 
     def _carry(self, stop: threading.Event) -> None:
         while not stop.wait(self._place.interval):
@@ -161,6 +163,13 @@ def _all_after_fork() -> None:
 def _all_at_exit() -> None:
     for log in list(_logs):
         log.flush(timeout=5.0)
+
+
+def _flush_at_the_end_of_a_worker(log: RecordLog) -> None:
+    """A forked worker of multiprocessing ends without what `atexit` knows, but with finalizers of its own."""
+    process, util = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
+    if process is not None and util is not None and process.parent_process() is not None:
+        util.Finalize(None, log.flush, kwargs={"timeout": 5.0}, exitpriority=0)
 
 
 if hasattr(os, "register_at_fork"):

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from ml_metrics.telemetry.handlers import MetricData, NullMetricHandler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ml_metrics.telemetry.handlers import MetricHandler
 
@@ -29,20 +31,27 @@ DEFAULT_GROUP = "torchelastic"
 
 _default: MetricHandler = NullMetricHandler()
 _of_group: dict[str, MetricHandler] = {}
-_broken: set[int] = set()
+_broken: dict[int, MetricHandler] = {}
+"""Handlers that failed, and were told of. They are kept, so that no other gets their id."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricStream:
-    """The metrics of one group."""
+    """The metrics of one group.
+
+    Args:
+        group_name: The group.
+        handler: A handler of its own; without one, the stream goes where its group goes, now and later.
+    """
 
     group_name: str
+    handler: MetricHandler | None = None
 
-    def add_value(self, name: str, value: float) -> None:
-        """Hand one value to the group's handler. Whatever the handler does, the program goes on."""
-        handler = _of_group.get(self.group_name, _default)
+    def add_value(self, metric_name: str, metric_value: float) -> None:
+        """Hand one value to the handler. Whatever the handler does, the program goes on."""
+        handler = self.handler or _of_group.get(self.group_name, _default)
         try:
-            handler.emit(MetricData(time.time(), self.group_name, name, value))
+            handler.emit(MetricData(time.time(), self.group_name, metric_name, metric_value))
         except Exception as error:  # noqa: BLE001  (a broken handler must not break training)
             _tell_once(handler, error)
 
@@ -55,7 +64,7 @@ def get_stream(group: str) -> MetricStream:
 def configure(handler: MetricHandler, group: str | None = None) -> None:
     """Set the handler of a group, or of all groups that have none of their own."""
     global _default  # noqa: PLW0603  (one configuration a process, as in logging)
-    _broken.discard(id(handler))
+    _broken.pop(id(handler), None)
     if group is None:
         _default = handler
     else:
@@ -67,42 +76,45 @@ def put_metric(metric_name: str, metric_value: float, metric_group: str = DEFAUL
     get_stream(metric_group).add_value(metric_name, metric_value)
 
 
-def publish_metric(metric_group: str, metric_name: str, metric_value: float) -> None:
-    """The older spelling of `put_metric` in torch.distributed.elastic.metrics."""
-    put_metric(metric_name, metric_value, metric_group)
-
-
-def get_elapsed_time_ms(start_time_in_seconds: float) -> float:
-    """The milliseconds since a moment of `time.time()`."""
-    return (time.time() - start_time_in_seconds) * 1000
-
-
 def prof(fn: Callable[P, R] | None = None, group: str = DEFAULT_GROUP) -> Any:
-    """Measure a function, as `@prof` or `@prof(group="my_app")`.
+    """Measure a function, as `@prof` or `@prof(group="my_app")`; a coroutine from its first step to its last.
 
     Every call adds `<name>.duration.ms` and a 1 to `<name>.success` or `<name>.failure`, where the name is
     `Class.method`, or `module.function` for a function of a module.
     """
+    return measured(fn, _name_of(fn), group) if fn is not None else partial(prof, group=group)
 
-    def wrap(function: Callable[P, R]) -> Callable[P, R]:
-        name = _name_of(function)
+
+def measured(function: Callable[P, R], name: str, group: str) -> Callable[P, R]:
+    """The function, which tells its duration and how it ended."""
+
+    @contextmanager
+    def measure() -> Iterator[None]:
+        start = time.perf_counter()
+        outcome = "failure"
+        try:
+            yield
+            outcome = "success"
+        finally:
+            elapsed = (time.perf_counter() - start) * 1000
+            put_metric(f"{name}.{outcome}", 1, group)
+            put_metric(f"{name}.duration.ms", elapsed, group)
+
+    if iscoroutinefunction(function):
 
         @wraps(function)
-        def measured(*args: P.args, **kwargs: P.kwargs) -> R:
-            start = time.perf_counter()
-            outcome = "failure"
-            try:
-                result = function(*args, **kwargs)
-                outcome = "success"
-            finally:
-                elapsed = (time.perf_counter() - start) * 1000
-                put_metric(f"{name}.{outcome}", 1, group)
-                put_metric(f"{name}.duration.ms", elapsed, group)
-            return result
+        async def waited_for(*args: P.args, **kwargs: P.kwargs) -> Any:
+            with measure():
+                return await function(*args, **kwargs)
 
-        return cast("Callable[P, R]", measured)
+        return cast("Callable[P, R]", waited_for)
 
-    return wrap(fn) if fn is not None else wrap
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        with measure():
+            return function(*args, **kwargs)
+
+    return called
 
 
 def _name_of(function: Callable[..., Any]) -> str:
@@ -115,5 +127,5 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 def _tell_once(handler: MetricHandler, error: Exception) -> None:
     if id(handler) not in _broken:
-        _broken.add(id(handler))
+        _broken[id(handler)] = handler
         logger.warning("%s failed and its values are lost until it works again: %s", type(handler).__name__, error)
