@@ -67,7 +67,7 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 $(AIRFLOW_HOME)/airflow.cfg: include/laptop.cfg
 	@mkdir -p $(AIRFLOW_HOME)
 	@umask 077; secret=$$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n'); \
-		sed -e 's|@PROJECT@|$(CURDIR)|' -e 's|@HOME@|$(AIRFLOW_HOME)|' -e "s|@SECRET@|$$secret|" $< >$@
+		sed -e 's|@PROJECT@|$(CURDIR)|' -e "s|@SECRET@|$$secret|" $< >$@
 
 # WAL, which the file keeps: Airflow's many processes read while one of them writes.
 $(AIRFLOW_HOME)/airflow.db: $(AIRFLOW_HOME)/airflow.cfg | $(VENV)/.installed

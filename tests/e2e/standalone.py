@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ class Standalone:
     def __init__(self, url: str, token: str, process: subprocess.Popen[bytes]) -> None:
         self.client = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
         self.process = process
+        # Airflow on SQLite locks itself out when requests that change something come side by side
+        self.changing = threading.Lock()
 
     def trigger(self, dag: str, conf: dict[str, Any] | None = None) -> str:
         body = {"conf": conf or {}, "logical_date": None}
@@ -38,7 +41,8 @@ class Standalone:
 
     def unpause(self, dag: str) -> None:
         until(lambda: self.client.get(f"/api/v2/dags/{dag}").status_code == 200, f"{dag} is parsed")
-        self.client.patch(f"/api/v2/dags/{dag}", json={"is_paused": False}).raise_for_status()
+        with self.changing:
+            self.client.patch(f"/api/v2/dags/{dag}", json={"is_paused": False}).raise_for_status()
 
     def tasks(self, dag: str, run: str) -> dict[str, dict[str, Any]]:
         found = self._get(f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances")["task_instances"]
@@ -89,7 +93,8 @@ class Standalone:
         return self.client.get(path).raise_for_status().json()
 
     def _post(self, path: str, body: dict[str, Any]) -> Any:
-        return self.client.post(path, json=body).raise_for_status().json()
+        with self.changing:
+            return self.client.post(path, json=body).raise_for_status().json()
 
 
 @contextmanager
