@@ -3,8 +3,20 @@
 `metric_chart(...)` gives a spec, which is a plain JSON document; `as_png(spec)` draws it without a browser.
 """
 
+from ml_metrics.charts.goodput import PRODUCTIVE, goodput_chart
 from ml_metrics.charts.metric import metric_chart
 from ml_metrics.charts.picture import as_png, as_svg
 from ml_metrics.charts.points import Annotation, Axis, Plotted
+from ml_metrics.charts.several import several_chart
 
-__all__ = ["Annotation", "Axis", "Plotted", "as_png", "as_svg", "metric_chart"]
+__all__ = [
+    "PRODUCTIVE",
+    "Annotation",
+    "Axis",
+    "Plotted",
+    "as_png",
+    "as_svg",
+    "goodput_chart",
+    "metric_chart",
+    "several_chart",
+]

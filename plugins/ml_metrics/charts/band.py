@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts.domain import shown
+from ml_metrics.charts.domain import short, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ def _edges(points: Sequence[Plotted], domain: tuple[float, float], axis: Axis) -
 def _clipped(bound: float | None, domain: tuple[float, float], axis: Axis, edge: float) -> float:
     if bound is None or not shown(bound, axis):
         return edge
-    return min(max(bound, domain[0]), domain[1])
+    return short(min(max(bound, domain[0]), domain[1]))
 
 
 def _half_a_gap(points: Sequence[Plotted]) -> timedelta:

@@ -39,6 +39,11 @@ def shown(number: float | None, axis: Axis) -> TypeGuard[float]:
     return number is not None and abs(number) < GREATEST and (axis is not Axis.LOG or number > 0)
 
 
+def short(number: float) -> float:
+    """As many digits as anybody sees: a page of curves is half as long."""
+    return float(f"{number:.7g}")
+
+
 def _some(value: float, bounds: Sequence[float], axis: Axis) -> float:
     """The spread of a constant: the distance of its nearest bound, else a part of its size."""
     distances = [abs(bound - value) for bound in bounds if bound != value]

@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.charts.band import band_of, milliseconds
-from ml_metrics.charts.domain import domain_of, shown
+from ml_metrics.charts.domain import domain_of, short, shown
 from ml_metrics.charts.points import Axis
 from ml_metrics.charts.theme import BLUE, GREY, ORANGE, RED, SCHEMA, theme
 from ml_metrics.model import Outcome
@@ -17,23 +17,19 @@ if TYPE_CHECKING:
 
     from ml_metrics.charts.points import Annotation, Plotted
 
-WORDS = {
-    Outcome.PASS: "in bounds",
-    Outcome.FAIL: "out of bounds",
-    Outcome.INSUFFICIENT_DATA: "not enough history",
-    Outcome.MISSING: "missing",
-    Outcome.NON_FINITE: "not a finite number",
-    Outcome.SKIPPED: "not judged",
-    None: "no condition",
-}
-LETTERS = {Outcome.MISSING: "X", Outcome.NON_FINITE: "N"}
-"""How a run without a value is marked at the foot of the chart; any other such run with a dot."""
+VERDICTS: tuple[tuple[Outcome | None, str, str, str, str], ...] = (
+    (Outcome.PASS, "in bounds", BLUE, "circle", "·"),
+    (Outcome.FAIL, "out of bounds", RED, "cross", "·"),
+    (Outcome.INSUFFICIENT_DATA, "not enough history", ORANGE, "triangle-up", "·"),
+    (Outcome.MISSING, "missing", RED, "cross", "X"),
+    (Outcome.NON_FINITE, "not a finite number", RED, "cross", "N"),
+    (Outcome.SKIPPED, "not judged", GREY, "diamond", "·"),
+    (None, "no condition", BLUE, "circle", "·"),
+)
+"""Each verdict in words, its colour and shape, and the letter at the foot of the chart where there is no value."""
 
-MARKS = {
-    "domain": list(WORDS.values()),
-    "color": [BLUE, RED, ORANGE, RED, RED, GREY, BLUE],
-    "shape": ["circle", "cross", "triangle-up", "cross", "cross", "diamond", "circle"],
-}
+NUMBER_OF = {outcome: number for number, (outcome, *_) in enumerate(VERDICTS)}
+_, WORDS, COLOURS, SHAPES, LETTERS = (list(column) for column in zip(*VERDICTS, strict=True))
 
 
 def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
@@ -69,7 +65,10 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
     unit = {"labelExpr": "datum.label + ' %'"} if axis is Axis.PERCENT else {}
     y = {
         "type": "quantitative", "title": None, "axis": {"format": ".4~g", **unit},
-        "scale": {"domain": [low, high], "nice": False, "zero": False, "type": "log" if axis is Axis.LOG else "linear"},
+        "scale": {
+            "domainMin": {"expr": "low"}, "domainMax": {"expr": "high"},
+            "nice": False, "zero": False, "type": "log" if axis is Axis.LOG else "linear",
+        },
     }  # fmt: skip
     x = {"field": "at", "type": "temporal", "title": None, "scale": {"type": "utc" if utc else "time", "padding": 8}}
     return {
@@ -78,6 +77,7 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
         "width": width,
         "height": height,
         "config": theme(dark=dark),
+        "params": [{"name": "low", "value": low}, {"name": "high", "value": high}],
         "datasets": drawn,
         "layer": [_band(x, y), _curve(x, y), _without_value(x), _marks(x, y, utc=utc), *_notes(x, annotations)],
     }
@@ -103,22 +103,22 @@ def _columns(points: Sequence[Plotted], axis: Axis) -> dict[str, list[Any]]:
     return {
         "run": [point.run_key for point in points],
         "at": [milliseconds(point.at) for point in points],
-        "value": [point.value if shown(point.value, axis) else None for point in points],
-        "lower": [point.lower if shown(point.lower, Axis.LINEAR) else None for point in points],
-        "upper": [point.upper if shown(point.upper, Axis.LINEAR) else None for point in points],
-        "verdict": [WORDS[point.outcome] for point in points],
-        "letter": ["" if shown(point.value, axis) else _letter(point.outcome) for point in points],
-        "counts": [point.counts for point in points],
+        "value": [short(point.value) if shown(point.value, axis) else None for point in points],
+        "lower": [short(point.lower) if shown(point.lower, Axis.LINEAR) else None for point in points],
+        "upper": [short(point.upper) if shown(point.upper, Axis.LINEAR) else None for point in points],
+        "verdict": [NUMBER_OF[point.outcome] for point in points],
+        "counts": [int(point.counts) for point in points],
     }
-
-
-def _letter(outcome: Outcome | None) -> str:
-    return LETTERS.get(outcome, "·") if outcome else "·"
 
 
 POINTS: dict[str, Any] = {
     "data": {"name": "points"},
-    "transform": [{"flatten": ["run", "at", "value", "lower", "upper", "verdict", "letter", "counts"]}],
+    "transform": [
+        {"flatten": ["run", "at", "value", "lower", "upper", "verdict", "counts"]},
+        {"calculate": f"isValid(datum.value) ? '' : {LETTERS}[datum.verdict]", "as": "letter"},
+        {"calculate": f"{WORDS}[datum.verdict]", "as": "said"},
+        {"calculate": "datum.counts ? 'yes' : 'no'", "as": "compared"},
+    ],
 }
 
 
@@ -148,7 +148,7 @@ def _curve(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
 
 def _marks(x: dict[str, Any], y: dict[str, Any], *, utc: bool) -> dict[str, Any]:
     """Shape and colour say the verdict; filled says that later runs are compared with this one."""
-    colour = {"field": "verdict", "type": "nominal", "scale": {"domain": MARKS["domain"], "range": MARKS["color"]}}
+    colour = {"field": "said", "type": "nominal", "scale": {"domain": WORDS, "range": COLOURS}}
     return {
         **POINTS,
         "name": "runs",
@@ -158,13 +158,13 @@ def _marks(x: dict[str, Any], y: dict[str, Any], *, utc: bool) -> dict[str, Any]
             "y": {**y, "field": "value"},
             "stroke": {**colour, "legend": None},
             "fill": {
-                "condition": {"test": "datum.counts", "field": "verdict", "type": "nominal", "scale": colour["scale"],
+                "condition": {"test": "datum.counts", "field": "said", "type": "nominal", "scale": colour["scale"],
                               "legend": None},
                 "value": "transparent",
             },
             "shape": {
-                "field": "verdict", "type": "nominal", "legend": None,
-                "scale": {"domain": MARKS["domain"], "range": MARKS["shape"]},
+                "field": "said", "type": "nominal", "legend": None,
+                "scale": {"domain": WORDS, "range": SHAPES},
             },
             "tooltip": [
                 {"field": "at", "type": "temporal", "title": "stopped", "format": "%Y-%m-%d %H:%M",
@@ -172,8 +172,8 @@ def _marks(x: dict[str, Any], y: dict[str, Any], *, utc: bool) -> dict[str, Any]
                 {"field": "value", "type": "quantitative", "title": "value", "format": ".6~g"},
                 {"field": "lower", "type": "quantitative", "title": "lower bound", "format": ".6~g"},
                 {"field": "upper", "type": "quantitative", "title": "upper bound", "format": ".6~g"},
-                {"field": "verdict", "type": "nominal", "title": "verdict"},
-                {"field": "counts", "type": "nominal", "title": "in later baselines"},
+                {"field": "said", "type": "nominal", "title": "verdict"},
+                {"field": "compared", "type": "nominal", "title": "later runs are compared with it"},
             ],
         },
     }  # fmt: skip
@@ -188,7 +188,7 @@ def _without_value(x: dict[str, Any]) -> dict[str, Any]:
             "x": x,
             "y": {"value": {"expr": "height"}},
             "text": {"field": "letter"},
-            "tooltip": [{"field": "verdict", "title": "no value"}],
+            "tooltip": [{"field": "said", "title": "no value"}],
         },
     }
 

@@ -1,0 +1,74 @@
+"""One metric of several tests: a line for each, told apart by colour and by the shape of its points."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.charts.band import milliseconds
+from ml_metrics.charts.domain import short, shown
+from ml_metrics.charts.points import Axis
+from ml_metrics.charts.theme import SCHEMA, SEVERAL, SHAPES, theme
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ml_metrics.charts.points import Plotted
+
+
+def several_chart(
+    lines: Mapping[str, Sequence[Plotted]],
+    *,
+    axis: Axis = Axis.LINEAR,
+    utc: bool = True,
+    width: int | str = 640,
+    height: int = 260,
+) -> dict[str, Any]:
+    """The chart of one metric.
+
+    Args:
+        lines: the runs of each test.
+        axis: linear or log; percent is of nothing that the tests share, and so drawn as linear.
+        utc: the time axis is in UTC; else in the time zone of whoever draws it.
+        width: pixels, or `container`.
+        height: pixels.
+    """
+    tests = list(lines)
+    rows = [
+        {"test": test, "run": point.run_key, "at": milliseconds(point.at), "value": short(point.value)}
+        for test, points in lines.items()
+        for point in sorted(points, key=lambda point: point.at)
+        if shown(point.value, axis)
+    ]
+    x = {"field": "at", "type": "temporal", "title": None, "scale": {"type": "utc" if utc else "time", "padding": 8}}
+    y = {
+        "field": "value", "type": "quantitative", "title": None, "axis": {"format": ".4~g"},
+        "scale": {"type": "log" if axis is Axis.LOG else "linear", "zero": False},
+    }  # fmt: skip
+    colours = [SEVERAL[index % len(SEVERAL)] for index in range(len(tests))]
+    shapes = [SHAPES[(index + index // len(SEVERAL)) % len(SHAPES)] for index in range(len(tests))]
+    legend = {"orient": "bottom", "columns": 2, "labelLimit": 300, "symbolStrokeWidth": 2}
+    by_test = {"field": "test", "type": "nominal", "title": None, "legend": legend}
+    return {
+        "$schema": SCHEMA,
+        "width": width,
+        "height": height,
+        "config": theme(),
+        "datasets": {"values": rows},
+        "data": {"name": "values"},
+        "encoding": {"x": x, "y": y, "color": {**by_test, "scale": {"domain": tests, "range": colours}}},
+        "layer": [
+            {"mark": {"type": "line", "strokeWidth": 1.3, "tooltip": None, "aria": False}},
+            {
+                "mark": {"type": "point", "size": 34, "cursor": "pointer"},
+                "encoding": {
+                    "shape": {**by_test, "scale": {"domain": tests, "range": shapes}},
+                    "tooltip": [
+                        {"field": "test", "title": "test"},
+                        {"field": "at", "type": "temporal", "title": "stopped", "format": "%Y-%m-%d %H:%M",
+                         "formatType": "utc" if utc else "time"},
+                        {"field": "value", "type": "quantitative", "title": "value", "format": ".6~g"},
+                    ],
+                },
+            },
+        ],
+    }  # fmt: skip
