@@ -35,9 +35,9 @@ def cramped(tmp_path: Path, image_folder: Path) -> Iterator[Pods]:
 
 def test_a_full_disk(cramped: Pods) -> None:
     flood = "import time\nfor i in range(200_000): print('line', i)\nwhile True: time.sleep(1)"
-    flooding = cramped.create("python3", "-c", flood)
     quick = cramped.create("sh", "-c", "while [ ! -e go ]; do sleep 0.05; done; exit 6")
     uid = cramped.until(quick, "Running").metadata.uid
+    flooding = cramped.create("python3", "-c", flood)
     wait_for(lambda: shutil.disk_usage(cramped.root).free == 0)
     with pytest.raises(ApiException, match="the pod cannot be kept"):
         cramped.create("true")

@@ -98,7 +98,7 @@ def test_a_job_is_applied_waited_for_described_and_deleted(pods: Pods, tmp_path:
     assert "unchanged" in kubectl(pods, tmp_path, "apply", "-f", str(file))
     wait = ("wait", "--for=condition=Complete", "job/from-a-file", "--timeout=30s")
     assert "condition met" in kubectl(pods, tmp_path, *wait)
-    rows = kubectl(pods, tmp_path, "get", "jobs").splitlines()
+    rows = kubectl(pods, tmp_path, "get", "jobs", "from-a-file").splitlines()
     assert rows[0].split() == ["NAME", "STATUS", "COMPLETIONS", "DURATION", "AGE"]
     assert rows[1].split()[:3] == ["from-a-file", "Complete", "2/2"]
     text = kubectl(pods, tmp_path, "describe", "job", "from-a-file")
