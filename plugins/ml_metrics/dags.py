@@ -16,7 +16,7 @@ from ml_metrics.operators.config_problem import ConfigProblem
 from ml_metrics.operators.judge_run import JudgeRun
 from ml_metrics.operators.load_history import LoadHistory
 from ml_metrics.operators.measure_goodput import MeasureGoodput
-from ml_metrics.operators.run_workload import RunWorkload
+from ml_metrics.operators.workload_operator import workload_operator
 from ml_metrics.settings import Settings
 from ml_metrics.spec.load import load_test, load_tests
 from ml_metrics.spec.problems import InvalidFileError
@@ -76,12 +76,8 @@ def accelerator_test(test: TestSpec) -> DAG:
         catchup=False,
         max_active_runs=1,
     ) as dag:
-        run_workload = RunWorkload(
-            task_id="run_workload",
-            test=test,
-            retries=test.retries,
-            pool=test.pool,
-            priority_weight=test.priority,
+        run_workload = workload_operator(
+            test, task_id="run_workload", pool=test.pool, priority_weight=test.priority, weight_rule="absolute"
         )
         collect_metrics = CollectMetrics(task_id="collect_metrics", test=test, **RETRIES)
         measure_goodput = MeasureGoodput(task_id="measure_goodput", test=test, **RETRIES)

@@ -131,7 +131,10 @@ def test_a_slice_of_several_hosts_is_one_indexed_job_with_a_service() -> None:
     assert made["spec"]["template"]["spec"]["subdomain"] == "run-1"
     headless = service(test, name="run-1")
     assert headless is not None
-    assert headless["spec"] == {"clusterIP": "None", "selector": {"job-name": "run-1"}}
+    assert headless["spec"]["clusterIP"] == "None"
+    assert headless["spec"]["selector"] == {"job-name": "run-1"}
+    told = variables(made)
+    assert (told["ML_METRICS_HOSTS"], told["ML_METRICS_FIRST_HOST"]) == ("4", "$(KUBERNETES_JOB)-0.run-1")
     assert service(spec()) is None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -55,7 +55,10 @@ def test_a_workload_that_ended_well_tells_everything() -> None:
         (pod({"reason": "DeadlineExceeded"}, terminated=ended(0, "Completed")), "timeout", "DeadlineExceeded"),
         (pod({"reason": "DeadlineExceeded"}, waiting={"reason": "ContainerCreating"}), "missed", "DeadlineExceeded"),
         (pod({"reason": "Evicted", "message": "low on memory"}, terminated=ended(137)), "failure", "Evicted"),
+        (pod({"reason": "Evicted", "phase": "Failed"}, terminated=ended(0, "Completed")), "failure", "Evicted"),
         (pod({"reason": "Preempting"}, terminated=ended(143)), "failure", "Preempted"),
+        (pod({"reason": "Terminated", "phase": "Failed"}, terminated=ended(143)), "failure", "NodeShutdown"),
+        (pod({"reason": "OutOfcpu", "phase": "Failed", "containerStatuses": None}), "missed", "OutOfcpu"),
         (pod(terminated={"exitCode": 128, "reason": "StartError"}), "missed", "StartError"),
         (pod(waiting={"reason": "ImagePullBackOff"}), "missed", "ImagePullBackOff"),
         (pod(waiting={"reason": "CreateContainerConfigError"}), "missed", "CreateContainerConfigError"),
@@ -84,6 +87,38 @@ def test_what_the_cluster_did_is_not_blamed_on_the_workload(cause: str, reason: 
     condition = {"type": "DisruptionTarget", "status": "True", "reason": cause, "message": "why"}
     workload = outcome_of(pod({"conditions": [condition]}, terminated=ended(143)), [])
     assert (workload.status, workload.failure_reason, workload.detail) == ("failure", reason, "why")
+
+
+@pytest.mark.parametrize(
+    ("asked_at", "state", "status", "reason"),
+    [
+        # it was told to go at 03:05:00 and obeyed
+        ("2026-01-02T03:05:00Z", {"terminated": ended(0, "Completed")}, "failure", "PodDeleted"),
+        ("2026-01-02T03:05:00Z", {"terminated": ended(143)}, "failure", "PodDeleted"),
+        ("2026-01-02T03:05:00Z", {"running": {"startedAt": STARTED}}, "failure", "PodDeleted"),
+        ("2026-01-02T03:05:00Z", {"waiting": {"reason": "ContainerCreating"}}, "missed", "PodDeleted"),
+        ("2026-01-02T03:05:00Z", {"terminated": ended(137, "OOMKilled")}, "failure", "OOMKilled"),
+        # it had ended before
+        ("2026-01-02T03:06:00Z", {"terminated": ended(0, "Completed")}, "success", None),
+        ("2026-01-02T03:06:00Z", {"terminated": ended(3)}, "failure", "ExitCode:3"),
+    ],
+)
+def test_a_pod_that_somebody_deleted(asked_at: str, state: dict[str, Any], status: str, reason: str | None) -> None:
+    one = pod(**state)
+    gone_by = datetime.fromisoformat(asked_at) + timedelta(seconds=30)
+    one["metadata"] |= {"deletionTimestamp": gone_by.isoformat(), "deletionGracePeriodSeconds": 30}
+    workload = outcome_of(one, [])
+    assert (workload.status, workload.failure_reason) == (status, reason)
+
+
+def test_an_evicted_pod_may_have_lost_its_containers_and_still_ran() -> None:
+    started = {
+        "reason": "Started",
+        "involvedObject": {"fieldPath": "spec.containers{base}"},
+        "firstTimestamp": STARTED,
+    }
+    one = {**pod(), "status": {"phase": "Failed", "reason": "Evicted", "message": "low on disk"}}
+    assert (outcome_of(one, []).status, outcome_of(one, [started]).status) == ("missed", "failure")
 
 
 def test_a_pod_that_no_node_takes() -> None:

@@ -106,6 +106,7 @@ def standalone(home: Home) -> Iterator[Standalone]:
         **home.environment,
         "AIRFLOW__API__PORT": str(port),
         "AIRFLOW__API__BASE_URL": url,
+        "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),

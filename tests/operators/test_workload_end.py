@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -10,11 +11,18 @@ from urllib3.exceptions import MaxRetryError
 
 from ml_metrics.errors import ClusterError, ConfigError
 from ml_metrics.model import JobStatus, Workload
-from ml_metrics.operators.workload_end import end_of, unknown_end
+from ml_metrics.operators.workload_end import EndedByHandError, OverranError, end_of, is_known, unknown_end
 
 BEGUN = unknown_end(3, "img:1")
-RAN = Workload(status=JobStatus.FAILURE, failure_reason="Interrupted", started_at=datetime(2026, 1, 1, tzinfo=UTC))
+STARTED = datetime(2026, 1, 1, tzinfo=UTC)
+RAN = Workload(status=JobStatus.FAILURE, failure_reason="Interrupted", started_at=STARTED)
 WAITED = Workload(status=JobStatus.MISSED, failure_reason="Unschedulable")
+
+
+def refusal(status: int, message: str = "no") -> ApiException:
+    error = ApiException(status=status)
+    error.body = json.dumps({"kind": "Status", "message": message})
+    return error
 
 
 def test_until_the_end_is_known_the_worker_counts_as_lost() -> None:
@@ -23,38 +31,74 @@ def test_until_the_end_is_known_the_worker_counts_as_lost() -> None:
 
 def test_what_the_cluster_says_stands() -> None:
     seen = Workload(status=JobStatus.FAILURE, failure_reason="OOMKilled", ended_at=datetime(2026, 1, 2, tzinfo=UTC))
-    assert end_of(seen, AirflowException("pod failed"), BEGUN) == replace(seen, attempts=3)
+    end = end_of(seen, AirflowException("pod failed"), BEGUN, created=True)
+    assert end == replace(seen, attempts=3, queued_at=BEGUN.queued_at)
 
 
-@pytest.mark.parametrize(("seen", "status"), [(RAN, "timeout"), (WAITED, "missed")])
-def test_a_task_that_ran_out_of_time_says_so(seen: Workload, status: str) -> None:
-    end = end_of(seen, AirflowTaskTimeout("too long"), BEGUN)
-    assert (end.status, end.failure_reason) == (status, "ExecutionTimeout")
+@pytest.mark.parametrize("error", [AirflowTaskTimeout("too long"), OverranError("too long")])
+def test_a_task_that_ran_out_of_time_says_so(error: BaseException) -> None:
+    end = end_of(RAN, error, BEGUN, created=True)
+    assert (end.status, end.failure_reason) == ("timeout", "ExecutionTimeout")
     assert end.ended_at is not None
 
 
-def test_a_workload_that_ended_well_in_the_last_second_did() -> None:
-    seen = Workload(status=JobStatus.SUCCESS)
-    assert end_of(seen, AirflowTaskTimeout("too long"), BEGUN).status is JobStatus.SUCCESS
+def test_what_never_started_says_what_it_waited_for_also_when_the_time_was_up() -> None:
+    end = end_of(WAITED, AirflowTaskTimeout("too long"), BEGUN, created=True)
+    assert (end.status, end.failure_reason) == ("missed", "Unschedulable")
+
+
+@pytest.mark.parametrize("error", [AirflowTaskTimeout("too long"), EndedByHandError("by hand")])
+def test_a_workload_that_ended_well_in_the_last_second_did(error: BaseException) -> None:
+    assert end_of(Workload(status=JobStatus.SUCCESS), error, BEGUN, created=True).status is JobStatus.SUCCESS
+
+
+def test_a_workload_that_a_person_ended_says_so() -> None:
+    end = end_of(RAN, EndedByHandError("the task was ended from outside"), BEGUN, created=True)
+    assert (end.status, end.failure_reason, end.detail) == ("failure", "Killed", "the task was ended from outside")
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "reason"),
+    ("error", "reason"),
     [
-        (None, "success", None),
-        (ApiException(status=422), "missed", "PodRejected"),
-        (ApiException(status=403), "missed", "PodRejected"),
-        (ApiException(status=503), "missed", "ClusterUnreachable"),
-        (MaxRetryError(None, "/api"), "missed", "ClusterUnreachable"),
-        (ConnectionRefusedError(), "missed", "ClusterUnreachable"),
-        (ClusterError("no server"), "missed", "Cluster"),
-        (ConfigError("hosts"), "missed", "Config"),
-        (AirflowException("pod not found"), "failure", "PodDeleted"),
+        (refusal(422), "PodRejected"),
+        (refusal(403), "PodRejected"),
+        (refusal(404), "PodRejected"),
+        (refusal(403, "pods is forbidden: exceeded quota: small, requested: cpu=2"), "QuotaExceeded"),
+        (refusal(503), "ClusterUnreachable"),
+        (MaxRetryError(None, "/api"), "ClusterUnreachable"),
+        (ConnectionRefusedError(), "ClusterUnreachable"),
+        (ClusterError("no server"), "Cluster"),
+        (ConfigError("hosts"), "Config"),
+        (EndedByHandError("by hand"), "Killed"),
+        (AirflowException("something"), "AirflowException"),
     ],
 )
-def test_without_a_pod_the_error_tells(error: Exception | None, status: str, reason: str | None) -> None:
+def test_what_the_cluster_never_had_was_missed(error: Exception, reason: str) -> None:
     end = end_of(None, error, BEGUN)
-    assert (end.status, end.failure_reason, end.attempts) == (status, reason, 3)
+    assert (end.status, end.failure_reason, end.attempts) == ("missed", reason, 3)
+    assert is_known(end, created=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason", "known"),
+    [
+        (None, "success", None, True),
+        (refusal(503), "failure", "ClusterUnreachable", False),
+        (MaxRetryError(None, "/api"), "failure", "ClusterUnreachable", False),
+        (AirflowTaskTimeout("too long"), "timeout", "ExecutionTimeout", True),
+        (EndedByHandError("by hand"), "failure", "Killed", True),
+    ],
+)
+def test_nobody_can_say_of_what_the_cluster_had_accepted_that_it_never_ran(
+    error: BaseException | None, status: str, reason: str | None, known: bool
+) -> None:
+    end = end_of(None, error, BEGUN, created=True)
+    assert (end.status, end.failure_reason) == (status, reason)
+    assert is_known(end, created=True) is known
+
+
+def test_the_api_server_is_quoted_without_its_headers() -> None:
+    assert end_of(None, refusal(403, "pods is forbidden"), BEGUN).detail == "pods is forbidden"
 
 
 def test_a_long_error_is_cut() -> None:

@@ -5,6 +5,7 @@ The operator runs the same pod that `ml-metrics render` prints.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.clusters.outcome import CONTAINER
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 Manifest = dict[str, Any]
 
+JOB_NAME_FIELD = "metadata.labels['job-name']"
 KEEP_FINISHED_SECONDS = 7 * 24 * 3600
 AS_CRON = {"@quarterly": "0 0 1 */3 *"}
 """Airflow's presets that Kubernetes does not know, in its words."""
@@ -44,14 +46,28 @@ def pod(
     return made
 
 
-def job(test: TestSpec, *, name: str | None = None, run_dir: str | None = None) -> Manifest:
+def job(
+    test: TestSpec,
+    *,
+    name: str | None = None,
+    run_dir: str | None = None,
+    env: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> Manifest:
     """The Job of a test: one pod, or one for each host. Its name is the test's, if no other is given."""
-    template = merged(_pod(test, "metadata.labels['job-name']", run_dir, {}, {}), _override(test))
+    template = merged(
+        _pod(test, JOB_NAME_FIELD, run_dir, env or {}, labels or {}, _meeting_place(test, name)),
+        _override(test),
+    )
     for key in ("apiVersion", "kind"):
         template.pop(key)
     for key in ("name", "namespace"):
         template["metadata"].pop(key, None)
-    metadata = {"name": name or test.name, **_namespace(test), "labels": {**_labels(test), **_queue(test)}}
+    metadata = {
+        "name": name or test.name,
+        **_namespace(test),
+        "labels": {**_labels(test), **_queue(test), **(labels or {})},
+    }
     spec: Manifest = {
         "backoffLimit": test.retries,
         "ttlSecondsAfterFinished": KEEP_FINISHED_SECONDS,
@@ -84,7 +100,7 @@ def cron_job(test: TestSpec, *, run_dir: str | None = None) -> Manifest:
     }
 
 
-def service(test: TestSpec, *, name: str | None = None) -> Manifest | None:
+def service(test: TestSpec, *, name: str | None = None, labels: Mapping[str, str] | None = None) -> Manifest | None:
     """The headless service through which the hosts of a Job find each other; None for a test of one host.
 
     Without the name of a Job it serves those of a CronJob, of which only one runs at a time.
@@ -94,13 +110,22 @@ def service(test: TestSpec, *, name: str | None = None) -> Manifest | None:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": name or test.name, **_namespace(test), "labels": _labels(test)},
-        "spec": {"clusterIP": "None", "selector": {"job-name": name} if name else {"ml-metrics/test": test.name}},
+        "metadata": {"name": name or test.name, **_namespace(test), "labels": {**_labels(test), **(labels or {})}},
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,  # hosts look for each other while they start
+            "selector": {"job-name": name} if name else {"ml-metrics/test": test.name},
+        },
     }
 
 
-def _pod(
-    test: TestSpec, job_name: str, run_dir: str | None, env: Mapping[str, str], labels: Mapping[str, str]
+def _pod(  # noqa: PLR0913  (what differs between a pod of its own and one of a Job)
+    test: TestSpec,
+    job_name: str,
+    run_dir: str | None,
+    env: Mapping[str, str],
+    labels: Mapping[str, str],
+    meeting_place: Mapping[str, str] = MappingProxyType({}),
 ) -> Manifest:
     mounts, volumes, annotations = mounts_and_volumes(test.volumes)
     accelerator = test.accelerator
@@ -111,7 +136,7 @@ def _pod(
         "command": list(test.command),
         "args": list(test.args),
         "envFrom": [{"configMapRef": {"name": name, "optional": True}} for name in test.config_maps],
-        "env": _env(test, job_name, run_dir, env),
+        "env": _env(test, job_name, run_dir, meeting_place, env),
         "resources": _resources(test),
         "volumeMounts": mounts,
     }
@@ -136,7 +161,9 @@ def _pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": _said(metadata), "spec": _said(spec)}
 
 
-def _env(test: TestSpec, job_name: str, run_dir: str | None, env: Mapping[str, str]) -> list[Manifest]:
+def _env(
+    test: TestSpec, job_name: str, run_dir: str | None, meeting_place: Mapping[str, str], env: Mapping[str, str]
+) -> list[Manifest]:
     """Variables in an order in which each may mention those before it: `$(MODEL_DIR)/checkpoints`."""
     folder = run_dir or f"$(OUTPUT_BUCKET)/{test.name}/$(JOB_NAME)"
     fields = {
@@ -145,14 +172,27 @@ def _env(test: TestSpec, job_name: str, run_dir: str | None, env: Mapping[str, s
         "POD_NAMESPACE": "metadata.namespace",
         "JOB_NAME": job_name,
     }
+    if meeting_place:
+        fields["KUBERNETES_JOB"] = JOB_NAME_FIELD
     found: dict[str, Manifest] = {
         name: {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}} for name, field in fields.items()
     }
     for name, key in test.secrets.items():
         found[name] = {"name": name, "valueFrom": {"secretKeyRef": {"name": key.secret, "key": key.key}}}
-    for name, value in {"ML_METRICS_RUN_DIR": folder, "MODEL_DIR": folder, **test.env, **env}.items():
+    ours = {"ML_METRICS_RUN_DIR": folder, "MODEL_DIR": folder, **meeting_place}
+    for name, value in {**ours, **test.env, **env}.items():
         found[name] = {"name": name, "value": value}
     return list(found.values())
+
+
+def _meeting_place(test: TestSpec, name: str | None) -> dict[str, str]:
+    """How the hosts of a Job find the first of them; each knows itself by `JOB_COMPLETION_INDEX`."""
+    if test.hosts == 1:
+        return {}
+    return {
+        "ML_METRICS_HOSTS": str(test.hosts),
+        "ML_METRICS_FIRST_HOST": f"$(KUBERNETES_JOB)-0.{name or test.name}",
+    }
 
 
 def _resources(test: TestSpec) -> Manifest:

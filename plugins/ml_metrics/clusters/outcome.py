@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from ml_metrics.model import JobStatus, Workload
@@ -12,6 +12,16 @@ CONTAINER = "base"
 
 PEAK_MEMORY = f"ml-metrics/peak-memory-bytes.{CONTAINER}"
 """The annotation in which the local cluster tells what a container used."""
+
+CUT_OFF = {
+    "Evicted": "Evicted",
+    "Preempting": "Preempted",
+    "NodeLost": "NodeLost",
+    "NodeShutdown": "NodeShutdown",
+    "Shutdown": "NodeShutdown",
+    "Terminated": "NodeShutdown",
+}
+"""The reasons of a failed pod that the cluster ended, in the words of our tables."""
 
 DISRUPTIONS = {
     "PreemptionByScheduler": "Preempted",
@@ -25,8 +35,8 @@ DISRUPTIONS = {
 NEVER_STARTED = frozenset({"StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError"})
 """Reasons of a terminated container whose program never ran."""
 
-KILLED = 137
-"""The exit code of SIGKILL."""
+EPOCH = 1970
+"""The year that a kubelet writes where it does not know a time."""
 
 
 def outcome_of(pod: dict[str, Any], events: list[dict[str, Any]]) -> Workload:
@@ -35,16 +45,15 @@ def outcome_of(pod: dict[str, Any], events: list[dict[str, Any]]) -> Workload:
     metadata = pod.get("metadata") or {}
     container = _container_status(status)
     ended = (container.get("state") or {}).get("terminated") or {}
-    running = (container.get("state") or {}).get("running") or {}
-    ran = bool(running) or bool(ended and ended.get("reason") not in NEVER_STARTED and ended.get("startedAt"))
-    job_status, reason, detail = _verdict(status, container, events, ran=ran)
+    started_at = _started_at(container, events)
+    job_status, reason, detail = _verdict(pod, container, events, ran=started_at is not None)
     return Workload(
         status=job_status,
         failure_reason=reason,
         detail=detail,
-        queued_at=_time(metadata.get("creationTimestamp")),
-        started_at=_time(ended.get("startedAt") or running.get("startedAt")) if ran else None,
-        ended_at=_time(ended.get("finishedAt")),
+        queued_at=as_time(metadata.get("creationTimestamp")),
+        started_at=started_at,
+        ended_at=as_time(ended.get("finishedAt")),
         namespace=metadata.get("namespace"),
         pod=metadata.get("name"),
         node=spec.get("nodeName"),
@@ -54,25 +63,62 @@ def outcome_of(pod: dict[str, Any], events: list[dict[str, Any]]) -> Workload:
     )
 
 
+def started_at_by(events: list[dict[str, Any]]) -> datetime | None:
+    """When the container of the workload started, as the events remember it, also of a pod that is gone."""
+    for event in events:
+        where = (event.get("involvedObject") or {}).get("fieldPath")
+        if event.get("reason") == "Started" and where == f"spec.containers{{{CONTAINER}}}":
+            return as_time(event.get("firstTimestamp") or event.get("eventTime") or event.get("lastTimestamp"))
+    return None
+
+
+def _started_at(container: dict[str, Any], events: list[dict[str, Any]]) -> datetime | None:
+    """When the workload's program started; None if it never ran."""
+    state = container.get("state") or {}
+    ended, running = state.get("terminated") or {}, state.get("running") or {}
+    if ended.get("reason") in NEVER_STARTED:
+        return None
+    # a kubelet that lost its containers knows no times; the pod of an evicted workload may have no container at all
+    told = as_time(running.get("startedAt") or ended.get("startedAt"))
+    return told if told and told.year > EPOCH else started_at_by(events)
+
+
 def _verdict(  # noqa: PLR0911  (one for each way in which a pod ends, in the order in which they count)
-    status: dict[str, Any], container: dict[str, Any], events: list[dict[str, Any]], *, ran: bool
+    pod: dict[str, Any], container: dict[str, Any], events: list[dict[str, Any]], *, ran: bool
 ) -> tuple[JobStatus, str | None, str | None]:
+    status = pod.get("status") or {}
     state = container.get("state") or {}
     ended = state.get("terminated")
-    if ended and ended.get("exitCode") == 0 and status.get("reason") != "DeadlineExceeded":
-        return JobStatus.SUCCESS, None, None
+    unwell = JobStatus.FAILURE if ran else JobStatus.MISSED
     if status.get("reason") == "DeadlineExceeded":
         timeout = JobStatus.TIMEOUT if ran else JobStatus.MISSED
         return timeout, "DeadlineExceeded", status.get("message")
+    deleted = _was_deleted_before(ended, pod.get("metadata") or {})
+    if ended and ended.get("exitCode") == 0 and status.get("phase") != "Failed" and not deleted:
+        return JobStatus.SUCCESS, None, None
     if disruption := _disruption(status):
-        return (JobStatus.FAILURE if ran else JobStatus.MISSED), *disruption
+        return unwell, *disruption
     if ended and ended.get("reason") in NEVER_STARTED:
         return JobStatus.MISSED, ended["reason"], ended.get("message")
+    if ended and ended.get("exitCode") == 0 and not deleted:
+        return JobStatus.SUCCESS, None, None  # another container failed; Airflow's task says so
+    if deleted and (ended or {}).get("reason") != "OOMKilled":
+        return unwell, "PodDeleted", "the pod was deleted before its workload had ended"
     if ended:
         return JobStatus.FAILURE, _exit_reason(ended), ended.get("message")
     if ran:
         return JobStatus.FAILURE, "Interrupted", "the pod was still running when the task ended"
     return JobStatus.MISSED, *_what_it_waits_for(status, container, events)
+
+
+def _was_deleted_before(ended: dict[str, Any] | None, metadata: dict[str, Any]) -> bool:
+    """Whether somebody asked for the pod's deletion before its workload ended: a program that obeys may exit 0."""
+    gone_by = as_time(metadata.get("deletionTimestamp"))
+    if gone_by is None:
+        return False
+    asked_at = gone_by - timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+    finished_at = as_time((ended or {}).get("finishedAt"))
+    return finished_at is None or finished_at > asked_at
 
 
 def _exit_reason(ended: dict[str, Any]) -> str:
@@ -85,8 +131,8 @@ def _exit_reason(ended: dict[str, Any]) -> str:
 
 def _disruption(status: dict[str, Any]) -> tuple[str, str | None] | None:
     """Eviction and preemption, which the cluster did and the workload did not."""
-    if status.get("reason") in {"Evicted", "Preempting", "NodeLost", "Shutdown", "NodeShutdown", "Terminated"}:
-        return {"Preempting": "Preempted"}.get(status["reason"], status["reason"]), status.get("message")
+    if status.get("reason") in CUT_OFF:
+        return CUT_OFF[status["reason"]], status.get("message")
     for condition in status.get("conditions") or []:
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             return DISRUPTIONS.get(condition.get("reason", ""), "Evicted"), condition.get("message")
@@ -96,6 +142,8 @@ def _disruption(status: dict[str, Any]) -> tuple[str, str | None] | None:
 def _what_it_waits_for(
     status: dict[str, Any], container: dict[str, Any], events: list[dict[str, Any]]
 ) -> tuple[str, str | None]:
+    if status.get("phase") == "Failed" and status.get("reason"):
+        return status["reason"], status.get("message")  # the kubelet would not have it: OutOfcpu, NodeAffinity
     waiting = (container.get("state") or {}).get("waiting") or {}
     if waiting.get("reason") not in {None, "ContainerCreating", "PodInitializing"}:
         return waiting["reason"], waiting.get("message")
@@ -121,7 +169,8 @@ def _image(spec: dict[str, Any]) -> str | None:
     return next((one.get("image") for one in spec.get("containers") or [] if one.get("name") == CONTAINER), None)
 
 
-def _time(text: str | datetime | None) -> datetime | None:
+def as_time(text: str | datetime | None) -> datetime | None:
+    """A time as Kubernetes writes it."""
     if text is None or isinstance(text, datetime):
         return text
     return datetime.fromisoformat(text)

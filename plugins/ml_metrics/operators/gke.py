@@ -1,0 +1,41 @@
+"""The same tasks on a GKE cluster that the test names. Importing this imports Google's libraries: seconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.google.cloud.operators.kubernetes_engine import GKEStartJobOperator, GKEStartPodOperator
+
+from ml_metrics.operators.run_hosts import RunHosts
+from ml_metrics.operators.run_workload import RunWorkload
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from ml_metrics.spec.pod import Cluster
+    from ml_metrics.spec.test import TestSpec
+
+
+class RunWorkloadOnGke(RunWorkload, GKEStartPodOperator):
+    """Run the workload of a test in one pod of its own GKE cluster."""
+
+    def __init__(self, *, test: TestSpec, **options: Any) -> None:
+        super().__init__(test=test, **_where(test.cluster), **options)
+
+
+class RunHostsOnGke(RunHosts, GKEStartJobOperator):
+    """Run the workload of a test on several hosts of its own GKE cluster."""
+
+    def __init__(self, *, test: TestSpec, **options: Any) -> None:
+        super().__init__(test=test, **_where(test.cluster), **options)
+
+    def execute(self, context: Context) -> None:
+        """Run it; the Job's page in Google's console becomes a link of the task."""
+        self._job_link_context = context
+        super().execute(context)
+
+
+def _where(cluster: Cluster | None) -> dict[str, str]:
+    if cluster is None:
+        raise ValueError("the test names no GKE cluster")
+    return {"project_id": cluster.project, "location": cluster.location, "cluster_name": cluster.name}

@@ -1,0 +1,146 @@
+"""How a workload of several hosts is told, at every stage of its Job."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from ml_metrics.clusters.hosts import INDEX, Hosts, Stage, index_of
+
+MADE, STARTED, FINISHED = "2026-01-02T03:04:00Z", "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z"
+
+
+def job(*conditions: dict[str, Any], suspend: bool = False, **status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "j", "namespace": "ns", "uid": "job-uid", "creationTimestamp": MADE},
+        "spec": {"completions": 2, "suspend": suspend},
+        "status": {"conditions": list(conditions), **status},
+    }
+
+
+def condition(kind: str, reason: str = "", message: str = "") -> dict[str, Any]:
+    return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": FINISHED}
+
+
+def host(number: int, status: dict[str, Any] | None = None, **state: Any) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": f"j-{number}",
+            "namespace": "ns",
+            "uid": f"u{number}",
+            "annotations": {INDEX: str(number)},
+        },
+        "spec": {"nodeName": f"node-{number}", "containers": [{"name": "base", "image": "img:1"}]},
+        "status": {"containerStatuses": [{"name": "base", "state": state}], **(status or {})},
+    }
+
+
+def ended(code: int, at: str = FINISHED, reason: str = "Error") -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "reason": reason, "startedAt": STARTED, "finishedAt": at}}
+
+
+RUNNING = {"running": {"startedAt": STARTED}}
+COMPLETE, FAILED = condition("Complete"), condition("Failed", "BackoffLimitExceeded", "has reached the limit")
+
+
+def told(hosts: Hosts) -> tuple[str, str | None, str | None]:
+    workload = hosts.outcome()
+    return str(workload.status), workload.failure_reason, workload.detail
+
+
+def test_hosts_that_all_ended_well_are_one_workload_from_the_first_start_to_the_last_end() -> None:
+    late = ended(0, "2026-01-02T03:06:05Z")
+    hosts = Hosts(job(COMPLETE), (host(1, **late), host(0, **ended(0))))
+    workload = hosts.outcome()
+    assert hosts.stage is Stage.ENDED
+    assert (workload.status, workload.failure_reason) == ("success", None)
+    assert workload.duration_seconds == 120
+    assert workload.queued_seconds == 5
+    assert (workload.pod, workload.node) == ("j-0", "node-0")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "reason"),
+    [
+        ((host(0, **RUNNING), host(1, **ended(3))), ("failure", "ExitCode:3", "host 1 of 2")),
+        (
+            (host(0, **ended(1, "2026-01-02T03:09:00Z")), host(1, **ended(137, reason="OOMKilled"))),
+            ("failure", "OOMKilled", "host 1 of 2"),
+        ),
+        (
+            (host(0, {"reason": "DeadlineExceeded", "message": "too long"}, **ended(137)), host(1, **RUNNING)),
+            ("timeout", "DeadlineExceeded", "host 0 of 2: too long"),
+        ),
+        (
+            (host(0, {"reason": "Evicted", "phase": "Failed", "message": "memory"}, **ended(137)), host(1, **RUNNING)),
+            ("failure", "Evicted", "host 0 of 2: memory"),
+        ),
+        (
+            (host(0, **ended(0)),),
+            ("failure", "PodDeleted", "the pod of a host was deleted before its workload had ended"),
+        ),
+    ],
+)
+def test_the_host_that_failed_first_tells_why(hosts: Any, reason: tuple[str, str, str]) -> None:
+    assert told(Hosts(job(FAILED), hosts)) == reason
+
+
+def test_a_job_whose_own_time_was_up() -> None:
+    failed = condition("Failed", "DeadlineExceeded", "was active longer")
+    assert told(Hosts(job(failed))) == ("timeout", "DeadlineExceeded", "was active longer")
+
+
+def test_a_job_in_a_queue_was_missed_and_quotes_the_queue() -> None:
+    event = {"type": "Normal", "reason": "Pending", "message": "no quota in tpu", "involvedObject": {"uid": "job-uid"}}
+    hosts = Hosts(job(suspend=True), events=(event,))
+    assert hosts.stage is Stage.QUEUED
+    assert told(hosts) == ("missed", "Queued", "no quota in tpu")
+    assert hosts.waiting_since == datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+
+
+def test_a_queue_that_takes_a_job_back_starts_the_waiting_again() -> None:
+    hosts = Hosts(job(condition("Suspended"), suspend=True))
+    assert hosts.waiting_since == datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC)
+
+
+def test_hosts_of_which_one_found_no_node_never_ran() -> None:
+    unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
+    waiting = {**host(1), "status": {"conditions": [unschedulable]}}
+    hosts = Hosts(job(startTime=STARTED), (host(0, **RUNNING), waiting))
+    assert hosts.stage is Stage.STARTING
+    assert told(hosts) == ("missed", "Unschedulable", "host 1 of 2: 0/3 nodes")
+    assert hosts.outcome().started_at is None
+    assert hosts.waiting_since == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def test_pods_that_a_quota_forbids_are_told_by_the_events_of_the_job() -> None:
+    event = {
+        "type": "Warning",
+        "reason": "FailedCreate",
+        "message": 'Error creating: pods "j-0-x" is forbidden: exceeded quota: small',
+        "involvedObject": {"uid": "job-uid"},
+    }
+    status, reason, detail = told(Hosts(job(), events=(event,)))
+    assert (status, reason) == ("missed", "QuotaExceeded")
+    assert "exceeded quota: small" in str(detail)
+
+
+def test_hosts_that_all_run_were_interrupted_if_the_task_ends() -> None:
+    hosts = Hosts(job(), (host(0, **RUNNING), host(1, **RUNNING)))
+    assert hosts.stage is Stage.RUNNING
+    assert told(hosts)[:2] == ("failure", "Interrupted")
+
+
+@pytest.mark.parametrize(
+    ("reason", "hopeless"), [("ErrImagePull", True), ("InvalidImageName", True), ("ContainerCreating", False)]
+)
+def test_an_image_that_cannot_be_pulled_is_not_waited_for(reason: str, hopeless: bool) -> None:
+    hosts = Hosts(job(), (host(0, **RUNNING), host(1, waiting={"reason": reason})))
+    assert (hosts.hopeless is not None) is hopeless
+
+
+def test_a_pod_knows_its_number_by_annotation_or_label() -> None:
+    assert index_of({"metadata": {"annotations": {INDEX: "7"}}}) == 7
+    assert index_of({"metadata": {"labels": {INDEX: "3"}}}) == 3

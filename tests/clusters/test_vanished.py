@@ -1,0 +1,34 @@
+"""How a workload is told whose pod is gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ml_metrics.clusters.vanished import outcome_of_vanished
+from ml_metrics.model import JobStatus, Workload
+
+BEGUN = Workload(JobStatus.FAILURE, "WorkerLost", pod="p", attempts=2)
+STARTED = {
+    "reason": "Started",
+    "involvedObject": {"fieldPath": "spec.containers{base}"},
+    "firstTimestamp": "2026-01-02T03:04:05Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("events", "status", "reason"),
+    [
+        ([], "failure", "PodDeleted"),
+        ([STARTED, {"reason": "Killing"}], "failure", "PodDeleted"),
+        ([{"reason": "Scheduled"}], "missed", "PodDeleted"),
+        ([STARTED, {"reason": "Preempted", "message": "by other/pod"}], "failure", "Preempted"),
+        ([STARTED, {"reason": "TaintManagerEviction"}, {"reason": "Killing"}], "failure", "NodeLost"),
+        ([STARTED, {"reason": "Evicted"}], "failure", "Evicted"),
+    ],
+)
+def test_the_events_say_why_it_went(events: list[dict[str, Any]], status: str, reason: str) -> None:
+    told = outcome_of_vanished(BEGUN, events)
+    assert (told.status, told.failure_reason, told.pod, told.attempts) == (status, reason, "p", 2)
+    assert (told.started_at is not None) == (STARTED in events)
