@@ -46,6 +46,8 @@ class Settings:
     """The folder that stands for the files of every image on the local cluster. Default: what holds the DAGs folder."""
     outbox: str = ""
     """The folder in which mails are kept. Default: `$AIRFLOW_HOME/ml_metrics/outbox`."""
+    monitoring_project: str = ""
+    """The Google Cloud project whose Cloud Monitoring knows what workloads of the connection used. Default: none."""
     dashboard_url: str = ""
     """The address of the dashboard in messages. Default: Airflow's own `[api] base_url`, then `/ml-metrics`."""
 

@@ -57,9 +57,11 @@ def identity(folder: RunFolder) -> tuple[Run, TestSpec]:
 
 def collect(test: TestSpec, folder: RunFolder) -> Collected:
     """Aggregate what the workload wrote, into `metrics.json`."""
+    from ml_metrics.cloud.monitoring_read import memory_reader
     from ml_metrics.collect import collect_run
 
-    collected = collect_run(test.metric_collection_config, folder, folder.read_workload())
+    workload = folder.read_workload()
+    collected = collect_run(test.metric_collection_config, folder, workload, memory_used=memory_reader(test))
     folder.write("metrics", collected.document())
     return collected
 

@@ -143,7 +143,7 @@ class CloudMonitoring:
                 "Cloud Monitoring: the project or location is not known here: name both, as project_id and location"
             )
         if self._client is None:
-            self._client = _client()
+            self._client = metric_client()
         self._project = project
         self._workload = Workload(
             workload_id=self._job_name,
@@ -155,7 +155,8 @@ class CloudMonitoring:
         )
 
 
-def _client() -> Any:
+def metric_client() -> Any:
+    """A client of the service, or of the server that stands in for it."""
     from google.auth.exceptions import GoogleAuthError
     from google.cloud import monitoring_v3
     from google.cloud.monitoring_v3.services.metric_service.transports import MetricServiceGrpcTransport
