@@ -119,7 +119,7 @@ def service(test: TestSpec, *, name: str | None = None, labels: Mapping[str, str
     }
 
 
-def _pod(  # noqa: PLR0913  (what differs between a pod of its own and one of a Job)
+def _pod(  # noqa: PLR0913, PLR0917  (what differs between a pod of its own and one of a Job)
     test: TestSpec,
     job_name: str,
     run_dir: str | None,
