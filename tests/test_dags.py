@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -66,3 +69,26 @@ def test_inside_a_task_only_its_own_dag_is_made(configs: Path, monkeypatch: pyte
     for wanted, made in (("good", ["good"]), ("bad", ["bad"]), ("of-another-dag-file", [])):
         monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", wanted)
         assert [dag.dag_id for dag in dags.tests_from(str(configs))] == made
+
+
+PARSE = """
+import sys
+import airflow.sdk
+from airflow.providers.cncf.kubernetes.operators import pod
+before = set(sys.modules)
+from ml_metrics.dags import tests_from
+assert len(list(tests_from(sys.argv[1]))) == 2
+print(*{name.partition(".")[0] for name in set(sys.modules) - before})
+"""
+MAY_BE_IMPORTED = {"ml_metrics", "airflow", "croniter", "yaml"}
+"""What a DAG file may load beyond Airflow's SDK and its pod operator; `croniter` where a test has a schedule."""
+
+
+def test_parsing_imports_little(configs: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(dags.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", PARSE, str(configs)], env=environment, capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split("\n")[-2].split()) - sys.stdlib_module_names
+    assert "ml_metrics" in loaded
+    assert loaded <= MAY_BE_IMPORTED
