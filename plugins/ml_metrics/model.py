@@ -157,6 +157,11 @@ class Run:
         """The same for every try, clear and backfill of this run, and for no other run of any deployment."""
         return str(uuid.uuid5(RUN_KEYS, json.dumps([self.deployment, self.dag_id, self.run_id])))
 
+    @property
+    def job_name(self) -> str:
+        """`JOB_NAME` in the workload: the same for every attempt, so that the goodput of a restarted job is of one."""
+        return f"{self.test}-{self.key[:8]}"
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:

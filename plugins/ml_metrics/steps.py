@@ -68,16 +68,20 @@ def collect(test: TestSpec, folder: RunFolder) -> Collected:
 
 def measure_goodput(test: TestSpec, folder: RunFolder) -> GoodputReport:
     """Tell where the time of the workload went, into `goodput.json`."""
+    from ml_metrics.cloud.test_file import exported, goodput_log
     from ml_metrics.collect import Collected
     from ml_metrics.goodput import measure
 
     ideal, ended_at = test.goodput.ideal_step_time, workload_of(folder).ended_at
+    in_cloud = test.goodput.cloud_logging or test.goodput.gcp_options
+    job_name = identity(folder)[0].job_name if in_cloud else ""
     report = measure(
-        folder.files(),
+        goodput_log(test, job_name) or folder.files(),
         ideal_step_time=None if ideal is None else ideal.total_seconds(),
         windows=[window.total_seconds() for window in test.goodput.rolling_windows],
         until=None if ended_at is None else ended_at.timestamp(),
     )
+    report = exported(test, report, job_name)
     folder.write("goodput", {**report.document(), "metrics": Collected(report.metrics()).document()["metrics"]})
     return report
 
