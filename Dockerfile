@@ -1,0 +1,33 @@
+# One image for every Airflow process and for the local cluster. It holds what the tests of this project ran with:
+# requirements.lock, nothing newer (docs/decisions/0120).
+FROM python:3.11-slim
+
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1 \
+    PYTHONUNBUFFERED=1 \
+    UV_SYSTEM_PYTHON=1 \
+    UV_NO_CACHE=1 \
+    AIRFLOW_HOME=/opt/airflow
+
+# a number that no user of the host is likely to have; group 0, so that a platform that picks the user itself works too
+RUN useradd --uid 50000 --gid 0 --create-home airflow
+
+WORKDIR /opt/ml-metrics
+COPY requirements.lock ./
+RUN pip install uv==0.13.9 && uv pip install -r requirements.lock
+
+COPY --chown=50000:0 pyproject.toml README.md LICENSE ./
+COPY --chown=50000:0 plugins plugins
+COPY --chown=50000:0 dags dags
+COPY --chown=50000:0 include include
+COPY --chown=50000:0 deploy deploy
+# editable: plugins/ is the only copy of the package, also where a newer one is mounted over it
+RUN uv pip install --no-deps -e .
+
+# named volumes take over the owner of the folder that they cover
+RUN for folder in auth cluster logs outbox runs; do \
+      install -d -o 50000 -g 0 -m 0770 /opt/airflow/$folder; \
+    done && chown 50000:0 /opt/airflow
+
+USER 50000:0
+CMD ["airflow", "version"]

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Write .env for docker-compose.yaml, with secrets that nobody has seen. An .env that is there is left alone.
+set -eu
+cd "$(dirname "$0")/.."
+
+if [ -e .env ]; then
+  echo ".env is there already and was left alone" >&2
+  exit 0
+fi
+
+random() {
+  head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n'
+}
+
+# a Fernet key is 32 bytes in URL-safe base64
+fernet() {
+  head -c 32 /dev/urandom | base64 | tr -d '\n' | tr '+/' '-_'
+}
+
+umask 077
+sed -e "s|^POSTGRES_PASSWORD=.*|POSTGRES_PASSWORD=$(random)|" \
+    -e "s|^AIRFLOW_JWT_SECRET=.*|AIRFLOW_JWT_SECRET=$(random)|" \
+    -e "s|^AIRFLOW_API_SECRET_KEY=.*|AIRFLOW_API_SECRET_KEY=$(random)|" \
+    -e "s|^AIRFLOW_FERNET_KEY=.*|AIRFLOW_FERNET_KEY=$(fernet)|" \
+    -e "s|^ADMIN_PASSWORD=.*|ADMIN_PASSWORD=$(random | cut -c 1-24)|" \
+    .env.example >.env.new
+mv .env.new .env
+echo "wrote .env; the password of Airflow's user admin is ADMIN_PASSWORD in it"
