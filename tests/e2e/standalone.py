@@ -118,7 +118,9 @@ def standalone(home: Home) -> Iterator[Standalone]:
         )
         try:
             until(lambda: answers(url), "airflow standalone answers")
-            yield Standalone(url, login(home, url), process)
+            running = Standalone(url, login(home, url), process)
+            with running.client:
+                yield running
         finally:
             end(process)
 
