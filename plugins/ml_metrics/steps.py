@@ -164,7 +164,7 @@ def close_gate(folder: RunFolder, states: Mapping[str, str]) -> Gate:
     if judgement is None:
         reasons.append("there are no verdicts: nothing says that this run is well")
         if workload.status is not JobStatus.SUCCESS:
-            troubles["job_status"] = reasons[-2]
+            troubles["job_status:"] = reasons[-2]
     else:
         reasons.extend(
             f"{verdict.metric}: {verdict.reason}"

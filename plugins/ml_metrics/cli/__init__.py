@@ -28,6 +28,8 @@ COMMANDS = {
     "history": "show the runs of a test, or the values of a metric",
     "tests": "show every test and how it stands",
     "accept": "accept a metric's new level",
+    "alerts": "show which tests are not well, and what people were told",
+    "ack": "say that you know of a test that is not well",
     "load": "load run folders into the warehouse",
     "backfill": "judge and load run folders again",
     "schema": "make or extend the warehouse's tables",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.cli.output import print_json
+from ml_metrics.cli.person import who
 from ml_metrics.cli.table import moment, number, plain
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         value = _run_of(warehouse, arguments)
         if value is None:
             return 1
-        is_new = warehouse.accept(value.run_key, arguments.metric, reason=arguments.reason, by=arguments.by or _who())
+        is_new = warehouse.accept(value.run_key, arguments.metric, reason=arguments.reason, by=arguments.by or who())
         accepted = next(
             each
             for each in warehouse.acceptances(arguments.test)
@@ -77,10 +77,3 @@ def _run_of(warehouse: Warehouse, arguments: argparse.Namespace) -> MetricValue 
         print(f"{known} {plain(arguments.run)}; `ml-metrics history` lists them.", file=sys.stderr)
         return None
     return named[0]
-
-
-def _who() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container's user need not have a name
-        return "unknown"

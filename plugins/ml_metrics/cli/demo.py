@@ -118,14 +118,12 @@ def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:
 
 def draw_chart(warehouse: Warehouse, settings: Settings) -> Path:
     """The accuracy of every run so far, in its bounds."""
-    from ml_metrics.alerts.chart import Mark, draw
+    from ml_metrics.charts import as_svg, metric_chart
+    from ml_metrics.reports.picture import plotted
 
-    values = reversed(warehouse.metric_values(TEST, METRIC))
-    marks = [
-        Mark(one.value, one.lower, one.upper, well=one.verdict == "pass") for one in values if one.value is not None
-    ]
+    points = [plotted(one) for one in warehouse.metric_values(TEST, METRIC)]
     path = Path(settings.outbox).with_name("charts") / f"{TEST}-{METRIC}.svg"
-    storage.write_bytes(str(path), draw(f"{TEST}: {METRIC}", marks).encode())
+    storage.write_bytes(str(path), as_svg(metric_chart(f"{TEST}: {METRIC}", points)).encode())
     return path
 
 

@@ -50,6 +50,8 @@ class TestSpec(Strict):
     """Who is asked when it breaks."""
     emails: tuple[Annotated[str, AfterValidator(_address)], ...] = ()
     """Who gets its mails."""
+    sender: Annotated[str, AfterValidator(_address)] | None = None
+    """Who its mails come from; without one, the sender of the channel."""
     tags: tuple[str, ...] = ()
     """By what people find it in the Airflow UI."""
 

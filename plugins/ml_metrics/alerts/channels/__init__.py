@@ -1,0 +1,1 @@
+"""Where messages go: one module for each kind of channel."""

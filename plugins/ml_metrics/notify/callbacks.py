@@ -1,0 +1,90 @@
+"""The functions that Airflow is given."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.errors import MlMetricsError
+from ml_metrics.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ml_metrics.spec.test import TestSpec
+    from ml_metrics.warehouse import Warehouse
+
+log = logging.getLogger(__name__)
+
+
+def tell_people(context: Mapping[str, Any]) -> None:
+    """Send the message that is due about this run, if one is."""
+    from ml_metrics.notify.digest import send_late_digest
+    from ml_metrics.notify.post import post_office
+    from ml_metrics.notify.telling import Telling
+    from ml_metrics.operators.task import folder_of, run_of
+
+    test: TestSpec = context["task"].test
+    post = post_office()
+    with _warehouse_if_it_answers() as warehouse:
+        Telling(run_of(test.name, context), folder_of(test.name, context), warehouse, post).tell(test)
+        if warehouse is not None:
+            send_late_digest(warehouse, post, datetime.now(UTC))
+
+
+def tell_overdue(test: str, owner: str, emails: Sequence[str], context: Mapping[str, Any]) -> None:
+    """Say that a run has not ended in its time. Airflow calls this when the DAG's deadline has passed."""
+    from ml_metrics.model import Run
+    from ml_metrics.notify.post import post_office
+    from ml_metrics.notify.telling import Telling
+    from ml_metrics.run_folder import RunFolder
+
+    settings, dag_run = Settings.load(), context["dag_run"]
+    run = Run(test, dag_run["dag_id"], dag_run["run_id"], settings.deployment)
+    since = dag_run.get("queued_at") or dag_run.get("run_after") or ""
+    with _warehouse_if_it_answers() as warehouse:
+        folder = RunFolder.of(run, settings.storage_root)
+        Telling(run, folder, warehouse, post_office()).tell_overdue(str(since), owner, emails)
+
+
+def send_digest() -> str:
+    """Tell what has been held back, and what no channel took when it was news."""
+    from ml_metrics.notify.digest import send_due_digests
+    from ml_metrics.notify.post import post_office
+    from ml_metrics.operators.connections import warehouse
+
+    with warehouse() as open_warehouse:
+        sent = send_due_digests(open_warehouse, post_office(), datetime.now(UTC))
+    return f"{sent} digests"
+
+
+def send_heartbeat() -> str:
+    """Tell which tests did not run when they should have, and what else is open."""
+    from ml_metrics.notify.heartbeat import send_heartbeats
+    from ml_metrics.notify.post import post_office
+    from ml_metrics.operators.connections import warehouse
+    from ml_metrics.spec.load import load_tests
+
+    tests = load_tests(Settings.load().config_root).tests
+    with warehouse() as open_warehouse:
+        sent = send_heartbeats(tests, open_warehouse, post_office(), datetime.now(UTC))
+    return f"{sent} messages about {len(tests)} tests"
+
+
+@contextmanager
+def _warehouse_if_it_answers() -> Iterator[Warehouse | None]:
+    """Without the warehouse we do not know what was told before. A message too many is better than silence."""
+    from ml_metrics.operators.connections import warehouse
+
+    try:
+        opened = warehouse()
+        with opened as answering:
+            answering.ensure_schema()
+    except MlMetricsError as error:
+        log.warning("the state of alerts is not known: %s", error)
+        yield None
+        return
+    with warehouse() as open_warehouse:
+        yield open_warehouse

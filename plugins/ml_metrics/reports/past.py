@@ -1,0 +1,74 @@
+"""What a metric was in the runs before: the baseline that a person compares with, and the last values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from ml_metrics.model import JobStatus, Outcome
+
+if TYPE_CHECKING:
+    from ml_metrics.model import Run
+    from ml_metrics.warehouse import JobRow, MetricValue, Warehouse
+
+RUNS = 100
+"""How far back a message looks."""
+USUAL_BASELINE = 20
+"""For rules that look at no history: how many good runs their average is made of."""
+BROKEN = {Outcome.FAIL, Outcome.MISSING, Outcome.NON_FINITE}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPast:
+    """A metric of a test before this run, oldest first."""
+
+    values: tuple[MetricValue, ...]
+    accepted_from: str = ""
+    """The first run of the level that a person accepted last."""
+
+    @classmethod
+    def of(cls, warehouse: Warehouse, run: Run, metric: str) -> MetricPast:
+        """Ask the warehouse."""
+        newest = [value for value in warehouse.metric_values(run.test, metric, RUNS) if value.run_key != run.key]
+        accepted = [one for one in warehouse.acceptances(run.test) if one.metric == metric]
+        return cls(tuple(reversed(newest)), accepted[-1].run_key if accepted else "")
+
+    def baseline(self, points: int) -> list[float]:
+        """The newest good values since the last accepted level; as many as the rule itself looked at."""
+        keys = [value.run_key for value in self.values]
+        start = keys.index(self.accepted_from) if self.accepted_from in keys else 0
+        good = [
+            value.value
+            for value in self.values[start:]
+            if value.value is not None and value.job_status == JobStatus.SUCCESS and value.verdict != Outcome.FAIL
+        ]
+        return good[-(points or USUAL_BASELINE) :]
+
+    def judged(self) -> list[tuple[str, bool]]:
+        """Which runs had a verdict on this metric, and whether it was broken."""
+        known = [value for value in self.values if value.verdict and value.verdict != Outcome.SKIPPED]
+        return [(value.run_key, value.verdict in BROKEN) for value in known]
+
+
+@dataclass(frozen=True, slots=True)
+class TestPast:
+    """The runs of a test before this one, oldest first."""
+
+    __test__ = False  # pytest would take a class with this name for tests
+
+    jobs: tuple[JobRow, ...]
+
+    @classmethod
+    def of(cls, warehouse: Warehouse, run: Run) -> TestPast:
+        """Ask the warehouse."""
+        return cls(tuple(job for job in reversed(warehouse.runs(run.test, RUNS)) if job.uuid != run.key))
+
+    def ended(self) -> list[tuple[str, bool]]:
+        """Which runs there were, and whether their workload failed."""
+        return [(job.uuid, job.job_status != JobStatus.SUCCESS) for job in self.jobs]
+
+
+def average(values: list[float]) -> float | None:
+    """The mean, or None of nothing."""
+    return fmean(values) if values else None

@@ -1,0 +1,134 @@
+"""Services on loopback that record what they are sent and answer as they are told."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import AuthResult, Envelope
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int = 200
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+
+
+@dataclass
+class Service:
+    """An HTTP server. `answers` is asked for each request; by default all is well."""
+
+    url: str = ""
+    requests: list[Request] = field(default_factory=list)
+    answer: Callable[[Request], Answer] = lambda _: Answer(202)
+
+    def answers(self, *answers: Answer) -> None:
+        """One after the other; the last for ever."""
+        left = list(answers)
+        self.answer = lambda _: left.pop(0) if len(left) > 1 else left[0]
+
+
+@contextmanager
+def http_service() -> Iterator[Service]:
+    service = Service()
+
+    class Handler(BaseHTTPRequestHandler):
+        def handle_any(self) -> None:
+            raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            request = Request(self.command, self.path, dict(self.headers), json.loads(raw) if raw else None)
+            service.requests.append(request)
+            answer = service.answer(request)
+            time.sleep(answer.delay)
+            data = b"" if answer.body is None else json.dumps(answer.body).encode()
+            self.send_response(answer.status)
+            for name, value in {**answer.headers, "Content-Length": str(len(data))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_PATCH = handle_any  # noqa: N815  (the names that the standard library looks for)
+
+        def log_message(self, *_: Any) -> None:
+            """Tests read the requests, not a log."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    service.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield service
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@dataclass
+class MailServer:
+    """An SMTP server that refuses some recipients."""
+
+    port: int = 0
+    mails: list[Envelope] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    """What is answered to a recipient instead of `250 OK`."""
+    greeting: str = ""
+    """What is answered to every mail instead of `250 OK`."""
+    logins: list[tuple[str, str]] = field(default_factory=list)
+
+    async def handle_RCPT(  # noqa: N802  (aiosmtpd's name)
+        self, _server: Any, _session: Any, envelope: Envelope, address: str, _options: list[str]
+    ) -> str:
+        if address in self.refused:
+            return self.refused[address]
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, _server: Any, _session: Any, envelope: Envelope) -> str:  # noqa: N802
+        if self.greeting:
+            return self.greeting
+        self.mails.append(envelope)
+        return "250 OK"
+
+    def authenticate(self, _server: Any, _session: Any, _envelope: Any, _mechanism: str, data: Any) -> AuthResult:
+        self.logins.append((data.login.decode(), data.password.decode()))
+        return AuthResult(success=data.password == b"correct horse", handled=True)
+
+
+class AnyPort(Controller):
+    """A port that is free now may be taken a moment later: the system chooses, and we ask which."""
+
+    def _trigger_server(self) -> None:
+        self.port = self.server.sockets[0].getsockname()[1]
+        super()._trigger_server()
+
+
+@contextmanager
+def mail_server() -> Iterator[MailServer]:
+    server = MailServer()
+    controller = AnyPort(
+        server, hostname="127.0.0.1", port=0, authenticator=server.authenticate, auth_require_tls=False
+    )
+    controller.start()
+    try:
+        server.port = controller.port
+        yield server
+    finally:
+        controller.stop()
