@@ -33,13 +33,14 @@ def read(request: Request) -> Found:
     if not files:
         return Found()
     if find_spec("xprof") is None:
-        return Found(
-            warnings=[f"{files[-1].name}: profiles are read by XProf, which is not installed: pip install xprof"]
-        )
+        return Found(warnings=[f"{files[-1].name}: profiles are read by XProf: pip install 'ml-metrics[profiles]'"])
     sessions = sorted({_session(file) for file in files})
     session = [file for file in files if _session(file) == sessions[-1]]
     warnings = [f"{len(sessions)} profiles were taken; {sessions[-1]} counts"] if len(sessions) > 1 else []
     overview = _overview(session)
+    warnings += [f"{sessions[-1]}: XProf cannot make a page: {trouble}" for trouble in overview.get("troubles", ())]
+    if "error" not in overview and not overview["numbers"]:
+        overview["error"] = "it finds neither steps nor devices nor memory in it"
     if "error" in overview:
         return Found(warnings=[*warnings, f"{sessions[-1]}: XProf cannot read the profile: {overview['error']}"])
     metrics = [
