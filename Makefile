@@ -10,7 +10,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo up test lint bench lock clean
+.PHONY: help install install-dev demo up test test-kubernetes lint bench lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -29,6 +29,9 @@ up: install ## Airflow with the dashboard on http://localhost:8080
 test: install-dev lint ## every check and every test
 	@python -m pytest -n 2 --dist loadgroup
 
+test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that KUBECONFIG names
+	@ML_METRICS_TEST_KUBERNETES=1 python -m pytest -q tests/on_kubernetes
+
 lint: install-dev ## ruff, mypy and the floors
 	@ruff format --check .
 	@ruff check .
@@ -37,6 +40,9 @@ lint: install-dev ## ruff, mypy and the floors
 
 bench: install-dev ## measure, side by side with peers
 	@for bench in benchmarks/*.py; do echo "== $$bench"; python $$bench || exit 1; done
+
+campaign-goodput: install-dev ## 5,000 random goodput traces of each kind beside the older library
+	@GOODPUT_TRACES=$${GOODPUT_TRACES:-5000} python -m pytest -q tests/goodput/test_against_the_older_library.py
 
 lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for
 	$(UV) pip compile --quiet --universal --python-version 3.11 --no-header requirements.txt -o requirements.lock

@@ -212,7 +212,7 @@ class GoodputMonitor:
 def _uploader() -> subprocess.Popen[bytes]:
     path = os.pathsep.join([str(PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])])
     process = subprocess.Popen(
-        [sys.executable, "-c", _UPLOADER],
+        [sys.executable, "-c", _UPLOADER, str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, **_ONE_THREAD, "PYTHONPATH": path},
