@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cloud.services import Logging, Monitoring
 from goodput.traces import custom, in_time, job_end, job_start, steps
 from ml_metrics import cli
 
@@ -106,3 +107,57 @@ def test_following_ends_with_the_job(tmp_path: Path, capsys: pytest.CaptureFixtu
     ending.join()
     assert len(capsys.readouterr().out.splitlines()) > 1
     assert list((tmp_path / "tb" / "goodput").iterdir())
+
+
+def types_in(service: Monitoring) -> set[str]:
+    return {series.metric.type.rpartition("/")[2] for series in service.series}
+
+
+GCP = ("--gcp-project-id", "project", "--gcp-location", "us-central1-a")
+
+
+@pytest.mark.parametrize(
+    ("words", "goodput", "deviation"),
+    [
+        (GCP, True, True),
+        ((*GCP, "--no-gcp-step-deviation-metrics", "--follow"), True, False),
+        ((*GCP, "--no-gcp-goodput-metrics", "--follow"), False, True),
+        ((*GCP, "--no-gcp-goodput-metrics", "--no-gcp-step-deviation-metrics"), False, False),
+    ],
+)
+def test_figures_go_to_cloud_monitoring(
+    log: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], goodput: bool, deviation: bool
+) -> None:
+    service = Monitoring()
+    with service.served() as address:
+        monkeypatch.setenv("MONITORING_EMULATOR_HOST", address)
+        assert cli.main(["goodput", str(log), "--window", "60", *words, "--json"]) == 0
+    assert ("goodput_time" in types_in(service)) == ("interval_goodput" in types_in(service)) == goodput
+    assert ("step_time_deviation" in types_in(service)) == deviation
+    assert {series.resource.labels["workload_id"] for series in service.series} <= {"job"}
+
+
+def test_what_the_older_library_logged_is_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from cloud.older import cloud_logger
+
+    service = Logging()
+    with service.served() as address:
+        monkeypatch.setenv("LOGGING_EMULATOR_HOST", address)
+        theirs = cloud_logger("job", "goodput_job")
+        for entry in ENTRIES:
+            theirs.write_cloud_logging_entry(entry)
+        theirs.flush()
+        for more in ([], ["--follow"]):
+            found = answer(capsys, "cloud-logging://project/goodput_job", "--job", "job", *more)
+            assert found["goodput_percent"] == pytest.approx(100 / 113 * 100)
+    assert cli.main(["goodput", "cloud-logging://project/goodput_job"]) == 2
+    assert "which job?" in capsys.readouterr().err
+    assert cli.main(["goodput", "cloud-logging://project", "--job", "job"]) == 2
+
+
+def test_an_unknown_switch_is_usage(log: Path) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["goodput", str(log), "--enable-gcp-metrics"])
+    assert stopped.value.code == 2

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from goodput.answers import all_time, close, measured
 from goodput.jobs import orderly_jobs
-from goodput.traces import job_end, job_start, save, span, steps, wild_traces
+from goodput.traces import custom, job_end, job_start, save, span, steps, wild_traces
 
 LOGS = st.one_of(orderly_jobs(), wild_traces())
 
@@ -84,3 +84,17 @@ def test_every_metric_has_a_name_and_a_number() -> None:
     assert metrics["badput_custom_badput_events_seconds"] == 0
     assert metrics["step_time_deviation_p90"] == 0
     assert "badput_elastic_slice_down_seconds" not in metrics
+
+
+def test_the_longest_custom_events_are_metrics() -> None:
+    events = [
+        one for number in range(60) for one in custom(f"e{number}", 11 + number / 8, 11 + number / 8 + number / 999)
+    ]
+    events += custom("badput_events", 19, 20)
+    found = measured([*job_start(0), *steps(0, 1, 0), *events, *steps(2, 9, 20), *job_end(100)])
+    metrics = {metric.name: metric.value for metric in found.metrics()}
+    types = [name for name in metrics if name.startswith("badput_custom_badput_events_") and name.endswith("_seconds")]
+    assert (len(types), len(found.custom_badput_seconds)) == (51, 60)
+    assert metrics["badput_custom_badput_events_badput_events_seconds"] == 1
+    assert metrics["badput_custom_badput_events_seconds"] == pytest.approx(sum(found.custom_badput_seconds.values()))
+    assert "badput_custom_badput_events_e1_seconds" not in metrics

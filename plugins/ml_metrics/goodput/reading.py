@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BLOCK_BYTES = 4 << 20
+PIECE_BYTES = 1 << 16
+"""So much is read of a compressed file at once, and lost where it is damaged."""
 LONGEST_LINE = 1 << 20
 """A line that is longer than this is no entry."""
 
@@ -85,10 +87,11 @@ class LogFile:
         """The whole lines that were not read yet, in blocks."""
         with storage.open_read(self.path) as raw:
             source = _uncompressed(raw)
+            size = BLOCK_BYTES if source is raw else PIECE_BYTES
             self._rest = b""
             try:
                 source.seek(self._at)
-                while data := source.read(BLOCK_BYTES):
+                while data := source.read(size):
                     yield from self._whole_lines(data, builder)
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 builder.warn(f"{self.path}: is damaged, and was read up to there: {error}")

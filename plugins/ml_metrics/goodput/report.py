@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ml_metrics.goodput.deviation import StepDeviation
 
 
+TYPES_AS_METRICS = 50
+"""So many types of custom events become metrics of their own, those that took the most time; the document has all."""
+
+
 class Part(StrEnum):
     """What of a report can be uploaded while a job runs, each part at its own interval."""
 
@@ -114,8 +118,10 @@ class GoodputReport:
     def _metrics(self) -> Iterator[Metric]:
         yield self._metric("goodput", self.goodput_percent)
         custom = self.custom_badput_seconds
+        longest = sorted(custom, key=lambda name: -custom[name])[:TYPES_AS_METRICS]
         spent = {**self.badput_seconds, Bucket.CUSTOM_BADPUT_EVENTS: sum(custom.values())}
-        for name, seconds in {**spent, **{f"custom_{name.lower()}": value for name, value in custom.items()}}.items():
+        types = {f"{Bucket.CUSTOM_BADPUT_EVENTS}_{name.lower()}": custom[name] for name in sorted(longest)}
+        for name, seconds in {**spent, **types}.items():
             yield self._metric(f"badput_{name}_seconds", seconds)
             yield self._metric(f"badput_{name}_percent", self._percent(seconds))
         if self.deviation:
