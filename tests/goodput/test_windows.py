@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from goodput.answers import all_time, close, measured
 from goodput.jobs import orderly_jobs
 from goodput.traces import custom, job_end, job_start, save, span, steps, wild_traces
+from ml_metrics.goodput.analysis import analyse
+from ml_metrics.goodput.entries import Entries
+from ml_metrics.goodput.windows import report, without
 
 LOGS = st.one_of(orderly_jobs(), wild_traces())
 
@@ -72,6 +75,22 @@ def test_saves_are_where_they_were() -> None:
     early, late = measured(entries, end=40), measured(entries, start=40)
     name = "unproductive_checkpoint_save_time"
     assert (early.badput_seconds[name], late.badput_seconds[name]) == (0, 5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(LOGS, st.lists(st.tuples(st.floats(-0.2, 1.2), st.floats(-0.2, 1.2)), max_size=4))
+def test_what_is_excluded_and_what_is_left_are_the_whole(
+    entries: list[dict[str, Any]], shares: list[tuple[float, float]]
+) -> None:
+    analysis = analyse(Entries.of(entries))
+    whole = report(analysis)
+    if whole.start is None:
+        return
+    at = [(whole.start + low * whole.total_seconds, whole.start + high * whole.total_seconds) for low, high in shares]
+    left = without(analysis, at)
+    assert 0 <= left.excluded_seconds <= whole.total_seconds
+    assert close(left.total_seconds + left.excluded_seconds, whole.total_seconds)
+    assert close(all_time(left), left.total_seconds)
 
 
 def test_every_metric_has_a_name_and_a_number() -> None:

@@ -63,13 +63,14 @@ def report(  # noqa: PLR0913  (each is a choice of the caller's own)
 def without(
     analysis: Analysis, excluded: Sequence[tuple[float, float]], *, ideal_step_time: float | None = None
 ) -> GoodputReport:
-    """A report of the whole job as if some intervals had not been."""
+    """A report of the whole job as if some intervals had not been. One that ends before it begins is empty."""
     whole = report(analysis, ideal_step_time=ideal_step_time)
     if not whole.found:
         return whole
     origin = analysis.entries.origin
     parts, at, end = [], analysis.timeline.start, analysis.timeline.end
-    for low, high in [*sorted((low - origin, high - origin) for low, high in excluded), (end, end)]:
+    intervals = sorted((low - origin, high - origin) for low, high in excluded if low < high)
+    for low, high in [*intervals, (end, end)]:
         if min(low, end) > at:
             parts.append(_of_window(analysis, at, min(low, end)))
         at = max(at, min(high, end))
