@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, Param, chain, get_parsing_context
+from airflow.sdk import (
+    DAG,
+    DeadlineAlert,
+    DeadlineReference,
+    Param,
+    SyncCallback,
+    chain,
+    get_parsing_context,
+)
 
 from ml_metrics.judge.words import rule_of
-from ml_metrics.notify import tell_people
+from ml_metrics.notify import tell_overdue, tell_people
 from ml_metrics.operators.assert_success import AssertSuccess
 from ml_metrics.operators.collect_metrics import CollectMetrics
 from ml_metrics.operators.config_problem import ConfigProblem
@@ -29,6 +38,9 @@ if TYPE_CHECKING:
 
 RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": 10.0, "retry_exponential_backoff": True}
 """For the tasks that only read and write: what they fail of is mostly somebody else's bad minute."""
+
+SLACK = timedelta(hours=1)
+"""For everything of a run that is not its workload."""
 
 
 def tests_from(config_root: str | None = None) -> Iterator[DAG]:  # noqa: PT028  (no pytest function)
@@ -75,6 +87,7 @@ def accelerator_test(test: TestSpec) -> DAG:
         default_args={"owner": test.owner},
         catchup=False,
         max_active_runs=1,
+        deadline=deadline_of(test),
     ) as dag:
         run_workload = workload_operator(
             test, task_id="run_workload", pool=test.pool, priority_weight=test.priority, weight_rule="absolute"
@@ -92,6 +105,13 @@ def accelerator_test(test: TestSpec) -> DAG:
         )
         chain(run_workload, [collect_metrics, measure_goodput], judge_run, load_history, assert_success)
     return dag
+
+
+def deadline_of(test: TestSpec) -> DeadlineAlert:
+    """People hear of a run that has not ended after all the time that its attempts may take: it may not even begin."""
+    attempts = (test.startup_timeout + test.timeout) * (test.retries + 1)
+    about = {"test": test.name, "owner": test.owner, "emails": list(test.emails)}
+    return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, attempts + SLACK, SyncCallback(tell_overdue, about))
 
 
 def parameters(test: TestSpec) -> dict[str, Param]:

@@ -109,7 +109,8 @@ class MailServer:
 
     def authenticate(self, _server: Any, _session: Any, _envelope: Any, _mechanism: str, data: Any) -> AuthResult:
         self.logins.append((data.login.decode(), data.password.decode()))
-        return AuthResult(success=data.password == b"correct horse", handled=True)
+        right = data.password == b"correct horse"
+        return AuthResult(success=right, handled=right)
 
 
 class AnyPort(Controller):

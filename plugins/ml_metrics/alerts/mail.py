@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from email import policy
 from email.message import EmailMessage
 from email.utils import format_datetime
 from typing import TYPE_CHECKING
@@ -14,11 +15,13 @@ if TYPE_CHECKING:
 SENDER = "ML Metrics <ml-metrics@localhost>"
 DOMAIN = "ml-metrics.invalid"
 """For message ids. It leads nowhere."""
+LINES = policy.default.clone(max_line_length=200)
+"""A subject of ours stays on one line: where Python folds it, it puts a space before its first word."""
 
 
 def as_mail(message: Message, sender: str = "") -> EmailMessage:
     """The mail: plain text, the same as HTML, and the HTML's pictures. `sender` is the channel's own."""
-    mail = EmailMessage()
+    mail = EmailMessage(LINES)
     mail["Subject"] = message.subject
     mail["From"] = message.sender or sender or SENDER
     mail["To"] = ", ".join(message.recipients) or "undisclosed-recipients:;"
@@ -27,8 +30,8 @@ def as_mail(message: Message, sender: str = "") -> EmailMessage:
     mail["Auto-Submitted"] = "auto-generated"  # so that no holiday answers come back
     if message.test:
         mail["X-ML-Metrics-Test"] = message.test  # by which people sort their mail
-    mail.set_content(message.text)
-    mail.add_alternative(message.html, subtype="html")
+    mail.set_content(message.text, cte="quoted-printable")  # which any server passes on as it is
+    mail.add_alternative(message.html, subtype="html", cte="quoted-printable")
     *_, page = mail.iter_parts()
     for picture in message.pictures:
         page.add_related(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from ml_metrics import steps
 from ml_metrics.alerts.message import Fact, Occasion, Report, Trouble
@@ -62,7 +63,7 @@ def overdue_report(run: Run, owner: str, sentence: str, dashboard_url: str) -> R
     facts = (
         Fact("owner", owner),
         Fact("run", run.run_id),
-        Fact("dashboard", "the test's runs", f"{dashboard_url}/"),
+        Fact("every run", f"of {run.test}", f"{dashboard_url}/test?{urlencode({'test': run.test})}"),
     )
     return Report(Occasion.OVERDUE, run.test, run.key, run.run_id, owner, (trouble,), facts)
 
@@ -136,7 +137,8 @@ def _links(run: Run, workload: Workload, dashboard_url: str) -> Iterator[Fact]:
         yield Fact("logs", "the logs of the workload", workload.logs_link)
     if workload.workload_link:
         yield Fact("workload", workload.pod or "the Kubernetes workload", workload.workload_link)
-    yield Fact("dashboard", f"every run of {run.test}", f"{dashboard_url}/")
+    yield Fact("this run", "on the dashboard", f"{dashboard_url}/run?{urlencode({'run': run.key})}")
+    yield Fact("every run", f"of {run.test}", f"{dashboard_url}/test?{urlencode({'test': run.test})}")
 
 
 def _commands(run: Run, folder: RunFolder, workload: Workload) -> Iterator[Fact]:

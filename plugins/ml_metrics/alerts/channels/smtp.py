@@ -10,11 +10,10 @@ import smtplib
 import ssl
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from email import policy
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.channels.channel import UndeliveredError
-from ml_metrics.alerts.mail import SENDER, as_mail
+from ml_metrics.alerts.mail import LINES, SENDER, as_mail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -55,7 +54,7 @@ class Smtp:
         sender = message.sender or self.sender or SENDER
         try:
             with self._server(timeout) as server:
-                refused = server.sendmail(sender, message.recipients, mail.as_bytes(policy=policy.SMTP))
+                refused = server.sendmail(sender, message.recipients, mail.as_bytes(policy=LINES.clone(linesep="\r\n")))
         except smtplib.SMTPRecipientsRefused as error:
             raise _refused(error.recipients, message.recipients) from None
         except smtplib.SMTPResponseException as error:
