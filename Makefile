@@ -41,6 +41,9 @@ lint: install-dev ## ruff, mypy and the floors
 bench: install-dev ## measure, side by side with peers
 	@for bench in benchmarks/*.py; do echo "== $$bench"; python $$bench || exit 1; done
 
+campaign-warehouse: install-dev ## 500 rounds of lost answers and killed writers against BigQuery's stand-in, 20 minutes
+	@CAMPAIGN=1 python -m pytest -q -s tests/warehouse/test_bigquery_faults.py -k whole_campaign
+
 campaign-goodput: install-dev ## 5,000 random goodput traces of each kind beside the older library
 	@GOODPUT_TRACES=$${GOODPUT_TRACES:-5000} python -m pytest -q tests/goodput/test_against_the_older_library.py
 

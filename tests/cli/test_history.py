@@ -99,6 +99,24 @@ def test_the_warehouse_of_the_settings_is_the_default(
     capsys.readouterr()
 
 
+def test_a_person_is_told_which_warehouse_it_is(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tests", "--warehouse", address]) == 0
+    assert capsys.readouterr().err == f"warehouse: {address}\n"
+    assert cli.main(["tests", "--warehouse", address, "--json"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("words", [["tests"], ["tests", "--warehouse", "airflow"]])
+def test_a_connection_that_a_variable_defines_is_the_warehouse(
+    words: list[str], address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_ML_METRICS_WAREHOUSE", address)
+    assert cli.main(words) == 0
+    said = capsys.readouterr()
+    assert said.err.endswith(f"warehouse: {address}\n")
+    assert TEST in said.out
+
+
 @pytest.mark.parametrize("words", [["history", "nope"], ["history", TEST, "nope"], ["accept", TEST, "nope"]])
 def test_what_is_not_there_is_a_no(words: list[str], address: str, capsys: pytest.CaptureFixture[str]) -> None:
     reason = ["--reason", "x"] if words[0] == "accept" else []

@@ -27,6 +27,7 @@ class BigQueryServer:
         self.folder = Path(tempfile.mkdtemp(prefix="ml-metrics-bigquery-"))
         self.port = free_port()
         self._datasets = 0
+        self._to_drop: list[str] = []
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
                 [
@@ -48,10 +49,23 @@ class BigQueryServer:
             self.process.wait()
         shutil.rmtree(self.folder)
 
-    def new_dataset(self) -> str:
-        """The address of a dataset that is not there yet."""
+    def new_dataset(self, *, keep: bool = False) -> str:
+        """The address of a dataset that is not there yet.
+
+        Earlier ones that nobody asked to keep are dropped: with every dataset the stand-in gets slower.
+        """
+        self._drop_datasets()
         self._datasets += 1
-        return f"bigquery://{PROJECT}/dataset_{self._datasets}"
+        name = f"dataset_{self._datasets}"
+        if not keep:
+            self._to_drop.append(name)
+        return f"bigquery://{PROJECT}/{name}"
+
+    def _drop_datasets(self) -> None:
+        client = self.client()
+        while self._to_drop:
+            client.delete_dataset(self._to_drop.pop(), delete_contents=True, not_found_ok=True)
+        client.close()
 
     def client(self, port: int | None = None) -> bigquery.Client:
         """The real client; `port` is that of a proxy in between."""

@@ -11,6 +11,9 @@ uv=$(command -v uv || echo .venv/bin/uv)
 python=$(ls "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.13.*/bin/python3.13 2>/dev/null | tail -n 1 || true)
 python=${python:-python3.13}
 
+exec 9> "${TMPDIR:-/tmp}/ml-metrics-bigquery-venv.lock"  # two test processes may begin at once
+flock 9
+
 if [ ! -e "$venv/ready" ]; then
     "$uv" venv --quiet --clear --python "$python" "$venv"
     echo 'duckdb==1.5.5' > "$venv/override.txt"

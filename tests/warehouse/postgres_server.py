@@ -70,10 +70,11 @@ class PostgresServer:
         """The address of an empty database."""
         self._databases += 1
         name = f"warehouse_{self._databases}"
-        self._run("createdb", name)
+        self.run("createdb", name)
         return f"postgresql+psycopg://tests@127.0.0.1:{self.port}/{name}"
 
-    def _run(self, program: str, *words: str) -> None:
+    def run(self, program: str, *words: str) -> None:
+        """One of PostgreSQL's own programs, as the superuser."""
         where = ("--host=127.0.0.1", f"--port={self.port}", "--username=tests")
         subprocess.run([self.binaries / program, *where, *words], check=True, capture_output=True)
 
@@ -81,7 +82,7 @@ class PostgresServer:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with suppress(subprocess.CalledProcessError):
-                self._run("psql", "--dbname=postgres", "--command=SELECT 1")
+                self.run("psql", "--dbname=postgres", "--command=SELECT 1")
                 return
             time.sleep(0.1)
         raise TimeoutError((self.folder / "log").read_text())

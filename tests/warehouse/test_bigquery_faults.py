@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.usefixtures("retries_come_sooner"),
 ]
 
-SHORT, WHOLE = 12, 500
+SHORT, WHOLE = 8, 500
 FIRST_SEED = int(os.environ.get("CAMPAIGN_SEED", "1"))
 ROUNDS = int(os.environ.get("CAMPAIGN_ROUNDS", str(WHOLE)))
 AT_ONCE = 3
@@ -44,7 +44,7 @@ REQUESTS_OF_A_LOAD = 4
 @pytest.fixture(scope="module")
 def dataset(bigquery_server: BigQueryServer) -> str:
     """A dataset whose tables are there: every round has a run of its own."""
-    address = bigquery_server.new_dataset()
+    address = bigquery_server.new_dataset(keep=True)
     with open_warehouse(address, client=bigquery_server.client()) as warehouse:
         warehouse.ensure_schema()
     return address

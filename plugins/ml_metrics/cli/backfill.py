@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ml_metrics import steps, storage
+from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.cli.output import warn
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.run_folder import DOCUMENTS, RunFolder
@@ -29,19 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("test", metavar="TEST", help="the test's name")
     parser.add_argument("--config", metavar="FILE", help="a test file or metric config whose conditions are applied")
     parser.add_argument("--runs", metavar="FOLDER", help="where run folders lie; default: the storage root")
-    parser.add_argument("--warehouse", metavar="ADDRESS", help="default: the SQLite file of the settings")
+    add_warehouse(parser)
     parser.epilog = "example:\n  ml-metrics backfill tf-mnist-example-cpu"
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Take up each run; one that cannot be read is told, and stops no other."""
     from ml_metrics.spec.load import load_file
-    from ml_metrics.warehouse import open_warehouse
 
     settings = Settings.load()
     config = load_file(arguments.config) if arguments.config else None
     unreadable = 0
-    with open_warehouse(arguments.warehouse or f"sqlite:///{settings.warehouse_file}") as warehouse:
+    with open_chosen(arguments) as warehouse:
         for folder in run_folders(storage.join(arguments.runs or settings.storage_root, arguments.test)):
             try:
                 the_run, test = steps.identity(folder)
@@ -52,13 +52,18 @@ def run(arguments: argparse.Namespace) -> int:
                 if test.goodput.enabled:
                     steps.measure_goodput(test, folder)
                 judgement = steps.judge(test, the_run, folder, warehouse)
-                steps.load(test, the_run, folder, warehouse)
+                if test.metric_collection_config.write_to_bigquery:
+                    steps.load(test, the_run, folder, warehouse)
             except UnreadableInputError as error:
                 unreadable += 1
                 warn(str(error))
                 continue
             broken = ", ".join(verdict.metric for verdict in judgement.verdicts if verdict.broken)
-            print(f"{the_run.key}: {'passed' if judgement.passed else 'not passed'}{': ' if broken else ''}{broken}")
+            recorded = (
+                "" if test.metric_collection_config.write_to_bigquery else " (`write_to_bigquery: false`: not loaded)"
+            )
+            passed = "passed" if judgement.passed else "not passed"
+            print(f"{the_run.key}: {passed}{': ' if broken else ''}{broken}{recorded}")
     return 2 if unreadable else 0
 
 

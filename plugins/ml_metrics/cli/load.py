@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ml_metrics import steps
+from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
+from ml_metrics.cli.output import warn
+from ml_metrics.errors import UnreadableInputError
 from ml_metrics.run_folder import RunFolder
-from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
@@ -22,18 +24,25 @@ What the folder's documents say is loaded; a run that is there already is replac
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which folders, and where to."""
     parser.add_argument("run_dir", nargs="+", metavar="RUN_DIR", help="a run folder, local or gs://")
-    parser.add_argument("--warehouse", metavar="ADDRESS", help="default: the SQLite file of the settings")
+    add_warehouse(parser)
     parser.epilog = "example:\n  ml-metrics load .airflow/ml_metrics/runs/tf-mnist-example-cpu/*"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Load each, telling what became of it."""
-    from ml_metrics.warehouse import open_warehouse
-
-    with open_warehouse(arguments.warehouse or f"sqlite:///{Settings.load().warehouse_file}") as warehouse:
+    """Load each, telling what became of it; one that cannot be read is told, and stops no other."""
+    unreadable = 0
+    with open_chosen(arguments) as warehouse:
         for place in arguments.run_dir:
             folder = RunFolder(place)
-            the_run, test = steps.identity(folder)
-            record = steps.load(test, the_run, folder, warehouse)
+            try:
+                the_run, test = steps.identity(folder)
+                if not test.metric_collection_config.write_to_bigquery:
+                    print(f"{the_run.test} {the_run.key}: skipped: its test file says `write_to_bigquery: false`")
+                    continue
+                record = steps.load(test, the_run, folder, warehouse)
+            except UnreadableInputError as error:
+                unreadable += 1
+                warn(str(error))
+                continue
             print(f"{the_run.test} {the_run.key}: {record.job.job_status}, {len(record.metrics)} metrics")
-    return 0
+    return 2 if unreadable else 0

@@ -25,6 +25,11 @@ class Asking:
     ) -> None:
         self.close()
 
+    @property
+    def address(self) -> str:
+        """Where it is, for people: without a password."""
+        return self._store.address
+
     def close(self) -> None:
         """Give back connections."""
         self._store.close()

@@ -47,6 +47,11 @@ class BigQueryStore:
         """The dataset with its project, as BigQuery writes it."""
         return f"{self._project}.{self._dataset}"
 
+    @property
+    def address(self) -> str:
+        """Where it is, for people."""
+        return f"bigquery://{self._project}/{self._dataset}"
+
     @cached_property
     def client(self) -> Any:
         """The client that was handed in, or one with the environment's own credentials."""
@@ -102,7 +107,7 @@ class BigQueryStore:
         try:
             return ask()
         except (GoogleAPICallError, RetryError, GoogleAuthError, RequestException) as error:
-            raise WarehouseError(f"bigquery://{self._project}/{self._dataset}: {_in_one_line(error)}") from error
+            raise WarehouseError(f"{self.address}: {_in_one_line(error)}") from error
 
 
 def _parameter(name: str, value: Any) -> Any:

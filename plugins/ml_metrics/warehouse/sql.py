@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemy
 
 from ml_metrics.errors import WarehouseError
 from ml_metrics.warehouse.record import as_utc
-from ml_metrics.warehouse.sql_schema import ensure_tables
+from ml_metrics.warehouse.sql_schema import ensure_tables, is_as_defined
 from ml_metrics.warehouse.tables import RUN_TABLES, TABLES, Kind
 
 if TYPE_CHECKING:
@@ -42,12 +42,20 @@ class SqlStore:
             raise WarehouseError(f"{_shown(address)}: cannot be opened: {_first_line(error)}") from error
         self._is_sqlite = self._engine.dialect.name == "sqlite"
 
+    @property
+    def address(self) -> str:
+        """Where it is, for people: without a password."""
+        return _shown(self._url)
+
     def close(self) -> None:
         """Give back connections."""
         self._engine.dispose()
 
     def ensure_schema(self) -> None:
         """Make what tables are missing and extend what tables are older, in one transaction."""
+        with self._transaction(writes=False) as connection:
+            if is_as_defined(connection):
+                return
         with self._transaction() as connection:
             ensure_tables(connection)
 
@@ -89,7 +97,7 @@ class SqlStore:
             with self._engine.execution_options(ml_metrics_writes=writes).begin() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            raise WarehouseError(f"{_shown(self._url)}: {_first_line(error)}") from error
+            raise WarehouseError(f"{self.address}: {_first_line(error)}") from error
 
     def _bound(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Values as the driver takes them. SQLite has no times; texts in UTC compare as times do."""

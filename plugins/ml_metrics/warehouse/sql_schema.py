@@ -11,7 +11,9 @@ from ml_metrics.errors import WarehouseError
 from ml_metrics.warehouse.tables import TABLES, Kind
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection, Executable
 
     from ml_metrics.warehouse.tables import Column, Table
 
@@ -34,10 +36,21 @@ SCHEMA_LOCK = 7146_0001
 """PostgreSQL's advisory lock of those who make tables: `IF NOT EXISTS` alone fails when two try at once."""
 
 
+def is_as_defined(connection: Connection) -> bool:
+    """Whether nothing has to be changed: then who may only read, or has to wait for a writer, can go on."""
+    return not _changes(connection)
+
+
 def ensure_tables(connection: Connection) -> None:
     """Bring every table to its definition. Refuses, before it changes anything, a table that is something else."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": SCHEMA_LOCK})
+    for change in _changes(connection):
+        connection.execute(change)
+
+
+def _changes(connection: Connection) -> list[Executable]:
+    """What has to be run to bring every table to its definition."""
     inspector = sa.inspect(connection)
     present = set(inspector.get_table_names())
     existing = {table.name: inspector.get_columns(table.name) for table in TABLES if table.name in present}
@@ -45,14 +58,20 @@ def ensure_tables(connection: Connection) -> None:
         if table.name in existing:
             _check(connection, table, existing[table.name])
     metadata = sa.MetaData()
+    changes: list[Executable] = []
     for table in TABLES:
-        defined = _defined(table, metadata)
+        defined, indexes = _defined(table, metadata), set()
         if table.name in existing:
-            _extend(connection, table, defined, existing[table.name])
+            changes += _extensions(connection, table, defined, existing[table.name])
+            indexes = {index["name"] for index in inspector.get_indexes(table.name)}
+            key = inspector.get_pk_constraint(table.name)["constrained_columns"]
+            if sorted(key) != sorted(table.key) and f"{table.name}_key" not in indexes:
+                columns = ", ".join(table.key)
+                changes.append(sa.text(f"CREATE UNIQUE INDEX {table.name}_key ON {table.name} ({columns})"))
         else:
-            connection.execute(CreateTable(defined))
-        for index in defined.indexes:
-            connection.execute(CreateIndex(index, if_not_exists=True))
+            changes.append(CreateTable(defined))
+        changes += [CreateIndex(index) for index in defined.indexes if index.name not in indexes]
+    return changes
 
 
 def _defined(table: Table, metadata: sa.MetaData) -> sa.Table:
@@ -89,22 +108,20 @@ def _accepted(column: Column) -> tuple[type, ...]:
     return tuple(kind for name in (column.kind, *column.also) for kind in READS_AS[name])
 
 
-def _extend(connection: Connection, table: Table, defined: sa.Table, existing: list[Any]) -> None:
+def _extensions(connection: Connection, table: Table, defined: sa.Table, existing: list[Any]) -> Iterator[Executable]:
     found = {column["name"]: column for column in existing}
     for column in table.columns:
         if column.name not in found:
             words = CreateColumn(defined.c[column.name]).compile(dialect=connection.dialect)
-            connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {words}")
+            yield sa.text(f"ALTER TABLE {table.name} ADD COLUMN {words}")
         elif not column.required and not found[column.name]["nullable"]:
-            _allow_null(connection, table, column)
-    key = ", ".join(table.key)
-    connection.exec_driver_sql(f"CREATE UNIQUE INDEX IF NOT EXISTS {table.name}_key ON {table.name} ({key})")
+            yield _allow_null(connection, table, column)
 
 
-def _allow_null(connection: Connection, table: Table, column: Column) -> None:
+def _allow_null(connection: Connection, table: Table, column: Column) -> Executable:
     if connection.dialect.name == "sqlite":
         raise WarehouseError(
             f"table {table.name}, column {column.name}: must allow null, and SQLite cannot change that in place. "
             "Give another file; `ml-metrics import` copies the rows."
         )
-    connection.exec_driver_sql(f"ALTER TABLE {table.name} ALTER COLUMN {column.name} DROP NOT NULL")
+    return sa.text(f"ALTER TABLE {table.name} ALTER COLUMN {column.name} DROP NOT NULL")

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 class Store(Protocol):
     """SQLite, PostgreSQL or BigQuery, below the one `Warehouse`."""
 
+    @property
+    def address(self) -> str:
+        """Where it is, for people: without a password."""
+
     def ensure_schema(self) -> None:
         """Make what tables are missing, extend what tables are older, and refuse tables that are something else."""
 
