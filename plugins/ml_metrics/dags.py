@@ -7,15 +7,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import (
-    DAG,
-    DeadlineAlert,
-    DeadlineReference,
-    Param,
-    SyncCallback,
-    chain,
-    get_parsing_context,
-)
+from airflow.sdk import DAG, Param, chain, get_parsing_context
+from airflow.sdk.definitions.callback import SyncCallback
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from ml_metrics.judge.words import rule_of
 from ml_metrics.notify import tell_overdue, tell_people
