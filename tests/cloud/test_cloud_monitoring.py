@@ -133,6 +133,18 @@ def test_each_half_can_be_switched_off(switches: dict[str, bool], expected: set[
     assert names(read_back()) == expected
 
 
+def test_the_older_library_gives_performance_two_meanings(monitoring: Monitoring) -> None:
+    monitoring.seconds_apart = 0
+    sender, config = older.metrics_sender("project"), older.config(JOB, **WHERE)
+    with peer.calculator(ENTRIES, 500.0) as calculator:
+        deviations = calculator.get_step_deviation()
+        details = calculator.get_job_goodput_details()
+    older_monitoring._upload_goodput_metrics_to_gcm(sender, details, config)
+    older_monitoring._send_step_deviation_metric_to_gcp(sender, deviations, config)
+    found = [one.points[0].value.double_value for one in monitoring.series if one.metric.type.endswith("performance")]
+    assert found == [details["ideal_step_time"], sum(deviations.values()) / len(deviations)]
+
+
 @pytest.mark.usefixtures("monitoring")
 def test_performance_is_the_ideal_step_time_or_the_deviation_if_that_is_all_there_is() -> None:
     deviation = measured(ENTRIES).deviation

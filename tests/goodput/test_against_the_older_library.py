@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
 
 from goodput import peer
 from goodput.answers import all_time, close, measured
 from goodput.jobs import orderly_jobs
-from goodput.traces import wild_traces
+from goodput.traces import JOB, wild_traces
+from ml_metrics.goodput import GoodputCalculator
 from ml_metrics.goodput.entries import Entries
 from ml_metrics.goodput.older import older_figures
 
@@ -74,6 +77,31 @@ def test_the_older_arithmetic_is_the_older_library_s_on_anything(entries: list[d
     for name, seconds in older.badput.items():
         assert close(ours.badput.get(name, 0.0), seconds), name  # type: ignore[call-overload]  # a StrEnum is its text
     assert ours.custom == pytest.approx(older.custom, abs=1e-6)
+
+
+@pytest.mark.campaign
+@campaign
+@seed(SEED)
+@given(wild_traces(), st.integers(0, 3000), st.integers(1, 3000))
+def test_the_older_windows_are_the_older_library_s_on_anything(
+    entries: list[dict[str, Any]], low: int, size: int
+) -> None:
+    start, end = (1.7e9 + eighths / 8 for eighths in (low, low + size))
+    ours = GoodputCalculator(JOB, "log", peer.MemoryLogger(entries), compatible=True)
+    window = [datetime.fromtimestamp(moment, UTC) for moment in (start, end)]
+    with peer.calculator(entries, NOW) as one:
+        try:
+            older = one.get_job_goodput_interval(*window)
+        except ValueError:
+            with pytest.raises(ValueError, match=r"zero|invalid|No log entries"):
+                ours.get_job_goodput_interval(*window)
+            return
+    found = ours.get_job_goodput_interval(*window)
+    assert found[2:] == pytest.approx(older[2:])
+    assert close(found[0], older[0])
+    theirs = {kind.name: value for kind, value in older[1].items()}
+    for kind, percent in found[1].items():
+        assert percent == pytest.approx(theirs.get(kind.name, 0.0), abs=1e-6), kind
 
 
 @pytest.mark.campaign

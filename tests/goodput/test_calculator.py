@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,7 +51,11 @@ def test_it_answers_as_the_older_one_does() -> None:
 
 def test_the_faults_can_be_had() -> None:
     entries = [*job_start(0), *steps(0, 10, 0), *job_start(3700), *steps(11, 20, 3710), *job_end(3810)]
-    assert asked(entries, compatible=True).get_job_goodput()[0] == 100
+    older_way = asked(entries, compatible=True)
+    assert older_way.get_job_goodput()[0] == 100
+    details = older_way.get_job_goodput_details()
+    assert (details["goodput_time"], details["total_elapsed_time"]) == ({GoodputType.TOTAL: 3810}, 3810)
+    assert older_way.get_interval_metric_details(at(0), at(3805))["interval_goodput"][GoodputType.TOTAL] > 99
     assert asked(entries).get_job_goodput()[0] == pytest.approx(210 / 3810 * 100)
 
 
@@ -94,6 +98,14 @@ def test_intervals_can_be_excluded() -> None:
     assert step == 9
     assert calculator.get_job_goodput_with_exclusions([])[0] == pytest.approx(calculator.get_job_goodput()[0])
     assert calculator.get_job_goodput_with_exclusions([(at(-1), at(999))])[0] == 0
+
+
+def test_an_exclusion_may_have_any_zone() -> None:
+    zone = timezone(timedelta(hours=2))
+    interval = (at(52).astimezone(zone), at(55).astimezone(zone))
+    assert asked(PLAIN).get_job_goodput_with_exclusions([interval])[3] == 3
+    with peer.calculator(PLAIN, 200) as theirs:
+        assert theirs.get_job_goodput_with_exclusions([interval])[3] == 0
 
 
 def test_elastic_time_is_told_apart() -> None:

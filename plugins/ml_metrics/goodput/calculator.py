@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from ml_metrics.errors import MlMetricsError
 from ml_metrics.goodput.analysis import analyse
 from ml_metrics.goodput.buckets import Bucket, GoodputType
 from ml_metrics.goodput.following import EntryReader, FollowedLog, LogSource, ReadAnew
-from ml_metrics.goodput.older import older_figures
+from ml_metrics.goodput.older import older_figures, older_window
 from ml_metrics.goodput.windows import report, without
 from ml_metrics.telemetry.places import RUN_DIR
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.goodput.analysis import Analysis
     from ml_metrics.goodput.entries import Entries
+    from ml_metrics.goodput.older import OlderFigures
     from ml_metrics.goodput.report import GoodputReport
 
 Breakdown = dict[Bucket, float | dict[str, float]]
@@ -39,7 +41,8 @@ class GoodputCalculator:
         cloud_logger: Where entries come from in place of files: `ml_metrics.cloud.CloudLogger`, or anything with the
             older library's `read_cloud_logging_entries`.
         folder: The run folder, or a log. Default: the environment variable `ML_METRICS_RUN_DIR`.
-        compatible: Whether to repeat the arithmetic of ml-goodput-measurement 0.2.3, faults and all.
+        compatible: Whether to repeat the arithmetic of ml-goodput-measurement 0.2.3, faults and all, for the whole job
+            and for windows. Step deviations and exclusions have one arithmetic.
     """
 
     def __init__(
@@ -67,13 +70,8 @@ class GoodputCalculator:
         """The goodput in percent, the percentage of each bucket if asked for, and the last productive step."""
         if self.compatible:
             older = older_figures(self.entries(), time.time())
-            breakdown: Breakdown = {
-                bucket: older.percent(older.badput.get(bucket, 0.0)) for bucket in _flat(older.badput)
-            }
-            breakdown[Bucket.CUSTOM_BADPUT_EVENTS] = {
-                name: older.percent(spent) for name, spent in older.custom.items()
-            }
-            return older.goodput, breakdown if include_badput_breakdown else {}, older.max_productive_step
+            breakdown = _older_percent(older) if include_badput_breakdown else {}
+            return older.goodput, breakdown, older.max_productive_step
         del configured_ideal_step_time  # for `get_step_deviation`: no figure here depends on it
         found = self.report(steps=False)
         return _goodput(found), _percent(found) if include_badput_breakdown else {}, found.max_productive_step
@@ -82,6 +80,10 @@ class GoodputCalculator:
         self, interval_start: datetime, interval_end: datetime
     ) -> tuple[float, Breakdown, int, float, int]:
         """The same for a window, with the breakdown, and then the window's seconds and disruptions."""
+        if self.compatible:
+            older = older_window(self.entries(), _seconds(interval_start), _seconds(interval_end))
+            step = older.max_productive_step
+            return older.goodput, _older_percent(older), step, older.total, older.disruptions
         found = self.report(start=_seconds(interval_start), end=_seconds(interval_end), steps=False)
         return _goodput(found), _percent(found), found.max_productive_step, found.total_seconds, found.disruptions
 
@@ -112,6 +114,17 @@ class GoodputCalculator:
     def get_job_goodput_details(self) -> dict[str, Any]:
         """Everything, in seconds, under the older library's names."""
         found = self.report()
+        if self.compatible:
+            older = older_figures(self.entries(), time.time())
+            found = replace(
+                found,
+                end=(found.start or 0.0) + older.total,
+                productive_seconds=older.productive,
+                badput_seconds={bucket: older.badput.get(bucket, 0.0) for bucket in _flat(older.badput)},
+                custom_badput_seconds=older.custom,
+                max_productive_step=older.max_productive_step,
+                disruptions=older.disruptions,
+            )
         details: dict[str, Any] = {
             "goodput_time": {GoodputType.TOTAL: found.productive_seconds},
             "badput_time": _by_bucket(found, found.badput_seconds, found.custom_badput_seconds),
@@ -138,11 +151,12 @@ class GoodputCalculator:
             "interval_size": int((interval_end - interval_start).total_seconds()),
         }
         try:
-            found = self.report(start=_seconds(interval_start), end=_seconds(interval_end))
-        except NoGoodputError:
+            found = self.report(start=_seconds(interval_start), end=_seconds(interval_end), steps=False)
+            goodput, badput, *_ = self.get_job_goodput_interval(interval_start, interval_end)
+        except ValueError:
             return details
-        details["interval_goodput"] = {GoodputType.TOTAL: _goodput(found)}
-        details["interval_badput"] = _percent(found)
+        details["interval_goodput"] = {GoodputType.TOTAL: goodput}
+        details["interval_badput"] = badput
         if found.slice_efficiency:
             details["stepping_slice_efficiency"], details["available_slice_efficiency"] = found.slice_efficiency
         return details
@@ -185,6 +199,12 @@ def _percent(found: GoodputReport) -> Breakdown:
     scale = 100 / found.total_seconds if found.total_seconds else 0.0
     flat = {name: seconds * scale for name, seconds in found.badput_seconds.items()}
     return _by_bucket(found, flat, {name: spent * scale for name, spent in found.custom_badput_seconds.items()})
+
+
+def _older_percent(older: OlderFigures) -> Breakdown:
+    breakdown: Breakdown = {bucket: older.percent(older.badput.get(bucket, 0.0)) for bucket in _flat(older.badput)}
+    breakdown[Bucket.CUSTOM_BADPUT_EVENTS] = {name: older.percent(spent) for name, spent in older.custom.items()}
+    return breakdown
 
 
 def _by_bucket(found: GoodputReport, flat: dict[str, float], custom: dict[str, float]) -> Breakdown:

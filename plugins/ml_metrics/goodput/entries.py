@@ -90,6 +90,8 @@ class Checkpoint:
     remote: bool
     seconds: float
     start: float | None
+    first_time: float | None = None
+    """The first of its times, which the older library takes for the time of the entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,12 +291,14 @@ class EntriesBuilder:
         self, kind: Kind, payload: dict[str, Any], seconds: str, starts: Sequence[str]
     ) -> tuple[int, float, int]:
         start = next((payload[name] for name in starts if payload.get(name) is not None), None)
+        first = next((value for key, value in payload.items() if "time" in key), None)
         self._checkpoints.append(
             Checkpoint(
                 step=str(payload["step"]),
                 remote=str(payload.get("directory")).startswith("gs://"),
                 seconds=finite(payload[seconds]),
                 start=None if start is None else finite(start),
+                first_time=None if first is None else finite(first),
             )
         )
         return kind, math.nan, len(self._checkpoints) - 1

@@ -5,7 +5,7 @@ docs/goodput.md lists where it is wrong. Nothing else in this package uses it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,9 +62,34 @@ def older_figures(entries: Entries, query_time: float) -> OlderFigures:
     Raises:
         ValueError: As the older library does, where no time passed or more of it was productive than passed.
     """
-    figures = OlderFigures(total=_total(entries, query_time))
-    if figures.total == 0:
+    total = _total(entries, query_time)
+    if total == 0:
         raise ValueError("Total job time is zero: the log holds no start of the job")
+    return _figures(entries, total)
+
+
+def older_window(entries: Entries, start: float, end: float) -> OlderFigures:
+    """Everything that `get_job_goodput_interval` computes: of the entries in a window, as if there were no others.
+
+    Raises:
+        ValueError: As above, and where no two entries are in the window.
+    """
+    time = entries.time.copy()
+    for at in entries.where(Kind.SAVE, Kind.RESTORE).tolist():
+        first = entries.checkpoints[entries.number[at]].first_time
+        time[at] = np.nan if first is None else first
+    inside = np.flatnonzero((time > start) & (time <= end))
+    if not len(inside):
+        raise ValueError("No log entries are in the window")
+    low, high = max(start, float(time[inside[0]])), min(end, float(time[inside[-1]]))
+    if low >= high:
+        raise ValueError("Total job time is zero: the window's first entry is no earlier than its last")
+    part = replace(entries, kind=entries.kind[inside], time=entries.time[inside], number=entries.number[inside])
+    return _figures(part, high - low)
+
+
+def _figures(entries: Entries, total: float) -> OlderFigures:
+    figures = OlderFigures(total=total)
     figures.badput[Bucket.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME] = _checkpoints(entries, Kind.SAVE)
     figures.badput[Bucket.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME] = _checkpoints(entries, Kind.RESTORE)
     breaks = _add_steps(entries, figures)
