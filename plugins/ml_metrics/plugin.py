@@ -34,4 +34,16 @@ class MlMetricsPlugin(AirflowPlugin):
             "url_route": "ml-metrics",
             "icon": f"{PREFIX}/icon.svg",
         },
+        {
+            "name": "Metrics",
+            "href": f"{PREFIX}/dag?dag_id={{DAG_ID}}",
+            "destination": "dag",
+            "url_route": "ml-metrics-dag",
+        },
+        {
+            "name": "Metrics",
+            "href": f"{PREFIX}/dag-run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": "ml-metrics-run",
+        },
     ]

@@ -1,0 +1,62 @@
+// Draws the charts of a page, each when it comes into view: forty curves, but a screen shows six.
+"use strict";
+
+const page = JSON.parse(document.getElementById("charts").textContent);
+const night = matchMedia("(prefers-color-scheme: dark)");
+const compiled = new Map();
+const drawn = new Map();
+
+function shape(number, dark) {
+  const key = `${number} ${dark}`;
+  if (!compiled.has(key)) {
+    const spec = { ...page.shapes[number], autosize: { type: "fit-x", contains: "padding" } };
+    compiled.set(key, charts.compile(spec, { config: page.themes[dark ? "dark" : "light"] }).spec);
+  }
+  return structuredClone(compiled.get(key));
+}
+
+function draw(chart, element) {
+  drawn.get(chart.id)?.finalize();
+  const spec = shape(chart.shape, night.matches);
+  for (const { name, value } of chart.params) spec.signals.find((signal) => signal.name === name).value = value;
+  for (const data of spec.data) if (data.name in chart.datasets) data.values = chart.datasets[data.name];
+  // An expression is interpreted, not evaluated: the page forbids eval.
+  const runtime = charts.parse(spec, undefined, { ast: true });
+  const view = new charts.View(runtime, { renderer: "svg", expr: charts.expressionInterpreter, container: element, hover: true });
+  view.tooltip((_, event, item, value) => (value ? window.mlMetrics.show(table(value), event.clientX, event.clientY) : window.mlMetrics.hide()));
+  view.addEventListener("click", (_, item) => {
+    const run = page.runs[item?.datum?.run];
+    if (run) location.href = run;
+  });
+  drawn.set(chart.id, view);
+  return view.runAsync().then(() => element.setAttribute("data-drawn", ""));
+}
+
+function table(value) {
+  const rows = Object.entries(value).filter(([, said]) => said !== "null" && said !== "");
+  const body = document.createElement("table");
+  for (const [name, said] of rows) {
+    const row = body.insertRow();
+    row.insertCell().textContent = name;
+    row.insertCell().textContent = said;
+  }
+  return body;
+}
+
+const seen = new IntersectionObserver(
+  (entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      seen.unobserve(entry.target);
+      draw(page.charts.find((chart) => chart.id === entry.target.id), entry.target);
+    }
+  },
+  { rootMargin: "200px" },
+);
+for (const chart of page.charts) {
+  const element = document.getElementById(chart.id);
+  if (element) seen.observe(element);
+}
+night.addEventListener("change", () => {
+  for (const id of drawn.keys()) draw(page.charts.find((chart) => chart.id === id), document.getElementById(id));
+});

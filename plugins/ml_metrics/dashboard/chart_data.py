@@ -1,0 +1,88 @@
+"""Charts as a page carries them: what they share once, and each chart's numbers.
+
+A browser compiles a chart's shape to what it draws, which takes longer than drawing; forty curves share one shape.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.charts import PRODUCTIVE, goodput_chart, metric_chart
+from ml_metrics.charts.theme import theme
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ml_metrics.charts import Annotation, Axis, Plotted
+    from ml_metrics.dashboard.curves import Curve
+    from ml_metrics.warehouse import JobRow
+
+OWN = ("datasets", "config")
+"""What of a spec is not its shape; of its parameters, the values are not."""
+PERCENT = ("badput_", "_percent")
+
+
+def charts_data(charts: Sequence[tuple[str, Mapping[str, Any]]], runs: Mapping[str, str]) -> dict[str, Any]:
+    """Everything that the page's script needs.
+
+    Args:
+        charts: the id of the element that a chart is drawn into, and its spec.
+        runs: the address of each run's page, by the name that the specs have for the run.
+    """
+    shapes: dict[str, int] = {}
+    drawn = []
+    for element, spec in charts:
+        params = spec.get("params", [])
+        unset = {"params": [{**one, "value": 0} for one in params]}
+        shape = json.dumps({name: part for name, part in {**spec, **unset}.items() if name not in OWN})
+        number = shapes.setdefault(shape, len(shapes))
+        drawn.append({"id": element, "shape": number, "datasets": spec["datasets"], "params": params})
+    return {
+        "themes": {"light": theme(), "dark": theme(dark=True)},
+        "shapes": [json.loads(shape) for shape in shapes],
+        "charts": drawn,
+        "runs": dict(runs),
+    }
+
+
+def charts_of_test(
+    curves: Sequence[Curve], runs: Sequence[JobRow], changed: Sequence[Annotation], *, axis: Axis, utc: bool
+) -> list[tuple[str, dict[str, Any]]]:
+    """The charts of a test's page, which name a run by its place in `runs`."""
+    number = {run.uuid: str(index) for index, run in enumerate(runs)}
+    look: dict[str, Any] = {"width": "container", "height": 190}
+    charts = [
+        (
+            f"chart-{index}",
+            metric_chart(
+                "", _numbered(curve.points, number), [*changed, *curve.annotations], axis=axis, utc=utc, **look
+            ),
+        )
+        for index, curve in enumerate(curves)
+    ]
+    if parts := time_parts(curves):
+        bars = [(number[run.uuid], run.timestamp, parts[run.uuid]) for run in runs if run.uuid in parts]
+        charts.append(("chart-goodput", goodput_chart(bars, **look)))
+    return charts
+
+
+def time_parts(curves: Iterable[Curve]) -> dict[str, dict[str, float]]:
+    """Of each run: the percent of its time that was productive, and that each kind of trouble took."""
+    parts: dict[str, dict[str, float]] = {}
+    for curve in curves:
+        lost = curve.metric.startswith(PERCENT[0]) and curve.metric.endswith(PERCENT[1])
+        if not lost and curve.metric != "goodput":
+            continue
+        kind = curve.metric[len(PERCENT[0]) : -len(PERCENT[1])] if lost else PRODUCTIVE
+        for point in curve.points:
+            if point.value is not None:
+                parts.setdefault(point.run_key, {})[kind] = point.value
+    # loading that runs beside the steps takes no time of its own
+    return {run: {k: v for k, v in kinds.items() if k != "data_loading_async"} for run, kinds in parts.items()}
+
+
+def _numbered(points: Iterable[Plotted], number: Mapping[str, str]) -> list[Plotted]:
+    """Points that name their run by a short number: forty curves would repeat every key forty times."""
+    return [replace(point, run_key=number[point.run_key]) for point in points]
