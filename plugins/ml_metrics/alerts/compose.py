@@ -65,8 +65,8 @@ def subject_of(report: Report) -> str:
 
 
 def one_line(text: str, limit: int = 180) -> str:
-    """Text for a header: no line break may end it early, and no reader wants more."""
-    flat = re.sub(r"\s+", " ", printable(text)).strip()
+    """Text for a header: no line break ends it early, also none that is spelled `=?utf-8?q?=0A?=`; and not too long."""
+    flat = re.sub(r"\s+", " ", printable(text)).replace("=?", "= ?").strip()
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
@@ -78,7 +78,7 @@ def printable(text: str) -> str:
 
 def is_link(address: str) -> bool:
     """Whether an address may stand behind a link: never `javascript:`, and nothing that ends the attribute."""
-    return LINK.fullmatch(address) is not None
+    return LINK.fullmatch(address) is not None and address.isprintable()
 
 
 def render(template: str, words: Mapping[str, object]) -> str:

@@ -9,6 +9,8 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from typing import TYPE_CHECKING
 
+from ml_metrics.alerts.compose import one_line
+
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message
 
@@ -19,6 +21,11 @@ LINES = policy.default.clone(max_line_length=200)
 """A subject of ours stays on one line: where Python folds it, it puts a space before its first word."""
 
 
+def file_name(key: str) -> str:
+    """The key of a message as a name that every file system and every header takes."""
+    return re.sub(r"[^A-Za-z0-9.-]", "-", key)[:120].lstrip(".") or "message"
+
+
 def as_mail(message: Message, sender: str = "") -> EmailMessage:
     """The mail: plain text, the same as HTML, and the HTML's pictures. `sender` is the channel's own."""
     mail = EmailMessage(LINES)
@@ -26,10 +33,10 @@ def as_mail(message: Message, sender: str = "") -> EmailMessage:
     mail["From"] = message.sender or sender or SENDER
     mail["To"] = ", ".join(message.recipients) or "undisclosed-recipients:;"
     mail["Date"] = format_datetime(datetime.now(UTC))
-    mail["Message-ID"] = f"<{re.sub(r'[^A-Za-z0-9.-]', '-', message.key)}@{DOMAIN}>"
+    mail["Message-ID"] = f"<{file_name(message.key)}@{DOMAIN}>"
     mail["Auto-Submitted"] = "auto-generated"  # so that no holiday answers come back
     if message.test:
-        mail["X-ML-Metrics-Test"] = message.test  # by which people sort their mail
+        mail["X-ML-Metrics-Test"] = one_line(message.test)  # by which people sort their mail
     mail.set_content(message.text, cte="quoted-printable")  # which any server passes on as it is
     mail.add_alternative(message.html, subtype="html", cte="quoted-printable")
     *_, page = mail.iter_parts()

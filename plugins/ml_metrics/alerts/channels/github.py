@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from ml_metrics.alerts.channels.http import ask
+from ml_metrics.alerts.compose import one_line
+from ml_metrics.alerts.mail import file_name
 from ml_metrics.alerts.message import Occasion
 
 if TYPE_CHECKING:
@@ -60,12 +62,12 @@ class _Conversation:
     @property
     def title(self) -> str:
         """By which the issue of a test is found again, so it does not say how the test is."""
-        return f"ML Metrics: {self.message.test}"
+        return f"ML Metrics: {one_line(self.message.test)}"
 
     @property
     def mark(self) -> str:
         """By which a message is found again. Only letters that a comment in HTML may hold."""
-        return f"<!-- ml-metrics {re.sub(r'[^A-Za-z0-9.-]', '-', self.message.key).replace('--', '-')} -->"
+        return f"<!-- ml-metrics {re.sub(r'-+', '-', file_name(self.message.key))} -->"
 
     def find(self) -> dict[str, Any] | None:
         """The newest issue about this test, open or closed."""

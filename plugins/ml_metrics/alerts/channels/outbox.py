@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ml_metrics import storage
 from ml_metrics.alerts.channels.channel import UndeliveredError
-from ml_metrics.alerts.mail import as_mail
+from ml_metrics.alerts.mail import as_mail, file_name
 from ml_metrics.errors import StorageError
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ class Outbox:
 
     def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002  (a folder has none)
         """Write the mail, and return its path. The same message twice is one file."""
-        path = storage.join(self.folder, f"{re.sub(r'[^A-Za-z0-9._-]', '-', message.key)}.eml")
+        path = storage.join(self.folder, f"{file_name(message.key)}.eml")
         try:
             storage.write_bytes(path, as_mail(message).as_bytes())
         except StorageError as error:
