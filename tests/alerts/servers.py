@@ -91,6 +91,7 @@ class MailServer:
     """What is answered to a recipient instead of `250 OK`."""
     greeting: str = ""
     """What is answered to every mail instead of `250 OK`."""
+    right_password: bytes = b"correct horse"
     logins: list[tuple[str, str]] = field(default_factory=list)
 
     async def handle_RCPT(  # noqa: N802  (aiosmtpd's name)
@@ -109,7 +110,7 @@ class MailServer:
 
     def authenticate(self, _server: Any, _session: Any, _envelope: Any, _mechanism: str, data: Any) -> AuthResult:
         self.logins.append((data.login.decode(), data.password.decode()))
-        right = data.password == b"correct horse"
+        right = data.password == self.right_password
         return AuthResult(success=right, handled=right)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ml_metrics.notify.post import Post
     from ml_metrics.run_folder import RunFolder
     from ml_metrics.spec.test import TestSpec
-    from ml_metrics.warehouse import Warehouse
+    from ml_metrics.warehouse import OpenAlert, Warehouse
 
 log = logging.getLogger(__name__)
 
@@ -49,17 +49,20 @@ class Telling:
         gate, found = steps.Gate.read(self.folder), troubles_of(self.folder)
         well = gate is not None and not gate.reasons
         troubles = replace(found, at_once={}) if well else found
-        news = self._news(test, troubles, datetime.now(UTC), well=well)
-        if news is None:
+        alert = self.warehouse.open_alert(self.run.test) if self.warehouse else None
+        news = self._news(test, troubles, alert, well=well)
+        warning = news is not None and news.occasion is Occasion.WARNING
+        if news is None or (warning and self.folder.read("told")):  # a message about this run told its warnings, too
             log.info("nothing new to tell about %s", self.run.test)
             return None
-        warning = news.occasion is Occasion.WARNING
+        told = set(alert.told) if alert else set()
+        new_first = dict(sorted(troubles.at_once.items(), key=lambda trouble: trouble[0] in told))
         report = report_of(
             test,
             self.run,
             self.folder,
             news.occasion,
-            troubles.warnings if warning else troubles.at_once,
+            troubles.warnings if warning else new_first,
             warehouse=self.warehouse,
             dashboard_url=self.post.dashboard_url,
         )
@@ -105,8 +108,8 @@ class Telling:
         except MlMetricsError as error:
             log.warning("what was told cannot be remembered in the run folder: %s", error)
 
-    def _news(self, test: TestSpec, troubles: Troubles, now: datetime, *, well: bool) -> News | None:
-        alert = self.warehouse.open_alert(self.run.test) if self.warehouse else None
+    def _news(self, test: TestSpec, troubles: Troubles, alert: OpenAlert | None, *, well: bool) -> News | None:
+        now = datetime.now(UTC)
         quarantined = test.quarantine is not None and test.quarantine.holds(now)
         if test.quarantine is not None and quarantined:
             log.info("%s is kept quiet until %s: %s", self.run.test, test.quarantine.until, test.quarantine.reason)

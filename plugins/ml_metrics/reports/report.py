@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from ml_metrics import steps
 from ml_metrics.alerts.message import Fact, Occasion, Report, Trouble
-from ml_metrics.model import JobStatus
+from ml_metrics.model import JobStatus, Workload
 from ml_metrics.reports.metric import metric_facts
 from ml_metrics.reports.past import MetricPast, TestPast
 from ml_metrics.reports.picture import picture_of
@@ -18,11 +18,13 @@ from ml_metrics.reports.troubles import metric_of, short
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ml_metrics.model import Run, Verdict, Workload
+    from ml_metrics.model import Run, Verdict
     from ml_metrics.run_folder import RunFolder
     from ml_metrics.spec.test import TestSpec
     from ml_metrics.warehouse import Warehouse
 
+DASHBOARD = "/ml-metrics"
+"""Where the dashboard is inside Airflow; elsewhere, Airflow's own pages cannot be told from its address."""
 PICTURES = 6
 """How many charts a mail holds; a run may break hundreds of metrics."""
 
@@ -63,7 +65,7 @@ def overdue_report(run: Run, owner: str, sentence: str, dashboard_url: str) -> R
     facts = (
         Fact("owner", owner),
         Fact("run", run.run_id),
-        Fact("every run", f"of {run.test}", f"{dashboard_url}/test?{urlencode({'test': run.test})}"),
+        *_links(run, Workload(JobStatus.MISSED), dashboard_url),
     )
     return Report(Occasion.OVERDUE, run.test, run.key, run.run_id, owner, (trouble,), facts)
 
@@ -133,6 +135,9 @@ def _facts(test: TestSpec, run: Run, workload: Workload) -> Iterator[Fact]:
 
 
 def _links(run: Run, workload: Workload, dashboard_url: str) -> Iterator[Fact]:
+    airflow, found, rest = dashboard_url.rpartition(DASHBOARD)
+    if found and not rest:
+        yield Fact("tasks", "the run in Airflow", f"{airflow}/dags/{quote(run.dag_id)}/runs/{quote(run.run_id)}")
     if workload.logs_link:
         yield Fact("logs", "the logs of the workload", workload.logs_link)
     if workload.workload_link:
