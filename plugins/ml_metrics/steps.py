@@ -193,11 +193,14 @@ def _collected(folder: RunFolder) -> Collected | None:
 
 
 def _metrics(folder: RunFolder) -> tuple[Metric, ...]:
-    """The metrics of both measuring tasks."""
+    """The metrics of both measuring tasks; where both have a name, what was collected counts, as everywhere."""
     from ml_metrics.collect import Collected
 
-    documents = (folder.read("metrics"), folder.read("goodput"))
-    return tuple(metric for one in documents if one for metric in Collected.from_document(one).metrics)
+    by_name: dict[str, Metric] = {}
+    for document in filter(None, (folder.read("metrics"), folder.read("goodput"))):
+        for metric in Collected.from_document(document).metrics:
+            by_name.setdefault(metric.name, metric)
+    return tuple(by_name.values())
 
 
 def _attributes(
