@@ -29,14 +29,23 @@ local said = import 'said.libsonnet';
 
   local env(test) =
     local folder = '$(OUTPUT_BUCKET)/%s/$(JOB_NAME)' % test.testName;
+    local jobName = "metadata.labels['job-name']";
+    local several = test.accelerator.hosts > 1;
     [
       fromField('POD_NAME', 'metadata.name'),
       fromField('POD_UID', 'metadata.uid'),
       fromField('POD_NAMESPACE', 'metadata.namespace'),
-      fromField('JOB_NAME', "metadata.labels['job-name']"),
+      fromField('JOB_NAME', jobName),
+    ] + (if several then [fromField('KUBERNETES_JOB', jobName)] else []) + [
       { name: 'ML_METRICS_RUN_DIR', value: folder },
       { name: 'MODEL_DIR', value: folder },
-    ] + [{ name: name, value: std.toString(test.envMap[name]) } for name in std.objectFields(test.envMap)],
+    ] + (
+      // how the hosts find the first of them
+      if several then [
+        { name: 'ML_METRICS_HOSTS', value: std.toString(test.accelerator.hosts) },
+        { name: 'ML_METRICS_FIRST_HOST', value: '$(KUBERNETES_JOB)-0.' + test.testName },
+      ] else []
+    ) + [{ name: name, value: std.toString(test.envMap[name]) } for name in std.objectFields(test.envMap)],
 
   local resources(test) =
     local text(value) = if value == null then null else std.toString(value);
