@@ -22,8 +22,8 @@ VERDICTS = {
     Occasion.OVERDUE: "is overdue",
     Occasion.WARNING: "has a warning",
 }
-COLOURS = {Occasion.RECOVERED: "#15803d", Occasion.WARNING: "#b45309", Occasion.OVERDUE: "#b45309"}
-RED = "#b91c1c"
+TONES = {Occasion.RECOVERED: "well", Occasion.WARNING: "mild", Occasion.OVERDUE: "mild"}
+"""How the page shows the verdict; otherwise `bad`."""
 LINK = re.compile(r"https?://[^\s<>\"']+", re.IGNORECASE)
 SUBJECT = 120
 """Most mail programs show less than half of it in a list."""
@@ -35,7 +35,7 @@ def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Mess
     words = {
         "report": report,
         "verdict": VERDICTS[report.occasion],
-        "colour": COLOURS.get(report.occasion, RED),
+        "tone": TONES.get(report.occasion, "bad"),
         "facts": [fact for fact in report.facts if not fact.link],
         "links": links,
     }
