@@ -34,7 +34,9 @@ COMMANDS = {
     "backfill": "judge and load run folders again",
     "schema": "make or extend the warehouse's tables",
     "import": "import an older system's history",
+    "pools": "show the Airflow pools in which tests wait",
     "cluster": "run pods as processes on this machine",
+    "report": "write the dashboard's pages as files",
     "demo": "tell the story of one test on this machine",
 }
 """Every command and what it answers, in the order of `--help`."""

@@ -120,5 +120,5 @@ def _day(query: Mapping[str, str], name: str) -> date | None:
 def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
-    except (ValueError, OSError) as error:  # unknown names and names that are no file's
+    except (KeyError, ValueError, OSError) as error:  # unknown names, and names that are no file's
         raise AskedError(f"tz={name!r} is no time zone; write it as Europe/Berlin, or leave it out for UTC.") from error

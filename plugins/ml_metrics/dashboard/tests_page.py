@@ -11,7 +11,7 @@ from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.standing import MEANINGS, QUARANTINED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from ml_metrics.dashboard.heatmap import Heatmap, Row
@@ -25,15 +25,27 @@ ONLY = ("", "failing", "unacknowledged")
 COLUMNS = ("days", "runs")
 
 
-def page_of_tests(
+def page_of_tests(  # noqa: PLR0913  (each is a way in which one such page differs from another)
     warehouse: Warehouse,
     query: Mapping[str, str],
     *,
     readable: Callable[[Iterable[str]], frozenset[str]],
     now: datetime,
     links: Links,
+    only: Collection[str] | None = None,
+    most_cells: int = MOST_CELLS,
 ) -> Page:
-    """Every test that the reader may see, against time."""
+    """Every test that the reader may see, against time.
+
+    Args:
+        warehouse: where the runs are.
+        query: what the address of the page asks for.
+        readable: tells which of some DAGs the reader may read.
+        now: what "today" is.
+        links: how the pages lead to one another.
+        only: the tests to show; None for all.
+        most_cells: of one page of rows.
+    """
     span = span_of(query, now)
     shown = span.newest(MOST_DAYS)
     by_days = choice(query, "by", COLUMNS) == "days"
@@ -49,12 +61,16 @@ def page_of_tests(
         incidents=warehouse.open_incidents(),
         quarantines=warehouse.quarantines(),
         goodput=warehouse.goodput_between(shown.since, shown.until),
-        tests={one.newest.test for one in standings if one.newest.dag_id in dags},
+        tests={
+            one.newest.test
+            for one in standings
+            if one.newest.dag_id in dags and (only is None or one.newest.test in only)
+        },
         now=now,
         by_days=by_days,
     )
     rows = [row for row in heatmap.rows if wanted.has(row)]
-    size = max(1, MOST_CELLS // len(heatmap.columns))
+    size = max(1, most_cells // len(heatmap.columns))
     pages = max(1, -(-len(rows) // size))
     page = min(number(query, "page", 1, 1_000_000), pages)
     on_page = rows[(page - 1) * size : page * size]

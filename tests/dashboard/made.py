@@ -1,0 +1,99 @@
+"""Runs that pages show, and visitors with more or fewer rights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.model import Bounds, JobStatus, Metric, Outcome, Run, Verdict, Workload
+from ml_metrics.warehouse import run_record
+
+if TYPE_CHECKING:
+    from ml_metrics.warehouse import RunRecord, Warehouse
+
+TODAY = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+STEADY, SHIFTED, FAILING = "pt-steady", "tf-shifted", "tf-failing"
+
+
+def run_of(test: str, days_ago: float) -> Run:
+    return Run(test, test, f"scheduled__{days_ago:g}", "tests")
+
+
+def recorded(  # noqa: PLR0913
+    test: str,
+    days_ago: float,
+    value: float = 10.0,
+    *,
+    upper: float = 11.0,
+    status: JobStatus = JobStatus.SUCCESS,
+    metric: str = "loss_final",
+    owner: str = "vision-team",
+    reason: str | None = None,
+    more: dict[str, float] | None = None,
+    **workload: Any,
+) -> RunRecord:
+    ended = TODAY - timedelta(days=days_ago)
+    bounds = Bounds(upper=upper)
+    outcome = Outcome.PASS if bounds.admit(value) else Outcome.FAIL
+    outcome = outcome if status is JobStatus.SUCCESS else Outcome.SKIPPED
+    values = {metric: value, **(more or {})}
+    return run_record(
+        run_of(test, days_ago),
+        Workload(
+            status, reason, started_at=ended - timedelta(minutes=30), ended_at=ended,
+            queued_at=ended - timedelta(minutes=31), **{"image": "image:1", **workload},
+        ),
+        [Metric(name, one, name, "final") for name, one in values.items()],
+        [Verdict(metric, outcome, value, bounds, f"less than {upper:g}", 9)],
+        {"note": "made up"},
+        test_type="train",
+        accelerator="v5litepod-16",
+        framework_version=test.partition("-")[0],
+        owner=owner,
+    )  # fmt: skip
+
+
+def fill(warehouse: Warehouse) -> None:
+    """A test that is well, one whose level changed with its image, one whose workload fails."""
+    warehouse.load_all([recorded(STEADY, day, 10 + day % 3 / 10) for day in range(20)])
+    warehouse.load_all(
+        [
+            recorded(SHIFTED, day, (14.0 if day < 4 else 10.0) + day % 3 / 10, owner="speech-team",
+                     image="image:2" if day < 4 else "image:1")
+            for day in range(20)
+        ]
+    )  # fmt: skip
+    warehouse.load(recorded(FAILING, 0, status=JobStatus.FAILURE, reason="OOMKilled"))
+    warehouse.load(recorded(FAILING, 1))
+    warehouse.record_alert(SHIFTED, run_of(SHIFTED, 0).key, fingerprint="x", reasons=["metric:loss_final"])
+
+
+@dataclass(frozen=True)
+class User:
+    name: str
+
+    def get_name(self) -> str:
+        return self.name
+
+    def get_id(self) -> str:
+        return f"id of {self.name}"
+
+
+@dataclass
+class Rights:
+    """Airflow's manager of rights, as far as it is asked."""
+
+    dags: frozenset[str] | None = None
+    """The DAGs that may be read; None for all."""
+    may_change: bool = True
+    asked: list[dict[str, Any]] = field(default_factory=list)
+
+    def is_authorized_dag(self, *, method: str, user: User, access_entity: Any = None, details: Any = None) -> bool:  # noqa: ARG002
+        self.asked.append({"method": method, "dag": details.id if details else None})
+        if method != "GET" and not self.may_change:
+            return False
+        return self.dags is None or (details is not None and details.id in self.dags)
+
+    def get_authorized_dag_ids(self, *, user: User, method: str) -> set[str]:  # noqa: ARG002
+        return set(self.dags or ())
