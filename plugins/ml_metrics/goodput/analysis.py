@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ml_metrics.goodput.deviation import StepTimes, step_times
 from ml_metrics.goodput.entries import Entries, Kind
 from ml_metrics.goodput.lives import Lives, lives_of
@@ -14,7 +16,6 @@ from ml_metrics.goodput.spans import spans_of
 from ml_metrics.goodput.timeline import Timeline, timeline_of
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -73,6 +74,9 @@ def _doubts(entries: Entries, lives: Lives, unpaired: int) -> list[str]:
         doubts.append("steps come before the first start of the job: the beginning of the log is missing")
     if lives.duplicates:
         doubts.append(f"{lives.duplicates} steps are recorded twice and were counted once: do several workers write?")
+    without_steps = int((np.diff(np.searchsorted(entries.where(Kind.STEP), starts)) == 0).sum())
+    if without_steps:
+        doubts.append(f"the job was started again {without_steps} times without a step in between")
     if len(ends) and len(starts) and ends[0] < starts[-1]:
         doubts.append("the job was started again after it had ended; its time in between counts")
     if unpaired:

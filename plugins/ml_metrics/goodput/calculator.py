@@ -18,6 +18,7 @@ from ml_metrics.telemetry.places import RUN_DIR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
 
     from ml_metrics.goodput.analysis import Analysis
     from ml_metrics.goodput.entries import Entries
@@ -40,20 +41,29 @@ class GoodputCalculator:
         logger_name: The name of the log in Google Cloud Logging; a file needs none.
         cloud_logger: Where entries come from in place of files: `ml_metrics.cloud.CloudLogger`, or anything with the
             older library's `read_cloud_logging_entries`.
+        using_pathways: Of no effect, as the next three: the log says the same, and nothing is cached or left out.
+        max_logs_retention_period: See there.
+        gcs_path: See there.
+        cache_dir: See there.
         folder: The run folder, or a log. Default: the environment variable `ML_METRICS_RUN_DIR`.
         compatible: Whether to repeat the arithmetic of ml-goodput-measurement 0.2.3, faults and all, for the whole job
             and for windows. Step deviations and exclusions have one arithmetic.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  (the older library's signature)
         self,
         job_name: str,
         logger_name: str = "",
         cloud_logger: LogSource | EntryReader | None = None,
+        using_pathways: bool = False,  # noqa: FBT001, FBT002
+        max_logs_retention_period: timedelta | None = None,
+        gcs_path: str | None = None,
+        cache_dir: str | None = None,
         *,
         folder: str | os.PathLike[str] | None = None,
         compatible: bool = False,
     ) -> None:
+        del using_pathways, max_logs_retention_period, gcs_path, cache_dir
         self.job_name = job_name
         self.logger_name = logger_name
         self.compatible = compatible

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ml_metrics.goodput.analysis import analyse
@@ -43,6 +44,10 @@ def measure(  # noqa: PLR0913  (each is a choice of the caller's own)
     """
     log = _log(files, job_name)
     analysis = analyse(log.entries, until=until)
+    if len(log.entries) and not analysis.ended:
+        lasted = "its last entry" if until is None else "its workload did"
+        endless = f"the job recorded no end: it lasted until {lasted}, and its last step does not count"
+        analysis = replace(analysis, warnings=(*analysis.warnings, endless))
     return report(analysis, files=log.files, ideal_step_time=ideal_step_time, windows=windows, start=start, end=end)
 
 

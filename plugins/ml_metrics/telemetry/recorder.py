@@ -57,9 +57,12 @@ class GoodputRecorder:
         cloud_logger: Where entries go in place of a file.
         folder: Where `goodput.jsonl` is written: a path or `gs://bucket/folder`. Default: the environment variable
             `ML_METRICS_RUN_DIR`.
+        background_grace_period_s: Of no effect, as the next two: the older library's cloud client has them.
+        background_batch_size: See there.
+        background_max_latency_s: See there.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (the older library's signature)
         self,
         job_name: str,
         logger_name: str = "",
@@ -67,7 +70,11 @@ class GoodputRecorder:
         cloud_logger: EntryWriter | None = None,
         *,
         folder: str | os.PathLike[str] | None = None,
+        background_grace_period_s: float | None = None,
+        background_batch_size: int | None = None,
+        background_max_latency_s: float | None = None,
     ) -> None:
+        del background_grace_period_s, background_batch_size, background_max_latency_s
         self.job_name = job_name
         self.logger_name = logger_name
         self._cloud_logger = cloud_logger if logging_enabled else None
