@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -140,6 +141,7 @@ def the_end(warehouse: Warehouse, broken: Path, recovered: Path, chart: Path) ->
     yield f"The mail about the first run:   {broken}"
     yield f"The mail about the second run:  {recovered}"
     yield f"The chart of the accuracy:      {chart}"
-    yield f"Every run of the test:          ml-metrics history {TEST}"
+    here = f"AIRFLOW_HOME={os.environ['AIRFLOW_HOME']} {sys.argv[0]}" if "AIRFLOW_HOME" in os.environ else sys.argv[0]
+    yield f"Every run of the test:          {here} history {TEST}"
     yield f"Its file, to change it:         {Settings.load().config_root}/mnist-cpu.yaml"
     yield "The same in Airflow's UI:       make up"
