@@ -1,0 +1,76 @@
+"""`gcloud` as far as deploy/composer.sh calls it: it records every call, and a bucket is a folder.
+
+Run as a program named `gcloud` on the PATH; FAKE_GCLOUD names the folder that holds its state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+STATE = Path(os.environ["FAKE_GCLOUD"])
+BUCKET = "gs://us-central1-nightly-bucket"
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    with (STATE / "calls").open("a") as calls:
+        print(json.dumps(words), file=calls)
+    match words[:3]:
+        case ["composer", "environments", "describe"]:
+            describe(words[words.index("--format") + 1])
+        case ["composer", "environments", "update"]:
+            update(*words[-2:])
+        case ["storage", "rsync", *_]:
+            rsync(Path(words[-2]), place(words[-1]))
+        case ["storage", "cp", _]:
+            place(words[-1]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(words[-2], place(words[-1]))
+        case _:
+            sys.exit(f"unknown call: {words}")
+
+
+def describe(shape: str) -> None:
+    if shape == "value(config.dagGcsPrefix)":
+        print(f"{BUCKET}/dags")
+        return
+    part = shape.removeprefix("json(config.softwareConfig.").removesuffix(")")
+    found = software().get(part)
+    print(json.dumps({"config": {"softwareConfig": {part: found}}} if found else None))
+
+
+def update(option: str, value: str) -> None:
+    changed = software()
+    if option == "--update-pypi-packages-from-file":
+        lines = [line.strip() for line in Path(value).read_text().splitlines()]
+        pins = [line.partition("==") for line in lines if line and not line.startswith("#")]
+        changed["pypiPackages"] = {name: f"=={version}" for name, _, version in pins}
+    elif option == "--update-airflow-configs":
+        _, sign, rest = value.split("^", 2)
+        overrides = dict(pair.split("=", 1) for pair in rest.split(sign))
+        changed["airflowConfigOverrides"] = {**changed.get("airflowConfigOverrides", {}), **overrides}
+    else:
+        sys.exit(f"unknown option: {option}")
+    (STATE / "software.json").write_text(json.dumps(changed))
+
+
+def software() -> dict[str, dict[str, str]]:
+    file = STATE / "software.json"
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def rsync(source: Path, target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target)
+
+
+def place(address: str) -> Path:
+    assert address.startswith(f"{BUCKET}/"), address
+    return STATE / "bucket" / address.removeprefix(f"{BUCKET}/")
+
+
+if __name__ == "__main__":
+    main()
