@@ -29,7 +29,12 @@ def tell_people(context: Mapping[str, Any]) -> None:
     test: TestSpec = context["task"].test
     post = post_office()
     with _warehouse_if_it_answers() as warehouse:
-        Telling(run_of(test.name, context), folder_of(test.name, context), warehouse, post).tell(test)
+        telling = Telling(run_of(test.name, context), folder_of(test.name, context), warehouse, post)
+        try:
+            telling.tell(test)
+        except Exception as error:  # whatever it is, people shall hear that there is something to look at
+            log.exception("the message about this run could not be made")
+            telling.tell_plainly(test, error)
         if warehouse is not None:
             send_late_digest(warehouse, post, datetime.now(UTC))
 
@@ -42,7 +47,7 @@ def tell_overdue(test: str, owner: str, emails: Sequence[str], context: Mapping[
     from ml_metrics.run_folder import RunFolder
 
     settings, dag_run = Settings.load(), context["dag_run"]
-    run = Run(test, dag_run["dag_id"], dag_run["run_id"], settings.deployment)
+    run = Run(test, dag_run["dag_id"], dag_run["dag_run_id"], settings.deployment)  # as the REST API shows a run
     since = dag_run.get("queued_at") or dag_run.get("run_after") or ""
     with _warehouse_if_it_answers() as warehouse:
         folder = RunFolder.of(run, settings.storage_root)

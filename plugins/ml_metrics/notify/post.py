@@ -29,6 +29,7 @@ RECIPIENT, SENDER, SENDGRID_KEY = (
     "sendgrid-api-key",
 )
 """Names of secrets, which older systems use, too."""
+USUAL_LIMIT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Post:
     recipients: tuple[str, ...] = ()
     """Who gets the mails of tests that name nobody."""
     sender: str = ""
-    mails_per_hour: int = 10
+    mails_per_hour: int = USUAL_LIMIT
     clock: Clock | None = None
 
     def recipients_of(self, emails: tuple[str, ...]) -> tuple[str, ...]:
@@ -77,7 +78,7 @@ def post_office() -> Post:
         dashboard_url=settings.dashboard_url,
         recipients=tuple(_addresses(named_secret(RECIPIENT, settings.secrets_project))),
         sender=named_secret(SENDER, settings.secrets_project),
-        mails_per_hour=_number(settings.mails_per_hour),
+        mails_per_hour=_mails_per_hour(settings.mails_per_hour),
     )
 
 
@@ -215,10 +216,12 @@ def _addresses(text: str) -> list[str]:
     return [address for part in text.replace(";", ",").split(",") if (address := part.strip())]
 
 
-def _number(text: str) -> int:
-    if not text.isdigit():
-        raise ConfigError(f"[ml_metrics] mails_per_hour: {text!r} is no number of mails")
-    return int(text)
+def _mails_per_hour(text: str) -> int:
+    """A limit that cannot be read is the usual one: no setting may silence everybody."""
+    if text.isdecimal():
+        return int(text)
+    log.error("[ml_metrics] mails_per_hour: %r is no number of mails; taken as %d", text, USUAL_LIMIT)
+    return USUAL_LIMIT
 
 
 def _true(value: Any) -> bool:

@@ -14,8 +14,7 @@ from ml_metrics.alerts.delivery import State, deliver
 from ml_metrics.alerts.message import Occasion
 from ml_metrics.alerts.policy import Incident, News, Standing, news_of
 from ml_metrics.errors import MlMetricsError
-from ml_metrics.reports import Troubles, overdue_report, report_of, troubles_of
-from ml_metrics.reports.report import OVERDUE
+from ml_metrics.reports import Plain, Troubles, plain_report, report_of, troubles_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +31,8 @@ log = logging.getLogger(__name__)
 HELD, DIGEST = "held", "digest"
 """The state and the channel of what waits."""
 HOUR = timedelta(hours=1)
+OVERDUE = Plain(Occasion.OVERDUE, "overdue:", "no end in sight")
+UNTOLD = Plain(Occasion.BROKEN, "task:assert_success", "its documents cannot be read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Telling:
         alert = self.warehouse.open_alert(self.run.test) if self.warehouse else None
         news = self._news(test, troubles, alert, well=well)
         warning = news is not None and news.occasion is Occasion.WARNING
-        if news is None or (warning and self.folder.read("told")):  # a message about this run told its warnings, too
+        if news is None or (warning and self._told()):  # a message about this run told its warnings, too
             log.info("nothing new to tell about %s", self.run.test)
             return None
         told = set(alert.told) if alert else set()
@@ -83,16 +84,22 @@ class Telling:
         queued = f" since {since}" if since else ""
         about = f"Run {self.run.run_id} of test `{self.run.test}`"
         sentence = f"{about} has been waiting or running{queued}, longer than it may. {how}"
-        report = overdue_report(self.run, owner, sentence, self.post.dashboard_url)
+        report = plain_report(self.run, owner, OVERDUE, sentence, self.post.dashboard_url)
         self.say(compose(report, self.post.recipients_of(tuple(emails)), self.post.sender))
-        self._remember(Occasion.OVERDUE, {OVERDUE: sentence})
+        self._remember(Occasion.OVERDUE, {OVERDUE.name: sentence})
+
+    def tell_plainly(self, test: TestSpec, error: Exception) -> None:
+        """Say that the run should be looked at, where its documents are such that no message could be made of them."""
+        sentence = f"What became of run {self.run.run_id} could not be told ({type(error).__name__}): see its task log"
+        report = plain_report(self.run, test.owner, UNTOLD, sentence, self.post.dashboard_url)
+        self.say(compose(report, self.post.recipients_of(test.emails), self.post.sender_of(test)))
 
     def say(self, message: Message, *, held: str = "") -> None:
         """Deliver a message, or hold it for the digest: once on each channel, however often this is called.
 
         What was done stands in the run folder, too: the warehouse may be what is broken.
         """
-        told = self.folder.read("told") or {}
+        told = self._told()
         done = told.get(message.key, {})
         if held and not done:
             log.info("%s: waits for the digest: %s", message.subject, held)
@@ -107,6 +114,13 @@ class Telling:
             self.folder.write("told", {**told, message.key: done})
         except MlMetricsError as error:
             log.warning("what was told cannot be remembered in the run folder: %s", error)
+
+    def _told(self) -> dict[str, dict[str, str]]:
+        try:
+            return self.folder.read("told") or {}
+        except MlMetricsError as error:
+            log.warning("what was told about this run before is not known: %s", error)
+            return {}
 
     def _news(self, test: TestSpec, troubles: Troubles, alert: OpenAlert | None, *, well: bool) -> News | None:
         now = datetime.now(UTC)

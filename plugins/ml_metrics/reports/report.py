@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
@@ -59,19 +60,20 @@ def report_of(  # noqa: PLR0913  (a report draws on all that is known of a run)
     )
 
 
-def overdue_report(run: Run, owner: str, sentence: str, dashboard_url: str) -> Report:
-    """What a message tells about a run that has not ended in its time: there may be no folder yet."""
-    trouble = Trouble(OVERDUE, "no end in sight", sentence)
-    facts = (
-        Fact("owner", owner),
-        Fact("run", run.run_id),
-        *_links(run, Workload(JobStatus.MISSED), dashboard_url),
-    )
-    return Report(Occasion.OVERDUE, run.test, run.key, run.run_id, owner, (trouble,), facts)
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A trouble that is known without a look into the run's documents."""
+
+    occasion: Occasion
+    name: str
+    short: str
 
 
-OVERDUE = "overdue:"
-"""The name of that trouble."""
+def plain_report(run: Run, owner: str, trouble: Plain, sentence: str, dashboard_url: str) -> Report:
+    """What a message tells about a run whose folder is not there, or cannot be read."""
+    told = Trouble(trouble.name, trouble.short, sentence)
+    facts = (Fact("owner", owner), Fact("run", run.run_id), *_links(run, Workload(JobStatus.MISSED), dashboard_url))
+    return Report(trouble.occasion, run.test, run.key, run.run_id, owner, (told,), facts)
 
 
 class _Inquiry:
