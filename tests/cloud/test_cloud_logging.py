@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -212,11 +216,36 @@ def test_an_entry_that_is_refused_costs_itself_only(logging_service: Logging, ca
 def test_a_service_that_does_not_answer_never_stops_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGGING_EMULATOR_HOST", "127.0.0.1:1")
     monkeypatch.setattr(ours.LogBatches, "interval", 0.01)
-    recorder = GoodputRecorder(JOB, LOG, True, logger())
+    recorder = GoodputRecorder(JOB, LOG, True, logger(client=ours._client()))
     began = time.monotonic()
     for step in range(1000):
         recorder.record_step_start_time(step)
     assert time.monotonic() - began < 5
+
+
+PROGRAM = """
+import os, sys, time
+from ml_metrics.cloud import CloudLogger
+from ml_metrics.telemetry import GoodputRecorder
+recorder = GoodputRecorder("job", "goodput_job", True, CloudLogger("job", "goodput_job", "project"))
+for step in range(1000):
+    recorder.record_step_start_time(step)
+if sys.argv[1] == "killed":
+    time.sleep(2.0)
+    os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("how", ["killed", "ended"])
+def test_a_program_that_ends_in_any_way_has_sent_its_entries(logging_service: Logging, project: Path, how: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, how],
+        env={**os.environ, "PYTHONPATH": str(project / "plugins")},
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == (-9 if how == "killed" else 0)
+    assert len(logging_service.entries) == 1000
 
 
 def test_an_address_names_the_project_and_the_log() -> None:
