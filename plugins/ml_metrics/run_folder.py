@@ -11,11 +11,14 @@ import json
 import math
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.model import JobStatus, Run, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DOCUMENTS = "_ml_metrics"
 """The sub-folder of the tasks' own documents. Collectors skip it."""
@@ -83,9 +86,10 @@ class RunFolder:
         """Where a document lies."""
         return storage.join(self.place, DOCUMENTS, f"{name}.json")
 
-    def files(self) -> list[storage.File]:
-        """Every file that the workload wrote."""
-        return [file for file in storage.list_files(self.place) if not file.name.startswith(f"{DOCUMENTS}/")]
+    def files(self, unreadable: Callable[[str], None] | None = None) -> list[storage.File]:
+        """Every file that the workload wrote. `unreadable` hears of folders that cannot be listed."""
+        found = storage.list_files(self.place, unreadable) if unreadable else storage.list_files(self.place)
+        return [file for file in found if not file.name.startswith(f"{DOCUMENTS}/")]
 
 
 def _workload(content: dict[str, Any]) -> Workload:

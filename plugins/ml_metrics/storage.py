@@ -6,9 +6,10 @@ handled directly, so that a laptop pays nothing for buckets; everything else goe
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -16,7 +17,11 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from ml_metrics.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+
+GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+"""What a listing meets where there is no file: its writer removed it while we looked, or a link leads nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +50,17 @@ def join(place: str, *names: str) -> str:
     return "/".join([place.rstrip("/"), *(name.strip("/") for name in names)])
 
 
-def list_files(place: str) -> list[File]:
-    """Every file below a folder, at any depth, sorted by name. A folder that is not there has none."""
-    found = _local_files(local_path(place)) if is_local(place) else _remote_files(place)
+def _refuse(message: str) -> None:
+    raise StorageError(message)
+
+
+def list_files(place: str, unreadable: Callable[[str], None] = _refuse) -> list[File]:
+    """Every file below a folder, at any depth, sorted by name. A folder that is not there has none.
+
+    Links to files are followed, links to folders are not: they may lead in a circle, or to what is listed already.
+    `unreadable` is told of a folder inside that must not be listed; by default that is an error.
+    """
+    found = _local_files(local_path(place), unreadable) if is_local(place) else _remote_files(place)
     return sorted(found, key=lambda file: file.name)
 
 
@@ -116,12 +129,21 @@ def remove(place: str) -> None:
         raise StorageError(f"{place}: cannot be removed: {error.strerror or error}") from error
 
 
-def _local_files(folder: Path) -> Iterator[File]:
-    for parent, _, names in os.walk(folder):
+def _local_files(folder: Path, unreadable: Callable[[str], None]) -> Iterator[File]:
+    def tell(error: OSError) -> None:
+        if error.errno not in GONE:
+            unreadable(f"{error.filename}: cannot be listed: {error.strerror}")
+
+    for parent, _, names in os.walk(folder, onerror=tell):
         for name in names:
             path = Path(parent, name)
-            with suppress(FileNotFoundError):  # a file that its writer removes while we look
-                yield File(str(path), path.relative_to(folder).as_posix(), path.stat().st_size)
+            try:
+                found = path.stat()
+            except OSError as error:
+                tell(error)
+                continue
+            if stat.S_ISREG(found.st_mode):  # whoever opens a named pipe waits for its writer
+                yield File(str(path), path.relative_to(folder).as_posix(), found.st_size)
 
 
 def _remote_files(place: str) -> Iterator[File]:

@@ -68,3 +68,12 @@ def test_without_a_workload_the_first_point_is_the_start_and_that_is_told(tmp_pa
     found = collected(tmp_path, time_to_accuracy=ACCURACY)
     assert by_name(found)["time_to_accuracy"].value == 2
     assert "from the first point" in found.warnings[0]
+
+
+def test_a_start_behind_the_end_is_told_and_is_no_time(tmp_path: Path) -> None:
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    found = collected(
+        tmp_path, Workload(JobStatus.SUCCESS, started_at=noon, ended_at=datetime(2026, 1, 1, 11, tzinfo=UTC))
+    )
+    assert "total_wall_time" not in by_name(found)
+    assert "total_wall_time is not known: the run would have begun 3600 s after its end" in found.warnings

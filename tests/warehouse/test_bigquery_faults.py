@@ -94,6 +94,16 @@ def test_a_server_that_stays_away_is_an_error_that_names_the_dataset(bigquery_se
             warehouse.load(record(0))
 
 
+def test_a_run_that_is_too_large_for_a_request_is_refused_before_it_is_sent(
+    bigquery_server: BigQueryServer, dataset: str
+) -> None:
+    run = record(0, {f"{number}{'x' * 1900}": 1.0 for number in range(5000)}, test="too-large")
+    with _proxied(bigquery_server, dataset, {}) as warehouse:
+        with pytest.raises(WarehouseError, match=r"nothing was written: 5000 metrics .* include_tags"):
+            _load_without_schema(warehouse, run)
+        assert warehouse.runs("too-large") == []
+
+
 def test_a_short_campaign(bigquery_server: BigQueryServer, dataset: str) -> None:
     _campaign(bigquery_server, dataset, range(FIRST_SEED, FIRST_SEED + SHORT))
 

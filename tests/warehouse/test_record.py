@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.model import Bounds, JobStatus, Outcome, Severity, Verdict, Workload
 from ml_metrics.warehouse import RunRecord, run_record
+from ml_metrics.warehouse.record import LEFT_OUT, MOST_METADATA
 from ml_metrics.warehouse.tables import TABLES
 from warehouse.records import MONDAY, metric, record, run_of, verdict, workload
 
@@ -109,3 +111,21 @@ def test_bounds_without_a_side_are_null() -> None:
 def test_importing_the_package_imports_no_database() -> None:
     code = "import sys, ml_metrics.warehouse; print({'sqlalchemy', 'google.cloud.bigquery'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_metadata_has_a_limit_and_what_is_left_out_says_so() -> None:
+    texts = {"short": "x", "k" * 5000: "named", **{f"log {number:02}": f"{number:02}" * 50_000 for number in range(20)}}
+    rows = record(0, metadata=texts).metadata
+    kept = {row.metadata_key: row.metadata_value for row in rows}
+    assert len(rows) == len(texts)
+    assert kept["short"] == "x"
+    assert kept["log 00"] == texts["log 00"]
+    assert kept["log 19"] == LEFT_OUT
+    assert sum(len(value) for value in kept.values()) < 1.1 * MOST_METADATA
+    assert max(map(len, kept)) < 2000
+
+
+def test_a_clock_that_was_set_back_makes_no_negative_time() -> None:
+    back = replace(workload(), started_at=MONDAY, ended_at=MONDAY - timedelta(hours=1))
+    made = run_record(run_of(0), back, [], [], {}, test_type="", accelerator="", framework_version="", loaded_at=MONDAY)
+    assert made.job.job_duration_sec == 0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import random
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ml_metrics.collect.values import shortened
 from ml_metrics.model import Run, Workload
 from ml_metrics.warehouse import run_record
 from warehouse.records import MONDAY, contents, metric, record, workload
@@ -69,6 +71,14 @@ def test_names_are_only_names(warehouse: Warehouse) -> None:
         (value,) = warehouse.metric_values("it's 100% `odd`", name)
         assert value.value == 1.0
     assert [test.test for test in warehouse.tests()] == ["it's 100% `odd`"]
+
+
+def test_the_longest_names_that_collecting_gives_are_stored(warehouse: Warehouse) -> None:
+    letters = random.Random(1).choices("0123456789abcdefé", k=10_000)  # not to be compressed: an index has a limit
+    name = f"{shortened(''.join(letters))}_average"
+    run = record(0, {name: 1.0}, test="t" * 250, metadata={"".join(letters): "x"})
+    warehouse.load(run)
+    assert contents(warehouse, run.key) == {name: 1.0}
 
 
 def test_what_no_engine_can_store_is_replaced_and_not_refused(warehouse: Warehouse) -> None:

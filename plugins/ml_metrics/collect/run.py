@@ -49,7 +49,8 @@ def collect_run(  # noqa: PLR0913  (one run, and what may be asked about it)
     over. `progress` is told of bytes as they are read. `memory_used` asks what a workload used where the cluster did
     not measure it itself.
     """
-    request = Request(config, folder, folder.files(), workload, verify, progress, memory_used)
+    unreadable: list[str] = []
+    request = Request(config, folder, folder.files(unreadable.append), workload, verify, progress, memory_used)
     found = {source: _ask(source, request) for source in SOURCES if _is_on(source, config.sources)}
     series = [one for each in found.values() for one in each.series]
     tagged = by_tag({source: each.series for source, each in found.items()}, config)
@@ -63,12 +64,14 @@ def collect_run(  # noqa: PLR0913  (one run, and what may be asked about it)
         }
     )
     whole = total_wall_time(start, workload)
-    if whole is not None:  # a benchmark that measures itself knows better
+    if isinstance(whole, Metric):  # a benchmark that measures itself knows better
         metrics.setdefault(TOTAL_WALL_TIME, whole)
     warnings = [
+        *unreadable,
         *(warning for each in found.values() for warning in each.warnings),
         *tagged.warnings,
         *doubled,
+        *([whole] if isinstance(whole, str) else []),
         *unused_patterns(tagged, config),
     ]
     if start is None and isinstance(reached, Metric):
@@ -104,7 +107,8 @@ def _wanted(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iterat
     for metric in metrics:
         tag = printable(metric.tag)
         if is_wanted(tag, config, included=metric.strategy == COMPUTED):
-            yield metric if metric.name.isprintable() else replace(metric, name=printable(metric.name), tag=tag)
+            name = printable(metric.name)
+            yield metric if name == metric.name else replace(metric, name=name, tag=tag)
 
 
 def _once(by_source: Mapping[str, Iterable[Metric]]) -> tuple[dict[str, Metric], list[str]]:

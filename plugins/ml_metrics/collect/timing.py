@@ -34,11 +34,16 @@ def start_of(found: Iterable[Series], workload: Workload | None) -> float | None
     return workload.started_at.timestamp() if workload and workload.started_at else None
 
 
-def total_wall_time(start: float | None, workload: Workload | None) -> Metric | None:
-    """Seconds from the start of the run to the end of its container; None if either is not known."""
+def total_wall_time(start: float | None, workload: Workload | None) -> Metric | str | None:
+    """Seconds from the start of the run to the end of its container; None if either is not known.
+
+    If the start lies behind the end, two machines' clocks differ or one was set back: then only a warning.
+    """
     if start is None or workload is None or workload.ended_at is None:
         return None
     end = workload.ended_at.timestamp()
+    if end < start:
+        return f"{TOTAL_WALL_TIME} is not known: the run would have begun {start - end:.6g} s after its end"
     return Metric(TOTAL_WALL_TIME, end - start, TOTAL_WALL_TIME, COMPUTED, wall_time=end)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from typing import Any
+
+LONGEST_NAME = 1900
+"""Bytes of a name: an index of PostgreSQL takes 2,704 in all."""
 
 
 def number_of(value: Any) -> float | None:
@@ -20,10 +24,20 @@ def number_of(value: Any) -> float | None:
 
 
 def printable(name: str) -> str:
-    """A name with control characters, line ends and broken letters escaped: it stands in mails and tables."""
-    if name.isprintable():
+    """A name with control characters, line ends and broken letters escaped, and not too long for mails and tables."""
+    if not name.isprintable():
+        name = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in name)
+    return shortened(name)
+
+
+def shortened(name: str) -> str:
+    """A name of at most `LONGEST_NAME` bytes: of a longer one its begin, a digest that tells it apart, and its end."""
+    data = name.encode(errors="replace")
+    if len(data) <= LONGEST_NAME:
         return name
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in name)
+    digest = f"~{hashlib.sha256(data).hexdigest()[:16]}~"
+    half = (LONGEST_NAME - len(digest)) // 2
+    return data[:half].decode(errors="ignore") + digest + data[-half:].decode(errors="ignore")
 
 
 def text_of(value: Any) -> str:

@@ -112,7 +112,7 @@ class Blocks:
     def read(self, files: Iterable[EventFile]) -> Iterator[Block | Giant]:
         """Every whole record of every file. A file that got a fault from the caller is not read on."""
         for file in files:
-            if not file.size:  # also keeps us from waiting at a named pipe
+            if not file.size:
                 continue
             try:
                 with storage.open_read(file.place) as stream:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from ml_metrics.events.record import Name, Record
+from ml_metrics.events.record import LONGEST_TEXT, Name, Record
 from ml_metrics.events.wire import BYTES, FIXED32, FIXED64, VARINT, Odd, Readable, fields, signed, varint
 
 SCALARS = b"scalars"
@@ -81,7 +81,10 @@ class Layout:
             0 if self.step is None else signed(varint(data, *self.step)[0]),
             self.session_start,
             [(slot.name, slot.read(data)) for slot in self.slots],
-            [(name, bytes(data[where])) for name, where in self.texts],
+            [
+                (name, bytes(data[where.start : min(where.stop, where.start + LONGEST_TEXT + 1)]))
+                for name, where in self.texts
+            ],
             self.foreign,
         )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.events.blocks import CAPACITY, Block, Blocks, EventFile
 from ml_metrics.events.decoding import Decoding
 from ml_metrics.events.gathering import Gathering
+from ml_metrics.events.record import LONGEST_TEXT
 from ml_metrics.events.sessions import Session, without_superseded
 from ml_metrics.model import Series
 
@@ -72,7 +73,7 @@ def read_events(
     sessions = [session for file in sources for session in file.sessions]
     return Events(
         list(_series(gathering, sessions, supersede=supersede)),
-        [Text(run, _name(tag), _name(text)) for (run, tag), (_, text) in sorted(gathering.texts.items())],
+        [Text(run, _name(tag), _text(text)) for (run, tag), (_, text) in sorted(gathering.texts.items())],
         [*(file.fault for file in sources if file.fault), *_notes(gathering)],
         len(sources),
     )
@@ -106,9 +107,20 @@ def _name(tag: bytes) -> str:
     return tag.decode("utf-8", "backslashreplace")
 
 
+def _text(text: bytes) -> str:
+    """A text, cut between two letters if it is too long."""
+    return text[:LONGEST_TEXT].decode("utf-8", "ignore") if len(text) > LONGEST_TEXT else _name(text)
+
+
 def _notes(gathering: Gathering) -> list[str]:
     """What was passed over although it looks as if it should count."""
-    return [
+    shaped = [
         f"{run}: tag {_name(tag)!r} is written as a scalar but holds tensors of {elements} elements; not counted"
         for (run, tag), elements in sorted(gathering.shaped.items())
     ]
+    cut = [
+        f"{run}: text {_name(tag)!r} is longer than {LONGEST_TEXT:,} bytes; the rest of it is left out"
+        for (run, tag), (_, text) in sorted(gathering.texts.items())
+        if len(text) > LONGEST_TEXT
+    ]
+    return [*shaped, *cut]

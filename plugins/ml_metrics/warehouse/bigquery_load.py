@@ -37,6 +37,9 @@ TRANSIENT_WORDS = ("concurrent update", "could not serialize", "too many dml sta
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds between two attempts; each pause is twice the one before it."""
 
+LARGEST_REQUEST = 9_900_000
+"""Bytes of the parameters; the service takes 10 MB (2^20 each) with everything around them."""
+
 PARAMETER_TYPES = {Kind.STRING: "STRING", Kind.INTEGER: "INT64", Kind.FLOAT: "FLOAT64", Kind.TIMESTAMP: "TIMESTAMP"}
 
 IS_THERE = """
@@ -95,12 +98,20 @@ class _Load:
             return _end_of(job, self.retry)
 
     def _begin(self) -> Any:
+        config = bigquery.QueryJobConfig(
+            default_dataset=self.dataset, labels=self._labels, query_parameters=list(self._parameters())
+        )
+        size = len(json.dumps(config.to_api_repr()))
+        if size > LARGEST_REQUEST:
+            rows = sum(len(record.metrics) for record in self.records)
+            raise WarehouseError(
+                f"{self.dataset}: nothing was written: {rows} metrics make a request of {size / 1e6:.1f} MB, and "
+                "BigQuery takes 10. Let fewer tags become metrics, with include_tags or tags_to_ignore."
+            )
         return self.client.query(
             script(),
             job_id=self._id(self.place),
-            job_config=bigquery.QueryJobConfig(
-                default_dataset=self.dataset, labels=self._labels, query_parameters=list(self._parameters())
-            ),
+            job_config=config,
             location=self.location,
             retry=self.retry,
             job_retry=None,  # a failed job is not begun again under its id

@@ -19,6 +19,11 @@ FARTHEST_POINT = timedelta(days=10)
 all older partitions for a metric whose writer had a wrong clock: such a point has the run's own time."""
 
 
+MOST_METADATA = 1 << 20
+"""Bytes of metadata of one run: a load into BigQuery is one request of at most 10 MB."""
+LEFT_OUT = "(left out: the run's metadata is larger than 1 MB; `_ml_metrics/metrics.json` in its folder holds it)"
+
+
 @dataclass(frozen=True, slots=True)
 class JobRow:
     """A row of `job_history`; its columns are described in `tables.py`."""
@@ -128,7 +133,7 @@ def run_record(  # noqa: PLR0913  (a run's row needs what every earlier task fou
         framework_version=framework_version or "",
         job_status=str(workload.status),
         num_failures=max(0, workload.attempts - (workload.status is JobStatus.SUCCESS)),
-        job_duration_sec=round(workload.duration_seconds or 0),
+        job_duration_sec=max(0, round(workload.duration_seconds or 0)),  # a clock may have been set back
         timestamp=stopped,
         stackdriver_logs_link=workload.logs_link or "",
         logs_download_command=workload.logs_command,
@@ -148,7 +153,7 @@ def run_record(  # noqa: PLR0913  (a run's row needs what every earlier task fou
     return RunRecord(
         job,
         tuple(_metric_rows(job, metrics, verdicts)),
-        tuple(MetadataRow(run.key, key, value) for key, value in sorted(metadata.items())),
+        tuple(_metadata_rows(run, metadata)),
     )
 
 
@@ -192,6 +197,17 @@ def _metric_rows(job: JobRow, metrics: Sequence[Metric], verdicts: Sequence[Verd
             baseline_points=verdict.baseline_points if verdict else None,
             step=metric.step if metric else None,
         )
+
+
+def _metadata_rows(run: Run, metadata: Mapping[str, str]) -> Iterator[MetadataRow]:
+    """A row for each text, short ones first, until there is no room; then a word about where the rest is."""
+    from ml_metrics.collect.values import shortened
+
+    room = MOST_METADATA
+    for key, value in sorted(metadata.items(), key=lambda item: (len(item[1]), item[0])):
+        name = shortened(key)
+        room -= len(name.encode(errors="replace")) + len(value.encode(errors="replace"))
+        yield MetadataRow(run.key, name, value if room >= 0 else LEFT_OUT)
 
 
 def _moment_of_point(wall_time: float | None, stopped: datetime) -> datetime:
