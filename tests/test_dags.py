@@ -99,3 +99,18 @@ def test_parsing_imports_little(configs: Path) -> None:
     loaded = set(done.stdout.split("\n")[-2].split()) - sys.stdlib_module_names
     assert "ml_metrics" in loaded
     assert loaded <= MAY_BE_IMPORTED
+
+
+def test_a_run_that_is_tried_out_has_no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert dags.accelerator_test(TEST).deadline is not None
+    monkeypatch.setattr("sys.argv", ["airflow", "dags", "test", "t"])
+    assert dags.accelerator_test(TEST).deadline is None
+
+
+def test_a_test_waits_in_the_pool_of_its_accelerator_if_that_pool_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dags, "_kept_pools", lambda: ("gpu",))
+    accelerated = TEST.model_copy(
+        update={"accelerator": TestSpec(name="x", image="i", command=("c",), accelerator="h100x8").accelerator}
+    )
+    assert dags.accelerator_test(accelerated).get_task("run_workload").pool == "gpu"
+    assert dags.accelerator_test(TEST).get_task("run_workload").pool == "default_pool"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ from airflow.sdk import DAG, Param, chain, get_parsing_context
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
+from ml_metrics.clusters.pools import kept_pools, pool_of
 from ml_metrics.judge.words import rule_of
 from ml_metrics.notify import tell_overdue, tell_people
 from ml_metrics.operators.assert_success import AssertSuccess
@@ -81,10 +84,14 @@ def accelerator_test(test: TestSpec) -> DAG:
         default_args={"owner": test.owner},
         catchup=False,
         max_active_runs=1,
-        deadline=deadline_of(test),
+        deadline=None if _is_tried_out() else deadline_of(test),
     ) as dag:
         run_workload = workload_operator(
-            test, task_id="run_workload", pool=test.pool, priority_weight=test.priority, weight_rule="absolute"
+            test,
+            task_id="run_workload",
+            pool=pool_of(test, _kept_pools()),
+            priority_weight=test.priority,
+            weight_rule="absolute",
         )
         collect_metrics = CollectMetrics(task_id="collect_metrics", test=test, **RETRIES)
         measure_goodput = MeasureGoodput(task_id="measure_goodput", test=test, **RETRIES)
@@ -106,6 +113,17 @@ def deadline_of(test: TestSpec) -> DeadlineAlert:
     attempts = (test.startup_timeout + test.timeout) * (test.retries + 1)
     about = {"test": test.name, "owner": test.owner, "emails": list(test.emails)}
     return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, attempts + SLACK, SyncCallback(tell_overdue, about))
+
+
+def _is_tried_out() -> bool:
+    """Whether this is `airflow dags test`, which (in 3.3.2) cannot end a run that is well if its DAG has a deadline."""
+    return sys.argv[1:3] == ["dags", "test"]
+
+
+@cache
+def _kept_pools() -> tuple[str, ...]:
+    """Read once: a process that parses hundreds of tests reads one configuration."""
+    return kept_pools(Settings.load().pools)
 
 
 def parameters(test: TestSpec) -> dict[str, Param]:

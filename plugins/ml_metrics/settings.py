@@ -40,6 +40,9 @@ class Settings:
     the connection if there is one and the local cluster if not."""
     kubernetes_conn_id: str = "kubernetes_default"
     """The Airflow connection of the cluster."""
+    pools: str = ""
+    """Airflow pools in which tests wait for their accelerator, by its name or kind, for example `tpu, h100x8`;
+    `ml-metrics pools --create` makes them."""
     local_cluster_root: str = ""
     """Where the local cluster keeps pods, logs and its kubeconfig. Default: `$AIRFLOW_HOME/ml_metrics/cluster`."""
     local_image: str = ""

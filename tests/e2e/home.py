@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from e2e import run_in_turn
 from ml_metrics.clusters.local import LocalCluster
 from ml_metrics.warehouse import Warehouse, open_warehouse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 PROJECT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -71,6 +72,20 @@ class Home:
     def run(self, test: str, conf: Mapping[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
         """Run a test through `airflow dags test`."""
         return self.airflow("dags", "test", test, *(["--conf", json.dumps(conf)] if conf else []))
+
+    def run_all(self, tests: Sequence[str], **more: str) -> dict[str, tuple[int, str]]:
+        """Run tests one after the other; by test, its exit code and what it said."""
+        done = subprocess.run(
+            [sys.executable, run_in_turn.__file__, *tests],
+            env={**self.environment, **more},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60 + 60 * len(tests),
+        )
+        found = run_in_turn.said_by_each(done.stdout)
+        assert set(found) == set(tests), done.stdout[-3000:] + done.stderr[-3000:]
+        return found
 
     def warehouse(self) -> Warehouse:
         return open_warehouse(f"sqlite:///{self.path}/ml_metrics/warehouse.db")

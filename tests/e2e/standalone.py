@@ -29,6 +29,7 @@ class Standalone:
     """The REST API of a running Airflow, and a hand on its processes."""
 
     def __init__(self, url: str, token: str, process: subprocess.Popen[bytes]) -> None:
+        self.url, self.token = url, token
         self.client = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
         self.process = process
         # Airflow on SQLite locks itself out when requests that change something come side by side
@@ -48,9 +49,9 @@ class Standalone:
         found = self._get(f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances")["task_instances"]
         return {one["task_id"]: one for one in found}
 
-    def ended(self, dag: str, run: str) -> str:
+    def ended(self, dag: str, run: str, patience: float = PATIENCE) -> str:
         """Wait until a run has ended, and return its state."""
-        until(lambda: self.run(dag, run)["state"] in {"success", "failed"}, f"{dag} {run} ends")
+        until(lambda: self.run(dag, run)["state"] in {"success", "failed"}, f"{dag} {run} ends", patience)
         state: str = self.run(dag, run)["state"]
         return state
 
@@ -98,8 +99,8 @@ class Standalone:
 
 
 @contextmanager
-def standalone(home: Home) -> Iterator[Standalone]:
-    """Start Airflow, and end every process of it afterwards."""
+def standalone(home: Home, heartbeat: int = 30) -> Iterator[Standalone]:
+    """Start Airflow, and end every process of it afterwards. A task that is silent for `heartbeat` seconds is lost."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     environment = {
@@ -108,7 +109,7 @@ def standalone(home: Home) -> Iterator[Standalone]:
         "AIRFLOW__API__BASE_URL": url,
         "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
-        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(heartbeat),
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
         "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
     }
@@ -118,16 +119,21 @@ def standalone(home: Home) -> Iterator[Standalone]:
         )
         try:
             until(lambda: answers(url), "airflow standalone answers")
-            running = Standalone(url, login(home, url), process)
+            running = Standalone(url, token_of(home, url), process)
             with running.client:
                 yield running
         finally:
             end(process)
 
 
-def login(home: Home, url: str) -> str:
-    passwords = json.loads((home.path / "simple_auth_manager_passwords.json.generated").read_text())
-    answer = httpx.post(f"{url}/auth/token", json={"username": "admin", "password": passwords["admin"]}, timeout=60)
+def password(home: Home, user: str) -> str:
+    passwords: dict[str, str] = json.loads((home.path / "simple_auth_manager_passwords.json.generated").read_text())
+    return passwords[user]
+
+
+def token_of(home: Home, url: str, user: str = "admin") -> str:
+    login = {"username": user, "password": password(home, user)}
+    answer = httpx.post(f"{url}/auth/token", json=login, timeout=60)
     token: str = answer.raise_for_status().json()["access_token"]
     return token
 

@@ -57,6 +57,11 @@ def test_a_workload_that_a_person_ended_says_so() -> None:
     assert (end.status, end.failure_reason, end.detail) == ("failure", "Killed", "the task was ended from outside")
 
 
+def test_what_we_gave_up_says_why_and_not_what_it_waited_for() -> None:
+    end = end_of(WAITED, ConfigError("no Indexed Jobs here"), BEGUN, created=True)
+    assert (end.status, end.failure_reason, end.detail) == ("missed", "Config", "no Indexed Jobs here")
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [

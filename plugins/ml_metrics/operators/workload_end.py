@@ -45,8 +45,9 @@ def end_of(seen: Workload | None, error: BaseException | None, begun: Workload, 
     `created` says that the cluster had accepted it: from then on nobody can say that it never ran.
     """
     now = datetime.now(UTC)
-    if seen is None:
-        reason, status = _reason_of_acceptance(error) if created else _reason_of_refusal(error)
+    if seen is None or isinstance(error, MlMetricsError):
+        ours = not created or isinstance(error, MlMetricsError)  # we gave up before the workload could begin
+        reason, status = _reason_of_refusal(error) if ours else _reason_of_acceptance(error)
         return replace(begun, status=status, failure_reason=reason, detail=_detail(error), ended_at=now)
     queued_at = seen.queued_at or begun.queued_at
     ended = replace(seen, queued_at=queued_at, ended_at=seen.ended_at or now, attempts=begun.attempts)
