@@ -10,6 +10,7 @@ from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.cli.output import print_json
 from ml_metrics.cli.person import who
 from ml_metrics.cli.table import plain
+from ml_metrics.reports import named
 
 if TYPE_CHECKING:
     import argparse
@@ -42,5 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"alert": asdict(alert), "new": is_new})
     else:
         done = "Known by" if is_new else "Already known by"
-        print(f"{done} {plain(alert.acknowledged_by or '')}: {plain(alert.test)}: {plain(', '.join(alert.reasons))}")
+        print(
+            f"{done} {plain(alert.acknowledged_by or '')}: {plain(alert.test)}: {plain(', '.join(map(named, alert.reasons)))}"
+        )
     return 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.cli.output import print_json
 from ml_metrics.cli.table import moment, plain, table
+from ml_metrics.reports import named
 
 if TYPE_CHECKING:
     import argparse
@@ -65,7 +66,7 @@ def _open(found: list[OpenAlert]) -> str:
     if not found:
         return "No alert is open."
     rows = [(one.test, moment(one.opened_at), one.acknowledged_by or "nobody") for one in found]
-    reasons = [f"  {plain(one.test)}: {plain(', '.join(one.reasons))}" for one in found]
+    reasons = [f"  {plain(one.test)}: {plain(', '.join(map(named, one.reasons)))}" for one in found]
     return "\n".join([table(("not well", "since", "known by"), rows), *reasons])
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.digest import Heartbeat, OpenIncident, QuietTest, Silence, compose_heartbeat
 from ml_metrics.notify.digest import send_to_groups
+from ml_metrics.reports import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,17 +71,18 @@ def _silences(test: TestSpec, warehouse: Warehouse, since: datetime, now: dateti
 
 def times_between(schedule: str | None, start: datetime, end: datetime) -> int:
     """How often a schedule asks for a run between two moments."""
-    from croniter import croniter
+    from croniter import CroniterBadDateError, croniter
 
     expression = PRESETS.get(schedule or "", schedule or "@once")
     if expression.startswith("@") or start >= end:
         return 0
     times = croniter(expression, start.astimezone(UTC))
     count = 0
-    while times.get_next(float) <= end.timestamp():
-        count += 1
+    with suppress(CroniterBadDateError):  # the 30th of February never comes
+        while times.get_next(float) <= end.timestamp():
+            count += 1
     return count
 
 
 def _incident(alert: OpenAlert) -> OpenIncident:
-    return OpenIncident(alert.test, alert.opened_at, alert.reasons, alert.acknowledged_by or "")
+    return OpenIncident(alert.test, alert.opened_at, tuple(map(named, alert.reasons)), alert.acknowledged_by or "")

@@ -20,8 +20,10 @@ SHORT = {
     "non_finite": "{} not a finite number",
     "not_judged": "{} not judged",
     "task": "task {} failed",
+    "job_status": "the job failed",
+    "overdue": "no end in sight",
 }
-"""How the kinds of trouble read in a subject."""
+"""How the kinds of trouble read in a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,13 @@ def metric_of(trouble: str) -> str:
 
 def short(trouble: str, workload: Workload) -> str:
     """A trouble in the words of a subject."""
+    if trouble.startswith("job_status"):
+        reason = f" ({workload.failure_reason})" if workload.failure_reason else ""
+        return f"job {workload.status}{reason}"
+    return named(trouble)
+
+
+def named(trouble: str) -> str:
+    """A trouble in words, where nothing but its name is known."""
     kind, _, what = trouble.partition(":")
-    if kind == "job_status":
-        return (
-            f"job {workload.status} ({workload.failure_reason})"
-            if workload.failure_reason
-            else f"job {workload.status}"
-        )
-    return SHORT.get(kind, "{}").format(what)
+    return SHORT[kind].format(what) if kind in SHORT else trouble

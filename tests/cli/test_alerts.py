@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from golden import check
+from ml_metrics import cli
+from ml_metrics.warehouse import Delivery, open_warehouse
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+TEST = "tf-mnist-example-cpu"
+ALWAYS = ["--days", "100000"]
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/warehouse.db"
+
+
+@pytest.fixture
+def told(address: str) -> None:
+    with open_warehouse(address) as opened:
+        opened.record_alert(
+            TEST, "run 1", fingerprint="f", reasons=["out_of_bounds:loss_final", "job_status:"], at=NOON
+        )
+        for channel, state in (("outbox", "delivered"), ("smtp", "kept")):
+            opened.record_delivery(delivery(channel, state))
+
+
+def delivery(channel: str, state: str, at: datetime = NOON) -> Delivery:
+    return Delivery(
+        message="run 1-broken",
+        channel=channel,
+        state=state,
+        timestamp=at,
+        test=TEST,
+        run_key="run 1",
+        occasion="broken",
+        owner="vision-team",
+        recipients=("a@example.com",),
+        subject="it broke",
+        reasons=("the loss is high",),
+        attempts=4,
+        detail="mail.example took too long; kept as /outbox/run-1-broken.eml",
+    )
+
+
+def run(capsys: pytest.CaptureFixture[str], address: str, *words: str) -> tuple[int, str, str]:
+    code = cli.main([*words, "--warehouse", address])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_nothing_is_open(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, address, "alerts")[:2] == (0, "No alert is open.\n")
+
+
+@pytest.mark.usefixtures("told")
+def test_what_a_person_sees(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_warehouse(address) as today:
+        today.record_delivery(delivery("webhook", "kept", datetime.now(UTC)))
+    code, out, _ = run(capsys, address, "alerts", *ALWAYS)
+    assert code == 0
+    lines = out.splitlines()
+    assert max(map(len, (line for line in lines if "took too long" not in line))) <= 80
+    today_is = f"{datetime.now(UTC):%Y-%m-%d}"
+    check("cli/alerts-of-a-warehouse.txt", "\n".join(line for line in lines if today_is not in line) + "\n")
+
+
+@pytest.mark.usefixtures("told")
+def test_json_is_one_document(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, address, "alerts", TEST, "--json", *ALWAYS)
+    document = json.loads(out)
+    assert document["open"][0]["reasons"] == ["out_of_bounds:loss_final", "job_status:"]
+    assert {one["state"] for one in document["messages"]} == {"delivered", "kept"}
+    _, out, _ = run(capsys, address, "alerts", "another", "--json", *ALWAYS)
+    assert json.loads(out) == {"open": [], "waiting": [], "messages": []}
+
+
+@pytest.mark.usefixtures("told")
+def test_acknowledging(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, address, "ack", TEST, "--by", "a new user", "--note", "a bad disk")
+    assert (code, out) == (0, f"Known by a new user: {TEST}: loss_final out of bounds, the job failed\n")
+    code, out, _ = run(capsys, address, "ack", TEST, "--by", "somebody else")
+    assert (code, out) == (0, f"Already known by a new user: {TEST}: loss_final out of bounds, the job failed\n")
+    _, out, _ = run(capsys, address, "ack", TEST, "--json")
+    document = json.loads(out)
+    assert (document["new"], document["alert"]["note"]) == (False, "a bad disk")
+
+
+def test_there_is_nothing_to_acknowledge(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, address, "ack", TEST)
+    assert (code, out) == (1, "")
+    assert "no alert" in err
+
+
+def test_words_of_others_do_not_steer_the_terminal(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_warehouse(address) as opened:
+        opened.record_alert("\x1b[2Jt", "run 1", fingerprint="f", reasons=["\x1b[31mred"])
+        opened.acknowledge("\x1b[2Jt", by="\x1b]0;title\x07")
+    for words in (["alerts"], ["ack", "\x1b[2Jt"], ["ack", "\x1b"]):
+        _, out, err = run(capsys, address, *words)
+        assert "\x1b" not in out + err
