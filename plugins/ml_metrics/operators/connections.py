@@ -28,7 +28,7 @@ def warehouse() -> AbstractContextManager[Warehouse]:
     if connection.conn_type in BIGQUERY:
         from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 
-        hook = BigQueryHook(gcp_conn_id=settings.warehouse_conn_id)
+        hook = BigQueryHook(gcp_conn_id=settings.warehouse_conn_id, use_legacy_sql=False)
         client = hook.get_client(project_id=hook.project_id)
         return closing(open_warehouse(f"bigquery://{client.project}/{settings.dataset}", client=client))
     return closing(open_warehouse(_sql_address(connection)))
