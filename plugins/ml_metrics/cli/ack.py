@@ -43,7 +43,6 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"alert": asdict(alert), "new": is_new})
     else:
         done = "Known by" if is_new else "Already known by"
-        print(
-            f"{done} {plain(alert.acknowledged_by or '')}: {plain(alert.test)}: {plain(', '.join(map(named, alert.reasons)))}"
-        )
+        reasons = ", ".join(map(named, alert.reasons))
+        print(f"{done} {plain(alert.acknowledged_by or '')}: {plain(alert.test)}: {plain(reasons)}")
     return 0
