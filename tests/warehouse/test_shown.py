@@ -112,7 +112,3 @@ def test_the_newest_word_about_a_quarantine_holds(warehouse: Warehouse) -> None:
     warehouse.quarantine(TEST, until=later, reason="a new disk", by="bob", at=later)
     assert not warehouse.quarantines()[TEST].holds(later)
     assert warehouse.quarantines()[TEST].by == "bob"
-
-
-def test_mean_goodput(warehouse: Warehouse) -> None:
-    assert warehouse.goodput_between(MONDAY, MONDAY + WEEK) == {}

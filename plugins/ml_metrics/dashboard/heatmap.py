@@ -57,11 +57,12 @@ class Row:
     standing: Standing
     incident: Incident | None
     quarantine: QuarantineRow | None
-    goodput: float | None
     latest: Cell
     cells: dict[int, Cell] = field(default_factory=dict)
     runs: int = 0
     well: int = 0
+    goodput: float | None = None
+    """The mean of the shown runs that measure it."""
 
     @property
     def test(self) -> str:
@@ -109,7 +110,6 @@ def heatmap_of(  # noqa: PLR0913  (a heatmap is made of all these answers)
     span: Span,
     incidents: dict[str, Incident],
     quarantines: dict[str, QuarantineRow],
-    goodput: dict[str, float],
     tests: Collection[str],
     now: datetime,
     by_days: bool = True,
@@ -130,7 +130,6 @@ def heatmap_of(  # noqa: PLR0913  (a heatmap is made of all these answers)
             standing,
             incidents.get(test),
             quiet if quiet and quiet.holds(now) else None,
-            goodput.get(test),
             latest=_cell([standing.newest], broken_of),
         )
         _fill(row, runs_of.get(test, []), broken_of, place)
@@ -140,15 +139,18 @@ def heatmap_of(  # noqa: PLR0913  (a heatmap is made of all these answers)
 
 def _fill(row: Row, runs: list[ShownRun], broken_of: Mapping[str, list[ShownMetric]], starts: list[datetime]) -> None:
     together: dict[int, list[ShownRun]] = defaultdict(list)
-    for index, run in enumerate(reversed(runs)):
-        column = len(starts) - bisect_right(starts, run.at) if starts else index
-        together[column].append(run)
+    for ago, run in enumerate(reversed(runs)):
+        together[len(starts) - bisect_right(starts, run.at) if starts else ago].append(run)
     for column, several in together.items():
         cell = _cell(several, broken_of)
-        row.runs += len(several)
-        row.well += sum(count for letter, count in cell.letters.items() if letter not in BAD)
+        row.well += (
+            len(several) if cell is WELL_ONCE else sum(cell.letters[letter] for letter in cell.letters.keys() - BAD)
+        )
         if starts or column < MOST_RUNS:
             row.cells[column] = cell
+    row.runs = len(runs)
+    measured = [run.goodput for run in runs if run.goodput is not None]
+    row.goodput = sum(measured) / len(measured) if measured else None
 
 
 def _cell(runs: list[ShownRun], broken_of: Mapping[str, list[ShownMetric]]) -> Cell:

@@ -60,7 +60,6 @@ def page_of_tests(  # noqa: PLR0913  (each is a way in which one such page diffe
         span=shown,
         incidents=warehouse.open_incidents(),
         quarantines=warehouse.quarantines(),
-        goodput=warehouse.goodput_between(shown.since, shown.until),
         tests={
             one.newest.test
             for one in standings

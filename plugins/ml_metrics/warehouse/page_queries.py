@@ -1,7 +1,7 @@
 """The queries behind the dashboard's pages, in the same SQL as `queries.py`. A page asks a constant number of them."""
 
 RUNS_BETWEEN = """
-SELECT uuid, test_name, dag_id, timestamp, job_status, verdict, failure_reason
+SELECT uuid, test_name, dag_id, timestamp, job_status, verdict, failure_reason, goodput
 FROM job_history
 WHERE timestamp >= :since AND timestamp < :until
 ORDER BY timestamp, uuid
@@ -9,7 +9,7 @@ ORDER BY timestamp, uuid
 
 STANDINGS = """
 SELECT
-  job.uuid, job.test_name, job.dag_id, job.timestamp, job.job_status, job.verdict, job.failure_reason,
+  job.uuid, job.test_name, job.dag_id, job.timestamp, job.job_status, job.verdict, job.failure_reason, job.goodput,
   job.owner, job.framework_version, job.accelerator, newest.last_good
 FROM (
   SELECT test_name, MAX(timestamp) AS last_run,
@@ -27,13 +27,6 @@ SELECT uuid, metric_name, metric_value, metric_lower_bound, metric_upper_bound, 
 FROM metric_history
 WHERE verdict IN ('fail', 'missing', 'non_finite') AND timestamp >= :since AND timestamp < :until
 ORDER BY uuid, metric_name
-"""
-
-GOODPUT_BETWEEN = """
-SELECT test_name, AVG(goodput) AS goodput
-FROM job_history
-WHERE timestamp >= :since AND timestamp < :until AND goodput IS NOT NULL
-GROUP BY test_name
 """
 
 OPEN_INCIDENTS = """

@@ -29,6 +29,8 @@ BUSY_SECONDS = 60
 
 TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP}
 TIMES |= {"oldest", "last_good"}
+WRITTEN = len("2026-03-31 23:59:59.000000")
+"""How long a time is as we write it into SQLite; other writers may do it otherwise."""
 
 
 class SqlStore:
@@ -78,8 +80,13 @@ class SqlStore:
     def rows(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Ask, and return times that are aware and in UTC."""
         with self._transaction(writes=False) as connection:
-            found = connection.execute(_with_lists(query, parameters), self._bound(parameters)).mappings().all()
-        return [{name: _read(name, value) for name, value in row.items()} for row in found]
+            found = connection.execute(_with_lists(query, parameters), self._bound(parameters))
+            names, values = tuple(found.keys()), found.all()
+        rows = [dict(zip(names, row, strict=True)) for row in values]
+        for name in TIMES.intersection(names):
+            for row in rows:
+                row[name] = _time(row[name])
+        return rows
 
     def change(self, statement: str, parameters: Mapping[str, Any]) -> int:
         """Run a statement. Where another process wrote the same row first, nothing is changed."""
@@ -126,10 +133,13 @@ def _insert(table: Table) -> str:
     return f"INSERT INTO {table.name} ({', '.join(table.names)}) VALUES ({values})"  # noqa: S608  (names of our own)
 
 
-def _read(name: str, value: Any) -> Any:
-    if name not in TIMES or value is None:
-        return value
-    return as_utc(datetime.fromisoformat(value) if isinstance(value, str) else value)
+def _time(value: Any) -> datetime | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        return as_utc(value)
+    # naming the zone at once is six times as fast, and a page reads thirty thousand
+    return datetime.fromisoformat(f"{value}+00:00") if len(value) == WRITTEN else as_utc(datetime.fromisoformat(value))
 
 
 def _sqlite_time(moment: datetime) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Executable
 
-    from ml_metrics.warehouse.tables import Column, Table
+    from ml_metrics.warehouse.tables import Column, PageIndex, Table
 
 TYPES: dict[Kind, sa.types.TypeEngine[Any]] = {
     Kind.STRING: sa.Text(),
@@ -80,12 +80,14 @@ def _defined(table: Table, metadata: sa.MetaData) -> sa.Table:
         for column in table.columns
     ]
     indexes = [sa.Index(f"{table.name}_by_{'_'.join(names)}", *names) for names in table.indexes]
-    partial = [
-        sa.Index(one.name, *one.columns, sqlite_where=sa.text(one.where), postgresql_where=sa.text(one.where))
-        for one in table.partial_indexes
-    ]
+    of_pages = [_index_of_a_page(one) for one in table.page_indexes]
     # Without rowids SQLite keeps the rows of a run side by side, in the order of the key.
-    return sa.Table(table.name, metadata, *columns, *indexes, *partial, sqlite_with_rowid=False)
+    return sa.Table(table.name, metadata, *columns, *indexes, *of_pages, sqlite_with_rowid=False)
+
+
+def _index_of_a_page(index: PageIndex) -> sa.Index:
+    where = None if index.where is None else sa.text(index.where)
+    return sa.Index(index.name, *index.columns, sqlite_where=where, postgresql_where=where)
 
 
 def _check(connection: Connection, table: Table, existing: list[Any]) -> None:

@@ -28,13 +28,13 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class PartialIndex:
-    """SQLite and PostgreSQL only: an index of the few rows that a page looks for among millions."""
+class PageIndex:
+    """SQLite and PostgreSQL only: an index that answers a question of a page by itself."""
 
     name: str
     columns: tuple[str, ...]
-    where: str
-    """Word for word as the query that is to use it says it."""
+    where: str | None = None
+    """Of which rows, word for word as the query that is to use it says it; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Table:
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     indexes: tuple[tuple[str, ...], ...] = ()
-    partial_indexes: tuple[PartialIndex, ...] = ()
+    page_indexes: tuple[PageIndex, ...] = ()
     partition: str | None = None
     """BigQuery only: the time column whose day is the partition."""
     cluster: tuple[str, ...] = ()
@@ -92,7 +92,14 @@ JOB_HISTORY = Table(
         Column("loaded_at", Kind.TIMESTAMP, "When this row was written."),
     ),
     key=("uuid",),
-    indexes=(("test_name", "timestamp"), ("timestamp",)),
+    indexes=(("test_name", "timestamp"),),
+    page_indexes=(
+        PageIndex(
+            "job_history_shown",
+            ("timestamp", "test_name", "dag_id", "job_status", "verdict", "failure_reason", "goodput"),
+        ),
+        PageIndex("job_history_standing", ("test_name", "timestamp", "job_status", "verdict")),
+    ),
     partition="timestamp",
     cluster=("test_name",),
 )
@@ -115,9 +122,7 @@ METRIC_HISTORY = Table(
     ),
     key=("uuid", "metric_name"),
     indexes=(("test_name", "metric_name", "timestamp"),),
-    partial_indexes=(
-        PartialIndex("metric_history_broken", ("timestamp",), "verdict IN ('fail', 'missing', 'non_finite')"),
-    ),
+    page_indexes=(PageIndex("metric_history_broken", ("timestamp",), "verdict IN ('fail', 'missing', 'non_finite')"),),
     partition="timestamp",
     cluster=("test_name", "metric_name"),
 )
