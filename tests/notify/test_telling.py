@@ -12,6 +12,7 @@ import pytest
 
 from e2e.story import NAME, TEST, Day, failed, good, play, run_of, tell, with_test
 from ml_metrics import notify, steps
+from ml_metrics.errors import WarehouseError
 from ml_metrics.model import JobStatus
 from ml_metrics.notify.digest import send_due_digests
 from ml_metrics.notify.post import post_office
@@ -205,3 +206,15 @@ def test_documents_that_cannot_be_read_silence_nobody(caplog: pytest.LogCaptureF
     tell(1, BAD)
     assert subjects() == [f"[ML Metrics] {NAME} failed: its documents cannot be read"]
     assert "is not JSON" in caplog.text
+
+
+def test_a_warehouse_that_breaks_in_the_middle_silences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    play(1, BAD)
+
+    def broken(*_: object) -> None:
+        raise WarehouseError("the connection was lost")
+
+    monkeypatch.setattr("ml_metrics.warehouse.Warehouse.metric_values", broken)
+    tell(1, BAD)
+    tell(1, BAD)
+    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.errors import MlMetricsError
+from ml_metrics.errors import MlMetricsError, WarehouseError
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ml_metrics.notify.telling import Telling
     from ml_metrics.spec.test import TestSpec
     from ml_metrics.warehouse import Warehouse
 
@@ -29,12 +31,7 @@ def tell_people(context: Mapping[str, Any]) -> None:
     test: TestSpec = context["task"].test
     post = post_office()
     with _warehouse_if_it_answers() as warehouse:
-        telling = Telling(run_of(test.name, context), folder_of(test.name, context), warehouse, post)
-        try:
-            telling.tell(test)
-        except Exception as error:  # whatever it is, people shall hear that there is something to look at
-            log.exception("the message about this run could not be made")
-            telling.tell_plainly(test, error)
+        _tell(Telling(run_of(test.name, context), folder_of(test.name, context), warehouse, post), test)
         if warehouse is not None:
             send_late_digest(warehouse, post, datetime.now(UTC))
 
@@ -78,18 +75,30 @@ def send_heartbeat() -> str:
     return f"{sent} messages about {len(tests)} tests"
 
 
+def _tell(telling: Telling, test: TestSpec) -> None:
+    """Tell, as far as is known: without a warehouse that answers no more, in plain words if all else fails."""
+    try:
+        try:
+            telling.tell(test)
+        except WarehouseError as error:
+            log.warning("the state of alerts is not known: %s", error)
+            replace(telling, warehouse=None).tell(test)
+    except Exception as error:  # whatever it is, people shall hear that there is something to look at
+        log.exception("the message about this run could not be made")
+        replace(telling, warehouse=None).tell_plainly(test, error)
+
+
 @contextmanager
 def _warehouse_if_it_answers() -> Iterator[Warehouse | None]:
     """Without the warehouse we do not know what was told before. A message too many is better than silence."""
     from ml_metrics.operators.connections import warehouse
 
-    try:
-        opened = warehouse()
-        with opened as answering:
-            answering.ensure_schema()
-    except MlMetricsError as error:
-        log.warning("the state of alerts is not known: %s", error)
-        yield None
-        return
-    with warehouse() as open_warehouse:
-        yield open_warehouse
+    with ExitStack() as stack:
+        opened: Warehouse | None = None
+        try:
+            opened = stack.enter_context(warehouse())
+            opened.ensure_schema()
+        except MlMetricsError as error:
+            log.warning("the state of alerts is not known: %s", error)
+            opened = None
+        yield opened

@@ -86,12 +86,14 @@ def _channel(name: str, settings: Settings, outbox: Outbox) -> Channel:
     kind, _, conn_id = name.partition(":")
     if kind == "outbox":
         return outbox
+    if kind not in MAKERS:
+        return Unusable(name, f"[ml_metrics] channels: {kind!r} is none of outbox, {', '.join(MAKERS)}")
     try:
-        if kind not in MAKERS:
-            raise ConfigError(f"[ml_metrics] channels: {kind!r} is none of outbox, {', '.join(MAKERS)}")
         return MAKERS[kind](name, conn_id or CONNECTIONS[kind], settings)
     except MlMetricsError as error:
         return Unusable(name, str(error))
+    except Exception as error:  # noqa: BLE001  (Airflow's hooks have errors of their own; none may silence the others)
+        return Unusable(name, f"its connection cannot be used: {type(error).__name__}")
 
 
 def _smtp(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001  (as every maker)
