@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.collect.json_columns import add_columns
-from ml_metrics.collect.lines import LinesFile
-from ml_metrics.collect.points import numbers
-from ml_metrics.collect.results import Results
+from ml_metrics.collect.lines import LinesFile, add_in_pieces
+from ml_metrics.collect.points import Rows
+from ml_metrics.collect.results import Results, SubRun
 from ml_metrics.collect.source import AS_WRITTEN, Found, Request
 from ml_metrics.collect.streams import is_stream
 from ml_metrics.collect.values import number_of, text_of
@@ -63,14 +63,19 @@ def _read_file(lines: LinesFile, results: Results) -> list[str]:
     for block in lines.blocks():
         if not first_line and not any("metrics" in content for _, content in islice(lines.objects(block), LOOKED_AT)):
             return [f"{lines.file.name}: none of its first lines has `metrics`: it is not read"]
-        if not add_columns(block, first_line, lines.folder, results):
-            _add_lines(block, first_line, lines, results)
+        add_in_pieces(
+            block,
+            first_line,
+            lambda part, line: add_columns(part, line, lines.folder, results),
+            lambda part, line: _add_lines(part, line, lines, results),
+        )
         first_line += block.count(b"\n")
     return lines.warnings()
 
 
 def _add_lines(block: bytes, first_line: int, lines: LinesFile, results: Results) -> None:
     """Add a block line by line. A value that is no number is left out alone."""
+    rows: Rows[tuple[str, SubRun, str]] = Rows()
     for number, line in lines.objects(block):
         metrics, dimensions = line.get("metrics"), line.get("dimensions") or {}
         if not isinstance(metrics, dict) or not isinstance(dimensions, dict):
@@ -83,8 +88,8 @@ def _add_lines(block: bytes, first_line: int, lines: LinesFile, results: Results
             if known is None:
                 lines.refuse(f"the metric {name!r} is no number", value)
                 continue
-            row = (np.array([first_line + number]), numbers([math.nan if time is None else time]), numbers([known]))
-            results.points.add((lines.folder, sub_run, name), row)
+            rows.add((lines.folder, sub_run, name), first_line + number, math.nan if time is None else time, known)
+    rows.move_to(results.points)
 
 
 def _metrics(results: Results, prefix: str, *, in_folders: bool) -> Iterator[Metric]:

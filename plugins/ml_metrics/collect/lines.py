@@ -16,6 +16,8 @@ BLOCK_BYTES = 4 << 20
 LONGEST_LINE = 16 << 20
 """A line that is longer than this is no result of a run."""
 SHOWN = 60
+PIECE_BYTES = 128 << 10
+"""A block that cannot be added by columns is halved until the pieces are as small as this."""
 
 
 @dataclass(slots=True)
@@ -88,6 +90,20 @@ class LinesFile:
             self._warnings.append(f"{self.file.name}: ends inside a line, which was left out")
         else:
             yield rest + b"\n"
+
+
+def add_in_pieces(
+    block: bytes, first_line: int, by_columns: Callable[[bytes, int], bool], by_lines: Callable[[bytes, int], None]
+) -> None:
+    """Add a block by columns, and only the pieces around what is odd in it line by line, in the order of the lines."""
+    if by_columns(block, first_line):
+        return
+    middle = block.find(b"\n", len(block) // 2) + 1
+    if len(block) <= PIECE_BYTES or middle == len(block):
+        by_lines(block, first_line)
+        return
+    add_in_pieces(block[:middle], first_line, by_columns, by_lines)
+    add_in_pieces(block[middle:], first_line + block.count(b"\n", 0, middle), by_columns, by_lines)
 
 
 def _shown(what: object) -> str:

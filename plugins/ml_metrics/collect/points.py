@@ -49,9 +49,21 @@ class Points(Generic[K]):
         return len(self._parts)
 
 
-def numbers(values: Sequence[float]) -> NDArray[np.float64]:
-    """A column of numbers."""
-    return np.array(values, np.float64)
+class Rows(Generic[K]):
+    """Rows that come one by one, each of some key, until they become columns."""
+
+    def __init__(self) -> None:
+        self._rows: defaultdict[K, list[tuple[float, ...]]] = defaultdict(list)
+
+    def add(self, key: K, *row: float) -> None:
+        """Add a row."""
+        self._rows[key].append(row)
+
+    def move_to(self, points: Points[K]) -> None:
+        """Hand all rows over."""
+        for key, rows in self._rows.items():
+            points.add(key, tuple(np.array(column) for column in zip(*rows, strict=True)))
+        self._rows.clear()
 
 
 def grouped(codes: Sequence[NDArray[Any]], sizes: Sequence[int]) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ml_metrics.collect.lines import LinesFile
-from ml_metrics.collect.points import Points, grouped, numbers
+from ml_metrics.collect.lines import LinesFile, add_in_pieces
+from ml_metrics.collect.points import Points, Rows, grouped
 from ml_metrics.collect.source import Found, Request
 from ml_metrics.collect.values import number_of
 from ml_metrics.model import Series
@@ -26,9 +27,9 @@ def read(request: Request) -> Found:
     files = [file for file in request.files if is_stream(file)]
     for file in files:
         lines = LinesFile(file, request.progress)
+        by_columns, by_lines = partial(_add_columns, lines, points), partial(_add_lines, lines, points)
         for block in lines.blocks():
-            if not _add_columns(block, lines, points):
-                _add_lines(block, lines, points)
+            add_in_pieces(block, 0, by_columns, by_lines)
         warnings += lines.warnings()
     series = [Series(run, tag, np.arange(len(values)), times, values) for (run, tag), (times, values) in points]
     return Found(series=series, warnings=warnings, files=len(files))
@@ -40,7 +41,7 @@ def is_stream(file: storage.File) -> bool:
     return name.startswith("telemetry.") and name.endswith(".jsonl")
 
 
-def _add_columns(block: bytes, lines: LinesFile, points: Points[tuple[str, str]]) -> bool:
+def _add_columns(lines: LinesFile, points: Points[tuple[str, str]], block: bytes, _first_line: int) -> bool:
     """Add a block by columns; False, with nothing added, if it is not regular enough for that."""
     table = _table(block)
     if table is None or table.num_rows != block.count(b"\n") or table["group"].null_count or table["name"].null_count:
@@ -76,8 +77,9 @@ def _table(block: bytes) -> pa.Table | None:
         return None
 
 
-def _add_lines(block: bytes, lines: LinesFile, points: Points[tuple[str, str]]) -> None:
+def _add_lines(lines: LinesFile, points: Points[tuple[str, str]], block: bytes, _first_line: int) -> None:
     """Add a block line by line. Whatever a line lacks but its names is not known: NaN."""
+    rows: Rows[tuple[str, str]] = Rows()
     for _, line in lines.objects(block):
         group, name = line.get("group"), line.get("name")
         if not isinstance(group, str) or not isinstance(name, str):
@@ -87,7 +89,8 @@ def _add_lines(block: bytes, lines: LinesFile, points: Points[tuple[str, str]]) 
         if value is None:
             lines.refuse("no number", line["value"])
             continue
-        points.add((lines.folder, f"{group}/{name}"), (numbers([_time(line)]), numbers([value])))
+        rows.add((lines.folder, f"{group}/{name}"), _time(line), value)
+    rows.move_to(points)
 
 
 def _time(line: dict[str, Any]) -> float:
