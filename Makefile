@@ -41,7 +41,10 @@ lint: install-dev ## ruff, mypy and the floors
 bench: install-dev ## measure, side by side with peers
 	@for bench in benchmarks/*.py; do echo "== $$bench"; python $$bench || exit 1; done
 
-campaign-warehouse: install-dev ## 500 rounds of lost answers and killed writers against BigQuery's stand-in, 20 minutes
+campaign-events: install-dev ## ten minutes of damaged event files
+	@EVENT_FUZZ_SECONDS=$${EVENT_FUZZ_SECONDS:-600} python -m pytest -q -s tests/events/test_fuzz.py -k long_run
+
+campaign-warehouse: install-dev ## 500 rounds of lost answers and killed writers against BigQuery's stand-in, 12 minutes
 	@CAMPAIGN=1 python -m pytest -q -s tests/warehouse/test_bigquery_faults.py -k whole_campaign
 
 campaign-goodput: install-dev ## 5,000 random goodput traces of each kind beside the older library
