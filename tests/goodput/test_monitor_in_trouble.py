@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import pytest
 
 from cloud.services import Monitoring
 from goodput.test_monitor import record, scalars
-from ml_metrics.cloud import GCPOptions
+from ml_metrics.cloud import CloudLogger, GCPOptions
 from ml_metrics.goodput import GoodputMonitor
 
 WHERE = {"project_id": "project", "location": "us-central1-a", "acc_type": "TPU-v5p"}
@@ -70,20 +71,24 @@ def test_a_last_upload_can_be_skipped(tmp_path: Path, skip: bool) -> None:
 
 
 @pytest.mark.e2e
-def test_what_does_not_answer_is_not_waited_for_long(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    os.mkfifo(tmp_path / "goodput.jsonl")  # whoever opens it for reading waits for ever, as in a bucket that hangs
-    monitor = GoodputMonitor(
-        "job", "log", tmp_path / "curves", 1, True, final_flush_timeout_seconds=1.0, folder=tmp_path
-    )
-    monitor.start_goodput_uploader()
-    assert monitor._process is not None
-    process = monitor._process.pid
-    time.sleep(2.0)
-    began = time.monotonic()
-    monitor.stop_goodput_uploader()
-    assert time.monotonic() - began < 10
-    assert "could not be written" in caplog.text
-    wait_for(lambda: not alive(process))
+def test_what_does_not_answer_is_not_waited_for_long(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it takes connections, and never says a word
+        monkeypatch.setenv("LOGGING_EMULATOR_HOST", f"127.0.0.1:{silent.getsockname()[1]}")
+        source = CloudLogger("job", "log", "project")
+        monitor = GoodputMonitor(
+            "job", "log", tmp_path / "curves", 1, True, final_flush_timeout_seconds=1.0, cloud_logger=source
+        )
+        monitor.start_goodput_uploader()
+        assert monitor._process is not None
+        process = monitor._process.pid
+        time.sleep(2.0)
+        began = time.monotonic()
+        monitor.stop_goodput_uploader()
+        assert time.monotonic() - began < 10
+        assert "could not be written" in caplog.text
+        wait_for(lambda: not alive(process))
 
 
 @pytest.mark.e2e
@@ -144,6 +149,23 @@ def test_a_worker_that_outlives_training_does_not_keep_the_monitor(tmp_path: Pat
     os.kill(worker, signal.SIGKILL)
     training.stdout.close()
     assert scalars(tmp_path / "curves" / "goodput")["goodput/goodput"][-1] == (4, pytest.approx(100 / 1.1))
+
+
+@pytest.mark.e2e
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_fork_that_exits_does_not_end_the_monitor_of_its_parent(tmp_path: Path) -> None:
+    record(tmp_path).close()
+    monitor = GoodputMonitor("job", "log", tmp_path / "curves", 600, True, folder=tmp_path)
+    monitor.start_goodput_uploader()
+    child = os.fork()
+    if child == 0:
+        monitor._at_exit()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert monitor._process is not None
+    assert monitor._process.poll() is None
+    monitor.stop_goodput_uploader()
+    assert len(scalars(tmp_path / "curves" / "goodput")["goodput/goodput"]) == 1
 
 
 def test_a_program_for_the_older_library_can_be_kept_as_it_is(tmp_path: Path) -> None:

@@ -92,6 +92,7 @@ class GoodputMonitor:
         self._skip_final_flush = skip_final_flush
         self._timeout = final_flush_timeout_seconds
         self._process: subprocess.Popen[bytes] | None = None
+        self._owner = os.getpid()
         every = upload_interval if step_deviation_interval_seconds is None else step_deviation_interval_seconds
         self._intervals = {part: max(upload_interval, SHORTEST_INTERVAL) for part in (Part.GOODPUT, Part.WINDOWS)}
         if include_step_deviation and every > 0:
@@ -160,7 +161,7 @@ class GoodputMonitor:
     def _end(self, parts: Collection[Part], skip_final_flush: bool | None) -> None:  # noqa: FBT001
         """Have these parts written no more. The process ends with the last of them."""
         ending = [part for part in self._options.intervals if part in parts]
-        if self._process is None or not ending:
+        if self._process is None or not ending or os.getpid() != self._owner:  # a fork must not end its parent's
             return
         left = {part: seconds for part, seconds in self._options.intervals.items() if part not in parts}
         self._options = replace(self._options, intervals=left)
