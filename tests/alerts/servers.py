@@ -52,7 +52,9 @@ def http_service() -> Iterator[Service]:
     class Handler(BaseHTTPRequestHandler):
         def handle_any(self) -> None:
             raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            request = Request(self.command, self.path, dict(self.headers), json.loads(raw) if raw else None)
+            is_json = self.headers.get_content_type() == "application/json"
+            body = json.loads(raw) if raw and is_json else raw.decode()
+            request = Request(self.command, self.path, dict(self.headers), body)
             service.requests.append(request)
             answer = service.answer(request)
             time.sleep(answer.delay)

@@ -4,12 +4,18 @@ import json
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
+from alerts.reports import REPORT
+from alerts.servers import Answer, http_service
+from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.github import GitHubIssues
 from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
+from ml_metrics.alerts.compose import compose
 from ml_metrics.notify.post import Post, Unusable, post_office
 from ml_metrics.spec.test import TestSpec
 
@@ -130,3 +136,39 @@ def test_no_secret_is_shown_when_a_channel_is_printed(connect: Any) -> None:
     smtp = {"conn_type": "smtp", "host": "mail", "login": "me", "password": "hidden-password"}
     post = connect("webhook,smtp", ml_metrics_webhook=hook, smtp_default=smtp)
     assert "hidden" not in repr(post)
+
+
+def test_error_reporting_logs_in_with_its_connection_s_key(connect: Any) -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
+    with http_service() as google:
+        google.answer = lambda request: Answer(
+            200, {"access_token": "ya29.token", "expires_in": 3600} if request.path == "/token" else {}
+        )
+        keyfile = {
+            "type": "service_account",
+            "project_id": "my-project",
+            "private_key": pem,
+            "client_email": "alerts@my-project.iam.gserviceaccount.com",
+            "token_uri": f"{google.url}/token",
+        }
+        extra = {"keyfile_dict": json.dumps(keyfile), "project": "my-project"}
+        connection = {"conn_type": "google_cloud_platform", "host": google.url, "extra": extra}
+        (channel,) = connect("error_reporting", google_cloud_default=connection).channels
+        message = compose(REPORT, [])
+        assert channel.send(message, 5) == "2 events in project my-project"
+        token, *events = google.requests
+        assert token.path == "/token"
+        assert {event.headers["Authorization"] for event in events} == {"Bearer ya29.token"}
+        assert {event.path for event in events} == {"/v1beta1/projects/my-project/events:report"}
+
+
+def test_a_key_that_is_none_is_told_without_the_key(connect: Any) -> None:
+    extra = {"keyfile_dict": json.dumps({"private_key": "hidden"}), "project": "my-project"}
+    connection = {"conn_type": "google_cloud_platform", "extra": extra}
+    (channel,) = connect("error_reporting", google_cloud_default=connection).channels
+    with pytest.raises(UndeliveredError) as caught:
+        channel.send(compose(REPORT, []), 5)
+    assert "hidden" not in str(caught.value)

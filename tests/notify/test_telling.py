@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
@@ -10,6 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from alerts.github_server import GitHub
+from alerts.servers import http_service
 from e2e.story import NAME, TEST, Day, failed, good, play, run_of, tell, with_test
 from ml_metrics import notify, steps
 from ml_metrics.errors import WarehouseError
@@ -218,3 +221,20 @@ def test_a_warehouse_that_breaks_in_the_middle_silences_nobody(monkeypatch: pyte
     tell(1, BAD)
     tell(1, BAD)
     assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
+
+
+def test_an_issue_is_kept_up_also_in_an_hour_that_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__MAILS_PER_HOUR", "0")
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CHANNELS", "outbox,github")
+    with http_service() as service:
+        github = GitHub(service)
+        connection = {"conn_type": "http", "host": service.url, "password": "t", "extra": {"repository": "owner/repo"}}
+        monkeypatch.setenv("AIRFLOW_CONN_ML_METRICS_GITHUB", json.dumps(connection))
+        live(1, BAD)
+        live(2, good())
+        (issue,) = github.issues
+        assert issue["state"] == "closed"
+        assert subjects() == []
+        assert digest(timedelta(0)) == 1
+        assert len(issue["comments"]) == 1, "the digest is no message of this issue"
+    assert subjects() == ["[ML Metrics] digest: 2 messages were held back, about 1 test"]

@@ -48,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  (the same for ev
     """Tell it, and check on the way that it is true."""
     from ml_metrics.warehouse import open_warehouse
 
+    os.environ["AIRFLOW__ML_METRICS__MAILS_PER_HOUR"] = "1000"  # who watches for the sixth time still sees the mails
     settings, clock = Settings.load(), Clock()
     with open_warehouse(f"sqlite:///{settings.warehouse_file}") as warehouse:
         clock.say(f"1 of 2: {TEST} with --train_epochs=1")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.alerts.message import Message
     from ml_metrics.notify.post import Post
     from ml_metrics.warehouse import Delivery, Warehouse
@@ -55,8 +56,13 @@ def send_late_digest(warehouse: Warehouse, post: Post, now: datetime) -> None:
 
 def send_to_groups(message: Message, post: Post) -> bool:
     """Deliver a message about several tests. True if a channel took it."""
-    channels = [channel for channel in post.channels if channel.name.partition(":")[0] not in SINGLE]
+    channels = [channel for channel in post.channels if not is_single(channel)]
     return any(one.state is State.DELIVERED for one in deliver(message, channels, post.outbox, post.clock))
+
+
+def is_single(channel: Channel) -> bool:
+    """Whether a channel keeps an entry for each test."""
+    return channel.name.partition(":")[0] in SINGLE
 
 
 def _is_due(one: Delivery, now: datetime) -> bool:

@@ -14,11 +14,13 @@ from ml_metrics.alerts.delivery import State, deliver
 from ml_metrics.alerts.message import Occasion
 from ml_metrics.alerts.policy import Incident, News, Standing, news_of
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.notify.digest import MILD, is_single
 from ml_metrics.reports import Plain, Troubles, plain_report, report_of, troubles_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.alerts.message import Message
     from ml_metrics.model import Run
     from ml_metrics.notify.post import Post
@@ -100,20 +102,25 @@ class Telling:
         What was done stands in the run folder, too: the warehouse may be what is broken.
         """
         told = self._told()
-        done = told.get(message.key, {})
-        if held and not done:
+        done = dict(told.get(message.key, {}))
+        if held and DIGEST not in done:
             log.info("%s: waits for the digest: %s", message.subject, held)
             self._record(message, [(DIGEST, HELD, 0, held)])
-            done = {DIGEST: HELD}
-        elif not held:
-            missing = [channel for channel in self.post.channels if done.get(channel.name) != State.DELIVERED]
-            attempted = deliver(message, missing, self.post.outbox, self.post.clock)
-            self._record(message, ((one.channel, one.state, one.tries, one.detail) for one in attempted))
-            done = {**done, **{one.channel: str(one.state) for one in attempted}}
+            done[DIGEST] = HELD
+        missing = [channel for channel in self._channels(held) if done.get(channel.name) != State.DELIVERED]
+        attempted = deliver(message, missing, self.post.outbox, self.post.clock)
+        self._record(message, ((one.channel, one.state, one.tries, one.detail) for one in attempted))
+        done |= {one.channel: str(one.state) for one in attempted}
         try:
             self.folder.write("told", {**told, message.key: done})
         except MlMetricsError as error:
             log.warning("what was told cannot be remembered in the run folder: %s", error)
+
+    def _channels(self, held: str) -> Sequence[Channel]:
+        """What is asked at once. Where an owner's hour is full, those that keep books for each test still are."""
+        if not held:
+            return self.post.channels
+        return [] if held in MILD else [channel for channel in self.post.channels if is_single(channel)]
 
     def _told(self) -> dict[str, dict[str, str]]:
         try:

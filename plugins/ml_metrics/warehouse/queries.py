@@ -227,8 +227,7 @@ SELECT * FROM deliveries AS one
 WHERE one.timestamp >= :since AND one.state IN ('held', 'kept') AND one.uuid <> '' AND NOT EXISTS (
   SELECT 1 FROM deliveries AS later
   WHERE later.message = one.message AND later.timestamp >= :since
-    AND (later.state = 'summarised'
-      OR (later.state = 'delivered' AND (later.channel = one.channel OR one.state = 'held')))
+    AND (later.state = 'summarised' OR (later.state = 'delivered' AND later.channel = one.channel))
 )
 ORDER BY one.timestamp, one.message, one.channel
 """
