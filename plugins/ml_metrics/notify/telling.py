@@ -131,20 +131,27 @@ class Telling:
 
     def _news(self, test: TestSpec, troubles: Troubles, alert: OpenAlert | None, *, well: bool) -> News | None:
         now = datetime.now(UTC)
-        quarantined = test.quarantine is not None and test.quarantine.holds(now)
-        if test.quarantine is not None and quarantined:
-            log.info("%s is kept quiet until %s: %s", self.run.test, test.quarantine.until, test.quarantine.reason)
+        quiet = self._quiet(test, now)
+        if quiet:
+            log.info("%s is kept quiet %s", self.run.test, quiet)
             if self.warehouse is not None:
                 # if it is still broken when the quarantine ends, that is news
                 self.warehouse.close_alert(self.run.test, self.run.key)
         told_already = self.warehouse.told_since(test.owner, now - HOUR) if self.warehouse else 0
-        standing = Standing(quarantined, told_already, self.post.mails_per_hour)
+        standing = Standing(bool(quiet), told_already, self.post.mails_per_hour)
         incident = Incident(frozenset(alert.told), alert.acknowledged_by is not None) if alert else None
         news = news_of(troubles.at_once, troubles.warnings, incident, standing, well=well)
         if news is not None and news.occasion is Occasion.RECOVERED and not self._is_newest():
             log.info("an older run of %s is well; a newer one decides whether the test is", self.run.test)
             return None
         return news
+
+    def _quiet(self, test: TestSpec, now: datetime) -> str:
+        """Until when and why the test is quarantined, by its file or by somebody on the dashboard; empty if not."""
+        if test.quarantine is not None and test.quarantine.holds(now):
+            return f"until {test.quarantine.until}: {test.quarantine.reason}"
+        word = self.warehouse.quarantines().get(self.run.test) if self.warehouse else None
+        return f"until {word.until:%Y-%m-%d %H:%M} by {word.by}: {word.reason}" if word and word.holds(now) else ""
 
     def _is_newest(self) -> bool:
         """Whether no run of the test ended after this one: an old run that is judged again says nothing of today."""
