@@ -16,7 +16,8 @@ from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
-from ml_metrics.notify.post import Post, Unusable, post_office
+from ml_metrics.notify.channels import Unusable
+from ml_metrics.notify.post import Post, post_office
 from ml_metrics.spec.test import TestSpec
 
 TEST = TestSpec(name="t", image="i", command=("c",))
