@@ -15,6 +15,7 @@ from ml_metrics.reports.past import MetricPast, TestPast
 from ml_metrics.reports.picture import picture_of
 from ml_metrics.reports.suspect import Row, row_before, suspects
 from ml_metrics.reports.troubles import metric_of, short
+from ml_metrics.reports.warnings import warnings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 DASHBOARD = "/ml-metrics"
 """Where the dashboard is inside Airflow; elsewhere, Airflow's own pages cannot be told from its address."""
-PICTURES = 6
-"""How many charts a mail holds; a run may break hundreds of metrics."""
+DETAILED = 6
+"""How many metrics are told with their past and a chart: a run may break hundreds, and each asks the warehouse."""
 
 
 def report_of(  # noqa: PLR0913  (a report draws on all that is known of a run)
@@ -45,7 +46,6 @@ def report_of(  # noqa: PLR0913  (a report draws on all that is known of a run)
     told = {} if occasion is Occasion.RECOVERED else dict(sentences)
     inquiry = _Inquiry(run, folder, workload, warehouse)
     troubles = tuple(inquiry.trouble(name, sentence) for name, sentence in told.items())
-    metrics = folder.read("metrics") or {}
     return Report(
         occasion=occasion,
         test=run.test,
@@ -55,7 +55,7 @@ def report_of(  # noqa: PLR0913  (a report draws on all that is known of a run)
         troubles=troubles,
         facts=(*_facts(test, run, workload), *_links(run, workload, dashboard_url)),
         suspects=inquiry.suspects(),
-        warnings=tuple(metrics.get("warnings", ())),
+        warnings=tuple(warnings_of(test, folder, inquiry.verdicts.values())),
         commands=tuple(_commands(run, folder, workload)),
     )
 
@@ -85,7 +85,7 @@ class _Inquiry:
         self.verdicts = {verdict.metric: verdict for verdict in judgement.verdicts} if judgement else {}
         self.past = TestPast.of(warehouse, run) if warehouse else None
         self.rows: list[tuple[str, Row]] = []
-        self.pictures = 0
+        self.detailed = 0
 
     def trouble(self, name: str, sentence: str) -> Trouble:
         """A trouble with what is known of it."""
@@ -97,14 +97,14 @@ class _Inquiry:
         return Trouble(name, short(name, self.workload), sentence, tuple(_job_facts(name, self.workload)))
 
     def _metric(self, name: str, sentence: str, verdict: Verdict) -> Trouble:
-        past = MetricPast.of(self.warehouse, self.run, verdict.metric) if self.warehouse else None
-        picture = None
-        if past is not None:
+        past, picture = None, None
+        if self.warehouse is not None and self.detailed < DETAILED:
+            self.detailed += 1
+            past = MetricPast.of(self.warehouse, self.run, verdict.metric)
             self.rows.append((verdict.metric, row_before(self.run.key, past.judged())))
-            if past.values and self.pictures < PICTURES:
-                self.pictures += 1
+            if past.values:
                 ended = self.workload.ended_at or datetime.now(UTC)
-                picture = picture_of(self.pictures, verdict, past, self.run.key, ended)
+                picture = picture_of(self.detailed, verdict, past, self.run.key, ended)
         return Trouble(name, short(name, self.workload), sentence, tuple(metric_facts(verdict, past)), picture)
 
     def suspects(self) -> tuple[str, ...]:
