@@ -86,7 +86,7 @@ def test_the_urgent_go_first(small: Pods) -> None:
     blockers = [small.create("sleep", "600") for _ in range(2)]
     small.until(blockers[1], "Running")
     later = small.create("sleep", "600", name="later")
-    urgent = small.create("sleep", "600", name="urgent", spec={"priority": 10})
+    urgent = small.create("sleep", "600", name="urgent", spec={"priority": 10, "preemptionPolicy": "Never"})
     unscheduled(small, urgent)
     small.delete(blockers[0])
     small.until(urgent, "Running")

@@ -64,6 +64,7 @@ class PodsApi:
             Route(f"{space}/pods/{{name}}", self.replace, methods=["PUT"]),
             Route(f"{space}/pods/{{name}}", self.delete, methods=["DELETE"]),
             Route(f"{space}/pods/{{name}}/status", self.get, methods=["GET"]),
+            Route(f"{space}/pods/{{name}}/eviction", self.evict, methods=["POST"]),
             Route(f"{space}/pods/{{name}}/log", self.log, methods=["GET"]),
             Route(f"{space}/events", self._events.answer, methods=["GET"]),
         ]
@@ -111,6 +112,13 @@ class PodsApi:
             raise RefusalError(409, f"the UID in the precondition ({expected}) does not match the UID in record")
         self._kubelet.delete(pod, _grace(request, options, pod))
         return JSONResponse(pod)
+
+    async def evict(self, request: Request) -> Response:
+        """POST an eviction: what draining a node does to each of its pods."""
+        eviction, pod = await body_of(request), self._pod(request)
+        grace = _grace(request, eviction.get("deleteOptions") or {}, pod)
+        self._kubelet.disrupt(pod, "EvictionByEvictionAPI", "Eviction API: evicting", grace)
+        return JSONResponse({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
 
     async def delete_many(self, request: Request) -> Response:
         """DELETE what the selectors mean."""

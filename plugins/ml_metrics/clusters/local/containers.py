@@ -76,6 +76,8 @@ class Container:
 
     def stop(self, grace_seconds: float, with_signal: int = signal.SIGTERM) -> None:
         """Order its end: a signal now, SIGKILL after the grace. A later order counts only for an earlier end."""
+        if grace_seconds <= 0:
+            with_signal = signal.SIGKILL
         kill_at = time.time() + grace_seconds
         standing = read_record(self.folder / "stop.json")
         if standing is None or kill_at < standing["kill_at"] - 0.5:

@@ -83,6 +83,7 @@ def core_resources() -> list[Document]:
         _resource("pods", "Pod", [*READ, *WRITE, "deletecollection"], shortNames=["po"], categories=["all"]),
         _resource("pods/log", "Pod", ["get"]),
         _resource("pods/status", "Pod", ["get"]),
+        _resource("pods/eviction", "Eviction", ["create"], group="policy", version="v1"),
         _resource("pods/exec", "PodExecOptions", ["create", "get"]),
         _resource("events", "Event", READ, shortNames=["ev"]),
         _resource("secrets", "Secret", [*READ, *WRITE, "deletecollection"]),

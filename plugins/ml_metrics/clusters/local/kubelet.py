@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ml_metrics.clusters.local import scheduling
+from ml_metrics.clusters.local import scheduling, statuses
 from ml_metrics.clusters.local.container_life import PodHome
 from ml_metrics.clusters.local.pod_life import PodLife
 from ml_metrics.clusters.local.records import now
@@ -31,6 +31,7 @@ HOUSEKEEPING_SECONDS = 1
 SHUTDOWN_SECONDS = 10
 """The most grace that a pod gets when the whole cluster ends."""
 SHUTDOWN = "Pod was terminated in response to imminent node shutdown."
+PREEMPTED = "default-scheduler: preempting to accommodate a higher priority pod"
 HERE = {"hostIP": "127.0.0.1", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
 log = logging.getLogger(__name__)
 
@@ -84,6 +85,11 @@ class Kubelet:
             self._store.changed(pod)
         if self._lives[metadata["uid"]].over or not pod["spec"].get("nodeName"):
             self._forget(pod)
+
+    def disrupt(self, pod: Document, reason: str, message: str, grace_seconds: int) -> None:
+        """Order a pod's end and say that it is not the pod's own doing."""
+        statuses.disrupted(pod["status"], reason, message, now())
+        self.delete(pod, grace_seconds)
 
     async def keep_house(self) -> None:
         """Once in a while, catch up on what could not be done at once."""
@@ -142,13 +148,19 @@ class Kubelet:
         everyone = list(self._store.pods.values())
         placed = [pod for pod in everyone if pod["spec"].get("nodeName")]
         waiting = [pod for pod in everyone if not pod["spec"].get("nodeName")]
-        for pod in sorted(waiting, key=lambda pod: -int(pod["spec"].get("priority") or 0)):
+        for pod in sorted(waiting, key=scheduling.priority, reverse=True):
             obstacle = scheduling.why_not(pod, placed, self._node)
             if obstacle is None:
                 self._place(pod)
                 placed.append(pod)
             else:
                 self._leave_waiting(pod, obstacle)
+                for victim in scheduling.victims(pod, placed, self._node):
+                    self._preempt(victim, pod)
+
+    def _preempt(self, victim: Document, pod: Document) -> None:
+        self._store.tell(victim, "Preempted", f"Preempted by pod {pod['metadata']['uid']} on node {scheduling.NODE}")
+        self.disrupt(victim, "PreemptionByScheduler", PREEMPTED, int(victim["spec"]["terminationGracePeriodSeconds"]))
 
     def _place(self, pod: Document) -> None:
         pod["spec"]["nodeName"] = scheduling.NODE

@@ -9,11 +9,15 @@ from __future__ import annotations
 import time
 from datetime import datetime
 
-from ml_metrics.clusters.local import statuses
+from ml_metrics.clusters.local import statuses, storage
 from ml_metrics.clusters.local.container_life import ContainerLife, PodHome
 from ml_metrics.clusters.local.records import Document, now
 
+DEADLINE_EXCEEDED = "DeadlineExceeded"
 DEADLINE = "Pod was active on the node longer than the specified deadline"
+
+WEIGH_SECONDS = 1.0
+"""How often the disk that a pod uses is looked at, if there is a limit to it."""
 
 
 class PodLife:
@@ -25,7 +29,9 @@ class PodLife:
             return [ContainerLife(pod, container, home) for container in wanted]
 
         self.pod = pod
+        self._home = home
         self._tell = home.tell
+        self._weigh_at = 0.0
         self._init = lives("initContainers")
         self._main = lives("containers")
         self._grace = float(pod["spec"]["terminationGracePeriodSeconds"])
@@ -45,6 +51,8 @@ class PodLife:
         status = self.pod["status"]
         if not self.over and "reason" not in status:
             status |= {"reason": reason, "message": message}
+            if reason != DEADLINE_EXCEEDED:
+                statuses.disrupted(status, "TerminationByKubelet", message, now())
             self._tell(reason, message, "Warning")
         if grace_seconds is not None:
             self._grace = min(self._grace, grace_seconds)
@@ -53,6 +61,7 @@ class PodLife:
         """Look, and do the next thing."""
         status = self.pod["status"]
         self._enforce_deadline()
+        self._enforce_storage()
         stopping = "deletionTimestamp" in self.pod["metadata"] or "reason" in status
         if stopping:
             self._stop()
@@ -70,7 +79,14 @@ class PodLife:
         seconds = self.pod["spec"].get("activeDeadlineSeconds")
         started = datetime.fromisoformat(self.pod["status"]["startTime"]).timestamp()
         if seconds is not None and time.time() >= started + seconds:
-            self.end("DeadlineExceeded", DEADLINE)
+            self.end(DEADLINE_EXCEEDED, DEADLINE)
+
+    def _enforce_storage(self) -> None:
+        if time.monotonic() < self._weigh_at or "reason" in self.pod["status"]:
+            return
+        self._weigh_at = time.monotonic() + WEIGH_SECONDS
+        if excess := storage.excess(self.pod, self._home.folder):
+            self.end("Evicted", excess, 0)
 
     def _stop(self) -> None:
         grace = self.pod["metadata"].get("deletionGracePeriodSeconds", self._grace)

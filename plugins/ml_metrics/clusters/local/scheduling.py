@@ -12,7 +12,7 @@ from ml_metrics.clusters.local import statuses
 from ml_metrics.clusters.local.quantities import amount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ml_metrics.clusters.local.records import Document
 
@@ -60,6 +60,26 @@ def why_not(pod: Document, placed: Iterable[Document], node: Node) -> str | None
         return None
     helpless = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     return f"0/1 nodes are available: {', '.join(wrong)}. {helpless}"
+
+
+def victims(pod: Document, placed: Sequence[Document], node: Node) -> list[Document]:
+    """The pods to end so that a more urgent one has room: the least urgent first, and of those the youngest."""
+    if pod["spec"].get("preemptionPolicy") == "Never":
+        return []
+    left = [other for other in placed if "deletionTimestamp" not in other["metadata"]]
+    lesser = [other for other in reversed(left) if priority(other) < priority(pod)]
+    chosen: list[Document] = []
+    for other in sorted(lesser, key=priority):
+        if why_not(pod, left, node) is None:
+            break
+        left.remove(other)
+        chosen.append(other)
+    return chosen if why_not(pod, left, node) is None else []
+
+
+def priority(pod: Document) -> int:
+    """How urgent a pod is."""
+    return int(pod["spec"].get("priority") or 0)
 
 
 def requests(pod: Document) -> Counter[str]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ml_metrics.clusters.local.records import Document
 
 FINAL = ("Succeeded", "Failed")
+DISRUPTION = "DisruptionTarget"
 
 
 def waiting(reason: str, message: str | None = None) -> Document:
@@ -82,7 +83,16 @@ def conditions(status: Document, init: Sequence[Document], main: Sequence[Docume
         "PodScheduled": (True, ""),
     }
     before = {entry["type"]: entry for entry in status.get("conditions") or []}
-    return [_condition(kind, holds, reason, before.get(kind), now) for kind, (holds, reason) in current.items()]
+    others = [entry for kind, entry in before.items() if kind not in current]
+    return [*others, *(_condition(kind, *state, before.get(kind), now) for kind, state in current.items())]
+
+
+def disrupted(status: Document, reason: str, message: str, now: str) -> None:
+    """Say in a status that it was the cluster which ended the pod, and why. The first reason counts."""
+    known = status.setdefault("conditions", [])
+    if not any(entry["type"] == DISRUPTION for entry in known):
+        said = {"type": DISRUPTION, "status": "True", "reason": reason, "message": message}
+        status["conditions"] = [{**said, "lastProbeTime": None, "lastTransitionTime": now}, *known]
 
 
 def _condition(kind: str, holds: bool, reason: str, before: Document | None, now: str) -> Document:  # noqa: FBT001
