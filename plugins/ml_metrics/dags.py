@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Param, chain, get_parsing_context
-from airflow.sdk.definitions.callback import SyncCallback
+from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from ml_metrics.clusters.pools import kept_pools, pool_of
@@ -112,7 +112,7 @@ def deadline_of(test: TestSpec) -> DeadlineAlert:
     """People hear of a run that has not ended after all the time that its attempts may take: it may not even begin."""
     attempts = (test.startup_timeout + test.timeout) * (test.retries + 1)
     about = {"test": test.name, "owner": test.owner, "emails": list(test.emails)}
-    return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, attempts + SLACK, SyncCallback(tell_overdue, about))
+    return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, attempts + SLACK, AsyncCallback(tell_overdue, about))
 
 
 def _is_tried_out() -> bool:

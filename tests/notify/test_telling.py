@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -158,7 +159,9 @@ def test_the_first_failure_may_be_kept_quiet() -> None:
 def overdue(number: int) -> None:
     run = run_of(number)
     dag_run = {"dag_id": run.dag_id, "dag_run_id": run.run_id, "state": "running", "queued_at": "2026-01-02T03:04:05Z"}
-    notify.tell_overdue(NAME, "vision-team", ["a@example.com"], context={"dag_run": dag_run, "deadline": {}})
+    asyncio.run(
+        notify.tell_overdue(NAME, "vision-team", ["a@example.com"], context={"dag_run": dag_run, "deadline": {}})
+    )
 
 
 def test_a_run_that_does_not_begin_is_told_once_and_its_end_is_told() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.errors import MlMetricsError, WarehouseError
+from ml_metrics.errors import WarehouseError
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -36,19 +36,15 @@ def tell_people(context: Mapping[str, Any]) -> None:
             send_late_digest(warehouse, post, datetime.now(UTC))
 
 
-def tell_overdue(test: str, owner: str, emails: Sequence[str], context: Mapping[str, Any]) -> None:
-    """Say that a run has not ended in its time. Airflow calls this when the DAG's deadline has passed."""
-    from ml_metrics.model import Run
-    from ml_metrics.notify.post import post_office
-    from ml_metrics.notify.telling import Telling
-    from ml_metrics.run_folder import RunFolder
+async def tell_overdue(test: str, owner: str, emails: Sequence[str], context: Mapping[str, Any]) -> None:
+    """Say that a run has not ended in its time. Airflow's triggerer calls this when the DAG's deadline has passed.
 
-    settings, dag_run = Settings.load(), context["dag_run"]
-    run = Run(test, dag_run["dag_id"], dag_run["dag_run_id"], settings.deployment)  # as the REST API shows a run
-    since = dag_run.get("queued_at") or dag_run.get("run_after") or ""
-    with _warehouse_if_it_answers() as warehouse:
-        folder = RunFolder.of(run, settings.storage_root)
-        Telling(run, folder, warehouse, post_office()).tell_overdue(str(since), owner, emails)
+    Not the executor, which could call it as well: there Airflow gives callbacks no connections.
+    """
+    from asgiref.sync import sync_to_async
+
+    # in a thread of its own, from which Airflow's connections are asked for in the triggerer's loop
+    await sync_to_async(_tell_overdue, thread_sensitive=False)(test, owner, emails, context["dag_run"])
 
 
 def send_digest() -> str:
@@ -75,6 +71,20 @@ def send_heartbeat() -> str:
     return f"{sent} messages about {len(tests)} tests"
 
 
+def _tell_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mapping[str, Any]) -> None:
+    from ml_metrics.model import Run
+    from ml_metrics.notify.post import post_office
+    from ml_metrics.notify.telling import Telling
+    from ml_metrics.run_folder import RunFolder
+
+    settings = Settings.load()
+    run = Run(test, dag_run["dag_id"], dag_run["dag_run_id"], settings.deployment)  # as the REST API shows a run
+    folder = RunFolder.of(run, settings.storage_root)
+    since = dag_run.get("queued_at") or dag_run.get("run_after") or ""
+    with _warehouse_if_it_answers() as warehouse:
+        Telling(run, folder, warehouse, post_office()).tell_overdue(str(since), owner, emails)
+
+
 def _tell(telling: Telling, test: TestSpec) -> None:
     """Tell, as far as is known: without a warehouse that answers no more, in plain words if all else fails."""
     try:
@@ -98,7 +108,7 @@ def _warehouse_if_it_answers() -> Iterator[Warehouse | None]:
         try:
             opened = stack.enter_context(warehouse())
             opened.ensure_schema()
-        except MlMetricsError as error:
-            log.warning("the state of alerts is not known: %s", error)
+        except Exception as error:  # noqa: BLE001  (Airflow may refuse the connection, in errors of its own)
+            log.warning("the state of alerts is not known: %s: %s", type(error).__name__, error)
             opened = None
         yield opened
