@@ -90,7 +90,11 @@ def test_a_form_of_another_site_is_refused(browser: TestClient, filled: Warehous
     assert filled.acceptances(SHIFTED) == []
 
 
-@pytest.mark.parametrize("token", ["", "x", "9999999999.0", csrf.VALID_SECONDS * "1", "é.ü", csrf.token("id of bob")])
+@pytest.mark.parametrize(
+    "token",
+    ["", "x", "9999999999.0", csrf.VALID_SECONDS * "1", "é.ü", csrf.token("id of bob")],
+    ids=["none", "nonsense", "unsigned", "long", "not-ascii", "of-somebody-else"],
+)
 def test_a_form_without_the_sign_of_our_page_is_refused(browser: TestClient, filled: Warehouse, token: str) -> None:
     assert browser.post("/accept", data={**ACCEPT, "csrf_token": token}).status_code in {400, 403}
     assert filled.acceptances(SHIFTED) == []
