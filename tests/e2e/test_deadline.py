@@ -1,0 +1,67 @@
+"""A run that never begins, under a real scheduler and triggerer: people are told, and told when it is over.
+
+It needs an Airflow of its own for a minute, so `make test` leaves it to `make campaign-deadline`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.home import Home
+from e2e.standalone import Standalone, standalone, until
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.campaign,
+    pytest.mark.xdist_group("deadline"),
+    pytest.mark.skipif(not os.environ.get("CAMPAIGN"), reason="NOT RUN: a minute of Airflow; `make campaign-deadline`"),
+]
+
+DAG = '''
+"""A DAG of Airflow's own kind that waits for ever, with the deadline of a test, which is shorter here."""
+from datetime import timedelta
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.sdk import DAG
+from ml_metrics import dags
+from ml_metrics.spec.test import TestSpec
+
+dags.SLACK = timedelta(seconds=5)
+ZERO = timedelta(milliseconds=1)
+TEST = TestSpec(
+    name="hangs", owner="a-new-user", emails=("a@example.com",), image="i", command=("c",), timeout=ZERO,
+    startup_timeout=ZERO,
+)
+with DAG("hangs", schedule=None, deadline=dags.deadline_of(TEST)):
+    BashOperator(task_id="wait", bash_command="true", pool="nobody")
+'''
+
+
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory, home: Home) -> Iterator[Standalone]:
+    folder = tmp_path_factory.mktemp("dags")
+    (folder / "hangs.py").write_text(DAG)
+    home.airflow("pools", "set", "nobody", "0", "has no slots").check_returncode()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(folder))
+        with standalone(home) as running:
+            yield running
+
+
+def test_a_run_that_never_begins_is_told_once(airflow: Standalone, home: Home) -> None:
+    airflow.unpause("hangs")
+    airflow.trigger("hangs")
+    until(lambda: len(home.mails("hangs")) == 1, "the triggerer has sent the mail")
+    (mail,) = home.mails("hangs")
+    text = mail.read_text().replace("=\n", "")
+    assert "Subject: [ML Metrics] hangs is overdue: no end in sight" in text
+    assert "Its workload has not begun" in text
+    assert "To: a@example.com" in text
+    with home.warehouse() as warehouse:
+        alert = warehouse.open_alert("hangs")
+    assert alert is not None
+    assert alert.reasons == ("overdue:",)
+    assert Path(mail).name.endswith("-overdue.eml")
