@@ -111,7 +111,8 @@ def accelerator_test(test: TestSpec) -> DAG:
 def deadline_of(test: TestSpec) -> DeadlineAlert:
     """People hear of a run that has not ended after all the time that its attempts may take: it may not even begin."""
     attempts = (test.startup_timeout + test.timeout) * (test.retries + 1)
-    about = {"test": test.name, "owner": test.owner, "emails": list(test.emails)}
+    quiet_until = str(test.quarantine.until) if test.quarantine else ""
+    about = {"test": test.name, "owner": test.owner, "emails": list(test.emails), "quiet_until": quiet_until}
     return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, attempts + SLACK, AsyncCallback(tell_overdue, about))
 
 

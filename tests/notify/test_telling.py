@@ -156,12 +156,19 @@ def test_the_first_failure_may_be_kept_quiet() -> None:
     assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
 
 
-def overdue(number: int) -> None:
+def overdue(number: int, quiet_until: str = "") -> None:
     run = run_of(number)
     dag_run = {"dag_id": run.dag_id, "dag_run_id": run.run_id, "state": "running", "queued_at": "2026-01-02T03:04:05Z"}
-    asyncio.run(
-        notify.tell_overdue(NAME, "vision-team", ["a@example.com"], context={"dag_run": dag_run, "deadline": {}})
-    )
+    context = {"dag_run": dag_run, "deadline": {}}
+    asyncio.run(notify.tell_overdue(NAME, "vision-team", ["a@example.com"], quiet_until, context))
+
+
+def test_an_overdue_run_in_quarantine_is_not_told_and_the_day_after_it_is() -> None:
+    today = datetime.now(UTC).date()
+    overdue(1, str(today))
+    assert subjects() == []
+    overdue(1, str(today - timedelta(days=1)))
+    assert len(subjects()) == 1
 
 
 def test_a_run_that_does_not_begin_is_told_once_and_its_end_is_told() -> None:

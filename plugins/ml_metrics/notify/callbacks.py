@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.errors import WarehouseError
@@ -36,13 +36,19 @@ def tell_people(context: Mapping[str, Any]) -> None:
             send_late_digest(warehouse, post, datetime.now(UTC))
 
 
-async def tell_overdue(test: str, owner: str, emails: Sequence[str], context: Mapping[str, Any]) -> None:
+async def tell_overdue(
+    test: str, owner: str, emails: Sequence[str], quiet_until: str, context: Mapping[str, Any]
+) -> None:
     """Say that a run has not ended in its time. Airflow's triggerer calls this when the DAG's deadline has passed.
 
-    Not the executor, which could call it as well: there Airflow gives callbacks no connections.
+    Not the executor, which could call it as well: there Airflow gives callbacks no connections. `quiet_until` is the
+    last day of the test's quarantine, or empty.
     """
     from asgiref.sync import sync_to_async
 
+    if quiet_until and datetime.now(UTC).date() <= date.fromisoformat(quiet_until):
+        log.info("%s is kept quiet until %s", test, quiet_until)
+        return
     # in a thread of its own, from which Airflow's connections are asked for in the triggerer's loop
     await sync_to_async(_tell_overdue, thread_sensitive=False)(test, owner, emails, context["dag_run"])
 
