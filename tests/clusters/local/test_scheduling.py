@@ -103,3 +103,11 @@ def test_a_deadline_counts_from_the_start_and_not_from_the_wait(small: Pods) -> 
     name = small.create("true", spec={"activeDeadlineSeconds": 1}, resources={"limits": {"nvidia.com/gpu": 2}})
     unscheduled(small, name)
     assert small.get(name).status.reason is None
+
+
+def test_the_node_tells_what_it_offers_to_the_last_byte(tmp_path: Path, image_folder: Path) -> None:
+    node = Node(max_pods=7, resources={"cpu": 1.5, "memory": 8 * 1024.0**3 + 1})
+    cluster = LocalCluster(str(tmp_path / "cluster"), str(image_folder), node=node)
+    told = connect(cluster).core.read_node("local").status.allocatable
+    cluster.stop()
+    assert told == {"cpu": "1500m", "memory": str(8 * 1024**3 + 1), "pods": "7"}

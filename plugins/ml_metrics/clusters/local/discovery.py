@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ml_metrics.clusters.local.kinds import KEPT, POD, Kind
@@ -15,7 +15,6 @@ from ml_metrics.clusters.local.scheduling import MACHINES
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from ml_metrics.clusters.local.records import Document
 
@@ -42,7 +41,8 @@ def routes() -> list[Route]:
         OPENAPI: {"paths": {path[1:]: {"serverRelativeURL": f"{OPENAPI}{path}"} for path in SCHEMAS}},
         **{f"{OPENAPI}{path}": openapi(path, kinds) for path, kinds in SCHEMAS.items()},
     }
-    return [Route(path, partial(_answer, document)) for path, document in documents.items()]
+    answers = [Route(path, partial(_answer, document)) for path, document in documents.items()]
+    return [*answers, Route("/openapi/v2", _no_schema)]
 
 
 def version() -> Document:
@@ -114,3 +114,8 @@ def _resource(name: str, kind: str, verbs: list[str], **more: object) -> Documen
 
 async def _answer(document: Document, _: Request) -> Response:
     return JSONResponse(document)
+
+
+async def _no_schema(_: Request) -> Response:
+    """An empty schema for older kubectls, which read protobuf: nothing at all is an empty message there."""
+    return Response(media_type="application/octet-stream")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import platform
+import sys
 from typing import TYPE_CHECKING
 
 from ml_metrics.clusters.local.discovery import version
 from ml_metrics.clusters.local.records import Document, now
-from ml_metrics.clusters.local.scheduling import NODE, Node
+from ml_metrics.clusters.local.scheduling import MACHINES, NODE, Node
 
 if TYPE_CHECKING:
     from ml_metrics.clusters.local.store import Store
@@ -24,7 +26,7 @@ class Machine:
     def nodes(self) -> list[Document]:
         """The machine as a node. What it offers without limit is told as what it has."""
         has = {"cpu": os.cpu_count() or 1, "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")}
-        offers = {name: f"{amount:g}" for name, amount in self._node.resources.items()}
+        offers = {name: _quantity(amount) for name, amount in self._node.resources.items()}
         capacity = {**{name: str(amount) for name, amount in has.items()}, **offers, "pods": str(self._node.max_pods)}
         return [
             {
@@ -35,8 +37,17 @@ class Machine:
                 "status": {
                     "capacity": capacity,
                     "allocatable": capacity,
-                    "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
-                    "nodeInfo": {"kubeletVersion": version()["gitVersion"]},
+                    "conditions": [
+                        {
+                            "type": "Ready",
+                            "status": "True",
+                            "reason": "KubeletReady",
+                            "message": "it answers",
+                            "lastHeartbeatTime": now(),
+                            "lastTransitionTime": self._since,
+                        }
+                    ],
+                    "nodeInfo": _node_info(),
                 },
             }
         ]
@@ -57,3 +68,26 @@ class Machine:
 
     def _metadata(self, name: str) -> Document:
         return {"name": name, "uid": name, "creationTimestamp": self._since, "resourceVersion": "1"}
+
+
+def _node_info() -> Document:
+    """What a node says of itself: all of it, because clients refuse a node that lacks any."""
+    system = platform.uname()
+    ours = version()["gitVersion"]
+    return {
+        "architecture": MACHINES.get(system.machine, system.machine),
+        "bootID": "",
+        "containerRuntimeVersion": f"process://{ours}",
+        "kernelVersion": system.release,
+        "kubeProxyVersion": ours,
+        "kubeletVersion": ours,
+        "machineID": "",
+        "operatingSystem": sys.platform,
+        "osImage": system.system,
+        "systemUUID": "",
+    }
+
+
+def _quantity(amount: float) -> str:
+    """An amount to the last byte, or in thousandths where it is not whole."""
+    return str(int(amount)) if amount == int(amount) else f"{round(amount * 1000)}m"
