@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ STARTED = {
         ([], "failure", "PodDeleted"),
         ([STARTED, {"reason": "Killing"}], "failure", "PodDeleted"),
         ([{"reason": "Scheduled"}], "missed", "PodDeleted"),
+        ([{"reason": "Started", "message": "Started container proxy"}], "missed", "PodDeleted"),
         ([STARTED, {"reason": "Preempted", "message": "by other/pod"}], "failure", "Preempted"),
         ([STARTED, {"reason": "TaintManagerEviction"}, {"reason": "Killing"}], "failure", "NodeLost"),
         ([STARTED, {"reason": "Evicted"}], "failure", "Evicted"),
@@ -32,3 +34,9 @@ def test_the_events_say_why_it_went(events: list[dict[str, Any]], status: str, r
     told = outcome_of_vanished(BEGUN, events)
     assert (told.status, told.failure_reason, told.pod, told.attempts) == (status, reason, "p", 2)
     assert (told.started_at is not None) == (STARTED in events)
+
+
+def test_an_event_without_a_path_names_its_container() -> None:
+    event = {"reason": "Started", "message": "Started container base", "lastTimestamp": "2026-01-02T03:04:05Z"}
+    told = outcome_of_vanished(BEGUN, [event])
+    assert (told.status, told.started_at) == ("failure", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))

@@ -67,7 +67,10 @@ def started_at_by(events: list[dict[str, Any]]) -> datetime | None:
     """When the container of the workload started, as the events remember it, also of a pod that is gone."""
     for event in events:
         where = (event.get("involvedObject") or {}).get("fieldPath")
-        if event.get("reason") == "Started" and where == f"spec.containers{{{CONTAINER}}}":
+        # an event without a path names the container in its message
+        named = where == f"spec.containers{{{CONTAINER}}}"
+        ours = named if where else event.get("message") == f"Started container {CONTAINER}"
+        if event.get("reason") == "Started" and ours:
             return as_time(event.get("firstTimestamp") or event.get("eventTime") or event.get("lastTimestamp"))
     return None
 
