@@ -79,6 +79,14 @@ def test_or_they_are_points_of_a_series(tmp_path: Path) -> None:
 BLOCK = [result({"loss": index / 7, "acc": index}, host=f"h{index % 3}", batch=index % 2) for index in range(300)]
 ODD = {
     "null": result({"loss": None}, host="h0", batch=0),
+    "null without a space": '{"metrics":{"loss":null},"dimensions":{"host":"h0","batch":0}}',
+    "null in a dimension": result({"loss": 1}, host=None, batch=0),
+    "null in a text": result({"loss": None}, host="a: null", batch=0),
+    "null in a name": result({"b: null": 1, "c": None}, host="h0", batch=0),
+    "not a number in a dimension": result({"loss": 1}, host="h0", batch=0, limit=math.nan),
+    "no dimensions but null": {"metrics": {"loss": 1}, "dimensions": None},
+    "a time": {**result({"loss": 1}, host="h0", batch=0), "timestamp": 12.5},
+    "a time that is text": {**result({"loss": 1}, host="h0", batch=0), "timestamp": "noon"},
     "a new metric": result({"new": 1}, host="h0", batch=0),
     "a new dimension": result({"loss": 1}, host="h0", batch=0, when="2026-01-01"),
     "a flag": result({"acc": True}, host="h0", batch=0),

@@ -32,16 +32,21 @@ def add_columns(block: bytes, first_line: int, folder: str, results: Results) ->
         return False
     metrics = _children(table, "metrics")
     dimensions = _children(table, "dimensions")
-    if metrics is None or dimensions is None:
+    times = table["timestamp"].combine_chunks() if "timestamp" in table.column_names else None
+    if metrics is None or dimensions is None or not (times is None or _is_number(times)):
         return False
-    if not all(map(_is_number, metrics.values())) or not all(map(_is_plain, dimensions.values())):
+    if (
+        any("NaN" in name for name in metrics)
+        or not all(map(_is_number, metrics.values()))
+        or not all(map(_is_plain, dimensions.values()))
+    ):
         return False
     try:
         sub_runs, group = _sub_runs(dimensions, table.num_rows, results)
-    except (UnicodeDecodeError, OverflowError):
+    except ValueError:  # also text that is no UTF-8
         return False
     line = np.arange(first_line, first_line + table.num_rows)
-    time = _floats(table["timestamp"]) if "timestamp" in table.column_names else np.full(table.num_rows, np.nan)
+    time = _floats(times) if times is not None else np.full(table.num_rows, np.nan)
     for name, column in metrics.items():
         keys = [(folder, sub_run, name) for sub_run in sub_runs]
         columns = (line, time, _floats(column))
@@ -57,6 +62,7 @@ def _table(block: bytes) -> pa.Table | None:
     import pyarrow as pa
     from pyarrow import json as pyarrow_json
 
+    block = block.replace(b": null", b": NaN").replace(b":null", b":NaN")
     if b"null" in block:  # a column cannot tell null, which is no finite number, from a metric that is not there
         return None
     schema = _schema(islice(block.split(b"\n", SAMPLE), SAMPLE))
@@ -108,7 +114,7 @@ def _sub_runs(dimensions: dict[str, pa.Array], rows: int, results: Results) -> t
     encoded = {name: column.dictionary_encode() for name, column in telling.items()}
     sizes = [len(one.dictionary) + 1 for one in encoded.values()]
     if math.prod(sizes) > MOST_COMBINATIONS:
-        raise OverflowError("more combinations of dimensions than can be numbered")
+        raise ValueError("more combinations of dimensions than can be numbered")
     codes = [one.indices.fill_null(len(one.dictionary)).to_numpy() for one in encoded.values()]
     _, group = grouped(codes, sizes) if codes else ([()], np.zeros(rows, np.int64))
     last_row = np.zeros(int(group.max()) + 1, np.int64)
@@ -116,7 +122,10 @@ def _sub_runs(dimensions: dict[str, pa.Array], rows: int, results: Results) -> t
     sub_runs = []
     for row in last_row.tolist():
         said = {name: column[row].as_py() for name, column in dimensions.items()}
-        sub_runs.append(results.sub_run({name: text_of(value) for name, value in said.items() if value is not None}))
+        known = {name: text_of(value) for name, value in said.items() if value is not None}
+        if any("NaN" in name or "NaN" in text for name, text in known.items()):
+            raise ValueError("what was null in a text, or a dimension that is null")
+        sub_runs.append(results.sub_run(known))
     return sub_runs, group
 
 
@@ -133,7 +142,5 @@ def _is_plain(column: pa.Array) -> bool:
     return _is_number(column) or bool(pa.types.is_string(column.type) or pa.types.is_boolean(column.type))
 
 
-def _floats(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
-    if hasattr(column, "combine_chunks"):
-        column = column.combine_chunks()
+def _floats(column: pa.Array) -> NDArray[np.float64]:
     return column.to_numpy(zero_copy_only=False).astype(np.float64)  # type: ignore[no-any-return]  # pyarrow's

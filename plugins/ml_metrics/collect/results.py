@@ -29,8 +29,11 @@ class Results:
 
     def sub_run(self, dimensions: Mapping[str, str]) -> SubRun:
         """The sub-run to which lines with these dimensions belong."""
-        telling = {name: dimensions[name] for name in self.named_by if name in dimensions}
-        found = tuple(sorted((telling if self.named_by else dimensions).items()))
+        if self.named_by:
+            telling = {name: dimensions[name] for name in self.named_by if name in dimensions}
+            found = tuple(sorted(telling.items()))
+        else:
+            found = tuple(sorted(dimensions.items()))
         self._dimensions[found] = dimensions
         return found
 
