@@ -1,0 +1,94 @@
+"""A proxy on loopback that passes every request on to the API server, and notes what was asked for."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPSConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WRITES = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+CHUNK = 65536
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The verbs and resources of every request, in the words of a Role."""
+
+    url: str
+    pairs: set[tuple[str, str]] = field(default_factory=set)
+
+
+def meaning(method: str, address: str) -> tuple[str, str] | None:
+    """What a request asks for: `("list", "pods")`; None for what no Role speaks of."""
+    url = urlsplit(address)
+    _, _, rest = url.path.partition("/namespaces/")
+    parts = rest.split("/")[1:]
+    if not parts:
+        return None
+    resource = "/".join([parts[0], *parts[2:3]])
+    named = len(parts) > 1
+    if method in WRITES:
+        return WRITES[method], resource
+    if method == "DELETE":
+        return ("delete" if named else "deletecollection"), resource
+    if named:
+        return "get", resource
+    watches = parse_qs(url.query).get("watch", ["false"])[0].lower() in {"true", "1"}
+    return ("watch" if watches else "list"), resource
+
+
+@contextmanager
+def recording(server: str, authority: str) -> Iterator[Asked]:
+    """Listen until the block ends."""
+    upstream = urlsplit(server)
+    context = ssl.create_default_context(cadata=authority)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def pass_on(self) -> None:
+            if pair := meaning(self.command, self.path):
+                asked.pairs.add(pair)
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            connection = HTTPSConnection(upstream.hostname or "", upstream.port or 443, context=context, timeout=600)
+            try:
+                headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
+                connection.request(self.command, self.path, body or None, headers)
+                answer = connection.getresponse()
+                self.send_response(answer.status)
+                for name, value in answer.getheaders():
+                    if name.lower() not in {"transfer-encoding", "content-length", "connection"}:
+                        self.send_header(name, value)
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                while data := answer.read1(CHUNK):
+                    self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+                    self.wfile.flush()
+                self.wfile.write(b"0\r\n\r\n")
+            except OSError:
+                self.close_connection = True
+            finally:
+                connection.close()
+
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = pass_on  # noqa: N815  (the names that the base class calls)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as proxy:
+        asked = Asked(f"http://127.0.0.1:{proxy.server_address[1]}")
+        thread = threading.Thread(target=proxy.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield asked
+        finally:
+            proxy.shutdown()
+            thread.join()

@@ -1,0 +1,60 @@
+"""Tests of every kind, and how they must end on a real cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+WORK = """
+import json, os, time
+for step in range(3):
+    print("step", step)
+    time.sleep(1)
+with open(os.path.join(os.environ["MODEL_DIR"], "results.jsonl"), "w") as file:
+    file.write(json.dumps({"metrics": {"loss": 0.25}, "dimensions": {}}) + "\\n")
+"""
+CONDITIONS = {"metric_success_conditions": {"loss": {"comparison": "less", "success_threshold": {"fixed_value": 0.5}}}}
+HUNGRY = "held = []\nwhile True: held.append(b'1' * 8_000_000)"
+FILLING = "import time; open('/scratch/x', 'wb').write(bytes(50_000_000)); time.sleep(300)"
+
+
+@dataclass(frozen=True)
+class Story:
+    """One test, what it does, and its end."""
+
+    name: str
+    program: str
+    status: str
+    reasons: tuple[str | None, ...]
+    content: dict[str, Any] = field(default_factory=dict)
+    deferred: bool = False
+
+
+STORIES = (
+    Story(
+        "well",
+        WORK,
+        "success",
+        (None,),
+        {"volumes": {"/dev/shm": {"memory": "16Mi"}}, "regression_test_config": CONDITIONS},
+    ),
+    Story("deferred", WORK, "success", (None,), deferred=True),
+    Story("exits-three", "import sys; sys.exit(3)", "failure", ("ExitCode:3",)),
+    Story("eats-its-memory", HUNGRY, "failure", ("OOMKilled",), {"resources": {"memory": "64Mi"}}),
+    Story("fills-its-scratch", FILLING, "failure", ("Evicted",), {"volumes": {"/scratch": {"scratch": "1Mi"}}}),
+    Story("outlives-its-time", "import time; time.sleep(600)", "timeout", ("DeadlineExceeded",), {"timeout": "5s"}),
+    Story("no-image", "pass", "missed", ("ErrImagePull", "ImagePullBackOff"), {"image": "unreachable.invalid/image:1"}),
+    Story("too-large", "pass", "missed", ("Unschedulable",), {"resources": {"cpu": "4000"}, "startup_timeout": "10s"}),
+    Story(
+        "no-such-node", "pass", "missed", ("Unschedulable",), {"accelerator": "v5litepod-4", "startup_timeout": "10s"}
+    ),
+    Story("no-program", "pass", "missed", ("StartError", "ContainerCannotRun"), {"command": ["no-such-program"]}),
+    Story(
+        "no-secret",
+        "pass",
+        "missed",
+        ("CreateContainerConfigError",),
+        {"secrets": {"KEY": "none/key"}, "startup_timeout": "10s"},
+    ),
+    Story("not-admitted", "pass", "missed", ("PodRejected",), {"priority_class": "no-such-class"}),
+)
