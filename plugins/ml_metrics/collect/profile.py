@@ -33,7 +33,9 @@ def read(request: Request) -> Found:
     if not files:
         return Found()
     if find_spec("xprof") is None:
-        return Found(warnings=[f"{files[-1].name}: profiles are read by XProf: pip install 'ml-metrics[profiles]'"])
+        return Found(
+            warnings=[f"{files[-1].name}: profiles are read by XProf, which is not installed: pip install xprof"]
+        )
     sessions = sorted({_session(file) for file in files})
     session = [file for file in files if _session(file) == sessions[-1]]
     warnings = [f"{len(sessions)} profiles were taken; {sessions[-1]} counts"] if len(sessions) > 1 else []
