@@ -12,7 +12,7 @@ from ml_metrics.warehouse import Delivery, open_warehouse
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 TEST = "tf-mnist-example-cpu"
-ALWAYS = ["--days", "100000"]
+ALWAYS = ["--days", "36500"]
 
 
 @pytest.fixture
@@ -104,3 +104,10 @@ def test_words_of_others_do_not_steer_the_terminal(address: str, capsys: pytest.
     for words in (["alerts"], ["ack", "\x1b[2Jt"], ["ack", "\x1b"]):
         _, out, err = run(capsys, address, *words)
         assert "\x1b" not in out + err
+
+
+@pytest.mark.parametrize("days", ["nan", "inf", "-1", "0", "1e9", "some"])
+def test_days_that_are_none_are_a_usage_error(address: str, days: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(capsys, address, "alerts", "--days", days)
+    assert ended.value.code == 2

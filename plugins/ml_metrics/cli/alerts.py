@@ -24,11 +24,15 @@ A message that a channel did not take is `kept` in the outbox; one that waits fo
 """
 
 
+A_CENTURY = 36_500.0
+"""Days."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `alerts`."""
     parser.epilog = "examples:\n  ml-metrics alerts\n  ml-metrics alerts tf-mnist-example-cpu --days 30 --json"
     parser.add_argument("test", metavar="TEST", nargs="?", default="", help="default: every test")
-    parser.add_argument("--days", type=float, default=7.0, metavar="N", help="how far back to look; default: 7")
+    parser.add_argument("--days", type=_days, default=7.0, metavar="N", help="how far back to look; default: 7")
     add_warehouse(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -60,6 +64,13 @@ def run(arguments: argparse.Namespace) -> int:
         print("\nMessages, newest first:")
         print(table(("test", "when", "occasion", "state", "channel"), [_message(one) for one in deliveries]))
     return 0
+
+
+def _days(text: str) -> float:
+    days = float(text)
+    if not 0 < days <= A_CENTURY:
+        raise ValueError(text)
+    return days
 
 
 def _open(found: list[OpenAlert]) -> str:
