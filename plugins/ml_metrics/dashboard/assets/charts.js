@@ -29,7 +29,11 @@ function draw(chart, element) {
     if (run) location.href = run;
   });
   drawn.set(chart.id, view);
-  return view.runAsync().then(() => element.setAttribute("data-drawn", ""));
+  return view.runAsync().then(() => {
+    // A chart is one picture with one description: nobody wants four hundred points read out.
+    element.querySelector("svg").setAttribute("aria-hidden", "true");
+    element.setAttribute("data-drawn", "");
+  });
 }
 
 function table(value) {

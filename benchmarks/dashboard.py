@@ -1,0 +1,185 @@
+"""The dashboard, in a real Airflow API server, over five million metric rows in SQLite; and in a real Chromium.
+
+The peer of the heatmap is the same page over a tenth of the rows: its cost must follow what it shows. A page of many
+metrics has no peer; its target is in seconds. Times are of the machine they are taken on: a target is met there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+
+PROJECT = Path(__file__).parents[1]
+sys.path.insert(0, str(PROJECT / "plugins"))
+sys.path.insert(0, str(PROJECT / "tests"))
+
+from ml_metrics.warehouse import open_warehouse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from e2e.home import Home
+
+TESTS, DAYS, METRICS = 1_000, 30, 167
+SLICE = 10
+"""The small warehouse has a tenth of the metrics of each run: the heatmap shows the same."""
+MANY_METRICS, MANY_RUNS = 40, 365
+ROUNDS = 9
+NOW = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+JOB = """
+INSERT INTO job_history (
+  uuid, test_name, test_type, accelerator, framework_version, job_status, num_failures, job_duration_sec, timestamp,
+  stackdriver_logs_link, dag_id, run_id, owner, verdict
+) VALUES (?, ?, 'train', 'v5litepod-16', 'tf', ?, 0, 1800, ?, '', ?, ?, ?, ?)
+"""
+METRIC = """
+INSERT INTO metric_history (
+  uuid, test_name, timestamp, metric_name, metric_value, metric_lower_bound, metric_upper_bound, verdict, rule,
+  baseline_points
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'within 3 sd', 30)
+"""
+
+
+def main() -> None:
+    """Measure and print."""
+    with tempfile.TemporaryDirectory() as folder:
+        few, whole = (_measured(Path(folder, name), metrics) for name, metrics in
+                      (("few", METRICS // SLICE), ("whole", METRICS)))  # fmt: skip
+    rows = TESTS * DAYS * METRICS + MANY_METRICS * MANY_RUNS
+    print(f"\n{rows:,} metric rows, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print(f"{'what':<58}{'ours':>10}{'peer':>10}{'ratio':>8}{'target':>10}  met")
+    _row(f"heatmap {TESTS} tests x {DAYS} days: first byte, ms", whole["first byte"], 300, few["first byte"])
+    _row("heatmap: whole page, ms", whole["whole"], None, few["whole"])
+    _row("heatmap: size before compression, kB", whole["kilobytes"], 1000)
+    if "interactive" in whole:
+        _row(f"test page, {MANY_METRICS} metrics x {MANY_RUNS} runs: interactive, ms", whole["interactive"], 2000)
+
+
+def _measured(place: Path, metrics: int) -> dict[str, float]:
+    from e2e.home import Home
+
+    home = Home.make(place)
+    started = time.monotonic()
+    _fill(place / "ml_metrics" / "warehouse.db", metrics)
+    print(f"filled {TESTS * DAYS * metrics:,} rows in {time.monotonic() - started:.0f} s", flush=True)
+    with (
+        _server(home) as (url, token),
+        httpx.Client(headers={"Authorization": f"Bearer {token}"}, timeout=120) as client,
+    ):
+        found = _heatmap(client, f"{url}/ml-metrics/")
+        if metrics == METRICS and shutil.which("chromium"):
+            found["interactive"] = _interactive(url, token)
+    return found
+
+
+def _heatmap(client: httpx.Client, url: str) -> dict[str, float]:
+    first, whole, size = [], [], 0
+    for _ in range(ROUNDS + 1):
+        start = time.perf_counter()
+        with client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer:
+            answer.raise_for_status()
+            chunks = answer.iter_raw()
+            size = len(next(chunks))
+            first.append(time.perf_counter() - start)
+            size += sum(map(len, chunks))
+            whole.append(time.perf_counter() - start)
+    return {
+        "first byte": statistics.median(first[1:]) * 1e3,
+        "whole": statistics.median(whole[1:]) * 1e3,
+        "kilobytes": size / 1e3,
+    }
+
+
+def _interactive(url: str, token: str) -> float:
+    """Until every chart in view is drawn and the browser is idle again, with an empty cache."""
+    from e2e.browser import chromium, logged_in
+
+    ready = """() => new Promise((done) => {
+        const seen = [...document.querySelectorAll('.draw')].filter((e) => e.getBoundingClientRect().top < innerHeight);
+        const look = () => seen.every((e) => e.hasAttribute('data-drawn'))
+            ? requestIdleCallback(() => done(performance.now())) : setTimeout(look, 5);
+        look();
+    })"""
+    times = []
+    with chromium() as browser:
+        for _ in range(5):
+            context = logged_in(browser, url, token)
+            page = context.new_page()
+            since = (NOW - timedelta(days=MANY_RUNS)).date()
+            page.goto(f"{url}/ml-metrics/test?test=many-metrics&since={since}", wait_until="commit")
+            page.wait_for_load_state("domcontentloaded")
+            times.append(page.evaluate(ready))
+            context.close()
+    return statistics.median(times)
+
+
+def _fill(file: Path, metrics: int) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with open_warehouse(f"sqlite:///{file}") as warehouse:
+        warehouse.ensure_schema()
+    database = sqlite3.connect(file)
+    database.execute("PRAGMA synchronous = OFF")
+    for test in range(TESTS):
+        name = f"{('tf', 'pt', 'jax')[test % 3]}-model{test:04}-train-v5litepod-16"
+        _insert(database, name, test, DAYS, metrics)
+    _insert(database, "many-metrics", TESTS, MANY_RUNS, MANY_METRICS)
+    database.commit()
+    database.close()
+
+
+def _insert(database: sqlite3.Connection, name: str, number: int, days: int, metrics: int) -> None:
+    jobs, values = [], []
+    for day in range(days):
+        stopped = NOW - timedelta(days=day, minutes=number % 1440 / 2)
+        at, key = stopped.strftime("%Y-%m-%d %H:%M:%S.000000"), f"{number:08x}-0000-5000-8000-{day:012x}"
+        draw = (number * 31 + day * 7) % 100
+        status = {0: "failure", 1: "timeout"}.get(draw, "success")
+        bad = draw in {2, 3, 4} and status == "success"
+        jobs.append((key, name, status, at, name, f"scheduled__{day}", f"team-{number % 7}", "fail" if bad else "pass"))
+        for metric in range(metrics):
+            wrong = bad and metric == 0
+            value = 100 + (number + day * 13 + metric * 29) % 37 / 10
+            values.append((key, name, at, f"metric_{metric:03}_final", 999.0 if wrong else value, 90.0 + day % 5 / 7,
+                           110.0 - day % 5 / 7, "fail" if wrong else "pass"))  # fmt: skip
+    database.executemany(JOB, jobs)
+    database.executemany(METRIC, values)
+
+
+@contextmanager
+def _server(home: Home) -> Iterator[tuple[str, str]]:
+    from e2e.standalone import answers, end, free_port, token_of, until
+
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    environment = {**home.environment, "AIRFLOW__API__BASE_URL": url}
+    with (home.path / "server.log").open("wb") as log:
+        process = subprocess.Popen(["airflow", "api-server", "--port", str(port), "--workers", "1"], env=environment,
+                                   stdout=log, stderr=log, start_new_session=True)  # fmt: skip
+        try:
+            until(lambda: answers(url), "the API server answers")
+            yield url, token_of(home, url)
+        finally:
+            end(process)
+
+
+def _row(what: str, ours: float, target: float | None, peer: float | None = None) -> None:
+    beside = "-" if peer is None else f"{peer:.0f}"
+    ratio = "-" if peer is None else f"{ours / peer:.2f}"
+    met = "-" if target is None else "yes" if ours < target else "NO"
+    print(f"{what:<58}{ours:>10.0f}{beside:>10}{ratio:>8}{target or '-':>10}  {met}")
+
+
+if __name__ == "__main__":
+    main()
