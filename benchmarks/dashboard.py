@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-PROJECT = Path(__file__).parents[1]
-sys.path.insert(0, str(PROJECT / "plugins"))
-sys.path.insert(0, str(PROJECT / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "plugins"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from ml_metrics.warehouse import open_warehouse
 

@@ -92,6 +92,7 @@ def test_the_story_of_a_person_who_looks(browser: Browser, airflow: Standalone, 
     expect(points).to_have_count(20)
     points.last.hover()
     expect(frame.locator("#why")).to_contain_text("out of bounds")
+    expect(frame.locator("#why")).to_contain_text(f"{TODAY:%Y-%m-%d} 12:00 UTC")
     screenshot(page, "test", PROJECT)
 
     frame.get_by_text("Accept this level").click()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.charts.band import band_of, milliseconds
 from ml_metrics.charts.domain import domain_of, short, shown
 from ml_metrics.charts.points import Axis
-from ml_metrics.charts.theme import BLUE, GREY, ORANGE, RED, SCHEMA, theme
+from ml_metrics.charts.theme import BLUE, GREY, ORANGE, RED, SCHEMA, clock, theme
 from ml_metrics.model import Outcome
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
             "nice": False, "zero": False, "type": "log" if axis is Axis.LOG else "linear",
         },
     }  # fmt: skip
+    runs = _runs(utc=utc)
     x = {"field": "at", "type": "temporal", "title": None, "scale": {"type": "utc" if utc else "time", "padding": 8}}
     return {
         "$schema": SCHEMA,
@@ -79,7 +80,13 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
         "config": theme(dark=dark),
         "params": [{"name": "low", "value": low}, {"name": "high", "value": high}],
         "datasets": drawn,
-        "layer": [_band(x, y), _curve(x, y), _without_value(x), _marks(x, y, utc=utc), *_notes(x, annotations)],
+        "layer": [
+            _band(x, y),
+            _curve(runs, x, y),
+            _without_value(runs, x),
+            _marks(runs, x, y),
+            *_notes(x, annotations),
+        ],
     }
 
 
@@ -111,15 +118,18 @@ def _columns(points: Sequence[Plotted], axis: Axis) -> dict[str, list[Any]]:
     }
 
 
-POINTS: dict[str, Any] = {
-    "data": {"name": "points"},
-    "transform": [
-        {"flatten": ["run", "at", "value", "lower", "upper", "verdict", "counts"]},
-        {"calculate": f"isValid(datum.value) ? '' : {LETTERS}[datum.verdict]", "as": "letter"},
-        {"calculate": f"{WORDS}[datum.verdict]", "as": "said"},
-        {"calculate": "datum.counts ? 'yes' : 'no'", "as": "compared"},
-    ],
-}
+def _runs(*, utc: bool) -> dict[str, Any]:
+    """A row for each run again, with what is said of it."""
+    return {
+        "data": {"name": "points"},
+        "transform": [
+            {"flatten": ["run", "at", "value", "lower", "upper", "verdict", "counts"]},
+            {"calculate": f"isValid(datum.value) ? '' : {LETTERS}[datum.verdict]", "as": "letter"},
+            {"calculate": f"{WORDS}[datum.verdict]", "as": "said"},
+            {"calculate": "datum.counts ? 'yes' : 'no'", "as": "compared"},
+            {"calculate": clock("datum.at", utc=utc), "as": "when"},
+        ],
+    }
 
 
 def _band(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
@@ -135,9 +145,9 @@ def _band(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _curve(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
+def _curve(runs: dict[str, Any], x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
     return {
-        **POINTS,
+        **runs,
         "mark": {
             "type": "line", "color": BLUE, "strokeWidth": 1.3, "opacity": 0.6, "clip": True, "tooltip": None,
             "invalid": "break-paths-filter-domains", "aria": False,
@@ -146,11 +156,11 @@ def _curve(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _marks(x: dict[str, Any], y: dict[str, Any], *, utc: bool) -> dict[str, Any]:
+def _marks(runs: dict[str, Any], x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
     """Shape and colour say the verdict; filled says that later runs are compared with this one."""
     colour = {"field": "said", "type": "nominal", "scale": {"domain": WORDS, "range": COLOURS}}
     return {
-        **POINTS,
+        **runs,
         "name": "runs",
         "mark": {"type": "point", "size": 34, "strokeWidth": 1.4, "clip": True, "cursor": "pointer"},
         "encoding": {
@@ -167,8 +177,7 @@ def _marks(x: dict[str, Any], y: dict[str, Any], *, utc: bool) -> dict[str, Any]
                 "scale": {"domain": WORDS, "range": SHAPES},
             },
             "tooltip": [
-                {"field": "at", "type": "temporal", "title": "stopped", "format": "%Y-%m-%d %H:%M",
-                 "formatType": "utc" if utc else "time"},
+                {"field": "when", "title": "stopped"},
                 {"field": "value", "type": "quantitative", "title": "value", "format": ".6~g"},
                 {"field": "lower", "type": "quantitative", "title": "lower bound", "format": ".6~g"},
                 {"field": "upper", "type": "quantitative", "title": "upper bound", "format": ".6~g"},
@@ -179,10 +188,10 @@ def _marks(x: dict[str, Any], y: dict[str, Any], *, utc: bool) -> dict[str, Any]
     }  # fmt: skip
 
 
-def _without_value(x: dict[str, Any]) -> dict[str, Any]:
+def _without_value(runs: dict[str, Any], x: dict[str, Any]) -> dict[str, Any]:
     return {
-        "data": POINTS["data"],
-        "transform": [*POINTS["transform"], {"filter": "datum.letter"}],
+        "data": runs["data"],
+        "transform": [*runs["transform"], {"filter": "datum.letter"}],
         "mark": {"type": "text", "color": RED, "fontWeight": "bold", "fontSize": 12, "dy": -7},
         "encoding": {
             "x": x,
@@ -203,10 +212,12 @@ def _notes(x: dict[str, Any], annotations: Sequence[Annotation]) -> list[dict[st
         "scale": {"domain": ["accepted", "level", "changed"], "range": [ORANGE, RED, GREY]},
     }  # fmt: skip
     signs = "{'accepted': '✓', 'level': '↕', 'changed': '◆'}[datum.kind]"
+    heights = "{'accepted': 2, 'level': 15, 'changed': 28}[datum.kind]"  # what comes together must not hide another
     return [
         {**data, "mark": {"type": "rule", "strokeDash": [4, 2], "aria": False},
          "encoding": {"x": x, "color": kinds, **tooltip}},
-        {**data, "transform": [{"calculate": signs, "as": "sign"}],
+        {**data, "transform": [{"calculate": signs, "as": "sign"}, {"calculate": heights, "as": "height"}],
          "mark": {"type": "text", "fontSize": 12, "fontWeight": "bold", "baseline": "top", "dx": 7},
-         "encoding": {"x": x, "y": {"value": 2}, "text": {"field": "sign"}, "color": kinds, **tooltip}},
+         "encoding": {"x": x, "y": {"field": "height", "type": "quantitative", "scale": None},
+                      "text": {"field": "sign"}, "color": kinds, **tooltip}},
     ]  # fmt: skip

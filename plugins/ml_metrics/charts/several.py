@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.charts.band import milliseconds
 from ml_metrics.charts.domain import short, shown
 from ml_metrics.charts.points import Axis
-from ml_metrics.charts.theme import SCHEMA, SEVERAL, SHAPES, theme
+from ml_metrics.charts.theme import SCHEMA, SEVERAL, SHAPES, clock, theme
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,6 +55,7 @@ def several_chart(
         "config": theme(),
         "datasets": {"values": rows},
         "data": {"name": "values"},
+        "transform": [{"calculate": clock("datum.at", utc=utc), "as": "when"}],
         "encoding": {"x": x, "y": y, "color": {**by_test, "scale": {"domain": tests, "range": colours}}},
         "layer": [
             {"mark": {"type": "line", "strokeWidth": 1.3, "tooltip": None, "aria": False}},
@@ -64,8 +65,7 @@ def several_chart(
                     "shape": {**by_test, "scale": {"domain": tests, "range": shapes}},
                     "tooltip": [
                         {"field": "test", "title": "test"},
-                        {"field": "at", "type": "temporal", "title": "stopped", "format": "%Y-%m-%d %H:%M",
-                         "formatType": "utc" if utc else "time"},
+                        {"field": "when", "title": "stopped"},
                         {"field": "value", "type": "quantitative", "title": "value", "format": ".6~g"},
                     ],
                 },

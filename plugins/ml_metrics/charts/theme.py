@@ -16,6 +16,11 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 
 
+def clock(moment: str, *, utc: bool) -> str:
+    """Vega's expression for a moment in words."""
+    return f"utcFormat({moment}, '%Y-%m-%d %H:%M') + ' UTC'" if utc else f"timeFormat({moment}, '%Y-%m-%d %H:%M')"
+
+
 def theme(*, dark: bool = False) -> dict[str, Any]:
     """The `config` of a spec. The browser picks one by `prefers-color-scheme`; mail is always light."""
     ink, grid = ("#d7dde6", "#374151") if dark else ("#374151", "#e5e7eb")
