@@ -218,6 +218,15 @@ def test_a_job_that_makes_no_sense_is_refused(jobs: Jobs, wrong: dict[str, Any],
     assert refused.value.status == 422
 
 
+def test_what_would_only_be_noticed_later_is_refused_at_once(jobs: Jobs) -> None:
+    odd = {"name": "base", "image": "python", "command": ["true"], "env": [{"value": "no name"}]}
+    with pytest.raises(ApiException, match=r"spec.containers\[0\].env\[0\].name: Required value"):
+        jobs.create(completions=1, completionMode="Indexed", pod={"containers": [odd]})
+    owned = {"metadata": {"name": "owned", "ownerReferences": [{"kind": "Job"}]}, "spec": {"clusterIP": "None"}}
+    with pytest.raises(ApiException, match=r"ownerReferences\[0\].uid: Required value"):
+        jobs.all_pods.core.create_namespaced_service(SPACE, owned)
+
+
 def test_what_a_job_is_cannot_be_changed(jobs: Jobs) -> None:
     name = jobs.create(*SLEEPER)
     for change in ({"completions": 4}, {"template": {"spec": {"hostname": "other"}}}, {"completionMode": "Indexed"}):

@@ -89,6 +89,12 @@ def wrong_metadata(metadata: Document) -> list[str]:
         wrong.append("metadata.name: Required value: name or generateName is required")
     elif len(name) > LONGEST_NAME or not SUBDOMAIN.fullmatch(name):
         wrong.append(f'metadata.name: Invalid value: "{name}": a lowercase RFC 1123 subdomain is required')
+    for number, owner in enumerate(metadata.get("ownerReferences") or []):
+        wrong += [
+            f"metadata.ownerReferences[{number}].{field}: Required value"
+            for field in ("apiVersion", "kind", "name", "uid")
+            if not isinstance(owner, dict) or not owner.get(field)
+        ]
     for key, value in (metadata.get("labels") or {}).items():
         if not isinstance(value, str) or not LABEL_VALUE.fullmatch(value):
             wrong.append(
@@ -126,6 +132,11 @@ def _wrong_container(container: Document, where: str, volumes: set[Any]) -> list
         f'{where}.volumeMounts: Not found: "{mount.get("name")}"'
         for mount in container.get("volumeMounts") or []
         if mount.get("name") not in volumes
+    ]
+    wrong += [
+        f"{where}.env[{number}].name: Required value"
+        for number, entry in enumerate(container.get("env") or [])
+        if not entry.get("name")
     ]
     for kind, quantities in (container.get("resources") or {}).items():
         for resource, quantity in quantities.items() if isinstance(quantities, dict) else ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from ml_metrics.clusters.local.kinds import KEPT
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 FOREGROUND = "foregroundDeletion"
 """The finalizer of an object that waits for its dependents to go first."""
 POLICIES = ("Background", "Foreground", "Orphan")
+log = logging.getLogger(__name__)
 SERVED = {"Pod", *(kind.kind for kind in KEPT)}
 
 
@@ -50,6 +52,13 @@ class Garbage:
             ending = {"finalizers": finalizers, "deletionTimestamp": now(), "deletionGracePeriodSeconds": 0}
             self._keep(kind, {**document, "metadata": {**metadata, **ending}})
             self.sweep()
+
+    def sweep_or_try_again(self) -> None:
+        """Sweep, and leave what cannot be done now, for example on a full disk, to the next time."""
+        try:
+            self.sweep()
+        except (OSError, RefusalError) as error:
+            log.warning("what lost its owner cannot be deleted yet: %s", error)
 
     def sweep(self) -> None:
         """Delete whatever lost its last owner, and go on with deletions that wait for something."""
@@ -88,7 +97,7 @@ class Garbage:
     def _let_go(self, uid: str) -> None:
         """Make dependents independent."""
         for document in self._dependents(uid):
-            rest = [reference for reference in document["metadata"]["ownerReferences"] if reference["uid"] != uid]
+            rest = [reference for reference in document["metadata"]["ownerReferences"] if reference.get("uid") != uid]
             document["metadata"]["ownerReferences"] = rest
             if document["kind"] == "Pod":
                 self._store.changed(document)
@@ -99,7 +108,7 @@ class Garbage:
         return [
             document
             for document in self._everything()
-            if any(reference["uid"] == uid for reference in document["metadata"].get("ownerReferences") or [])
+            if any(reference.get("uid") == uid for reference in document["metadata"].get("ownerReferences") or [])
         ]
 
     def _everything(self) -> Iterator[Document]:
@@ -119,4 +128,4 @@ class Garbage:
 
 def _gone(reference: Document, owners: set[str]) -> bool:
     """Whether an owner is of a kind that is kept here, and is not here."""
-    return reference["kind"] in SERVED and reference["uid"] not in owners
+    return reference.get("kind") in SERVED and reference.get("uid") not in owners

@@ -60,7 +60,7 @@ class JobController:
         while True:
             for job in self._objects.all(JOB.one):
                 self.advance(job)
-            self._garbage.sweep()
+            self._garbage.sweep_or_try_again()
             await self._store.wait(LONGEST_WAIT)
 
     def advance(self, job: Document) -> None:
@@ -68,8 +68,9 @@ class JobController:
         try:
             if "deletionTimestamp" not in job["metadata"]:
                 self._expire(job) if final(job) else self._go_on(job)
-        except (OSError, RefusalError) as error:  # a full disk: the next look may do better
-            log.warning("job %s: %s", job["metadata"]["name"], error)
+        except Exception as error:  # a full disk, or a Job that we do not understand: no other waits for it
+            expected = isinstance(error, (OSError, RefusalError))
+            log.warning("job %s: %s", job["metadata"]["name"], error, exc_info=not expected)
             self._store.tell(job, "FailedCreate", f"Error creating: {error}", "Warning")
 
     def count(self, pod: Document) -> None:
@@ -184,6 +185,6 @@ def pod_of(job: Document, index: int | None) -> Document:
 def _owner(pod: Document) -> str | None:
     """The uid of the Job that a pod belongs to."""
     for reference in pod["metadata"].get("ownerReferences") or []:
-        if reference["kind"] == JOB.kind and reference.get("controller"):
-            return str(reference["uid"])
+        if reference.get("kind") == JOB.kind and reference.get("controller"):
+            return str(reference.get("uid"))
     return None
