@@ -106,6 +106,20 @@ def suspects_after(day: Day) -> tuple[str, ...]:
     return report(2, day, play(2, day)).suspects
 
 
+def test_a_level_that_changed_before_anything_was_out_of_bounds_is_named() -> None:
+    days = [good(accuracy_final=0.99 + day / 10_000) for day in range(8)]
+    slipped = [good(accuracy_final=0.965 + day / 10_000) for day in range(6)]
+    said = suspects(*days, *slipped, good("bad", accuracy_final=0.9))
+    assert said[0].startswith("accuracy_final: this run is the first bad one")
+    assert said[1:] == ()  # less than five percent: nobody would call that a level
+
+    slow = [good(throughput_final=800 - day) for day in range(6)]
+    broken = good("bad", throughput_final=float("nan"))
+    _, drift = suspects(*[good(throughput_final=1000 + day) for day in range(8)], *slow, broken)
+    assert drift.startswith("throughput_final: the level fell from 1003.5 to 797.296 (-20.5 %)")
+    assert f"first in run {run_of(9).key} of 2026-01-10 03:05" in drift
+
+
 def test_an_unbroken_metric_is_no_suspect() -> None:
     assert suspects(good(), good()) == ()
     assert TEST.regression_test_config.metric_success_conditions.keys() <= GOOD.keys()

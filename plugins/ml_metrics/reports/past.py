@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from ml_metrics.model import JobStatus, Outcome
+from ml_metrics.model import HistoryPoint, JobStatus, Outcome
 
 if TYPE_CHECKING:
     from ml_metrics.model import Run
@@ -36,14 +36,24 @@ class MetricPast:
 
     def baseline(self, points: int) -> list[float]:
         """The newest good values since the last accepted level; as many as the rule itself looked at."""
-        keys = [value.run_key for value in self.values]
-        start = keys.index(self.accepted_from) if self.accepted_from in keys else 0
         good = [
             value.value
-            for value in self.values[start:]
+            for value in self._since_accepted()
             if value.value is not None and value.job_status == JobStatus.SUCCESS and value.verdict != Outcome.FAIL
         ]
         return good[-(points or USUAL_BASELINE) :]
+
+    def measured(self, metric: str) -> list[HistoryPoint]:
+        """The values of successful runs since the last accepted level, as the judge of levels reads them."""
+        return [
+            HistoryPoint(value.run_key, value.timestamp, metric, value.value, JobStatus.SUCCESS, None)
+            for value in self._since_accepted()
+            if value.job_status == JobStatus.SUCCESS
+        ]
+
+    def _since_accepted(self) -> tuple[MetricValue, ...]:
+        keys = [value.run_key for value in self.values]
+        return self.values[keys.index(self.accepted_from) if self.accepted_from in keys else 0 :]
 
     def judged(self) -> list[tuple[str, bool]]:
         """Which runs had a verdict on this metric, and whether it was broken."""

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 from ml_metrics import steps
 from ml_metrics.alerts.message import Fact, Occasion, Report, Trouble
 from ml_metrics.model import JobStatus, Workload
+from ml_metrics.reports.drift import drift_of
 from ml_metrics.reports.metric import metric_facts
 from ml_metrics.reports.past import MetricPast, TestPast
 from ml_metrics.reports.picture import picture_of
@@ -85,6 +86,7 @@ class _Inquiry:
         self.verdicts = {verdict.metric: verdict for verdict in judgement.verdicts} if judgement else {}
         self.past = TestPast.of(warehouse, run) if warehouse else None
         self.rows: list[tuple[str, Row]] = []
+        self.drifts: list[str] = []
         self.detailed = 0
 
     def trouble(self, name: str, sentence: str) -> Trouble:
@@ -101,7 +103,9 @@ class _Inquiry:
         if self.warehouse is not None and self.detailed < DETAILED:
             self.detailed += 1
             past = MetricPast.of(self.warehouse, self.run, verdict.metric)
-            self.rows.append((verdict.metric, row_before(self.run.key, past.judged())))
+            row = row_before(self.run.key, past.judged())
+            self.rows.append((verdict.metric, row))
+            self.drifts.append(drift_of(verdict, past, self.run, self.workload, row.first_bad))
             if past.values:
                 ended = self.workload.ended_at or datetime.now(UTC)
                 picture = picture_of(self.detailed, verdict, past, self.run.key, ended)
@@ -109,7 +113,9 @@ class _Inquiry:
 
     def suspects(self) -> tuple[str, ...]:
         """Where the troubles may have begun."""
-        return suspects(self.run, self.folder, self.past, self.rows) if self.past is not None else ()
+        if self.past is None:
+            return ()
+        return (*suspects(self.run, self.folder, self.past, self.rows), *filter(None, self.drifts))
 
 
 def _job_facts(name: str, workload: Workload) -> Iterator[Fact]:
