@@ -223,7 +223,7 @@ def test_what_would_only_be_noticed_later_is_refused_at_once(jobs: Jobs) -> None
     with pytest.raises(ApiException, match=r"spec.containers\[0\].env\[0\].name: Required value"):
         jobs.create(completions=1, completionMode="Indexed", pod={"containers": [odd]})
     owned = {"metadata": {"name": "owned", "ownerReferences": [{"kind": "Job"}]}, "spec": {"clusterIP": "None"}}
-    with pytest.raises(ApiException, match=r"ownerReferences\[0\].uid: Required value"):
+    with pytest.raises(ApiException, match=r"ownerReferences\[0\].apiVersion: Required value"):
         jobs.all_pods.core.create_namespaced_service(SPACE, owned)
 
 
