@@ -74,7 +74,7 @@ def _table(block: bytes) -> pa.Table | None:
             read_options=pyarrow_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
             parse_options=pyarrow_json.ParseOptions(explicit_schema=schema, newlines_in_values=False),
         )
-    except pa.ArrowInvalid:
+    except pa.ArrowException:
         return None
 
 
@@ -89,15 +89,14 @@ def _schema(lines: Iterable[bytes]) -> pa.Schema | None:
     try:
         for line in filter(None, lines):
             content = json.loads(line)
-            metrics |= dict.fromkeys(content["metrics"], pa.float64())
+            metrics |= dict.fromkeys(content["metrics"].keys(), pa.float64())
             dimensions |= {name: kinds[type(value)] for name, value in content.get("dimensions", {}).items()}
             if type(content.get("timestamp")) in {int, float}:
                 more["timestamp"] = pa.float64()
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        objects = {"metrics": pa.struct(metrics.items()), "dimensions": pa.struct(dimensions.items())}
+        return pa.schema([*objects.items(), *more.items()])
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):  # also a name that is no UTF-8
         return None
-    return pa.schema(
-        [("metrics", pa.struct(metrics.items())), ("dimensions", pa.struct(dimensions.items())), *more.items()]
-    )
 
 
 def _children(table: pa.Table, name: str) -> dict[str, pa.Array] | None:

@@ -96,7 +96,7 @@ def add_in_pieces(
     block: bytes, first_line: int, by_columns: Callable[[bytes, int], bool], by_lines: Callable[[bytes, int], None]
 ) -> None:
     """Add a block by columns, and only the pieces around what is odd in it line by line, in the order of the lines."""
-    if by_columns(block, first_line):
+    if _is_text(block) and by_columns(block, first_line):
         return
     middle = block.find(b"\n", len(block) // 2) + 1
     if len(block) <= PIECE_BYTES or middle == len(block):
@@ -104,6 +104,14 @@ def add_in_pieces(
         return
     add_in_pieces(block[:middle], first_line, by_columns, by_lines)
     add_in_pieces(block[middle:], first_line + block.count(b"\n", 0, middle), by_columns, by_lines)
+
+
+def _is_text(block: bytes) -> bool:
+    """Whether it is UTF-8 throughout: pyarrow does not look, and the json module refuses lines that are not."""
+    try:
+        return block.isascii() or bool(block.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 def _shown(what: object) -> str:

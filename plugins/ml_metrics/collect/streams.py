@@ -73,7 +73,7 @@ def _table(block: bytes) -> pa.Table | None:
                 explicit_schema=schema, newlines_in_values=False, unexpected_field_behavior="ignore"
             ),
         )
-    except pa.ArrowInvalid:
+    except pa.ArrowException:
         return None
 
 
