@@ -37,6 +37,11 @@ def test_no_route_answers_somebody_who_is_not_logged_in(method: str, path: str) 
     assert TestClient(app).request(method, address(path)).status_code == 401
 
 
+def test_who_follows_a_link_of_a_mail_finds_the_login_and_comes_back() -> None:
+    text = TestClient(app, root_path="/ml-metrics").get("/ml-metrics/run?run=1").text
+    assert 'href="../auth/login?next=%2Fml-metrics%2Frun%3Frun%3D1"' in text
+
+
 def test_airflows_descriptions_of_an_app_are_off() -> None:
     assert {path for _, path in ROUTES}.isdisjoint({"/docs", "/redoc", "/openapi.json"})
     assert TestClient(app).get("/openapi.json").status_code == 401

@@ -18,7 +18,7 @@ from ml_metrics.dashboard.actions import DONE, router
 from ml_metrics.dashboard.asked import AskedError, choice, required
 from ml_metrics.dashboard.compare_page import page_of_comparison
 from ml_metrics.dashboard.headers import SecureHeaders
-from ml_metrics.dashboard.links import ServerLinks
+from ml_metrics.dashboard.links import ServerLinks, address
 from ml_metrics.dashboard.page import NotFoundError, templates
 from ml_metrics.dashboard.run_page import page_of_run
 from ml_metrics.dashboard.source import SOURCE
@@ -149,8 +149,8 @@ def _answer(page: Page, query: Mapping[str, str], name: str, **more: Any) -> Res
     return Response(content, media_type=kind, headers=headers if form == "csv" else None)
 
 
-def _notice(status: int, title: str, reason: str) -> HTMLResponse:
-    text = templates().get_template("notice.html").render(title=title, reason=reason, links=LINKS)
+def _notice(status: int, title: str, reason: str, login: str = "") -> HTMLResponse:
+    text = templates().get_template("notice.html").render(title=title, reason=reason, login=login, links=LINKS)
     return HTMLResponse(text, status_code=status)
 
 
@@ -180,8 +180,10 @@ def unreachable(_: Request, error: MlMetricsError) -> Response:
 
 @app.exception_handler(AnyHTTPException)
 def refused(request: Request, error: HTTPException) -> Response:
-    """Who is not logged in is sent to the login by Airflow's own pages; here they only learn that they are not."""
+    """Who is not logged in, as one who follows a link in a mail, is shown the way to Airflow's login and back."""
     title = HTTPStatus(error.status_code).phrase
     if request.method == "GET" and request.query_params.get("format") == "json":
         return Response(f'{{"error": "{title}"}}', status_code=error.status_code, media_type="application/json")
-    return _notice(error.status_code, title, str(error.detail))
+    here = f"{request.url.path}?{request.url.query}"
+    login = address("../auth/login", next=here) if error.status_code == HTTPStatus.UNAUTHORIZED else ""
+    return _notice(error.status_code, title, str(error.detail), login)

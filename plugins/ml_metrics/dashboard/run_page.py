@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
+from ml_metrics.alerts.mail import file_name
 from ml_metrics.dashboard.links import airflow_run, safe
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.standing import CLASSES, letter_of, reason_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import JobRow, MetricRow, Warehouse
 
 MOST_FILES = 200
+MOST_DELIVERIES = 1000
 MOST_OF_A_MAIL = 100_000
 OCCASIONS = ("broken", "worse", "recovered")
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -41,7 +43,9 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
     broken = [_as_shown(row) for row in rows if row.verdict in {"fail", "missing", "non_finite"}]
     letter = letter_of(run.job_status, run.verdict, broken)
     deliveries = [
-        one for one in warehouse.deliveries(run.timestamp - timedelta(days=1), run.test_name) if one.run_key == run.uuid
+        one
+        for one in warehouse.deliveries(run.timestamp - timedelta(days=1), run.test_name, MOST_DELIVERIES)
+        if one.run_key == run.uuid
     ]
     compared = [_compared(row, before.get(row.metric_name)) for row in rows]
     folder, files, trouble = _files(run)
@@ -59,7 +63,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
             "differences": list(_differences(good, run)) if good else [],
             "metadata": metadata,
             "deliveries": deliveries,
-            "mails": _mails(run.uuid),
+            "mails": _mails(run.uuid, {one.message for one in deliveries}),
             "folder": folder,
             "files": files[:MOST_FILES],
             "more_files": max(0, len(files) - MOST_FILES),
@@ -108,12 +112,11 @@ def _files(run: JobRow) -> tuple[str, list[storage.File], str]:
         return folder.place, [], f"The folder cannot be read from here: {error}"
 
 
-def _mails(run_key: str) -> list[dict[str, str]]:
+def _mails(run_key: str, messages: set[str]) -> list[dict[str, str]]:
     """The mails about a run that lie in the outbox."""
-    if not PLAIN.fullmatch(run_key):
-        return []
     outbox = Settings.load().outbox
-    places = [storage.join(outbox, f"{run_key}-{occasion}.eml") for occasion in OCCASIONS]
+    keys = sorted(messages | {f"{run_key}-{occasion}" for occasion in OCCASIONS})
+    places = [storage.join(outbox, f"{file_name(key)}.eml") for key in keys]
     try:
         return [_mail(place) for place in places if storage.exists(place)]
     except (MlMetricsError, OSError):
