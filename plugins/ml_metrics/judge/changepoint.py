@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,11 +62,9 @@ def change_points(
         return []
     calm = _without_spikes((series - np.median(series)) / noise)
     edges = _best_edges(calm, min_runs)
+    step_at = cache(partial(_step, series, calm))  # an edge that goes changes its two neighbours and no other step
     while len(edges) > 2:  # noqa: PLR2004  (the two ends are always edges)
-        steps = [
-            _step(series, calm, left, edge, right)
-            for left, edge, right in zip(edges, edges[1:], edges[2:], strict=False)
-        ]
+        steps = [step_at(left, edge, right) for left, edge, right in zip(edges, edges[1:], edges[2:], strict=False)]
         doubtful = [
             step
             for step in steps
