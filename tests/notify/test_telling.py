@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from alerts.github_server import GitHub
-from alerts.servers import http_service
+from alerts.servers import Answer, http_service
 from e2e.story import NAME, TEST, Day, failed, good, play, run_of, tell, with_test
 from ml_metrics import notify, steps
 from ml_metrics.errors import WarehouseError
@@ -248,3 +248,29 @@ def test_an_issue_is_kept_up_also_in_an_hour_that_is_full(monkeypatch: pytest.Mo
         assert digest(timedelta(0)) == 1
         assert len(issue["comments"]) == 1, "the digest is no message of this issue"
     assert subjects() == ["[ML Metrics] digest: 2 messages were held back, about 1 test"]
+
+
+def test_what_a_channel_did_not_take_waits_for_that_channel_and_repeats_on_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CHANNELS", "outbox,webhook")
+    with http_service() as service:
+        connection = {"conn_type": "http", "host": f"{service.url}/hook"}
+        monkeypatch.setenv("AIRFLOW_CONN_ML_METRICS_WEBHOOK", json.dumps(connection))
+        service.answers(Answer(401))
+        live(1, BAD)
+        live(2, good("warned", memory_final=9.0))
+        assert len(subjects()) == 2
+        assert {one.channel for one in waiting()} == {"webhook"}
+        for _ in range(3):  # hours in which the webhook is down
+            assert digest(timedelta(hours=1)) == 0
+        assert len(subjects()) == 3, "what it should have taken is kept, once, however often it is tried"
+        live(3, good("warned", memory_final=9.0))
+        assert digest(timedelta(hours=25)) == 1
+        assert digest(timedelta(hours=25)) == 0
+        told = [subject for subject in subjects() if "1 message was held back" in subject]
+        assert len(told) == 1, "the outbox is told of the warning, once, and of nothing that it had"
+        service.answers(Answer(200))
+        assert digest(timedelta(hours=26)) == 1
+        assert service.requests[-1].body["text"] == "[ML Metrics] digest: 3 messages were held back, about 1 test"
+        assert waiting() == []

@@ -44,6 +44,8 @@ def test_what_was_kept_waits_until_its_channel_or_a_digest_told_it(warehouse: Wa
     assert warehouse.waiting(NOON) == [KEPT, held]
     warehouse.record_delivery(replace(KEPT, state="delivered", timestamp=NOON + timedelta(minutes=1)))
     assert warehouse.waiting(NOON) == [held]
+    warehouse.record_delivery(replace(held, channel="smtp", state="delivered", timestamp=NOON + timedelta(minutes=2)))
+    assert warehouse.waiting(NOON) == [held]
     warehouse.record_delivery(replace(held, state="summarised", timestamp=NOON + timedelta(minutes=2)))
     assert warehouse.waiting(NOON) == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from itertools import groupby
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.alerts.channels.channel import Channel
+    from ml_metrics.alerts.delivery import Attempted
     from ml_metrics.alerts.message import Message
     from ml_metrics.notify.post import Post
     from ml_metrics.warehouse import Delivery, Warehouse
@@ -72,15 +74,38 @@ def _is_due(one: Delivery, now: datetime) -> bool:
 def _send(
     waiting: Sequence[Delivery], recipients: tuple[str, ...], warehouse: Warehouse, post: Post, now: datetime
 ) -> bool:
+    """Tell each channel what was held back and what that channel did not take. True if one of them took it.
+
+    What a channel does not take this time either goes on waiting, for that channel alone.
+    """
+    channels = [channel for channel in post.channels if not is_single(channel)]
+    names = {channel.name for channel in channels}
+    for_all = [one for one in waiting if one.channel not in names]
+
+    def to(channel: Channel) -> tuple[Attempted, list[Delivery]] | None:
+        its_own = [one for one in waiting if one.channel == channel.name]
+        if not for_all and not its_own:
+            return None
+        message = _digest([*for_all, *its_own], recipients, post)
+        return deliver(message, [channel], post.outbox, post.clock)[0], its_own
+
+    with ThreadPoolExecutor(max(1, len(channels))) as side_by_side:
+        answers = [answer for answer in side_by_side.map(to, channels) if answer is not None]
+    told = [its_own for done, its_own in answers if done.state is State.DELIVERED]
+    for one in (*(for_all if told else ()), *(one for its_own in told for one in its_own)):
+        warehouse.record_delivery(replace(one, state="summarised", timestamp=now, detail="told in a digest"))
+    for done, _ in answers:
+        for one in for_all if done.state is State.KEPT and told else ():
+            kept = replace(one, channel=done.channel, state=str(State.KEPT), timestamp=now, detail=done.detail)
+            warehouse.record_delivery(kept)
+    return bool(told)
+
+
+def _digest(waiting: Sequence[Delivery], recipients: tuple[str, ...], post: Post) -> Message:
     by_message = {one.message: one for one in waiting}
     key = hashlib.sha256("\n".join(sorted(by_message)).encode()).hexdigest()[:16]
     entries = [Entry(one.test, one.subject, one.reasons, one.timestamp, _why(one)) for one in by_message.values()]
-    message = compose_digest(f"digest-{key}", entries, recipients, post.sender, post.dashboard_url)
-    if not send_to_groups(message, post):
-        return False
-    for one in waiting:
-        warehouse.record_delivery(replace(one, state="summarised", timestamp=now, detail=message.key))
-    return True
+    return compose_digest(f"digest-{key}", entries, recipients, post.sender, post.dashboard_url)
 
 
 def _why(one: Delivery) -> str:

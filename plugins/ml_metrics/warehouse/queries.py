@@ -226,8 +226,8 @@ WAITING = """
 SELECT * FROM deliveries AS one
 WHERE one.timestamp >= :since AND one.state IN ('held', 'kept') AND one.uuid <> '' AND NOT EXISTS (
   SELECT 1 FROM deliveries AS later
-  WHERE later.message = one.message AND later.timestamp >= :since
-    AND (later.state = 'summarised' OR (later.state = 'delivered' AND later.channel = one.channel))
+  WHERE later.message = one.message AND later.channel = one.channel AND later.timestamp >= :since
+    AND later.state IN ('summarised', 'delivered')
 )
 ORDER BY one.timestamp, one.message, one.channel
 """

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 LONGEST = 2900
 """Slack refuses a block whose text is longer than 3,000 letters."""
 REASONS = 10
+SECRET = 8
+"""A shorter path is a word, and no secret: `hook`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Webhook:
     def secrets(self) -> tuple[str, ...]:
         """The address and its path: whoever knows them can write there."""
         _, _, path = self.address.partition("://")[2].partition("/")
-        return tuple(secret for secret in (self.address, path) if secret)
+        return (self.address, path) if len(path) >= SECRET else (self.address,)
 
     def send(self, message: Message, timeout: float) -> str:
         """Post the message."""
