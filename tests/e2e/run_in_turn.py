@@ -11,12 +11,22 @@ import traceback
 from importlib import import_module
 
 MARK = "\x1f"
+IMPORTED_ONCE = (
+    "airflow.api_fastapi.execution_api.app",
+    "airflow.cli.commands.dag_command",
+    "airflow.sdk.execution_time.supervisor",
+    "kubernetes.client",
+    "kubernetes_asyncio.client",
+    "ml_metrics.dags",
+    "ml_metrics.operators.run_hosts",
+)
+"""What a run imports and keeps for itself; before the forks, it is there for all."""
 
 
 def main(dags: list[str]) -> None:
     """Run them, whatever becomes of one."""
-    for module in ("ml_metrics.dags", "airflow.cli.commands.dag_command"):
-        import_module(module)  # once, before the forks
+    for module in IMPORTED_ONCE:
+        import_module(module)
     for dag in dags:
         print(f"{MARK}{dag}", flush=True)
         child = os.fork()

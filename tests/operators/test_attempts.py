@@ -1,11 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from ml_metrics.operators.attempts import retries_left, start_attempt
+import pytest
+
+from ml_metrics.model import JobStatus, Workload
+from ml_metrics.operators.attempts import attempt_is_created, end_of_round, retries_left, start_attempt
 from ml_metrics.run_folder import RunFolder
+
+
+def begin(folder: RunFolder, max_tries: int) -> Workload:
+    """An attempt whose pod the cluster accepted."""
+    begun = start_attempt(folder, task(max_tries), "img")
+    attempt_is_created(folder, begun)
+    return begun
 
 
 def task(max_tries: int) -> Any:
@@ -14,22 +25,49 @@ def task(max_tries: int) -> Any:
 
 def test_a_workload_is_started_as_often_as_was_asked_for(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path))
-    first = start_attempt(folder, task(4), "img")
+    first = begin(folder, 4)
     assert retries_left(folder, first, 1)
-    second = start_attempt(folder, task(4), "img")
+    second = begin(folder, 4)
     assert (first.attempts, second.attempts) == (1, 2)
     assert not retries_left(folder, second, 1)
 
 
 def test_a_person_who_clears_the_task_grants_the_retries_anew(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path))
-    start_attempt(folder, task(4), "img")
-    start_attempt(folder, task(4), "img")
-    third = start_attempt(folder, task(7), "img")
+    begin(folder, 4)
+    begin(folder, 4)
+    third = begin(folder, 7)
     assert third.attempts == 3
     assert retries_left(folder, third, 1)
 
 
 def test_without_retries_one_attempt_is_all(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path))
-    assert not retries_left(folder, start_attempt(folder, task(3), "img"), 0)
+    assert not retries_left(folder, begin(folder, 3), 0)
+
+
+def test_an_attempt_that_the_cluster_never_had_is_not_counted(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    assert [start_attempt(folder, task(3), "img").attempts for _ in range(3)] == [1, 1, 1]
+    assert start_attempt(folder, task(6), "img").attempts == 2, "a person cleared the task"
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "retries", "is_told"),
+    [
+        (JobStatus.SUCCESS, None, 1, True),
+        (JobStatus.FAILURE, "OOMKilled", 0, True),
+        (JobStatus.FAILURE, "OOMKilled", 1, False),
+        (JobStatus.FAILURE, "WorkerLost", 0, False),
+        (JobStatus.FAILURE, "ClusterUnreachable", 0, False),
+        (JobStatus.MISSED, "ClusterUnreachable", 0, True),
+    ],
+)
+def test_an_end_that_was_written_down_is_not_lived_through_again(
+    tmp_path: Path, status: JobStatus, reason: str | None, retries: int, is_told: bool
+) -> None:
+    folder = RunFolder(str(tmp_path))
+    begun = begin(folder, 3)
+    folder.write_workload(replace(begun, status=status, failure_reason=reason))
+    assert (end_of_round(folder, task(3), retries) is not None) is is_told
+    assert end_of_round(folder, task(6), retries) is None, "a person cleared the task"

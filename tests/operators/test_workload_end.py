@@ -81,7 +81,7 @@ def test_what_we_gave_up_says_why_and_not_what_it_waited_for() -> None:
 def test_what_the_cluster_never_had_was_missed(error: Exception, reason: str) -> None:
     end = end_of(None, error, BEGUN)
     assert (end.status, end.failure_reason, end.attempts) == ("missed", reason, 3)
-    assert is_known(end, created=False)
+    assert is_known(end)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_nobody_can_say_of_what_the_cluster_had_accepted_that_it_never_ran(
 ) -> None:
     end = end_of(None, error, BEGUN, created=True)
     assert (end.status, end.failure_reason) == (status, reason)
-    assert is_known(end, created=True) is known
+    assert is_known(end) is known
 
 
 def test_the_api_server_is_quoted_without_its_headers() -> None:

@@ -54,6 +54,8 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
 
     def execute(self, context: Context) -> None:
         """Start the Job, or take up the one of a worker that died, and see it through."""
+        if self.is_told_already(context):
+            return
         with self.recorded(context), self._torn_down():
             self.introduce(context)
             self.use_cluster()
@@ -109,7 +111,7 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
         before = folder_of(self.test.name, context).read_workload()
         objects = self._objects()
         job = objects.newest_job()
-        if job is not None and before is not None and not is_known(before, created=True):
+        if job is not None and before is not None and not is_known(before):
             self.take_up(context)
             return True
         objects.remove_all()
@@ -129,6 +131,7 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
             objects = self._objects()
             objects.create_service(self.test, name)
             self.job = self.create_job(request)
+            self.is_created(context)
             objects.adopt_service(name)
         except ApiException as error:
             self.created = is_outage(error)
@@ -139,6 +142,7 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
         with HostLogs(self._open_log, self.log.info) as logs:
             trouble = self._wait(context, logs)
             self.seen = self.look()
+            self.note_end()  # if this process dies now, nobody can look any more
             pods = self.hosts.pods if self.hosts else ()
             for place in logs.keep(folder_of(self.test.name, context), self.begun.attempts if self.begun else 1, pods):
                 self.log.info("kept %s", place)

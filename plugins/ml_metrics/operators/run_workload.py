@@ -13,7 +13,7 @@ from ml_metrics.clusters.outcome import outcome_of
 from ml_metrics.clusters.vanished import outcome_of_vanished
 from ml_metrics.operators.outage import is_outage
 from ml_metrics.operators.task import folder_of, run_of
-from ml_metrics.operators.workload_end import OverranError
+from ml_metrics.operators.workload_end import OverranError, is_known
 from ml_metrics.operators.workload_run import WorkloadRun
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ class RunWorkload(WorkloadRun):
 
     def execute(self, context: Context) -> Any:
         """Start the pod and wait for it, or hand the waiting to the triggerer."""
+        if self.is_told_already(context):
+            return None
         with self.recorded(context):
             self.introduce(context)
             return self.through_outages(lambda: super(RunWorkload, self).execute(context))
@@ -57,26 +59,32 @@ class RunWorkload(WorkloadRun):
 
     def get_or_create_pod(self, pod_request_obj: k8s.V1Pod, context: Context) -> k8s.V1Pod:
         """Take up the pod of a worker that died, also if it has ended since: a workload runs once."""
-        namespace = pod_request_obj.metadata.namespace
+        namespace, name = pod_request_obj.metadata.namespace, pod_request_obj.metadata.name
         pod = self.find_pod(namespace, context=context)
         if pod is not None and pod.metadata.deletion_timestamp is None:
-            self.take_up(context)
-            return pod
-        self.start_attempt(context, namespace, pod_request_obj.metadata.name)
+            before = folder_of(self.test.name, context).read_workload()
+            if before is None or before.pod != pod.metadata.name or not is_known(before):
+                self.take_up(context)
+                return pod
+            self.process_pod_deletion(pod)  # its end is told: it is only still there
+        self.start_attempt(context, namespace, name)
         self.created = True  # from here on, an answer that got lost may have been a yes
         try:
-            return super().get_or_create_pod(pod_request_obj, context)
+            pod = super().get_or_create_pod(pod_request_obj, context)
         except ApiException as error:
-            if error.status == CONFLICT:
-                return pod_request_obj  # the provider asked twice, and the first answer was lost
-            self.created = is_outage(error)
-            raise
+            self.created = is_outage(error) or error.status == CONFLICT
+            if error.status != CONFLICT:
+                raise
+            pod = pod_request_obj  # the provider asked twice, and the first answer was lost
+        self.is_created(context)
+        return pod
 
     def cleanup(self, pod: k8s.V1Pod, remote_pod: k8s.V1Pod, *rest: Any, **options: Any) -> None:
         """Look at the pod once more before it is deleted."""
         if self.created and is_outage(sys.exc_info()[1]):
             return  # it may well run: it is taken up when the API server is back
         self.seen = self.asked(self.look)
+        self.note_end()  # if this process dies now, nobody can look any more
         if self.seen is not None and self.seen.failure_reason == "PodDeleted" and sys.exc_info()[1] is not None:
             return  # what is in flight tells more than what the provider would say of a pod that is not there
         super().cleanup(pod, remote_pod, *rest, **options)

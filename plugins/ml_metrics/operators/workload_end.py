@@ -60,9 +60,10 @@ def end_of(seen: Workload | None, error: BaseException | None, begun: Workload, 
     return ended
 
 
-def is_known(end: Workload, *, created: bool) -> bool:
+def is_known(end: Workload) -> bool:
     """Whether the end is the workload's; if not, it may still run, and another try takes it up."""
-    return not (created and end.failure_reason in {"WorkerLost", "ClusterUnreachable"})
+    unknown = {"WorkerLost", "ClusterUnreachable"}
+    return end.status is not JobStatus.FAILURE or end.failure_reason not in unknown
 
 
 def _reason_of_refusal(error: BaseException | None) -> tuple[str | None, JobStatus]:

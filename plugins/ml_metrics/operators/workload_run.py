@@ -5,16 +5,25 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
 
 from ml_metrics.errors import ConfigError
-from ml_metrics.operators.attempts import LOST_WORKERS, retries_left, start_attempt
+from ml_metrics.model import JobStatus
+from ml_metrics.operators.attempts import (
+    LOST_WORKERS,
+    attempt_is_created,
+    end_of_round,
+    retries_left,
+    start_attempt,
+)
 from ml_metrics.operators.cluster import place_of
 from ml_metrics.operators.links import logs_command, workload_link
 from ml_metrics.operators.outage import LONGEST, MOST, await_answer, is_outage
+from ml_metrics.operators.pod_watch import PodWatch
 from ml_metrics.operators.task import folder_of, run_of
 from ml_metrics.operators.workload_end import EndedByHandError, end_of, is_known, unknown_end
 
@@ -67,6 +76,12 @@ class WorkloadRun(KubernetesPodOperator):
         self.seen: Workload | None = None
         self.created = False
         self.record_end: Callable[[BaseException | None], Workload] | None = None
+        self.note_end: Callable[[], None] = lambda: None
+
+    @cached_property
+    def pod_manager(self) -> PodWatch:
+        """The provider's watch over pods, and ours."""
+        return PodWatch(kube_client=self.client, callbacks=self.callbacks)
 
     def on_kill(self) -> None:
         """Somebody ended the task by hand, or its time was up: the pod goes, and the run says so."""
@@ -92,6 +107,21 @@ class WorkloadRun(KubernetesPodOperator):
         begun = self.begun or start_attempt(folder, context["ti"], self.image)
         self.begun = replace(begun, namespace=namespace, pod=name)
         folder.write_workload(self.begun)
+
+    def is_created(self, context: Context) -> None:
+        """The cluster has accepted it."""
+        if self.begun is not None:
+            attempt_is_created(folder_of(self.test.name, context), self.begun)
+
+    def is_told_already(self, context: Context) -> bool:
+        """Whether an earlier process had seen the end of the workload, and died before it could tell Airflow."""
+        end = end_of_round(folder_of(self.test.name, context), context["ti"], self.test.retries)
+        if end is None:
+            return False
+        if end.status is not JobStatus.SUCCESS:
+            raise AirflowFailException(f"{end.failure_reason}: {end.detail}")
+        self.log.info("the workload had ended well before the process died that waited for it")
+        return True
 
     def take_up(self, context: Context) -> None:
         """Go on with what an earlier process had begun."""
@@ -161,7 +191,11 @@ class WorkloadRun(KubernetesPodOperator):
             folder.write_workload(end)
             return end
 
-        self.record_end = record_end
+        def note_end() -> None:
+            if self.seen is not None and self.begun is not None:
+                folder.write_workload(self._with_links(end_of(self.seen, None, self.begun, created=True), page))
+
+        self.record_end, self.note_end = record_end, note_end
         try:
             yield
         except TaskDeferred:
@@ -190,7 +224,7 @@ class WorkloadRun(KubernetesPodOperator):
         """Whether another try of the task would be a workload that nobody asked for."""
         if isinstance(error, ConfigError):
             return True
-        return is_known(end, created=self.created) and not retries_left(folder, end, self.test.retries)
+        return is_known(end) and not retries_left(folder, end, self.test.retries)
 
     def _with_links(self, end: Workload, page: str) -> Workload:
         link = workload_link(self.test.cluster, end.namespace, self.kind_of_object, self.name_of_object(end))
