@@ -6,16 +6,15 @@ A browser compiles a chart's shape to what it draws, which takes longer than dra
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts import PRODUCTIVE, goodput_chart, metric_chart
+from ml_metrics.charts import PRODUCTIVE, Plotted, goodput_chart, metric_chart
 from ml_metrics.charts.theme import theme
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ml_metrics.charts import Annotation, Axis, Plotted
+    from ml_metrics.charts import Annotation, Axis
     from ml_metrics.dashboard.curves import Curve
     from ml_metrics.warehouse import JobRow
 
@@ -85,4 +84,6 @@ def time_parts(curves: Iterable[Curve]) -> dict[str, dict[str, float]]:
 
 def _numbered(points: Iterable[Plotted], number: Mapping[str, str]) -> list[Plotted]:
     """Points that name their run by a short number: forty curves would repeat every key forty times."""
-    return [replace(point, run_key=number[point.run_key]) for point in points]
+    return [
+        Plotted(number[one.run_key], one.at, one.value, one.lower, one.upper, one.outcome, one.counts) for one in points
+    ]

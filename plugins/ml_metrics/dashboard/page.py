@@ -40,7 +40,7 @@ class Page:
 
     def json(self) -> str:
         """One JSON document."""
-        return json.dumps(without_non_finite(self.document()), allow_nan=False, default=_as_text)
+        return _dumped(self.document())
 
     def csv(self) -> str:
         """Comma-separated values, as spreadsheets read them."""
@@ -72,7 +72,7 @@ def templates() -> Environment:
 
 def embedded(content: Any) -> str:
     """JSON that may stand in a `script` element: no `<` of a name ends that element early."""
-    text = json.dumps(without_non_finite(content), allow_nan=False, separators=(",", ":"), default=_as_text)
+    text = _dumped(content, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
@@ -95,6 +95,14 @@ def took(seconds: float | None) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{seconds:.3g} s"
+
+
+def _dumped(content: Any, **how: Any) -> str:
+    """JSON. Looking for what is no number takes longer than writing, and is rarely needed."""
+    try:
+        return json.dumps(content, allow_nan=False, default=_as_text, **how)
+    except ValueError:
+        return json.dumps(without_non_finite(content), allow_nan=False, default=_as_text, **how)
 
 
 def _cell(value: Any) -> Any:
