@@ -1,4 +1,4 @@
-"""DAGs of unmodified KubernetesPodOperators, and a main that runs them all in one Airflow process.
+"""DAGs of the provider's own operators for pods and Jobs, and a main that runs them all in one Airflow process.
 
 It prints one JSON object: for each DAG, its state and what its task returned.
 """
@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from airflow.providers.cncf.kubernetes.operators.job import KubernetesJobOperator
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from airflow.sdk import DAG
 
@@ -31,11 +32,19 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         {"container_resources": {"limits": {"memory": "100Mi"}}, **KEPT},
     ),
 }
+WORKERS = {"parallelism": 2, "completions": 2, "completion_mode": "Indexed", "backoff_limit": 0}
+WAITING = {"wait_until_job_complete": True, "job_poll_interval": 1, **WORKERS, **KEPT}
+JOBS: dict[str, tuple[str, dict[str, Any]]] = {
+    "job": ("echo worker $JOB_COMPLETION_INDEX", WAITING),
+    "job-deferred": ("echo worker $JOB_COMPLETION_INDEX", {"deferrable": True, **WAITING}),
+    "job-failing": ("test $JOB_COMPLETION_INDEX = 0 && sleep 600; exit 3", WAITING),
+}
 
 
 def dag_of(name: str, script: str, **options: Any) -> DAG:
     with DAG(name, start_date=datetime(2026, 1, 1), schedule=None) as dag:  # noqa: DTZ001  (Airflow makes it UTC)
-        KubernetesPodOperator(
+        operator = KubernetesJobOperator if name in JOBS else KubernetesPodOperator
+        operator(
             task_id="run",
             name=name,
             namespace="default",
@@ -48,7 +57,7 @@ def dag_of(name: str, script: str, **options: Any) -> DAG:
     return dag
 
 
-DAGS = {name: dag_of(name, script, **options) for name, (script, options) in CASES.items()}
+DAGS = {name: dag_of(name, script, **options) for name, (script, options) in (CASES | JOBS).items()}
 globals().update({f"dag_{name}": dag for name, dag in DAGS.items()})
 
 

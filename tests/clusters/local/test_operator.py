@@ -1,4 +1,4 @@
-"""The unmodified KubernetesPodOperator, in a real Airflow, against the local cluster."""
+"""The unmodified KubernetesPodOperator and KubernetesJobOperator, in a real Airflow, against the local cluster."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kubernetes.client import BatchV1Api
 
 from clusters.local.conftest import Pods, connect
 from ml_metrics.clusters.local import LocalCluster
@@ -74,10 +75,10 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, image_folder: Path) -> Ite
 
 
 def test_every_case_ends_as_it_should(airflow: Airflow) -> None:
-    succeed = {"plain", "deferred", "returning", "kept"}
+    succeed = {"plain", "deferred", "returning", "kept", "job", "job-deferred"}
     states = {case: answer["state"] for case, answer in airflow.answers.items()}
     assert states == {case: "success" if case in succeed else "failed" for case in states}
-    assert len(states) == 10
+    assert len(states) == 13
 
 
 def test_lines_arrive_once_and_without_interruption(airflow: Airflow) -> None:
@@ -86,7 +87,7 @@ def test_lines_arrive_once_and_without_interruption(airflow: Airflow) -> None:
 
 
 def test_pods_are_kept_or_deleted_as_asked(airflow: Airflow) -> None:
-    kept = {case for case in airflow.answers if airflow.pod(case) is not None}
+    kept = {case for case in airflow.answers if not case.startswith("job") and airflow.pod(case) is not None}
     assert kept == {"failing", "past-deadline", "deferred-failing", "kept", "greedy"}
 
 
@@ -105,3 +106,15 @@ def test_the_reasons_are_kubernetes_own(airflow: Airflow) -> None:
 
 def test_a_result_is_returned_without_executing_anything(airflow: Airflow) -> None:
     assert airflow.answers["returning"]["returned"] == {"loss": 1.5}
+
+
+def test_jobs_run_all_their_pods_and_one_that_fails_takes_the_others_along(airflow: Airflow) -> None:
+    assert all(f"[base] worker {index}" in airflow.log for index in (0, 1))
+    jobs = BatchV1Api(airflow.pods.core.api_client).list_namespaced_job("default").items
+    states = {
+        job.metadata.labels["case"]: {entry.type: entry.reason for entry in job.status.conditions} for job in jobs
+    }
+    assert states["job"]["Complete"] == states["job-deferred"]["Complete"] == "CompletionsReached"
+    assert states["job-failing"]["Failed"] == "BackoffLimitExceeded"
+    (left,) = airflow.pods.core.list_namespaced_pod("default", label_selector="case=job-failing").items
+    assert left.status.container_statuses[0].state.terminated.exit_code == 3
