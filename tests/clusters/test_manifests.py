@@ -60,6 +60,12 @@ def test_what_each_accelerator_asks_for() -> None:
     check("clusters/accelerators.yaml", yaml.safe_dump(asked, sort_keys=False))
 
 
+def test_the_pod_of_every_accelerator() -> None:
+    """Word for word: what the operator asks a cluster for, and what `ml-metrics render --pod` prints."""
+    pods = [pod(spec(accelerator=name, timeout="2h")) for name in catalogue()]
+    check("clusters/pods.yaml", yaml.safe_dump_all(pods, sort_keys=False, default_flow_style=None, width=120))
+
+
 def test_everything_that_a_test_can_say_is_valid() -> None:
     test = spec(
         accelerator="h100x8",

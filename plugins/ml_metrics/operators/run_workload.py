@@ -11,6 +11,7 @@ from kubernetes.client.exceptions import ApiException
 from ml_metrics.clusters.manifests import pod as pod_of
 from ml_metrics.clusters.outcome import outcome_of
 from ml_metrics.clusters.vanished import outcome_of_vanished
+from ml_metrics.model import JobStatus
 from ml_metrics.operators.outage import is_outage
 from ml_metrics.operators.task import folder_of, run_of
 from ml_metrics.operators.workload_end import OverranError, is_known
@@ -45,7 +46,11 @@ class RunWorkload(WorkloadRun):
             except AirflowException as error:
                 if event.get("status") == "timeout":
                     raise OverranError(str(error)) from error
-                raise
+                if event.get("status") != "error" or self.seen is None or self.seen.status is not JobStatus.SUCCESS:
+                    raise
+                # it was the triggerer that was in trouble (some providers say no more of an outage), not the pod
+                self.log.warning("the workload ended well all the same: %s", error)
+                return None
 
     def build_pod_request_obj(self, context: Context | None = None, **options: Any) -> k8s.V1Pod:
         """The pod that `ml-metrics render` prints, in this run's folder; parameters are filled in."""
