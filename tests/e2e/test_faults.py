@@ -75,7 +75,10 @@ def assert_told(home: Home, test: str, status: str, reason: str) -> None:
     assert reason in mail.read_text()
 
 
-@pytest.mark.parametrize("deferrable", ["False", "True"])
+IN_CAMPAIGN = pytest.mark.skipif(not os.environ.get("ML_METRICS_KILLS"), reason="`make campaign-kills` plays this")
+
+
+@pytest.mark.parametrize("deferrable", ["False", pytest.param("True", marks=IN_CAMPAIGN)])
 def test_a_pod_that_somebody_deleted(home: Home, deferrable: str) -> None:
     test = home.add_test(f"deleted-{deferrable.lower()}", command=["sleep", "600"])
 
@@ -90,7 +93,7 @@ GONE_SECONDS = int(os.environ.get("ML_METRICS_OUTAGE_SECONDS", "5"))
 """How long the API server is gone. `make campaign-kills` makes it a minute."""
 
 
-@pytest.mark.parametrize("deferrable", ["False", "True"])
+@pytest.mark.parametrize("deferrable", [pytest.param("False", marks=IN_CAMPAIGN), "True"])
 def test_an_api_server_that_is_gone_in_the_middle(home: Home, deferrable: str) -> None:
     """The server hangs for a while, and is then killed: pods go on without it, and so does the run."""
     test = home.add_test(
@@ -116,6 +119,7 @@ def test_an_api_server_that_is_gone_in_the_middle(home: Home, deferrable: str) -
     assert job.job_status == "success"
 
 
+@IN_CAMPAIGN
 def test_a_workload_that_is_retried_runs_in_a_new_pod_and_is_counted(home: Home) -> None:
     second_time = "import os,sys; seen = os.path.join(os.environ['MODEL_DIR'], 'seen'); there = os.path.exists(seen);"
     second_time += "open(seen, 'a').write(os.environ['POD_NAME'] + chr(10)); sys.exit(0 if there else 7)"
