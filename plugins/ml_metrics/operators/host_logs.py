@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ml_metrics import storage
 from ml_metrics.clusters.hosts import index_of
 from ml_metrics.clusters.outcome import outcome_of
+from ml_metrics.errors import StorageError
 from ml_metrics.operators.outage import is_outage
 from ml_metrics.run_folder import DOCUMENTS
 
@@ -82,8 +83,11 @@ class HostLogs:
         kept = []
         for file in sorted(Path(self._folder.name).iterdir()):
             place = storage.join(folder.place, DOCUMENTS, "logs", f"attempt-{attempt}-{file.name}")
-            storage.write_bytes(place, file.read_bytes())
-            kept.append(place)
+            try:
+                storage.write_bytes(place, file.read_bytes())
+                kept.append(place)
+            except StorageError as error:  # the workload has ended, and that is what counts
+                self._tell(f"a log could not be kept: {error}")
         return kept
 
     def _follow(self, host: int, pod: str) -> None:
@@ -111,5 +115,7 @@ class HostLogs:
                     if host == 0:
                         self._lines.put(line.rstrip("\n"))
         except Exception as error:  # noqa: BLE001  (a log that cannot be read is no reason to end the workload)
+            if not is_outage(error):
+                self._lines.put(f"the log of host {host} cannot be read any more: {error}")
             return not is_outage(error), newest
         return True, newest

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
 from kubernetes.client.exceptions import ApiException
 
 from ml_metrics.clusters.hosts import refusal_in
-from ml_metrics.errors import MlMetricsError
+from ml_metrics.errors import ConfigError, MlMetricsError
 from ml_metrics.model import JobStatus, Workload
 from ml_metrics.operators.outage import is_outage
 
@@ -45,8 +45,8 @@ def end_of(seen: Workload | None, error: BaseException | None, begun: Workload, 
     `created` says that the cluster had accepted it: from then on nobody can say that it never ran.
     """
     now = datetime.now(UTC)
-    if seen is None or isinstance(error, MlMetricsError):
-        ours = not created or isinstance(error, MlMetricsError)  # we gave up before the workload could begin
+    if seen is None or isinstance(error, ConfigError):
+        ours = not created or isinstance(error, ConfigError)  # we gave up before the workload could begin
         reason, status = _reason_of_refusal(error) if ours else _reason_of_acceptance(error)
         return replace(begun, status=status, failure_reason=reason, detail=_detail(error), ended_at=now)
     queued_at = seen.queued_at or begun.queued_at

@@ -28,7 +28,7 @@ from ml_metrics.operators.task import folder_of, run_of
 from ml_metrics.operators.workload_end import EndedByHandError, end_of, is_known, unknown_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from airflow.sdk import Context
 
@@ -40,6 +40,8 @@ GRACE = timedelta(minutes=5)
 """How much longer the task waits than the pod may run: the cluster ends the pod, Airflow only a cluster that hangs."""
 LOG_INTERVAL = 30
 """Seconds between two looks at the log of a workload that is waited for by the triggerer."""
+BY_HAND = ("image", "command")
+"""What every test's form offers for one run, unless the test has parameters of these names itself."""
 RUN_KEY = "ml-metrics/run-key"
 """The label by which the objects of a run are found again."""
 CLIENTS = ("hook", "client", "pod_manager", "job_client", "cluster_info", "cluster_hook")
@@ -97,9 +99,19 @@ class WorkloadRun(KubernetesPodOperator):
         """Say in the run folder which run this is, so that it can be judged and loaded with nothing but its folder."""
         run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
         identity = {"test": run.test, "dag_id": run.dag_id, "run_id": run.run_id, "deployment": run.deployment}
-        folder.write("run", {**identity, "test_file": self.test.model_dump(mode="json", exclude_unset=True)})
+        params = dict(context["params"])
+        test_file = self.test.model_dump(mode="json", exclude_unset=True)
+        folder.write("run", {**identity, "test_file": test_file, "params": params})
+        self.use_what_was_asked(params)
         context["ti"].xcom_push(key="run_folder", value=folder.place)
         self.labels = {**self.labels, RUN_KEY: run.key}
+
+    def use_what_was_asked(self, params: Mapping[str, Any]) -> None:
+        """Another image or command, if a person started this run with one."""
+        asked = {name: params.get(name) for name in BY_HAND if name not in self.test.params}
+        self.image = asked.get("image") or self.image
+        if asked.get("command"):
+            self.cmds, self.arguments = list(asked["command"]), []
 
     def start_attempt(self, context: Context, namespace: str | None, name: str | None) -> None:
         """Count an attempt, once for this process, and say where its workload will be found."""

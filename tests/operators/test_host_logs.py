@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from urllib3.exceptions import ProtocolError
+
+from ml_metrics.clusters.hosts import INDEX
+from ml_metrics.operators import host_logs
+from ml_metrics.operators.host_logs import HostLogs
+from ml_metrics.run_folder import RunFolder
+
+STARTED, ENDED = "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z"
+LINES = [f"2026-01-02T03:04:{second:02}Z line {second}\n".encode() for second in range(10, 20)]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_logs, "RETRY_SECONDS", 0.01)
+
+
+def pod(host: int, *, ended: bool = False) -> dict[str, Any]:
+    state = {"terminated": {"exitCode": 0, "startedAt": STARTED, "finishedAt": ENDED}}
+    running = {"running": {"startedAt": STARTED}}
+    status = {"containerStatuses": [{"name": "base", "state": state if ended else running}]}
+    return {"metadata": {"name": f"p{host}", "annotations": {INDEX: str(host)}}, "status": status}
+
+
+def kept(places: list[str]) -> dict[str, str]:
+    return {Path(place).name: Path(place).read_text() for place in places}
+
+
+def test_the_first_host_is_told_and_all_are_kept(tmp_path: Path) -> None:
+    told: list[str] = []
+    with HostLogs(lambda _: LINES[:2], told.append) as logs:
+        logs.listen([pod(0), pod(1)])
+        logs.listen([pod(0, ended=True), pod(1, ended=True)])
+        places = logs.keep(RunFolder(str(tmp_path)), 2, [])
+    assert told == ["line 10", "line 11"]
+    text = "line 10\nline 11\n"
+    assert kept(places) == {"attempt-2-host-0.log": text, "attempt-2-host-1.log": text}
+
+
+def test_a_stream_that_breaks_is_taken_up_where_it_broke(tmp_path: Path) -> None:
+    tries: list[int] = []
+    whole = threading.Event()
+
+    def breaks(_: str) -> Iterator[bytes]:
+        tries.append(len(tries))
+        for number, line in enumerate(LINES):
+            if len(tries) < 4 and number == 3 * len(tries):
+                raise ProtocolError("the API server went away")
+            yield line
+        whole.set()
+
+    told: list[str] = []
+    with HostLogs(breaks, told.append) as logs:
+        logs.listen([pod(0)])
+        assert whole.wait(30)
+        places = logs.keep(RunFolder(str(tmp_path)), 1, [])
+    assert told == [f"line {second}" for second in range(10, 20)], "each line once"
+    assert kept(places)["attempt-1-host-0.log"].count("\n") == 10
+
+
+def test_of_hosts_that_are_not_listened_to_what_is_left_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_logs, "FOLLOWED", 1)
+    with HostLogs(lambda _: LINES, lambda _: None) as logs:
+        pods = [pod(host, ended=True) for host in range(3)]
+        logs.listen(pods)
+        assert len(logs.keep(RunFolder(str(tmp_path)), 1, pods)) == 3
+
+
+def test_a_log_that_cannot_be_read_is_said_and_ends_nothing(tmp_path: Path) -> None:
+    def refuses(_: str) -> Iterable[bytes]:
+        raise PermissionError("no")
+
+    told: list[str] = []
+    with HostLogs(refuses, told.append) as logs:
+        logs.listen([pod(0, ended=True)])
+        logs.keep(RunFolder(str(tmp_path)), 1, [])
+    assert told == ["the log of host 0 cannot be read any more: no"]
+
+
+def test_a_log_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_logs, "LARGEST", 20)
+    with HostLogs(lambda _: LINES, lambda _: None) as logs:
+        logs.listen([pod(0, ended=True)])
+        places = logs.keep(RunFolder(str(tmp_path)), 1, [])
+    assert len(kept(places)["attempt-1-host-0.log"]) < 30
