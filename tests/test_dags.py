@@ -54,6 +54,7 @@ def test_the_dag_tells_about_its_test() -> None:
     assert "| `acc_final` | greater than 0.9 |" in dag.doc_md
     assert "a-new-user" in dag.doc_md
     assert dag.params.get_param("epochs").schema == {"type": "integer", "minimum": 1}
+    assert dag.params.dump() == {"epochs": 3, "image": None, "command": None}
     assert dag.get_task("run_workload").owner == "a-new-user"
     assert dag.catchup is False
 

@@ -15,7 +15,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from ml_metrics.clusters.pools import kept_pools, pool_of
 from ml_metrics.judge.words import rule_of
-from ml_metrics.notify import tell_overdue, tell_people
+from ml_metrics.notify import tell_of_lost_gate, tell_overdue, tell_people
 from ml_metrics.operators.assert_success import AssertSuccess
 from ml_metrics.operators.collect_metrics import CollectMetrics
 from ml_metrics.operators.config_problem import ConfigProblem
@@ -33,6 +33,20 @@ if TYPE_CHECKING:
     from ml_metrics.spec.problems import Problem
     from ml_metrics.spec.test import TestSpec
 
+BY_HAND: dict[str, dict[str, Any]] = {
+    "image": {
+        "type": ["null", "string"],
+        "description": "Another container image; empty for the test's own",
+        "section": "For this run only",
+    },
+    "command": {
+        "type": ["null", "array"],
+        "items": {"type": "string"},
+        "description": "Another program and its arguments, one a line; empty for the test's own",
+        "section": "For this run only",
+    },
+}
+"""What a person may give to a run of any test. The task that runs the workload knows these names."""
 RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": 10.0, "retry_exponential_backoff": True}
 """For the tasks that only read and write: what they fail of is mostly somebody else's bad minute."""
 
@@ -85,6 +99,7 @@ def accelerator_test(test: TestSpec) -> DAG:
         catchup=False,
         max_active_runs=1,
         deadline=None if _is_tried_out() else deadline_of(test),
+        on_failure_callback=tell_of_lost_gate,
     ) as dag:
         run_workload = workload_operator(
             test,
@@ -128,8 +143,9 @@ def _kept_pools() -> tuple[str, ...]:
 
 
 def parameters(test: TestSpec) -> dict[str, Param]:
-    """The fields of the form in which a person starts a run."""
-    return {name: Param(one.default, **one.schema_keywords()) for name, one in test.params.items()}
+    """The fields of the form in which a person starts a run: the test's own, and what any run may be given."""
+    own = {name: Param(one.default, **one.schema_keywords()) for name, one in test.params.items()}
+    return {**{name: Param(None, **schema) for name, schema in BY_HAND.items()}, **own}
 
 
 def explanation(test: TestSpec) -> str:

@@ -5,6 +5,7 @@ Every step reads the run folder and what it is handed, writes one document, and 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -123,7 +124,7 @@ def load(test: TestSpec, run: Run, folder: RunFolder, warehouse: Warehouse) -> R
         workload_of(folder),
         metrics,
         judgement.verdicts if judgement else (),
-        collected.metadata if collected else {},
+        {**_circumstances(folder), **(collected.metadata if collected else {})},
         test_type=test.mode or "",
         accelerator=test.accelerator.name,
         framework_version=test.framework or "",
@@ -183,6 +184,14 @@ def read_judgement(folder: RunFolder) -> Judgement | None:
 
     document = folder.read("verdicts")
     return None if document is None else Judgement.from_document(document)
+
+
+def _circumstances(folder: RunFolder) -> dict[str, str]:
+    """What the run was started with: its parameters, and the image as the node knew it."""
+    params, workload = (folder.read("run") or {}).get("params") or {}, workload_of(folder)
+    told = {f"param.{name}": value for name, value in params.items() if value is not None}
+    told |= {name: value for name in ("image", "image_digest") if (value := getattr(workload, name))}
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in told.items()}
 
 
 def _collected(folder: RunFolder) -> Collected | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import Any
 
@@ -101,6 +102,20 @@ def test_nothing_is_recorded_where_the_test_says_so(home: Home) -> None:
     assert "nothing is recorded" in done.stdout
     with home.warehouse() as warehouse:
         assert warehouse.runs("unrecorded") == []
+
+
+def test_a_run_may_be_given_another_program(home: Home) -> None:
+    home.add_test("by-hand", command=["false"], params={"epochs": 3})
+    told = {"command": ["python3", "-c", "print('another program')"], "image": "local/other:2", "epochs": 4}
+    done = home.run("by-hand", told)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "another program" in done.stdout
+    with home.warehouse() as warehouse:
+        (job,) = warehouse.runs("by-hand")
+        metadata = warehouse.metadata_of(job.uuid)
+    assert metadata["image"] == "local/other:2"
+    assert metadata["param.epochs"] == "4"
+    assert json.loads(metadata["param.command"]) == told["command"]
 
 
 def test_a_broken_file_is_visible_and_takes_no_other_down(home: Home) -> None:

@@ -108,7 +108,7 @@ class WorkloadRun(KubernetesPodOperator):
 
     def use_what_was_asked(self, params: Mapping[str, Any]) -> None:
         """Another image or command, if a person started this run with one."""
-        asked = {name: params.get(name) for name in BY_HAND if name not in self.test.params}
+        asked: dict[str, Any] = {name: params.get(name) for name in BY_HAND if name not in self.test.params}
         self.image = asked.get("image") or self.image
         if asked.get("command"):
             self.cmds, self.arguments = list(asked["command"]), []
