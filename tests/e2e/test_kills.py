@@ -35,7 +35,7 @@ open(os.path.join(os.environ["MODEL_DIR"], "ended-" + os.environ["POD_NAME"]), "
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def deferring(home: Home) -> Iterator[Standalone]:
     """An Airflow whose triggerer waits for pods."""
     home.add_test("kill-triggerer", command=["python3", "-c", WORK])
@@ -47,7 +47,7 @@ def deferring(home: Home) -> Iterator[Standalone]:
         del os.environ["AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def waiting(home: Home) -> Iterator[Standalone]:
     """An Airflow whose workers wait for pods."""
     for name in ("kill-worker", "kill-cluster"):
@@ -58,7 +58,8 @@ def waiting(home: Home) -> Iterator[Standalone]:
 
 def test_a_worker_that_is_killed(waiting: Standalone, home: Home) -> None:
     def kill(run: str) -> None:
-        waiting.kill("kill-worker", run, "run_workload")
+        if process := waiting._process_of("kill-worker", run, "run_workload"):  # else it is just over
+            process.kill()
 
     play(waiting, home, "kill-worker", kill)
 
@@ -96,7 +97,7 @@ def play(airflow: Standalone, home: Home, test: str, kill: Callable[[str], None]
     for number in range(KILLS):
         run = airflow.trigger(test)
         until(lambda run=run: airflow.tasks(test, run)["run_workload"]["state"] in UNDER_WAY, f"{test} is under way")
-        delay = chance.uniform(0, SECONDS)
+        delay = chance.uniform(0, SECONDS + 5)
         print(f"seed {SEED}: {test} number {number}: kill after {delay:.2f} s", flush=True)
         time.sleep(delay)
         kill(run)

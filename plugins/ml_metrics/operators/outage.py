@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LONGEST = timedelta(minutes=10)
 """How long an API server may be gone: one of a single zone is, while it is upgraded."""
+SHORT = timedelta(seconds=30)
+"""The same before anything was asked for: a cluster that was never reached is more often a wrong address."""
 MOST = 10
 """How many outages a task lives through: an error that always comes back is none."""
 INTERVAL = 2.0
@@ -30,7 +32,7 @@ def is_outage(error: BaseException | None) -> bool:
     return isinstance(error, (HTTPError, HTTPException, ConnectionError, TimeoutError))
 
 
-def await_answer(ask: Callable[[], object], longest: timedelta = LONGEST) -> bool:
+def await_answer(ask: Callable[[], object], longest: timedelta) -> bool:
     """Ask until there is an answer, be it a refusal; False if there was none for so long."""
     deadline = time.monotonic() + longest.total_seconds()
     while True:

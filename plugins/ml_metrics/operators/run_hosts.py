@@ -58,9 +58,7 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
             return
         with self.recorded(context), self._torn_down():
             self.introduce(context)
-            self.use_cluster()
-            if not self._found(context):
-                self._start(context)
+            self.through_outages(lambda: self._find_or_start(context))
             self.through_outages(lambda: self._see_through(context))
 
     def resume(self, context: Context, event: Any = None) -> None:  # noqa: ARG002  (a time has passed, it says)
@@ -106,16 +104,16 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
     def _objects(self) -> HostObjects:
         return HostObjects(self.client, self.job_client, self.own_namespace, dict(self.labels))
 
-    def _found(self, context: Context) -> bool:
-        """Whether an earlier process left a Job whose end nobody knows. What else it left is taken away."""
+    def _find_or_start(self, context: Context) -> None:
+        """Take up the Job that an earlier process left, if nobody knows its end. What else it left is taken away."""
         before = folder_of(self.test.name, context).read_workload()
         objects = self._objects()
         job = objects.newest_job()
         if job is not None and before is not None and not is_known(before):
             self.take_up(context)
-            return True
+            return
         objects.remove_all()
-        return False
+        self._start(context)
 
     def _start(self, context: Context) -> None:
         run = run_of(self.test.name, context)

@@ -22,7 +22,7 @@ from ml_metrics.operators.attempts import (
 )
 from ml_metrics.operators.cluster import place_of
 from ml_metrics.operators.links import logs_command, workload_link
-from ml_metrics.operators.outage import LONGEST, MOST, await_answer, is_outage
+from ml_metrics.operators.outage import LONGEST, MOST, SHORT, await_answer, is_outage
 from ml_metrics.operators.pod_watch import PodWatch
 from ml_metrics.operators.task import folder_of, run_of
 from ml_metrics.operators.workload_end import EndedByHandError, end_of, is_known, unknown_end
@@ -157,9 +157,9 @@ class WorkloadRun(KubernetesPodOperator):
             try:
                 return action()
             except Exception as error:
-                if not self.created or not is_outage(error) or outages == MOST or not self.is_back():
+                if not is_outage(error) or outages == MOST or not self.is_back():
                     raise
-                self.log.warning("the API server is back (%s); the log is read again from its beginning", error)
+                self.log.warning("the API server is back (%s); what it said is read again from the beginning", error)
         raise AssertionError  # the last round returns or raises
 
     def asked(self, question: Callable[[], Any]) -> Any:
@@ -178,8 +178,9 @@ class WorkloadRun(KubernetesPodOperator):
             self.use_cluster()
             self.client.list_namespaced_pod(self.own_namespace, limit=1)
 
-        self.log.warning("the API server does not answer; waiting up to %s for it", LONGEST)
-        return await_answer(ask)
+        longest = LONGEST if self.created else SHORT
+        self.log.warning("the API server does not answer; waiting up to %s for it", longest)
+        return await_answer(ask, longest)
 
     def look(self) -> Workload | None:
         """How the workload stands, as the cluster knows it now; None if the cluster never had it."""

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import MaxRetryError, ProtocolError
+
+from ml_metrics.operators import outage
+from ml_metrics.operators.outage import await_answer, is_outage
+
+
+@pytest.mark.parametrize(
+    ("error", "is_one"),
+    [
+        (MaxRetryError(None, "/api"), True),
+        (ProtocolError("broken"), True),
+        (ConnectionResetError(), True),
+        (ApiException(status=503), True),
+        (ApiException(status=429), True),
+        (ApiException(status=404), False),
+        (ApiException(status=403), False),
+        (FileNotFoundError(), False),
+        (ValueError(), False),
+        (None, False),
+    ],
+)
+def test_only_a_cluster_that_cannot_be_asked_is_an_outage(error: BaseException | None, is_one: bool) -> None:
+    assert is_outage(error) is is_one
+
+
+def test_it_is_asked_until_there_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outage, "INTERVAL", 0.001)
+    answers: list[Exception] = [ConnectionRefusedError(), ApiException(status=503)]
+
+    def ask() -> None:
+        if answers:
+            raise answers.pop()
+
+    assert await_answer(ask, timedelta(minutes=1))
+    assert answers == []
+
+
+def test_it_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outage, "INTERVAL", 0.001)
+
+    def ask() -> None:
+        raise ConnectionRefusedError
+
+    assert not await_answer(ask, timedelta(seconds=0.01))
+
+
+def test_a_refusal_is_an_answer_that_somebody_else_has_to_deal_with() -> None:
+    def ask() -> None:
+        raise ApiException(status=403)
+
+    with pytest.raises(ApiException):
+        await_answer(ask, timedelta(minutes=1))
