@@ -56,8 +56,8 @@ campaign-warehouse: install-dev ## 500 rounds of lost answers and killed writers
 campaign-goodput: install-dev ## 5,000 random goodput traces of each kind beside the older library
 	@GOODPUT_TRACES=$${GOODPUT_TRACES:-5000} python -m pytest -q tests/goodput/test_against_the_older_library.py
 
-campaign-deadline: install-dev ## a run that never begins, under a real scheduler and triggerer
-	@CAMPAIGN=1 python -m pytest -q tests/e2e/test_deadline.py
+campaign-alerts: install-dev ## messages that no task can send, under a real scheduler, triggerer and DAG processor
+	@CAMPAIGN=1 python -m pytest -q tests/e2e/test_alert_callbacks.py
 
 lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for
 	$(UV) pip compile --quiet --universal --python-version 3.11 --no-header requirements.txt -o requirements.lock

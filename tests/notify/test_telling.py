@@ -274,3 +274,21 @@ def test_what_a_channel_did_not_take_waits_for_that_channel_and_repeats_on_no_ot
         assert digest(timedelta(hours=26)) == 1
         assert service.requests[-1].body["text"] == "[ML Metrics] digest: 3 messages were held back, about 1 test"
         assert waiting() == []
+
+
+def lost_gate(number: int) -> None:
+    run = run_of(number)
+    gate = SimpleNamespace(test=TEST)
+    dag = SimpleNamespace(dag_id=run.dag_id, get_task={"assert_success": gate}.__getitem__)
+    notify.tell_of_lost_gate({"dag": dag, "run_id": run.run_id})
+    notify.tell_of_lost_gate({"dag": dag, "dag_run": SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)})
+
+
+def test_a_failed_run_is_told_by_its_dag_only_where_its_gate_cannot() -> None:
+    play(1, BAD)
+    lost_gate(1)
+    assert subjects() == []
+    play(2, replace(BAD, gate_is_killed=True))
+    lost_gate(2)
+    lost_gate(2)
+    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]

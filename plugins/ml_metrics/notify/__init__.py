@@ -5,6 +5,12 @@ they know only what the run folder and the warehouse say, and what they did befo
 there is something to tell: every DAG file imports this.
 """
 
-from ml_metrics.notify.callbacks import send_digest, send_heartbeat, tell_overdue, tell_people
+from ml_metrics.notify.callbacks import (
+    send_digest,
+    send_heartbeat,
+    tell_of_lost_gate,
+    tell_overdue,
+    tell_people,
+)
 
-__all__ = ["send_digest", "send_heartbeat", "tell_overdue", "tell_people"]
+__all__ = ["send_digest", "send_heartbeat", "tell_of_lost_gate", "tell_overdue", "tell_people"]

@@ -6,8 +6,10 @@ import logging
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics import storage
 from ml_metrics.errors import WarehouseError
 from ml_metrics.settings import Settings
 
@@ -34,6 +36,24 @@ def tell_people(context: Mapping[str, Any]) -> None:
         _tell(Telling(run_of(test.name, context), folder_of(test.name, context), warehouse, post), test)
         if warehouse is not None:
             send_late_digest(warehouse, post, datetime.now(UTC))
+
+
+def tell_of_lost_gate(context: Mapping[str, Any]) -> None:
+    """Tell of a run whose gate never came to a decision. Airflow's DAG processor calls this when a run has failed.
+
+    A task whose process is killed in its last try has no callback of its own: its supervisor calls it failed, and that
+    is that. A gate that did decide tells by itself, at this very moment.
+    """
+    from ml_metrics.operators.task import folder_of
+    from ml_metrics.steps import TASKS
+
+    dag = context["dag"]
+    gate = dag.get_task(TASKS[-1])
+    # of a run whose tasks are all gone, Airflow knows only the id
+    dag_run = context.get("dag_run") or SimpleNamespace(dag_id=dag.dag_id, run_id=context["run_id"])
+    known = {**context, "dag_run": dag_run, "task": gate}
+    if not storage.exists(folder_of(gate.test.name, known).document("gate")):
+        tell_people(known)
 
 
 async def tell_overdue(

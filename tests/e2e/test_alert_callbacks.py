@@ -1,24 +1,26 @@
-"""A run that never begins, under a real scheduler and triggerer: people are told, and told when it is over.
+"""Messages that no task can send, under a real Airflow: of a run that never begins, by the triggerer; of a gate whose
+every try is killed, by the DAG processor.
 
-It needs an Airflow of its own for a minute, so `make test` leaves it to `make campaign-deadline`.
+It needs an Airflow of its own for minutes, so `make test` leaves it to `make campaign-alerts`.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from e2e.home import Home
+from e2e.home import PROJECT, Home
 from e2e.standalone import Standalone, standalone, until
 
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.xdist_group("deadline"),
-    pytest.mark.skipif(not os.environ.get("CAMPAIGN"), reason="NOT RUN: a minute of Airflow; `make campaign-deadline`"),
+    pytest.mark.xdist_group("alert_callbacks"),
+    pytest.mark.skipif(not os.environ.get("CAMPAIGN"), reason="NOT RUN: minutes of Airflow; `make campaign-alerts`"),
 ]
 
 DAG = '''
@@ -44,6 +46,8 @@ with DAG("hangs", schedule=None, deadline=dags.deadline_of(TEST)):
 def airflow(tmp_path_factory: pytest.TempPathFactory, home: Home) -> Iterator[Standalone]:
     folder = tmp_path_factory.mktemp("dags")
     (folder / "hangs.py").write_text(DAG)
+    shutil.copy(PROJECT / "dags" / "ml_tests.py", folder)
+    home.add_test("gate-always-killed", command=["false"], emails=["a@example.com"])
     home.airflow("pools", "set", "nobody", "0", "has no slots").check_returncode()
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(folder))
@@ -65,3 +69,23 @@ def test_a_run_that_never_begins_is_told_once(airflow: Standalone, home: Home) -
     assert alert is not None
     assert alert.reasons == ("overdue:",)
     assert Path(mail).name.endswith("-overdue.eml")
+
+
+def test_a_gate_whose_every_try_is_killed_is_told_by_the_dag_processor(airflow: Standalone, home: Home) -> None:
+    airflow.unpause("gate-always-killed")
+    run = airflow.trigger("gate-always-killed")
+    for number in range(1, 4):
+        until(lambda: tries(airflow, run) >= number, f"try {number} of the gate begins")  # noqa: B023
+        airflow.kill("gate-always-killed", run, "assert_success")
+    assert airflow.ended("gate-always-killed", run) == "failed"
+    until(lambda: bool(home.mails("gate-always-killed")), "the DAG processor has sent the mail")
+    (mail,) = home.mails("gate-always-killed")
+    assert "ExitCode:1" in mail.read_text()
+    log = "\n".join(path.read_text() for path in home.path.glob("logs/dag_processor/**/ml_tests.py.log"))
+    assert "delivered by outbox" in log
+
+
+def tries(airflow: Standalone, run: str) -> int:
+    """How often the gate has begun."""
+    gate = airflow.tasks("gate-always-killed", run).get("assert_success")
+    return gate["try_number"] if gate and gate["state"] == "running" else 0
