@@ -73,6 +73,14 @@ def test_what_the_test_file_says_otherwise_is_named_but_not_what_may_be_secret()
     assert "hunter" not in said
 
 
+def test_the_parameters_that_a_run_was_started_with_are_named() -> None:
+    for number, (day, epochs) in enumerate(((good(), 10), (BAD, 1)), start=1):
+        folder = play(number, day)
+        folder.write("run", {**(folder.read("run") or {}), "params": {"train_epochs": epochs}})
+    (said,) = report(2, BAD, folder).suspects
+    assert said.endswith("Changed in between: parameter train_epochs: 10 → 1")
+
+
 def test_two_metrics_that_broke_together_share_a_suspicion() -> None:
     bad = good("bad", accuracy_final=0.5, throughput_final=float("nan"))
     (said,) = suspects(good(), bad)

@@ -99,6 +99,7 @@ def _from_folder(folder: RunFolder) -> dict[str, object]:
     except (MlMetricsError, KeyError, ValueError):  # a folder that is damaged tells nothing
         return {}
     ran = {"image": workload.image, "image digest": workload.image_digest} if workload else {}
-    file = identity.get("test_file")
+    file, params = (identity.get(name) for name in ("test_file", "params"))
     said = {f"test file {name}": value for name, value in file.items()} if isinstance(file, dict) else {}
-    return {**ran, **{name: value for name, value in said.items() if name != "test file image"}}
+    given = {f"parameter {name}": value for name, value in params.items()} if isinstance(params, dict) else {}
+    return {**ran, **given, **{name: value for name, value in said.items() if name != "test file image"}}
