@@ -33,7 +33,7 @@ LINKS = ServerLinks()
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     made = Home.make(tmp_path_factory.mktemp("airflow"))
     cfg = made.path / "airflow.cfg"
-    users = "simple_auth_manager_users = admin:admin,vera:viewer,bob:user,nobody:none"
+    users = "simple_auth_manager_users = admin:admin,vera:viewer"
     cfg.write_text(cfg.read_text().replace("[core]\n", f"[core]\n{users}\n", 1))
     for name in (STEADY, SHIFTED, FAILING):
         made.add_test(name, command=["true"])
