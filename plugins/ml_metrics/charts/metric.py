@@ -162,7 +162,7 @@ def _marks(runs: dict[str, Any], x: dict[str, Any], y: dict[str, Any]) -> dict[s
     return {
         **runs,
         "name": "runs",
-        "mark": {"type": "point", "size": 34, "strokeWidth": 1.4, "clip": True, "cursor": "pointer"},
+        "mark": {"type": "point", "size": 34, "opacity": 1, "strokeWidth": 1.4, "clip": True, "cursor": "pointer"},
         "encoding": {
             "x": x,
             "y": {**y, "field": "value"},

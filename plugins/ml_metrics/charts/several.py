@@ -60,7 +60,7 @@ def several_chart(
         "layer": [
             {"mark": {"type": "line", "strokeWidth": 1.3, "tooltip": None, "aria": False}},
             {
-                "mark": {"type": "point", "size": 34, "cursor": "pointer"},
+                "mark": {"type": "point", "size": 34, "opacity": 1, "cursor": "pointer"},
                 "encoding": {
                     "shape": {**by_test, "scale": {"domain": tests, "range": shapes}},
                     "tooltip": [

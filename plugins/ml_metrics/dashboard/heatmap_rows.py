@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from ml_metrics.dashboard.heatmap import WELL_ONCE
 from ml_metrics.dashboard.page import figure, took
-from ml_metrics.dashboard.standing import BAD, CLASSES, QUARANTINED
+from ml_metrics.dashboard.standing import BAD, CLASSES, QUARANTINED, Letter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ml_metrics.dashboard.heatmap import Cell, Column, Row
     from ml_metrics.dashboard.links import Links
 
+WITH_REASON = BAD | {Letter.WARNED}
 EMPTY, WELL = "<td>", "<td class=g>✓"
 
 
@@ -69,7 +70,7 @@ def _cell(row: Row, cell: Cell | None, column: Column, links: Links) -> str:
         day = column.day.isoformat() if column.day else ""
         link = links.test(row.test, since=day, until=day)
     name = CLASSES[cell.worst]
-    return f"<td class={name}>{_marked(row, cell, link) if cell.worst in BAD else escape(cell.said)}"
+    return f"<td class={name}>{_marked(row, cell, link) if cell.worst in WITH_REASON else escape(cell.said)}"
 
 
 def _marked(row: Row, cell: Cell, link: str) -> str:
