@@ -25,6 +25,9 @@ PATIENCE = 300
 """Seconds that anything may take before the test gives up on it."""
 
 
+BUSY_TRIES = 15
+
+
 class Standalone:
     """The REST API of a running Airflow, and a hand on its processes."""
 
@@ -91,7 +94,13 @@ class Standalone:
         return None
 
     def _get(self, path: str) -> Any:
-        return self.client.get(path).raise_for_status().json()
+        """Ask; and again where SQLite was too busy for an answer, as Airflow's own clients do."""
+        for _ in range(BUSY_TRIES):
+            answer = self.client.get(path)
+            if answer.status_code < 500:
+                break
+            time.sleep(2)
+        return answer.raise_for_status().json()
 
     def _post(self, path: str, body: dict[str, Any]) -> Any:
         with self.changing:
