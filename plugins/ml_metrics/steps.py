@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.errors import UnreadableInputError
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 TASKS = ("run_workload", "collect_metrics", "measure_goodput", "judge_run", "load_history", "assert_success")
 """The tasks of a run, in their order."""
 
+THE_FILE = "the test file"
+"""Who keeps a test quiet that its file quarantines."""
 WELL = frozenset({"success", "skipped"})
 """The states of a task that the gate lets pass."""
 
@@ -132,6 +134,7 @@ def load(test: TestSpec, run: Run, folder: RunFolder, warehouse: Warehouse) -> R
         goodput=next((metric.value for metric in metrics if metric.name == "goodput"), None),
     )
     warehouse.load(record)
+    _pass_on_quarantine(test, warehouse)
     return record
 
 
@@ -184,6 +187,18 @@ def read_judgement(folder: RunFolder) -> Judgement | None:
 
     document = folder.read("verdicts")
     return None if document is None else Judgement.from_document(document)
+
+
+def _pass_on_quarantine(test: TestSpec, warehouse: Warehouse) -> None:
+    """Let the dashboard, which reads no test files, know what the file says; what people said there stays theirs."""
+    now, said = datetime.now(UTC), test.quarantine
+    known = warehouse.quarantines().get(test.name)
+    if said is not None and said.holds(now):
+        until = datetime.combine(said.until + timedelta(days=1), time.min, UTC)
+        if known is None or (known.until, known.reason, known.by) != (until, said.reason, THE_FILE):
+            warehouse.quarantine(test.name, until=until, reason=said.reason, by=THE_FILE)
+    elif known is not None and known.by == THE_FILE and known.holds(now):
+        warehouse.quarantine(test.name, until=now, reason="no longer in the test file", by=THE_FILE)
 
 
 def _circumstances(folder: RunFolder) -> dict[str, str]:
