@@ -17,10 +17,8 @@ from ml_metrics.run_folder import RunFolder
 from ml_metrics.spec.collection import MetricCollectionConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from pathlib import Path
-
-NOBODY = 65534
 
 
 def collected(folder: Path, **config: object) -> Collected:
@@ -38,20 +36,13 @@ def good(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def forbidden(good: Path) -> Iterator[Path]:
-    """A sub-folder that we may not list; root may list everything, so these tests become somebody else."""
-    for parent in (good, *good.parents[:2]):
-        parent.chmod(0o755)
+def forbidden(good: Path, become_somebody: Callable[[], None]) -> Path:
+    """A sub-folder that we may not list."""
     folder = good / "secret"
     write(folder, event(1, simple("acc", 0.9)))
     folder.chmod(0)
-    if os.geteuid() == 0:
-        os.seteuid(NOBODY)
-        yield folder
-        os.seteuid(0)
-    else:
-        yield folder
-    folder.chmod(0o755)
+    become_somebody()
+    return folder
 
 
 def test_pipes_and_sockets_are_passed_over(good: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from judge.cases import DAY, NOW, START, TEST, condition, config, judged, point
 from ml_metrics.judge import Judgement, history_needs, replay
-from ml_metrics.model import HistoryPoint, Outcome
+from ml_metrics.model import HistoryPoint, JobStatus, Outcome
 
 UNHURRIED = settings(deadline=None)  # a busy machine is no counterexample
 VALUES = st.one_of(
@@ -144,6 +144,17 @@ def test_what_the_judge_asks_for_is_enough(rule: dict[str, Any], value: float, p
     ordered = sorted(past, key=lambda row: (row.timestamp, row.run_key))
     needed = history_needs(regression, TEST).select(ordered)
     assert said(rule, value, needed) == said(rule, value, past)
+
+
+def test_a_bad_value_behind_many_failed_jobs_is_not_asked_for() -> None:
+    """What is asked for and what is judged by must stay the same, also where a series looks at bad values."""
+    rule = {"comparison": "less", "success_threshold": {"change_point": {"min_runs": 2}}, "window": 6}
+    bad, good = point(0, 0.0, outcome=Outcome.FAIL), [point(day, 0.0, outcome=None) for day in range(1, 6)]
+    failed = [replace(point(day, 0.0, outcome=None), job_status=JobStatus.FAILURE) for day in range(6, 16)]
+    past = [bad, *good, *failed]
+    needed = history_needs(config({"loss": rule}), TEST).select(past)
+    assert bad not in needed
+    assert said(rule, 0.0, needed) == said(rule, 0.0, past)
 
 
 @UNHURRIED

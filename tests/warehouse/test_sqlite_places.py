@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from typing import TYPE_CHECKING
 
@@ -13,10 +12,8 @@ from ml_metrics.warehouse import open_warehouse, sql
 from warehouse.records import TEST, record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
-
-NOBODY = 65534
 
 
 @pytest.fixture
@@ -24,32 +21,16 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "warehouse.db"
 
 
-@pytest.fixture
-def somebody(tmp_path: Path) -> Iterator[Callable[[], None]]:
-    """Become a user without rights, where the tests are root, who may write everywhere."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    was_root = os.geteuid() == 0
-
-    def become() -> None:
-        if was_root:
-            os.seteuid(NOBODY)
-
-    yield become
-    if was_root:
-        os.seteuid(0)
-
-
 def test_a_folder_is_no_warehouse(tmp_path: Path) -> None:
     with open_warehouse(f"sqlite:///{tmp_path}") as warehouse, pytest.raises(WarehouseError, match=str(tmp_path)):
         warehouse.load(record(0))
 
 
-def test_who_may_only_read_reads_and_is_told_when_writing(place: Path, somebody: Callable[[], None]) -> None:
+def test_who_may_only_read_reads_and_is_told_when_writing(place: Path, become_somebody: Callable[[], None]) -> None:
     with open_warehouse(f"sqlite:///{place}") as writer:
         writer.load(record(0))
         place.chmod(0o444)
-        somebody()
+        become_somebody()
         with open_warehouse(f"sqlite:///{place}") as reader:
             assert [run.uuid for run in reader.runs(TEST)] == [record(0).key]
             with pytest.raises(WarehouseError, match=r"warehouse\.db.*readonly"):

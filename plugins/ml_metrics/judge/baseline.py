@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ml_metrics.judge.past import RECENT
 from ml_metrics.model import JobStatus, Outcome
 
 if TYPE_CHECKING:
@@ -34,10 +35,19 @@ def baseline_of(metric: str, condition: Condition, past: Past) -> list[HistoryPo
 
 
 def series_of(metric: str, condition: Condition, past: Past) -> list[HistoryPoint]:
-    """The newest `reach` values of a metric, good or bad: where a level changes, the bad ones are the point."""
+    """The newest `reach` values of a metric, good or bad: where a level changes, the bad ones are the point.
+
+    A bad one counts among the newest rows only. One query cannot look for good and bad values without end, and a
+    regression that is so many runs old has long been told.
+    """
     rows = _rows_from_start(metric, condition, past, past.accepted(metric))
     earliest = None if condition.time_window is None else past.now - condition.time_window
-    whole = [row for row in rows if measured(row) and (earliest is None or row.timestamp >= earliest)]
+    older = max(0, len(rows) - max(RECENT, condition.reach))
+    whole = [
+        row
+        for number, row in enumerate(rows)
+        if (measured(row) if number >= older else counts(row)) and (earliest is None or row.timestamp >= earliest)
+    ]
     return whole[-condition.reach :]
 
 

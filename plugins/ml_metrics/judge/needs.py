@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ml_metrics.judge.baseline import counts
+from ml_metrics.judge.past import RECENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,11 +14,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.model import HistoryPoint
     from ml_metrics.spec.regression import Condition, RegressionTestConfig
-
-PRESENT_RUNS = 5
-"""A metric that each of so many runs produced is expected of the next."""
-RECENT = 2 * PRESENT_RUNS
-"""Rows to read for the questions about the runs just before; some of them may be of failed jobs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 Moment = tuple[datetime, str]
 """When something was, and the run's key: two runs that end in the same instant still have one order."""
+PRESENT_RUNS = 5
+"""A metric that each of so many runs produced is expected of the next."""
+RECENT = 2 * PRESENT_RUNS
+"""Rows to read for the questions about the runs just before; some of them may be of failed jobs."""
 _MOMENT = attrgetter("timestamp", "run_key")
 
 

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ml_metrics.judge.judgement import Judgement
-from ml_metrics.judge.needs import PRESENT_RUNS
-from ml_metrics.judge.past import Past
+from ml_metrics.judge.past import PRESENT_RUNS, Past
 from ml_metrics.judge.telling import alerts_for
 from ml_metrics.judge.verdict import finite, not_judged, verdict_on, verdict_without_condition
 from ml_metrics.model import JobStatus, Outcome, Severity, Verdict
