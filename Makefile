@@ -10,7 +10,8 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo up test test-kubernetes lint bench lock clean
+.PHONY: help install install-dev demo up test test-kubernetes lint bench lock clean \
+	campaign-alerts campaign-events campaign-goodput campaign-kills campaign-pods campaign-warehouse
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
