@@ -8,6 +8,8 @@ UV := $(BIN)/uv --no-progress
 export AIRFLOW_HOME ?= $(CURDIR)/.airflow
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+# uv trusts whom the system trusts, as pip does: a company's registry has a company's certificate
+export UV_SYSTEM_CERTS ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo up test test-kubernetes lint bench lock clean \

@@ -30,7 +30,7 @@ include/metric_configs/mnist-cpu.yaml; the workload runs in a pod of the local c
 """
 
 TEST = "tf-mnist-example-cpu"
-LOGGER = re.compile(r" \[airflow\.\S+\] loc=.*")
+LOGGER = re.compile(r" \[[\w.]+\] loc=.*")
 """What Airflow adds to a line of the workload: who logged it, and where."""
 METRIC = "epoch_sparse_categorical_accuracy_final"
 
