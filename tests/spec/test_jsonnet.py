@@ -49,6 +49,21 @@ def test_what_is_refused(tmp_path: Path, program: str, told: str) -> None:
         load_file(path)
 
 
+def test_a_refusal_says_its_words_and_no_more(tmp_path: Path) -> None:
+    """The binding does not say where the text of a refusal ends: memory behind it became a part of it."""
+    for length in range(60):
+        write(tmp_path / f"{length:02}.jsonnet", f"// at line 2\n{{ a: importstr '{'x' * length}' }}")
+    told = [(problem.line, problem.what) for problem in load_tests(tmp_path).problems]
+    wanted = "cannot be evaluated: there is no '{}' beside the file or among the templates"
+    assert told == [(2, wanted.format("x" * length)) for length in range(60)]
+
+
+def test_without_the_package_that_is_what_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ml_metrics.spec.jsonnet.find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match="gojsonnet is not installed"):
+        load_file(write(tmp_path / "a.jsonnet", TEST % "a"))
+
+
 def test_a_greedy_program_takes_no_other_down(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonnet", TEST % "a")
     write(tmp_path / "b.jsonnet", GREEDY)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,8 @@ class Jsonnet:
 
     def _evaluate(self, path: Path) -> Any:
         if self._worker is None:
+            if find_spec("_gojsonnet") is None:
+                raise InvalidFileError.of(path, "cannot be evaluated here: the package gojsonnet is not installed")
             self._worker = subprocess.Popen(
                 [sys.executable, "-P", str(WORKER)],
                 stdin=subprocess.PIPE,

@@ -21,6 +21,8 @@ MEMORY = 512 << 20
 MAX_STACK = 400
 """Calls within calls: enough for any template, and far below what the process' own stack can hold."""
 
+END = "\x1e"
+
 
 def main() -> None:
     """Answer until there are no more requests."""
@@ -33,22 +35,30 @@ def main() -> None:
         used = sum(os.times()[:2])
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (int(used) + 1 + request["cpu_seconds"], hard))
+        refused: list[str] = []
         try:
             output = _gojsonnet.evaluate_file(
                 request["file"],
                 max_stack=MAX_STACK,
                 max_trace=3,
-                import_callback=reader(request["search"], request["allowed"]),
+                import_callback=reader(request["search"], request["allowed"], refused),
             )
             answer = {"output": output}
         except (RuntimeError, ValueError, OSError) as error:
-            answer = {"error": str(error)}
+            answer = {"error": told(error, refused)}
         print(json.dumps(answer), flush=True)  # noqa: T201  (the answer)
 
 
-def reader(search: list[str], allowed: list[str]) -> Callable[[str, str], tuple[str, bytes]]:
-    """What finds an imported file: beside the importing one, then where it is told; never outside what is allowed."""
+def reader(search: list[str], allowed: list[str], refused: list[str]) -> Callable[[str, str], tuple[str, bytes]]:
+    """What finds an imported file: beside the importing one, then where it is told; never outside what is allowed.
+
+    What is said of a file that may not be read goes to `refused`: see `told`.
+    """
     within = [os.path.realpath(folder) + os.sep for folder in allowed]
+
+    def refuse(what: str) -> RuntimeError:
+        refused.append(what)
+        return RuntimeError(END)
 
     def read(folder: str, name: str) -> tuple[str, bytes]:
         for place in (folder, *search):
@@ -56,12 +66,26 @@ def reader(search: list[str], allowed: list[str]) -> Callable[[str, str], tuple[
             if not os.path.isfile(path):  # noqa: PTH113
                 continue
             if not path.startswith(tuple(within)):
-                raise RuntimeError(f"{name!r} lies outside the folders of tests and templates")
+                raise refuse(f"{name!r} lies outside the folders of tests and templates")
             with open(path, "rb") as file:  # noqa: PTH123
                 return path, file.read()
-        raise RuntimeError(f"there is no {name!r} beside the file or among the templates")
+        raise refuse(f"there is no {name!r} beside the file or among the templates")
 
     return read
+
+
+def told(error: Exception, refused: list[str]) -> str:
+    """What went wrong, then where.
+
+    The binding hands a refusal to Jsonnet without saying where its text ends, and whatever lies behind it in memory is
+    taken for a part of it. So our own words do not go that way: a mark does, and what it is replaced by.
+    """
+    text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
+    if not refused:
+        return text
+    _, _, behind = text.partition(END)
+    _, _, trace = behind.partition("\n\t")
+    return f"{refused[-1]}\n\t{trace}"
 
 
 if __name__ == "__main__":
