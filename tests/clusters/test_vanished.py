@@ -36,6 +36,15 @@ def test_the_events_say_why_it_went(events: list[dict[str, Any]], status: str, r
     assert (told.started_at is not None) == (STARTED in events)
 
 
+def test_a_pod_that_is_evicted_through_the_api_said_so_itself() -> None:
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "evicting"}
+    leaving = {"status": {"phase": "Running", "conditions": [condition]}}
+    told = outcome_of_vanished(BEGUN, [STARTED, {"reason": "Killing"}], leaving)
+    assert (told.status, told.failure_reason, told.detail) == ("failure", "Evicted", "evicting")
+    by_hand = outcome_of_vanished(BEGUN, [STARTED, {"reason": "Killing"}], {"status": {"phase": "Running"}})
+    assert by_hand.failure_reason == "PodDeleted"
+
+
 def test_an_event_without_a_path_names_its_container() -> None:
     event = {"reason": "Started", "message": "Started container base", "lastTimestamp": "2026-01-02T03:04:05Z"}
     told = outcome_of_vanished(BEGUN, [event])

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
 
 import pytest
-from kubernetes import client, config
+from kubernetes import client
 
+from e2e.ending import assert_told, core, meddle, root, told
 from e2e.home import Home
-from e2e.standalone import until
-from ml_metrics.clusters.local import LocalCluster
 from ml_metrics.clusters.local.kubeconfig import read_address
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("faults")]
@@ -31,48 +25,6 @@ open(os.path.join(os.environ["MODEL_DIR"], "ran-" + os.environ["POD_NAME"]), "w"
 
 
 AT_ONCE = {"AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1"}
-
-
-def root(home: Home) -> Path:
-    return home.path / "ml_metrics" / "cluster"
-
-
-def core(home: Home) -> client.CoreV1Api:
-    return client.CoreV1Api(config.new_client_from_config(LocalCluster(str(root(home))).ensure_running()))
-
-
-def told(home: Home, test: str) -> dict[str, Any]:
-    (document,) = (home.path / "ml_metrics" / "runs" / test).glob("*/_ml_metrics/workload.json")
-    workload: dict[str, Any] = json.loads(document.read_text())
-    return workload
-
-
-def meddle(home: Home, test: str, deed: Callable[[client.V1Pod], object], **more: str) -> None:
-    """Do something to the pod of a test once it runs."""
-    with ThreadPoolExecutor(1) as beside:
-        running = beside.submit(home.airflow, "dags", "test", test, **more)
-        api = core(home)
-
-        def pods() -> list[client.V1Pod]:
-            found = api.list_namespaced_pod("default", label_selector=f"ml-metrics/test={test}").items
-            return [pod for pod in found if pod.status.phase == "Running"]
-
-        until(lambda: running.done() or bool(pods()), f"the pod of {test} runs", 60)
-        assert not running.done(), running.result().stdout[-3000:]
-        deed(pods()[0])
-        running.result()
-
-
-def assert_told(home: Home, test: str, status: str, reason: str) -> None:
-    """The folder, the row and the one message agree."""
-    workload = told(home, test)
-    assert (workload["status"], workload["failure_reason"]) == (status, reason), workload
-    with home.warehouse() as warehouse:
-        (job,) = warehouse.runs(test)
-    assert (job.job_status, job.failure_reason) == (status, reason)
-    (mail,) = home.mails(test)
-    assert f"job_status was `{status}` for test `{test}`" in mail.read_text().replace("=\n", "")
-    assert reason in mail.read_text()
 
 
 IN_CAMPAIGN = pytest.mark.skipif(not os.environ.get("ML_METRICS_KILLS"), reason="`make campaign-kills` plays this")

@@ -1,17 +1,20 @@
 """Many pods at once through LocalExecutor: fifty with `make campaign-pods`.
 
-Each pod waits until all of them run: the test passes only if they really do so at once.
+Each pod waits until all of them run: the test passes only if they really do so at once. Airflow keeps its own state in
+PostgreSQL here, as docker-compose.yaml has it: fifty tasks that beat their hearts at once are more than SQLite bears.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from e2e.home import Home
 from e2e.standalone import standalone
+from warehouse.postgres_server import BINARIES, PostgresServer
 
 PODS = int(os.environ.get("ML_METRICS_PODS", "0"))
 pytestmark = [
@@ -19,6 +22,7 @@ pytestmark = [
     pytest.mark.campaign,
     pytest.mark.xdist_group("many_pods"),
     pytest.mark.skipif(not PODS, reason="`make campaign-pods` plays this"),
+    pytest.mark.skipif(not BINARIES, reason="PostgreSQL is not installed: apt-get install postgresql"),
 ]
 LONGEST = 900
 """Seconds that a pod waits for the others."""
@@ -53,12 +57,22 @@ with DAG("many-pods", schedule=None, max_active_tasks={pods}) as dag:
 """
 
 
-def test_all_of_them_run_at_once(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def database() -> Iterator[str]:
+    """The address of an empty database."""
+    server = PostgresServer()
+    yield server.new_database()
+    server.stop()
+
+
+def test_all_of_them_run_at_once(home: Home, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place, dags = tmp_path / "place", tmp_path / "dags"
     place.mkdir()
     dags.mkdir()
     (dags / "many_pods.py").write_text(DAG_FILE.format(pods=PODS, program=MEET, place=str(place), longest=LONGEST))
     for name, value in {
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": database,
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "AIRFLOW__CORE__PARALLELISM": str(PODS),
         "AIRFLOW__CORE__MAX_ACTIVE_TASKS_PER_DAG": str(PODS),

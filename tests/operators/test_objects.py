@@ -42,7 +42,29 @@ EVERYTHING: dict[str, Any] = {
     "image_pull_secrets": ["registry"],
     "init_containers": [{"name": "fetch", "image": "fetch"}],
     "priority_class": "nightly",
-    "pod": {"spec": {"priorityClassName": "overridden", "containers": [{"name": "base", "tty": True}]}},
+    "pod": {
+        "metadata": {"annotations": {"own": "words"}, "labels": {"own": "label"}},
+        "spec": {
+            "priorityClassName": "overridden",
+            "hostNetwork": True,
+            "dnsPolicy": "ClusterFirstWithHostNet",
+            "automountServiceAccountToken": False,
+            "securityContext": {"fsGroup": 1000},
+            "terminationGracePeriodSeconds": 120,
+            "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["data"]}],
+            "affinity": {"nodeAffinity": {}},
+            "containers": [
+                {
+                    "name": "base",
+                    "tty": True,
+                    "imagePullPolicy": "Always",
+                    "terminationMessagePolicy": "FallbackToLogsOnError",
+                    "securityContext": {"privileged": True},
+                    "ports": [{"containerPort": 8471}],
+                }
+            ],
+        },
+    },
 }
 
 

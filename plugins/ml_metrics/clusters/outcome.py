@@ -75,6 +75,16 @@ def started_at_by(events: list[dict[str, Any]]) -> datetime | None:
     return None
 
 
+def cut_off(status: dict[str, Any]) -> tuple[str, str | None] | None:
+    """Eviction and preemption, which the cluster did and the workload did not."""
+    if status.get("reason") in CUT_OFF:
+        return CUT_OFF[status["reason"]], status.get("message")
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
+            return DISRUPTIONS.get(condition.get("reason", ""), "Evicted"), condition.get("message")
+    return None
+
+
 def _started_at(container: dict[str, Any], events: list[dict[str, Any]]) -> datetime | None:
     """When the workload's program started; None if it never ran."""
     state = container.get("state") or {}
@@ -99,8 +109,8 @@ def _verdict(  # noqa: PLR0911  (one for each way in which a pod ends, in the or
     deleted = _was_deleted_before(ended, pod.get("metadata") or {})
     if ended and ended.get("exitCode") == 0 and status.get("phase") != "Failed" and not deleted:
         return JobStatus.SUCCESS, None, None
-    if disruption := _disruption(status):
-        return unwell, *disruption
+    if cut := cut_off(status):
+        return unwell, *cut
     if ended and ended.get("reason") in NEVER_STARTED:
         return JobStatus.MISSED, ended["reason"], ended.get("message")
     if ended and ended.get("exitCode") == 0 and not deleted:
@@ -130,16 +140,6 @@ def _exit_reason(ended: dict[str, Any]) -> str:
     if reason and reason not in {"Error", "Completed"}:
         return str(reason)
     return f"ExitCode:{ended.get('exitCode')}"
-
-
-def _disruption(status: dict[str, Any]) -> tuple[str, str | None] | None:
-    """Eviction and preemption, which the cluster did and the workload did not."""
-    if status.get("reason") in CUT_OFF:
-        return CUT_OFF[status["reason"]], status.get("message")
-    for condition in status.get("conditions") or []:
-        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
-            return DISRUPTIONS.get(condition.get("reason", ""), "Evicted"), condition.get("message")
-    return None
 
 
 def _what_it_waits_for(

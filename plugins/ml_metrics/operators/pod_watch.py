@@ -13,11 +13,19 @@ OVER = frozenset({"Failed", "Succeeded"})
 
 
 class PodWatch(PodManager):
-    """Knows that nothing runs in a pod that is over.
+    """Knows that nothing runs in a pod that is over, and how a pod looked that is gone.
 
     Up to Kubernetes 1.22 a kubelet that ends a pod whose time is up leaves its container `running` for ever; the
-    provider then waits for ever.
+    provider then waits for ever. And of a pod that was evicted through the API, as when its node is drained, no event
+    says so: only the pod itself does, for as long as it takes to leave.
     """
+
+    last: k8s.V1Pod | None = None
+
+    def read_pod(self, pod: k8s.V1Pod) -> k8s.V1Pod:
+        """The pod as it is now."""
+        self.last = super().read_pod(pod)
+        return self.last
 
     def container_is_running(self, pod: k8s.V1Pod, container_name: str) -> bool:
         """Whether it runs, in a pod that is not over."""

@@ -71,7 +71,7 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
             return super().build_job_request_obj(context)
         run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
         made = HostObjects.job(self.test, f"{JOB_NAME_PREFIX}{self.name}", run, folder.place)
-        self.pod_template_dict = self.render_template(HostObjects.template(made), context)
+        self.use_template(HostObjects.template(made), context)
         self.ttl_seconds_after_finished = made["spec"]["ttlSecondsAfterFinished"]
         self.labels = {**made["metadata"]["labels"], **self.labels}
         return HostObjects.corrected(super().build_job_request_obj(context))

@@ -59,7 +59,7 @@ class RunWorkload(WorkloadRun):
             # the same for every attempt, so that the goodput of a restarted job is that of one job
             job_name = {"JOB_NAME": f"{run.test}-{run.key[:8]}"}
             template = pod_of(self.test, run_dir=folder.place, env=job_name, labels=self.labels)
-            self.pod_template_dict = self.render_template({**template, "spec": without_program(template)}, context)
+            self.use_template({**template, "spec": without_program(template)}, context)
         return super().build_pod_request_obj(context, **options)
 
     def get_or_create_pod(self, pod_request_obj: k8s.V1Pod, context: Context) -> k8s.V1Pod:
@@ -108,7 +108,7 @@ class RunWorkload(WorkloadRun):
         except ApiException as error:
             if error.status != NOT_FOUND:
                 raise
-            return outcome_of_vanished(self.begun, events)
+            return outcome_of_vanished(self.begun, events, plain(self.pod_manager.last))
 
 
 def without_program(template: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,13 @@ _QUANTITY = re.compile(r"([0-9]+(\.[0-9]+)?|\.[0-9]+)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 _OVERRIDDEN = ("metadata", "spec")
+_SAID_ELSEWHERE = {
+    "metadata.name": "a pod is named after its test",
+    "metadata.namespace": "say it with `namespace`",
+    "spec.restartPolicy": "a workload that failed is started again by `retries`, in a new pod",
+}
+_WORKLOAD = "base"
+_SAID_BY_THE_TEST = ("image", "command", "args")
 
 
 def as_text(value: Any) -> Any:
@@ -54,7 +61,22 @@ def _override(pod: dict[str, Any]) -> dict[str, Any]:
     for key in pod:
         if key not in _OVERRIDDEN:
             raise ValueError(f"a pod has `metadata` and `spec`, not {key!r}; did you mean `spec: {{{key}: ...}}`?")
+    for path, instead in _SAID_ELSEWHERE.items():
+        part, _, key = path.partition(".")
+        if isinstance(pod.get(part), dict) and key in pod[part]:
+            raise ValueError(f"{path} has no effect here: {instead}")
+    spec = pod.get("spec")
+    for container in (spec.get("containers") or []) if isinstance(spec, dict) else []:
+        _container_override(container)
     return pod
+
+
+def _container_override(container: Any) -> None:
+    if not isinstance(container, dict) or not container.get("name"):
+        raise ValueError(f"each container under spec.containers needs a name; the workload's is {_WORKLOAD!r}")
+    for key in _SAID_BY_THE_TEST:
+        if container["name"] == _WORKLOAD and key in container:
+            raise ValueError(f"{key!r} of the workload's own container is said by the test: write `{key}: ...` there")
 
 
 Text = Annotated[str, BeforeValidator(as_text)]
