@@ -166,7 +166,7 @@ os.kill(os.getpid(), {signal})
 """
 
 
-def _killed(folder: Path, project: Path, pause: float, number: int) -> subprocess.CompletedProcess[str]:
+def _killed(folder: Path | str, project: Path, pause: float, number: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", PROGRAM.format(signal=number), str(pause)],
         env={**os.environ, RUN_DIR: str(folder), "PYTHONPATH": str(project / "plugins")},
@@ -181,6 +181,13 @@ def test_a_kill_loses_no_more_than_the_last_second(tmp_path: Path, project: Path
     done = _killed(tmp_path, project, 1.0, signal.SIGKILL)
     assert done.returncode == -signal.SIGKILL
     assert len(lines(tmp_path)) == 1000
+
+
+def test_a_kill_loses_little_more_in_a_bucket(tmp_path: Path, project: Path) -> None:
+    done = _killed(f"local://{tmp_path}", project, 3.0, signal.SIGKILL)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    (part,) = tmp_path.glob("goodput.*.00000.jsonl")
+    assert len(lines(tmp_path, part.name)) == 1000
 
 
 def test_a_full_disk_loses_nothing_once_there_is_room(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
