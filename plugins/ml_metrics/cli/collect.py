@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 ABOUT = """\
 Aggregate what a run wrote into metrics, as a test file or metric config says.
 
-RUN_DIR is a run folder, or any folder with TensorBoard event files, local or in a bucket. If it holds the document
-of a workload (_ml_metrics/workload.json), the run's start and end are known, and so is total_wall_time.
+RUN_DIR is a run folder, or any other one, local or in a bucket. Read are TensorBoard event files, metric streams
+(telemetry*.jsonl), other JSON lines, PerfZero summaries and profiles: docs/sources.md. If it holds the document of a
+workload (_ml_metrics/workload.json), the run's start and end are known, and so is total_wall_time.
 
 examples:
   ml-metrics collect include/metric_configs/vision.json runs/latest
