@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 MEMORY = 512 << 20
 """What may be written to. The address space is not bounded: Go's runtime reserves much more than it uses."""
 MAX_STACK = 400
 """Calls within calls: enough for any template, and far below what the process' own stack can hold."""
-
-END = "\x1e"
 
 
 def main() -> None:
@@ -41,51 +40,52 @@ def main() -> None:
                 request["file"],
                 max_stack=MAX_STACK,
                 max_trace=3,
-                import_callback=reader(request["search"], request["allowed"], refused),
+                import_callback=reader(request, refused),
             )
             answer = {"output": output}
         except (RuntimeError, ValueError, OSError) as error:
-            answer = {"error": told(error, refused)}
+            answer = {"error": str(error)}
+        if refused:
+            answer = {"error": refused[0]}
         print(json.dumps(answer), flush=True)  # noqa: T201  (the answer)
 
 
-def reader(search: list[str], allowed: list[str], refused: list[str]) -> Callable[[str, str], tuple[str, bytes]]:
+def reader(request: dict[str, Any], refused: list[str]) -> Callable[[str, str], tuple[str, bytes]]:
     """What finds an imported file: beside the importing one, then where it is told; never outside what is allowed.
 
-    What is said of a file that may not be read goes to `refused`: see `told`.
+    What is wrong with an import goes to `refused`, and Jsonnet is given an empty file. The binding would hand it the
+    text of an exception without saying where that ends, and take whatever lies behind it in memory for a part of it.
     """
-    within = [os.path.realpath(folder) + os.sep for folder in allowed]
+    within = [os.path.realpath(folder) + os.sep for folder in request["allowed"]]
 
-    def refuse(what: str) -> RuntimeError:
-        refused.append(what)
-        return RuntimeError(END)
+    def refuse(name: str, what: str) -> tuple[str, bytes]:
+        refused.append(f"{what}\n{place_of_import(request['file'], name)}")
+        return f"refused:{name}", b""
 
     def read(folder: str, name: str) -> tuple[str, bytes]:
-        for place in (folder, *search):
+        for place in (folder, *request["search"]):
             path = os.path.realpath(os.path.join(place, name))  # noqa: PTH118  (no pathlib: this process starts fast)
             if not os.path.isfile(path):  # noqa: PTH113
                 continue
             if not path.startswith(tuple(within)):
-                raise refuse(f"{name!r} lies outside the folders of tests and templates")
-            with open(path, "rb") as file:  # noqa: PTH123
-                return path, file.read()
-        raise refuse(f"there is no {name!r} beside the file or among the templates")
+                return refuse(name, f"{name!r} lies outside the folders of tests and templates")
+            try:
+                with open(path, "rb") as file:  # noqa: PTH123
+                    return path, file.read()
+            except OSError as error:
+                return refuse(name, f"{name!r} cannot be read: {error.strerror}")
+        return refuse(name, f"there is no {name!r} beside the file or among the templates")
 
     return read
 
 
-def told(error: Exception, refused: list[str]) -> str:
-    """What went wrong, then where.
-
-    The binding hands a refusal to Jsonnet without saying where its text ends, and whatever lies behind it in memory is
-    taken for a part of it. So our own words do not go that way: a mark does, and what it is replaced by.
-    """
-    text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
-    if not refused:
-        return text
-    _, _, behind = text.partition(END)
-    _, _, trace = behind.partition("\n\t")
-    return f"{refused[-1]}\n\t{trace}"
+def place_of_import(path: str, name: str) -> str:
+    """Where a file imports another, as Jsonnet's traces say it; nothing where it is one of its imports that does."""
+    with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        for number, line in enumerate(file, start=1):
+            if "import" in line and name in line:
+                return f"{path}:{number}:1"
+    return ""
 
 
 if __name__ == "__main__":

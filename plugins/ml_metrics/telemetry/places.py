@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 RUN_DIR = "ML_METRICS_RUN_DIR"
 """The environment variable that names the run folder."""
 PART_BYTES = 1 << 20
-"""A part of a bucket's log that is as long as this is finished, and the next begins. It is what a write sends at most."""
+"""A part of a bucket's log that is as long as this is finished, and the next begins: so much a write sends at most."""
 LOCAL_INTERVAL = 0.5
 BUCKET_INTERVAL = 1.0
 """Seconds between two writes. A bucket takes no more than one write of an object in a second."""
