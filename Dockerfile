@@ -14,7 +14,8 @@ RUN useradd --uid 50000 --gid 0 --create-home airflow
 
 WORKDIR /opt/ml-metrics
 COPY requirements.lock ./
-RUN pip install uv==0.13.9 && uv pip install -r requirements.lock
+# compiled now: the user of the processes could not keep what Python compiles, and each would do it again for seconds
+RUN pip install uv==0.13.9 && uv pip install --compile-bytecode -r requirements.lock
 
 COPY --chown=50000:0 pyproject.toml README.md LICENSE ./
 COPY --chown=50000:0 plugins plugins

@@ -50,7 +50,7 @@ campaign-events: install-dev ## ten minutes of damaged event files
 campaign-kills: install-dev ## kill -9 of worker, triggerer and local cluster, 20 times each; the API server gone for a minute
 	@ML_METRICS_KILLS=20 ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s tests/e2e/test_kills.py tests/e2e/test_faults.py
 
-campaign-pods: install-dev ## fifty pods at once through LocalExecutor
+campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL behind Airflow: 15 minutes
 	@ML_METRICS_PODS=50 python -m pytest -q -s tests/e2e/test_many_pods.py
 
 campaign-warehouse: install-dev ## 500 rounds of lost answers and killed writers against BigQuery's stand-in, 12 minutes
@@ -77,15 +77,16 @@ $(VENV)/.uv:
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@touch $@
 
+# Compiled now: where PYTHONDONTWRITEBYTECODE is set, every process would do it again, for seconds.
 $(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml
 	@echo "Installing what requirements.lock lists (about 1.6 GB, once) ..."
-	@$(UV) pip install --quiet -r requirements.lock
+	@$(UV) pip install --quiet --compile-bytecode -r requirements.lock
 	@$(UV) pip install --quiet --no-deps -e .
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 	@echo "Installing what the tests need ..."
-	@$(UV) pip install --quiet -r requirements-dev.lock
+	@$(UV) pip install --quiet --compile-bytecode -r requirements-dev.lock
 	@touch $@
 
 $(AIRFLOW_HOME)/airflow.cfg: include/laptop.cfg

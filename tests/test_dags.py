@@ -7,6 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.utils.file import iter_airflow_imports
 
 from ml_metrics import dags
 from ml_metrics.spec.test import TestSpec
@@ -47,6 +49,35 @@ def test_a_test_is_six_tasks_of_which_only_the_last_decides() -> None:
     assert rules.pop("run_workload") == "all_success"
     assert set(rules.values()) == {"all_done"}
     assert [task.task_id for task in dag.tasks if task.on_failure_callback] == ["assert_success"]
+
+
+FOR_ONE_TASK = """
+import sys
+from airflow.sdk.definitions._internal.dag_parsing_context import _airflow_parsing_context_manager
+from ml_metrics.dags import accelerator_test
+from ml_metrics.spec.test import TestSpec
+with _airflow_parsing_context_manager(dag_id="t", task_id=sys.argv[1]):
+    dag = accelerator_test(TestSpec(name="t", image="i", command=("c",)))
+print(dag.get_task("run_workload").task_type, "kubernetes" in sys.modules, *sorted(dag.task_ids))
+"""
+
+
+@pytest.mark.parametrize(("task", "found"), [("run_workload", "RunWorkload True"), ("judge_run", "AnotherTask False")])
+def test_only_the_process_that_runs_the_workload_imports_what_that_needs(tmp_path: Path, task: str, found: str) -> None:
+    environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": str(Path(dags.__file__).parents[1])}
+    words = [sys.executable, "-c", FOR_ONE_TASK, task]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    tasks = "assert_success collect_metrics judge_run load_history measure_goodput run_workload"
+    assert done.stdout.splitlines()[-1] == f"{found} {tasks}"
+
+
+def test_the_dag_processor_imports_for_all_files_at_once_what_workloads_need() -> None:
+    imports = [
+        name
+        for file in Path(dags.__file__).parents[2].joinpath("dags").glob("*.py")
+        for name in iter_airflow_imports(str(file))
+    ]
+    assert KubernetesPodOperator.__module__ in imports
 
 
 def test_the_dag_tells_about_its_test() -> None:

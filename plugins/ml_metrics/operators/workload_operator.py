@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk import get_parsing_context
+
+from ml_metrics.operators.another_task import AnotherTask
+
 if TYPE_CHECKING:
-    from ml_metrics.operators.workload_run import WorkloadRun
+    from airflow.sdk import BaseOperator
+
     from ml_metrics.spec.test import TestSpec
 
 
-def workload_operator(test: TestSpec, **options: Any) -> WorkloadRun:
+def workload_operator(test: TestSpec, *, task_id: str, **options: Any) -> BaseOperator:
     """The task that runs a test: in one pod or on several hosts, on the cluster of the settings or its own."""
+    if get_parsing_context().task_id not in {None, task_id}:
+        return AnotherTask(task_id=task_id)
+    options = {"task_id": task_id, **options}
     several = test.hosts > 1
     if test.cluster is not None:
         # only now: Google's libraries cost seconds that the other tests need not pay
