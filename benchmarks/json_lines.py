@@ -48,8 +48,13 @@ def missing(number: int) -> str:
 
 
 def flagged(number: int) -> str:
-    """The same, but lines everywhere have a metric that is a boolean: every piece has to be read line by line."""
+    """The same, but lines everywhere have a metric that is a boolean."""
     return point(number) if number % 100 else point(number).replace('"loss": ', '"loss": true, "lost": ')
+
+
+def worded(number: int) -> str:
+    """The same, but lines everywhere have a metric that is a text: every piece has to be read line by line."""
+    return point(number) if number % 100 else point(number).replace('"loss": ', '"loss": "n/a", "lost": ')
 
 
 FILES = {
@@ -57,7 +62,8 @@ FILES = {
     "results": ("results.jsonl", point),
     "results, ten lines cut in half": ("results.jsonl", torn),
     "results, some of them null": ("results.jsonl", missing),
-    "results, all line by line": ("results.jsonl", flagged),
+    "results, some of them booleans": ("results.jsonl", flagged),
+    "results, all line by line": ("results.jsonl", worded),
 }
 
 

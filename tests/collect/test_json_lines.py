@@ -90,6 +90,12 @@ ODD = {
     "a new metric": result({"new": 1}, host="h0", batch=0),
     "a new dimension": result({"loss": 1}, host="h0", batch=0, when="2026-01-01"),
     "a flag": result({"acc": True}, host="h0", batch=0),
+    "a flag and a null": result({"acc": False, "loss": None}, host="h0", batch=0),
+    "a flag in a new dimension": result({"acc": True}, host="h0", batch=0, sharded=True),
+    "a flag where a number was": result({"acc": True}, host="h0", batch=True),
+    "a flag in a text": result({"acc": True}, host="a: true", batch=0),
+    "a flag in a name": result({"acc": True, "b: false": 1}, host="h0", batch=0),
+    "a flag in a list": result({"acc": True}, host="h0", batch=0, deep=[True]),
     "a dimension of another type": result({"acc": 2}, host="h0", batch="0"),
     "a nested dimension": result({"acc": 2}, host="h0", batch=0, deep={"b": [1]}),
     "no dimensions": {"metrics": {"acc": 2}},
@@ -99,6 +105,14 @@ ODD = {
     "two objects in a line": '{"metrics": {"acc": 1}} {"metrics": {"acc": 2}}',
     "half a letter": '{"metrics": {"acc": 1}, "dimensions": {"host": "\\ud800", "batch": 0}}',
 }
+
+
+def test_metrics_and_dimensions_that_are_flags_everywhere(tmp_path: Path) -> None:
+    lines = [result({"ok": index > 3, "loss": index}, sharded=index % 2 == 0) for index in range(6)]
+    write(tmp_path / "r.jsonl", *lines)
+    assert values(collected(tmp_path)) == {
+        "sharded=true/ok": 1, "sharded=true/loss": 4, "sharded=false/ok": 1, "sharded=false/loss": 5,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)

@@ -22,11 +22,22 @@ if TYPE_CHECKING:
 
 SAMPLE = 20
 """So many lines say which types the columns have."""
+TRUE, FALSE = b"1.0e00", b"0.0e00"
+"""What stands for booleans among numbers: numbers that no program writes, so that text that had the word is found."""
+PLACED = ("NaN", "e00")
+"""What a name or a text may hold only because something was put in its place."""
 MOST_COMBINATIONS = 1 << 62
 
 
 def add_columns(block: bytes, first_line: int, folder: str, results: Results) -> bool:
     """Add a block of results; False, with nothing added, if it is not regular enough for that."""
+    if _add(block, first_line, folder, results):
+        return True
+    numbers = block.replace(b": true", b": " + TRUE).replace(b": false", b": " + FALSE)
+    return numbers != block and _add(numbers, first_line, folder, results, numbers_only=True)
+
+
+def _add(block: bytes, first_line: int, folder: str, results: Results, *, numbers_only: bool = False) -> bool:
     table = _table(block)
     if table is None or table.num_rows != block.count(b"\n"):
         return False
@@ -36,9 +47,10 @@ def add_columns(block: bytes, first_line: int, folder: str, results: Results) ->
     if metrics is None or dimensions is None or not (times is None or _is_number(times)):
         return False
     if (
-        any("NaN" in name for name in metrics)
-        or not all(map(_is_number, metrics.values()))
+        any(map(_is_placed, metrics))
+        or not all(_is_number(column) or _is_boolean(column) for column in metrics.values())
         or not all(map(_is_plain, dimensions.values()))
+        or (numbers_only and any(map(_is_float, dimensions.values())))  # it may have been a boolean
     ):
         return False
     try:
@@ -89,7 +101,9 @@ def _schema(lines: Iterable[bytes]) -> pa.Schema | None:
     try:
         for line in filter(None, lines):
             content = json.loads(line)
-            metrics |= dict.fromkeys(content["metrics"].keys(), pa.float64())
+            for name, value in content["metrics"].items():
+                flag = type(value) is bool and metrics.get(name, pa.bool_()) == pa.bool_()
+                metrics[name] = pa.bool_() if flag else pa.float64()
             dimensions |= {name: kinds[type(value)] for name, value in content.get("dimensions", {}).items()}
             if type(content.get("timestamp")) in {int, float}:
                 more["timestamp"] = pa.float64()
@@ -122,23 +136,39 @@ def _sub_runs(dimensions: dict[str, pa.Array], rows: int, results: Results) -> t
     for row in last_row.tolist():
         said = {name: column[row].as_py() for name, column in dimensions.items()}
         known = {name: text_of(value) for name, value in said.items() if value is not None}
-        if any("NaN" in name or "NaN" in text for name, text in known.items()):
-            raise ValueError("what was null in a text, or a dimension that is null")
+        if any(_is_placed(name) or _is_placed(text) for name, text in known.items()):
+            raise ValueError("what was null or a boolean in a text, or a dimension that is null")
         sub_runs.append(results.sub_run(known))
     return sub_runs, group
+
+
+def _is_placed(text: str) -> bool:
+    return any(placed in text for placed in PLACED)
+
+
+def _is_float(column: pa.Array) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_floating(column.type))
+
+
+def _is_boolean(column: pa.Array) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_boolean(column.type))
 
 
 def _is_number(column: pa.Array) -> bool:
     import pyarrow as pa
 
-    return bool(pa.types.is_floating(column.type) or pa.types.is_integer(column.type))
+    return _is_float(column) or bool(pa.types.is_integer(column.type))
 
 
 def _is_plain(column: pa.Array) -> bool:
     """Not nested, and not text that was taken for a time because the first lines did not have it."""
     import pyarrow as pa
 
-    return _is_number(column) or bool(pa.types.is_string(column.type) or pa.types.is_boolean(column.type))
+    return _is_number(column) or _is_boolean(column) or bool(pa.types.is_string(column.type))
 
 
 def _floats(column: pa.Array) -> NDArray[np.float64]:

@@ -58,7 +58,7 @@ class LinesFile:
 
     def refuse(self, why: str, what: object) -> None:
         """Count something that cannot be used; the first of each kind is shown."""
-        times, first = self._unusable.get(why, (0, _shown(what)))
+        times, first = self._unusable.get(why) or (0, _shown(what))
         self._unusable[why] = (times + 1, first)
 
     def warnings(self) -> list[str]:

@@ -45,5 +45,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, float) and value.is_integer():
-        return str(int(value))
+        value = int(value)
+    if type(value) is int:  # a boolean is an int, too
+        return str(value)
     return json.dumps(value, sort_keys=True)
