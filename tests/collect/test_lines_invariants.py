@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from collect.made import by_name, collected
 from ml_metrics.collect import Collected, json_lines, lines, streams
 
-texts = st.text(max_size=4) | st.sampled_from(["a", "b", "NaN", ": null", ": true", "2026-01-01", "12:30", "\n", "\ud800"])
+texts = st.text(max_size=4) | st.sampled_from(
+    ["a", "b", "NaN", ": null", ": true", "2026-01-01", "12:30", "\n", "\ud800"]
+)
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | texts
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2))
 numbers = st.integers(-5, 5) | st.floats() | st.none() | st.booleans()
