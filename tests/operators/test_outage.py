@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import time
 from datetime import timedelta
+from types import SimpleNamespace
+from unittest.mock import Mock, patch
 
 import pytest
+from airflow.sdk.exceptions import AirflowException
+from kubernetes.client import V1ObjectMeta, V1Pod
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import MaxRetryError, ProtocolError
 
 from ml_metrics.operators import outage
 from ml_metrics.operators.outage import await_answer, is_outage
+from ml_metrics.operators.pod_watch import PodWatch
 
 
 @pytest.mark.parametrize(
@@ -27,6 +33,20 @@ from ml_metrics.operators.outage import await_answer, is_outage
 )
 def test_only_a_cluster_that_cannot_be_asked_is_an_outage(error: BaseException | None, is_one: bool) -> None:
     assert is_outage(error) is is_one
+
+
+def test_an_outage_in_the_words_of_the_provider_is_one() -> None:
+    client = SimpleNamespace(read_namespaced_pod=Mock(side_effect=MaxRetryError(None, "/api")))
+    pod = V1Pod(metadata=V1ObjectMeta(name="p", namespace="n"))
+    with patch.object(time, "sleep"), pytest.raises(AirflowException) as raised:
+        PodWatch(kube_client=client).read_pod(pod)
+    assert is_outage(raised.value)
+    with pytest.raises(AirflowException) as later:  # noqa: PT012
+        try:
+            raise raised.value
+        finally:
+            raise AirflowException("the pod returned a failure")
+    assert not is_outage(later.value)
 
 
 def test_it_is_asked_until_there_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from http.client import HTTPException
 from typing import TYPE_CHECKING
 
+from airflow.sdk.exceptions import AirflowException
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
@@ -29,6 +30,8 @@ def is_outage(error: BaseException | None) -> bool:
     """Whether an error says only that the cluster could not be asked."""
     if isinstance(error, ApiException):
         return error.status in PASSING
+    if isinstance(error, AirflowException):
+        return isinstance(error.__context__, HTTPError)  # the provider gave up asking, and says it in its own words
     return isinstance(error, (HTTPError, HTTPException, ConnectionError, TimeoutError))
 
 
