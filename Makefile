@@ -48,10 +48,10 @@ campaign-events: install-dev ## ten minutes of damaged event files
 	@EVENT_FUZZ_SECONDS=$${EVENT_FUZZ_SECONDS:-600} python -m pytest -q -s tests/events/test_fuzz.py -k long_run
 
 campaign-kills: install-dev ## kill -9 of worker, triggerer and local cluster, 20 times each; the API server gone for a minute
-	@ML_METRICS_KILLS=20 ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s tests/e2e/test_kills.py tests/e2e/test_faults.py
+	@ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s tests/e2e/test_kills.py tests/e2e/test_faults.py
 
 campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL behind Airflow, 3 minutes
-	@ML_METRICS_PODS=50 python -m pytest -q -s tests/e2e/test_many_pods.py
+	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/e2e/test_many_pods.py
 
 campaign-warehouse: install-dev ## 500 rounds of lost answers and killed writers against BigQuery's stand-in, 12 minutes
 	@CAMPAIGN=1 python -m pytest -q -s tests/warehouse/test_bigquery_faults.py -k whole_campaign
