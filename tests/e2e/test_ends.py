@@ -75,17 +75,6 @@ def test_it_ends_red_and_says_why(
     assert_told(home, name, status, *reasons.split("|"))
 
 
-def test_a_drained_node(home: Home) -> None:
-    test = home.add_test("drained", command=["sleep", "600"])
-
-    def drain(pod: client.V1Pod) -> None:
-        eviction = {"metadata": {"name": pod.metadata.name, "namespace": "default"}}
-        core(home).create_namespaced_pod_eviction(pod.metadata.name, "default", eviction)
-
-    meddle(home, test, drain)
-    assert_told(home, test, "failure", "Evicted")
-
-
 def test_a_pod_that_is_more_urgent(home: Home) -> None:
     test = home.add_test("preempted", command=["sleep", "600"], resources={"limits": {"example.com/seat": 1}})
     urgent = {
