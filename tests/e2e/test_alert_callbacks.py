@@ -81,8 +81,11 @@ def test_a_gate_whose_every_try_is_killed_is_told_by_the_dag_processor(airflow: 
     until(lambda: bool(home.mails("gate-always-killed")), "the DAG processor has sent the mail")
     (mail,) = home.mails("gate-always-killed")
     assert "ExitCode:1" in mail.read_text()
-    log = "\n".join(path.read_text() for path in home.path.glob("logs/dag_processor/**/ml_tests.py.log"))
-    assert "delivered by outbox" in log
+    until(lambda: "delivered by outbox" in said_by_the_dag_processor(home), "the DAG processor has said so")
+
+
+def said_by_the_dag_processor(home: Home) -> str:
+    return "\n".join(path.read_text() for path in home.path.glob("logs/dag_processor/**/ml_tests.py.log"))
 
 
 def tries(airflow: Standalone, run: str) -> int:
