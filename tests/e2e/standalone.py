@@ -35,6 +35,8 @@ class Standalone:
         self.url, self.token = url, token
         self.client = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
         self.process = process
+        self.killed: set[str] = set()
+        """The task instances that were killed. Each try of a task is one of its own."""
         # Airflow on SQLite locks itself out when requests that change something come side by side
         self.changing = threading.Lock()
 
@@ -73,18 +75,32 @@ class Standalone:
         self._post(f"/api/v2/dags/{dag}/clearTaskInstances", body)
 
     def kill(self, dag: str, run: str, task: str) -> None:
-        """kill -9 the process of a task, as soon as it has one."""
-        until(lambda: self._process_of(dag, run, task) is not None, f"{task} of {dag} has a process")
-        found = self._process_of(dag, run, task)
-        if found is not None:
-            found.kill()
+        """kill -9 the process of a task as soon as it has one; each time in another try.
 
-    def _process_of(self, dag: str, run: str, task: str) -> psutil.Process | None:
-        """The process that runs the task's own code; its title names the task instance."""
+        A task takes tenths of a second, so Airflow is only asked which one it will be, and the processes are looked at.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            instance = self.tasks(dag, run).get(task, {}).get("id")
+            next_question = time.monotonic() + 1
+            while instance not in {None, *self.killed} and time.monotonic() < next_question:
+                if process := self._process_of(instance):
+                    process.kill()
+                    self.killed.add(instance)
+                    return
+                time.sleep(0.02)
+            time.sleep(0.02)
+        raise AssertionError(f"{task} of {dag} had no process in {PATIENCE} s")
+
+    def kill_now(self, dag: str, run: str, task: str) -> None:
+        """kill -9 the process of a task, if it has one."""
         instance = self.tasks(dag, run).get(task)
-        if instance is None or instance["state"] != "running":
-            return None
-        title = f"airflow worker -- {instance['id']}"
+        if instance and instance["state"] == "running" and (process := self._process_of(instance["id"])):
+            process.kill()
+
+    def _process_of(self, instance: str) -> psutil.Process | None:
+        """The process that runs the task's own code; its title names the task instance."""
+        title = f"airflow worker -- {instance}"
         for process in psutil.Process(self.process.pid).children(recursive=True):
             try:
                 if title in " ".join(process.cmdline()):

@@ -58,8 +58,7 @@ def waiting(home: Home) -> Iterator[Standalone]:
 
 def test_a_worker_that_is_killed(waiting: Standalone, home: Home) -> None:
     def kill(run: str) -> None:
-        if process := waiting._process_of("kill-worker", run, "run_workload"):  # else it is just over
-            process.kill()
+        waiting.kill_now("kill-worker", run, "run_workload")
 
     play(waiting, home, "kill-worker", kill)
 
