@@ -30,7 +30,7 @@ up: install ## Airflow with the dashboard on http://localhost:8080
 	@airflow standalone
 
 test: install-dev lint ## every check and every test
-	@python -m pytest -n 2 --dist loadgroup
+	@python -m pytest -n 2 --dist loadfile
 
 test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that KUBECONFIG names
 	@ML_METRICS_TEST_KUBERNETES=1 python -m pytest -q tests/on_kubernetes

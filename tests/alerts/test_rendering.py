@@ -19,7 +19,7 @@ from ml_metrics.alerts.message import Fact, Message, Picture
 from ml_metrics.charts import Plotted, as_png, metric_chart
 from ml_metrics.model import Outcome
 
-pytestmark = [needs_chromium, pytest.mark.xdist_group("chromium")]
+pytestmark = [needs_chromium]
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 PHONE = 390

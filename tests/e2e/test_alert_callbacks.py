@@ -19,7 +19,6 @@ from e2e.standalone import Standalone, standalone, until
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.xdist_group("alert_callbacks"),
     pytest.mark.skipif(not os.environ.get("CAMPAIGN"), reason="NOT RUN: minutes of Airflow; `make campaign-alerts`"),
 ]
 

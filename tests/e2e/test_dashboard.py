@@ -23,7 +23,7 @@ from ml_metrics.dashboard.app import app
 from ml_metrics.dashboard.links import ServerLinks
 from ml_metrics.dashboard.report import write_report
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("standalone")]
+pytestmark = [pytest.mark.e2e]
 
 MANY = "tf-many-metrics"
 LINKS = ServerLinks()

@@ -13,7 +13,7 @@ from e2e.home import Home
 from ml_metrics.clusters.local import LocalCluster
 from ml_metrics.clusters.local.scheduling import Node
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("ends")]
+pytestmark = [pytest.mark.e2e]
 
 NODE = Node(resources={"cpu": 64, "example.com/seat": 1})
 GREEDY = "import time; held = bytearray(b'1') * (400 << 20); time.sleep(600)"

@@ -13,7 +13,7 @@ from e2e.ending import assert_told, core, meddle, root, told
 from e2e.home import Home
 from ml_metrics.clusters.local.kubeconfig import read_address
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.e2e]
 
 WORK = """
 import os, time

@@ -20,7 +20,6 @@ PODS = int(os.environ.get("ML_METRICS_PODS", "0"))
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.xdist_group("many_pods"),
     pytest.mark.skipif(not PODS, reason="`make campaign-pods` plays this"),
     pytest.mark.skipif(not BINARIES, reason="PostgreSQL is not installed: apt-get install postgresql"),
 ]

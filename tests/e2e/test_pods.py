@@ -12,7 +12,7 @@ import yaml
 from e2e.home import Home
 from ml_metrics.clusters.local import LocalCluster
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pods")]
+pytestmark = [pytest.mark.e2e]
 
 SPEAK = """
 import os, time

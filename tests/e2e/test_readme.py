@@ -10,7 +10,7 @@ import pytest
 
 from e2e.home import PROJECT, Home
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("one_run")]
+pytestmark = [pytest.mark.e2e]
 
 
 def test_your_own_test(home: Home) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from e2e.home import PROJECT, Home
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("one_run")]
+pytestmark = [pytest.mark.e2e]
 
 PROFILE = PROJECT / "tests" / "collect" / "profiles" / "tpu.xplane.pb"
 WORKLOAD = """

@@ -12,7 +12,7 @@ from e2e.home import Home
 from e2e.standalone import Standalone, standalone, until
 from ml_metrics.steps import TASKS
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("standalone")]
+pytestmark = [pytest.mark.e2e]
 
 WORK = """
 import os, time

@@ -8,7 +8,7 @@ from ml_metrics.model import Workload
 from on_kubernetes.cluster import Cluster
 from on_kubernetes.stories import STORIES, Story
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("kubernetes")]
+pytestmark = [pytest.mark.e2e]
 
 Told = dict[str, tuple[Workload, str]]
 

@@ -14,7 +14,7 @@ from e2e.standalone import until
 from ml_metrics.model import Workload
 from on_kubernetes.cluster import Cluster
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("kubernetes")]
+pytestmark = [pytest.mark.e2e]
 
 
 def test_a_process_that_was_killed_on_its_node(cluster: Cluster) -> None:

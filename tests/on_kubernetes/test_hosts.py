@@ -8,7 +8,7 @@ from kubernetes import client
 from ml_metrics.model import Workload
 from on_kubernetes.cluster import Cluster
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("kubernetes")]
+pytestmark = [pytest.mark.e2e]
 
 FIRST_WITH_INDEXED_JOBS = (1, 21)
 

@@ -9,7 +9,7 @@ from ml_metrics.model import Workload
 from on_kubernetes.access import documented_role, granted
 from on_kubernetes.cluster import Cluster
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("kubernetes")]
+pytestmark = [pytest.mark.e2e]
 
 
 DISPENSABLE = {("watch", "events")}
