@@ -30,19 +30,17 @@ LINKS = ServerLinks()
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    made = Home.make(tmp_path_factory.mktemp("airflow"))
-    cfg = made.path / "airflow.cfg"
+def home(home: Home) -> Home:
+    cfg = home.path / "airflow.cfg"
     users = "simple_auth_manager_users = admin:admin,vera:viewer"
     cfg.write_text(cfg.read_text().replace("[core]\n", f"[core]\n{users}\n", 1))
     for name in (STEADY, SHIFTED, FAILING):
-        made.add_test(name, command=["true"])
-    with made.warehouse() as warehouse:
+        home.add_test(name, command=["true"])
+    with home.warehouse() as warehouse:
         fill(warehouse)
         more = {"goodput": 91.0, "badput_idle_percent": 6.0, "badput_checkpoint_percent": 3.0}
         warehouse.load_all([recorded(MANY, day, more=more) for day in range(10)])
-    yield made
-    made.stop()
+    return home
 
 
 @pytest.fixture(scope="module")
