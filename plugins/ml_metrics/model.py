@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 RUN_KEYS = uuid.UUID("6c8b2a52-5c39-5b8b-9d0e-6f7f6b2f3f11")
 """The namespace of run keys. Changing it would give every run that was ever recorded a second identity."""
 
+CONTAINER = "base"
+"""The container of the workload, in its pod; all others serve it. It is the provider's name for it."""
+
 
 class JobStatus(StrEnum):
     """How a workload ended."""

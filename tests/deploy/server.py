@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from deploy.compose import PROJECT, load
 from e2e.standalone import answers, end, free_port, until
-from warehouse.postgres_server import PostgresServer
+from warehouse.postgres_server import start_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +100,7 @@ class Server:
 def server(folder: Path, env: dict[str, str], configs: Path) -> Iterator[Server]:
     """PostgreSQL, the mail catcher, the tables, and every process of Airflow and the local cluster."""
     with ExitStack() as stack:
-        postgres = PostgresServer()
+        postgres = start_postgres()
         stack.callback(postgres.stop)
         postgres.run("createuser", "--superuser", "airflow")
         postgres.run("createdb", "airflow")

@@ -13,15 +13,11 @@ import pytest
 from deploy.compose import new_env
 from deploy.server import add_test, server
 from e2e.standalone import Standalone
-from warehouse.postgres_server import BINARIES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(not BINARIES, reason="PostgreSQL is not installed: apt-get install postgresql"),
-]
+pytestmark = [pytest.mark.e2e]
 STAYS = ("airflow-apiserver", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer", "local-cluster")
 
 

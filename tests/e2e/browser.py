@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from playwright.sync_api import sync_playwright
+
+from missing import missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +28,7 @@ def chromium() -> Iterator[Browser]:
     """The browser. A laptop without one skips, loudly; where everything has to be tested that is a failure."""
     path = shutil.which("chromium")
     if path is None:
-        why = "there is no chromium: apt-get install chromium"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(why)
+        missing("there is no chromium: apt-get install chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         yield browser

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kubernetes import client, config
@@ -18,19 +17,14 @@ if TYPE_CHECKING:
     from e2e.home import Home
 
 
-def root(home: Home) -> Path:
-    """Where the home's local cluster lives."""
-    return home.path / "ml_metrics" / "cluster"
-
-
 def core(home: Home) -> client.CoreV1Api:
     """The API of the home's local cluster."""
-    return client.CoreV1Api(config.new_client_from_config(LocalCluster(str(root(home))).ensure_running()))
+    return client.CoreV1Api(config.new_client_from_config(LocalCluster(str(home.cluster)).ensure_running()))
 
 
 def told(home: Home, test: str) -> dict[str, Any]:
     """What the run folder says of a test's only run."""
-    (document,) = (home.path / "ml_metrics" / "runs" / test).glob("*/_ml_metrics/workload.json")
+    (document,) = (home.runs / test).glob("*/_ml_metrics/workload.json")
     workload: dict[str, Any] = json.loads(document.read_text())
     return workload
 

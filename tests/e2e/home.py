@@ -41,6 +41,14 @@ class Home:
         return self.path / "metric_configs"
 
     @property
+    def runs(self) -> Path:
+        return self.path / "ml_metrics" / "runs"
+
+    @property
+    def cluster(self) -> Path:
+        return self.path / "ml_metrics" / "cluster"
+
+    @property
     def outbox(self) -> Path:
         return self.path / "ml_metrics" / "outbox"
 
@@ -99,4 +107,4 @@ class Home:
         )
 
     def stop(self) -> None:
-        LocalCluster(str(self.path / "ml_metrics" / "cluster")).stop()
+        LocalCluster(str(self.cluster)).stop()

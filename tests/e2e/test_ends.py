@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from e2e.ending import assert_told, core, meddle, root
+from e2e.ending import assert_told, core, meddle
 from e2e.home import Home
 from ml_metrics.clusters.local import LocalCluster
 from ml_metrics.clusters.local.scheduling import Node
@@ -51,7 +51,7 @@ ENDS: list[tuple[str, dict[str, Any], str, str]] = [
 @pytest.fixture(scope="module", autouse=True)
 def node(home: Home) -> Iterator[None]:
     """A node that has not everything."""
-    older, cluster = LocalCluster(str(root(home))), LocalCluster(str(root(home)), node=NODE)
+    older, cluster = LocalCluster(str(home.cluster)), LocalCluster(str(home.cluster), node=NODE)
     older.stop()
     cluster.ensure_running()
     yield
@@ -100,7 +100,7 @@ def test_a_node_that_is_shut_down(home: Home) -> None:
     test = home.add_test("shut-down", command=["sleep", "600"])
 
     def shut_down(_: client.V1Pod) -> None:
-        cluster = LocalCluster(str(root(home)))
+        cluster = LocalCluster(str(home.cluster))
         cluster.stop()
         cluster.ensure_running()
 

@@ -9,7 +9,7 @@ import time
 import pytest
 from kubernetes import client
 
-from e2e.ending import assert_told, core, meddle, root, told
+from e2e.ending import assert_told, core, meddle, told
 from e2e.home import Home
 from ml_metrics.clusters.local.kubeconfig import read_address
 
@@ -55,7 +55,7 @@ def test_an_api_server_that_is_gone_in_the_middle(home: Home, deferrable: str) -
     )
 
     def take_away(_: client.V1Pod) -> None:
-        address = read_address(root(home))
+        address = read_address(home.cluster)
         assert address is not None
         os.kill(address.pid, signal.SIGSTOP)
         time.sleep(GONE_SECONDS)
@@ -64,7 +64,7 @@ def test_an_api_server_that_is_gone_in_the_middle(home: Home, deferrable: str) -
     meddle(home, test, take_away, AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE=deferrable)
     workload = told(home, test)
     assert (workload["status"], workload["attempts"]) == ("success", 1), workload
-    (folder,) = (home.path / "ml_metrics" / "runs" / test).iterdir()
+    (folder,) = (home.runs / test).iterdir()
     assert len(list(folder.glob("ran-*"))) == 1
     with home.warehouse() as warehouse:
         (job,) = warehouse.runs(test)
@@ -79,7 +79,7 @@ def test_a_workload_that_is_retried_runs_in_a_new_pod_and_is_counted(home: Home)
     assert home.airflow("dags", "test", test, **AT_ONCE).returncode == 0
     workload = told(home, test)
     assert (workload["status"], workload["attempts"]) == ("success", 2)
-    (seen,) = (home.path / "ml_metrics" / "runs" / test).glob("*/seen")
+    (seen,) = (home.runs / test).glob("*/seen")
     assert len(set(seen.read_text().split())) == 2, "each attempt has a pod of its own"
 
 

@@ -64,7 +64,7 @@ def test_a_worker_that_is_killed(waiting: Standalone, home: Home) -> None:
 
 def test_a_local_cluster_that_is_killed(waiting: Standalone, home: Home) -> None:
     def kill(_: str) -> None:
-        address = read_address(home.path / "ml_metrics" / "cluster")
+        address = read_address(home.cluster)
         with suppress(psutil.NoSuchProcess, AttributeError):  # it was just not there, or is starting
             psutil.Process(address.pid).kill()  # type: ignore[union-attr]
 
@@ -100,7 +100,7 @@ def play(airflow: Standalone, home: Home, test: str, kill: Callable[[str], None]
         time.sleep(delay)
         kill(run)
         assert airflow.ended(test, run) == "success", (run, delay)
-    folders = list((home.path / "ml_metrics" / "runs" / test).iterdir())
+    folders = list((home.runs / test).iterdir())
     assert len(folders) == KILLS
     for folder in folders:
         workload = RunFolder(str(folder)).read_workload()

@@ -14,14 +14,13 @@ import pytest
 
 from e2e.home import Home
 from e2e.standalone import standalone
-from warehouse.postgres_server import BINARIES, PostgresServer
+from warehouse.postgres_server import start_postgres
 
 PODS = int(os.environ.get("ML_METRICS_PODS", "0"))
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
     pytest.mark.skipif(not PODS, reason="`make campaign-pods` plays this"),
-    pytest.mark.skipif(not BINARIES, reason="PostgreSQL is not installed: apt-get install postgresql"),
 ]
 LONGEST = 1800
 """Seconds that a pod waits for the others, and that we wait for the end of all."""
@@ -41,7 +40,7 @@ while len(list(place.iterdir())) < {PODS}:
 @pytest.fixture
 def database() -> Iterator[str]:
     """The address of an empty database."""
-    server = PostgresServer()
+    server = start_postgres()
     yield server.new_database()
     server.stop()
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
+from e2e.ending import told
 from e2e.home import Home
 from ml_metrics.clusters.local import LocalCluster
 
@@ -39,34 +38,29 @@ def said(home: Home) -> dict[str, tuple[int, str]]:
     return {**at_once, **home.run_all(["two-hosts-deferred", "pod-deferred"], **DEFERRED)}
 
 
-def workload(home: Home, test: str) -> dict[str, Any]:
-    (document,) = (home.path / "ml_metrics" / "runs" / test).glob("*/_ml_metrics/workload.json")
-    told: dict[str, Any] = json.loads(document.read_text())
-    return told
-
-
 def test_the_hosts_of_one_workload_run_together_and_all_their_logs_are_kept(
     home: Home, said: dict[str, tuple[int, str]]
 ) -> None:
     code, log = said["two-hosts"]
     assert code == 0, log[-3000:]
-    assert "host 0 step 1" in log, "the first host is heard live"
-    kept = sorted((home.path / "ml_metrics" / "runs" / "two-hosts").glob("*/_ml_metrics/logs/*"))
+    assert "host 0 step 1 127.0.0.1" in log, "the first host is heard live"
+    kept = sorted((home.runs / "two-hosts").glob("*/_ml_metrics/logs/*"))
     assert [one.name for one in kept] == ["attempt-1-host-0.log", "attempt-1-host-1.log"]
     assert kept[1].read_text().startswith("host 1 step 0")
-    assert workload(home, "two-hosts")["status"] == "success"
+    assert told(home, "two-hosts")["status"] == "success"
 
 
 def test_a_host_that_fails_ends_all_of_them_and_is_named(home: Home, said: dict[str, tuple[int, str]]) -> None:
     assert said["one-host-fails"][0] == 1
-    told = workload(home, "one-host-fails")
-    assert (told["status"], told["failure_reason"], told["detail"]) == ("failure", "ExitCode:3", "host 1 of 3")
+    workload = told(home, "one-host-fails")
+    end = (workload["status"], workload["failure_reason"], workload["detail"])
+    assert end == ("failure", "ExitCode:3", "host 1 of 3")
 
 
 def test_hosts_that_no_queue_admits_were_missed(home: Home, said: dict[str, tuple[int, str]]) -> None:
     assert said["queued"][0] == 1
-    told = workload(home, "queued")
-    assert (told["status"], told["failure_reason"], told["started_at"]) == ("missed", "Queued", None)
+    workload = told(home, "queued")
+    assert (workload["status"], workload["failure_reason"], workload["started_at"]) == ("missed", "Queued", None)
 
 
 @pytest.mark.parametrize(("test", "line"), [("two-hosts-deferred", "host 0 step 1"), ("pod-deferred", "from the pod")])
@@ -76,7 +70,7 @@ def test_the_triggerer_waits_for_hosts_and_for_pods(
     code, log = said[test]
     assert code == 0, log[-3000:]
     assert line in log
-    assert workload(home, test)["status"] == "success"
+    assert told(home, test)["status"] == "success"
 
 
 def test_nothing_is_left_of_any_of_them(home: Home, said: dict[str, tuple[int, str]]) -> None:
@@ -99,8 +93,7 @@ for dag in tests_from():
 
 
 def test_tests_run_on_their_own_gke_cluster(home: Home, tmp_path: Path) -> None:
-    root = str(home.path / "ml_metrics" / "cluster")
-    kubeconfig = yaml.safe_load(Path(LocalCluster(root).ensure_running()).read_text())
+    kubeconfig = yaml.safe_load(Path(LocalCluster(str(home.cluster)).ensure_running()).read_text())
     cluster, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
     stands_in = GOOGLE.format(
         server=cluster["server"], authority=cluster["certificate-authority-data"], token=user["token"]
@@ -119,11 +112,11 @@ def test_tests_run_on_their_own_gke_cluster(home: Home, tmp_path: Path) -> None:
         code, log = said[name]
         assert code == 0, log[-5000:]
         assert "from the pod" in log
-        told = workload(home, name)
-        assert told["status"] == "success"
-        assert f"/kubernetes/{kind}/us-central1-a/tests/default/" in told["workload_link"]
-        assert told["logs_command"].startswith("gcloud logging read ")
-        assert told["pod"] in told["logs_command"]
+        workload = told(home, name)
+        assert workload["status"] == "success"
+        assert f"/kubernetes/{kind}/us-central1-a/tests/default/" in workload["workload_link"]
+        assert workload["logs_command"].startswith("gcloud logging read ")
+        assert workload["pod"] in workload["logs_command"]
     assert left(home) == []
 
 
@@ -131,7 +124,7 @@ def left(home: Home) -> list[str]:
     """The Jobs, services and pods that nobody took away."""
     from kubernetes import client, config
 
-    kubeconfig = LocalCluster(str(home.path / "ml_metrics" / "cluster")).ensure_running()
+    kubeconfig = LocalCluster(str(home.cluster)).ensure_running()
     api = config.new_client_from_config(kubeconfig)
     core, batch = client.CoreV1Api(api), client.BatchV1Api(api)
     found = [

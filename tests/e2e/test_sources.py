@@ -101,7 +101,7 @@ def test_the_metrics_of_all_sources_become_rows_of_one_run(home: Home, tmp_path:
     assert rows["vm_memory_usage_bytes"] > 50_000_000
     assert metadata(home, job.uuid)["model"] == "mnist"
     assert metadata(home, job.uuid)["profile/device_type"] == "TPU v5 lite"
-    (folder,) = (home.path / "ml_metrics" / "runs" / "sources").iterdir()
+    (folder,) = (home.runs / "sources").iterdir()
     told = json.loads((folder / "_ml_metrics" / "metrics.json").read_text())
     assert len(told["warnings"]) == 3, told["warnings"]
 

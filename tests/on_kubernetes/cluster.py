@@ -30,7 +30,7 @@ class Cluster:
 
     def add_test(self, name: str, program: str, **content: Any) -> str:
         """A test whose pod shares the run folders with this machine."""
-        runs = str(self.home.path / "ml_metrics" / "runs")
+        runs = str(self.home.runs)
         volumes = {runs: {"host_path": runs}, **content.pop("volumes", {})}
         own = {"image": IMAGE, "startup_timeout": "2m", "command": ["python3", "-u", "-c", program]}
         return self.home.add_test(name, **{**own, **content, "volumes": volumes})
@@ -45,7 +45,7 @@ class Cluster:
         return {test: (self._workload(test, log), log) for test, (_, log) in said.items()}
 
     def _workload(self, test: str, log: str) -> Workload:
-        folders = list((self.home.path / "ml_metrics" / "runs" / test).glob("*"))
+        folders = list((self.home.runs / test).glob("*"))
         assert len(folders) == 1, log[-5000:]
         workload = RunFolder(str(folders[0])).read_workload()
         assert workload is not None, log[-5000:]

@@ -21,7 +21,7 @@ def knows_indexed_jobs(cluster: Cluster) -> bool:
 def test_two_hosts_are_one_workload(cluster: Cluster, hosts: Workload) -> None:
     if knows_indexed_jobs(cluster):
         assert (hosts.status, hosts.failure_reason) == ("success", None)
-        kept = (cluster.home.path / "ml_metrics" / "runs" / "two-hosts").glob("*/_ml_metrics/logs/*")
+        kept = (cluster.home.runs / "two-hosts").glob("*/_ml_metrics/logs/*")
         assert sorted(one.name for one in kept) == ["attempt-1-host-0.log", "attempt-1-host-1.log"]
     else:
         assert (hosts.status, hosts.failure_reason) == ("missed", "Config")

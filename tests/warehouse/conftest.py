@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 from google.cloud.bigquery.retry import DEFAULT_RETRY
 
+from missing import missing
 from ml_metrics.warehouse import Warehouse, bigquery, bigquery_load, open_warehouse
 from warehouse.bigquery_server import BigQueryServer
-from warehouse.postgres_server import PostgresServer
+from warehouse.postgres_server import PostgresServer, start_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,10 +23,7 @@ Opener = "Callable[[], Warehouse]"
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    try:
-        server = PostgresServer()
-    except FileNotFoundError as error:
-        _missing(str(error))
+    server = start_postgres()
     yield server
     server.stop()
 
@@ -36,7 +33,7 @@ def bigquery_server() -> Iterator[BigQueryServer]:
     try:
         server = BigQueryServer()
     except subprocess.CalledProcessError as error:
-        _missing(f"the stand-in for BigQuery could not be made (it needs Python 3.13): {error.stderr[-500:]}")
+        missing(f"the stand-in for BigQuery could not be made (it needs Python 3.13): {error.stderr[-500:]}")
     yield server
     server.stop()
 
@@ -80,10 +77,3 @@ def opener(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Itera
 @pytest.fixture
 def warehouse(opener: Callable[[], Warehouse]) -> Warehouse:
     return opener()
-
-
-def _missing(why: str) -> None:
-    """Loud on a laptop, an error where everything has to be tested."""
-    if os.environ.get("CI"):
-        pytest.fail(why)
-    pytest.skip(why)

@@ -12,9 +12,19 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from missing import missing
+
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 OWNER = "nobody"
 """PostgreSQL refuses to run as root; where the tests are root, it runs as this user."""
+
+
+def start_postgres() -> PostgresServer:
+    """A server. Where PostgreSQL is not installed, the test that asked is skipped, or fails where nothing may be."""
+    try:
+        return PostgresServer()
+    except FileNotFoundError as error:
+        missing(str(error))
 
 
 class PostgresServer:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cloud.cloud_monitoring import metric_client
+from ml_metrics.model import CONTAINER
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from ml_metrics.model import Workload
     from ml_metrics.spec.test import TestSpec
 
-CONTAINER = "base"
-"""The container of the workload."""
 MEMORY = "kubernetes.io/container/memory/used_bytes"
 ACCELERATOR_MEMORY = "kubernetes.io/container/accelerator/memory_used"
 SEEN_AFTER = timedelta(minutes=3)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.clusters.outcome import CONTAINER
 from ml_metrics.clusters.overrides import merged
 from ml_metrics.clusters.volumes import mounts_and_volumes
 from ml_metrics.errors import ConfigError
+from ml_metrics.model import CONTAINER
 from ml_metrics.spec.naming import as_label
 
 if TYPE_CHECKING:

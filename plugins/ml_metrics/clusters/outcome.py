@@ -5,10 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from ml_metrics.model import JobStatus, Workload
-
-CONTAINER = "base"
-"""The container of the workload; all others serve it."""
+from ml_metrics.model import CONTAINER, JobStatus, Workload
 
 PEAK_MEMORY = f"ml-metrics/peak-memory-bytes.{CONTAINER}"
 """The annotation in which the local cluster tells what a container used."""

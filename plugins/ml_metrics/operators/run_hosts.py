@@ -13,8 +13,7 @@ from airflow.sdk.exceptions import AirflowException, TaskDeferred
 from kubernetes.client.exceptions import ApiException
 
 from ml_metrics.clusters.hosts import Hosts, Stage
-from ml_metrics.clusters.outcome import CONTAINER
-from ml_metrics.model import JobStatus
+from ml_metrics.model import CONTAINER, JobStatus
 from ml_metrics.operators.host_logs import HostLogs
 from ml_metrics.operators.host_objects import HostObjects
 from ml_metrics.operators.outage import is_outage

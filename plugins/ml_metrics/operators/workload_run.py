@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
 
-from ml_metrics.clusters.outcome import CONTAINER
 from ml_metrics.errors import ConfigError
-from ml_metrics.model import JobStatus
+from ml_metrics.model import CONTAINER, JobStatus
 from ml_metrics.operators.attempts import (
     LOST_WORKERS,
     attempt_is_created,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from ml_metrics.model import CONTAINER
 from ml_metrics.spec.naming import as_label
 from ml_metrics.spec.strict import Strict
 
@@ -19,7 +20,6 @@ _SAID_ELSEWHERE = {
     "metadata.namespace": "say it with `namespace`",
     "spec.restartPolicy": "a workload that failed is started again by `retries`, in a new pod",
 }
-_WORKLOAD = "base"
 _SAID_BY_THE_TEST = ("image", "command", "args")
 
 
@@ -73,9 +73,9 @@ def _override(pod: dict[str, Any]) -> dict[str, Any]:
 
 def _container_override(container: Any) -> None:
     if not isinstance(container, dict) or not container.get("name"):
-        raise ValueError(f"each container under spec.containers needs a name; the workload's is {_WORKLOAD!r}")
+        raise ValueError(f"each container under spec.containers needs a name; the workload's is {CONTAINER!r}")
     for key in _SAID_BY_THE_TEST:
-        if container["name"] == _WORKLOAD and key in container:
+        if container["name"] == CONTAINER and key in container:
             raise ValueError(f"{key!r} of the workload's own container is said by the test: write `{key}: ...` there")
 
 
