@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 300
 """Seconds that anything may take before the test gives up on it."""
-
-
 BUSY_TRIES = 15
+"""How often a question is asked where SQLite is busy, two seconds apart."""
 
 
 class Standalone:
@@ -40,15 +39,15 @@ class Standalone:
         # Airflow on SQLite locks itself out when requests that change something come side by side
         self.changing = threading.Lock()
 
-    def trigger(self, dag: str, conf: dict[str, Any] | None = None) -> str:
-        body = {"conf": conf or {}, "logical_date": None}
-        run: str = self._post(f"/api/v2/dags/{dag}/dagRuns", body)["dag_run_id"]
-        return run
+    def trigger(self, dag: str, conf: dict[str, Any] | None = None, run: str | None = None) -> str:
+        """Start a run, of that name if one is given, and return its name."""
+        body = {"conf": conf or {}, "logical_date": None, "dag_run_id": run}
+        name: str = self._change("POST", f"/api/v2/dags/{dag}/dagRuns", body)["dag_run_id"]
+        return name
 
     def unpause(self, dag: str) -> None:
         until(lambda: self.client.get(f"/api/v2/dags/{dag}").status_code == 200, f"{dag} is parsed")
-        with self.changing:
-            self.client.patch(f"/api/v2/dags/{dag}", json={"is_paused": False}).raise_for_status()
+        self._change("PATCH", f"/api/v2/dags/{dag}", {"is_paused": False})
 
     def tasks(self, dag: str, run: str) -> dict[str, dict[str, Any]]:
         found = self._get(f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances")["task_instances"]
@@ -72,7 +71,7 @@ class Standalone:
             "include_downstream": True,
             "only_failed": False,
         }
-        self._post(f"/api/v2/dags/{dag}/clearTaskInstances", body)
+        self._change("POST", f"/api/v2/dags/{dag}/clearTaskInstances", body)
 
     def kill(self, dag: str, run: str, task: str) -> None:
         """kill -9 the process of a task as soon as it has one; each time in another try.
@@ -110,17 +109,24 @@ class Standalone:
         return None
 
     def _get(self, path: str) -> Any:
-        """Ask; and again where SQLite was too busy for an answer, as Airflow's own clients do."""
+        return self._ask("GET", path)
+
+    def _change(self, method: str, path: str, body: dict[str, Any]) -> Any:
+        with self.changing:
+            return self._ask(method, path, body)
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """Ask; and again where SQLite was busy, as Airflow's own clients do.
+
+        Airflow writes its log of such requests on the event loop, and waits there for SQLite's lock; the task that
+        holds the lock needs that loop to let go. After five seconds the request is refused, and nothing was changed.
+        """
         for _ in range(BUSY_TRIES):
-            answer = self.client.get(path)
+            answer = self.client.request(method, path, json=body)
             if answer.status_code < 500:
                 break
             time.sleep(2)
         return answer.raise_for_status().json()
-
-    def _post(self, path: str, body: dict[str, Any]) -> Any:
-        with self.changing:
-            return self.client.post(path, json=body).raise_for_status().json()
 
 
 @contextmanager

@@ -118,11 +118,8 @@ def test_the_tabs_of_a_dag_and_of_a_run(watched: Watched, airflow: Standalone) -
     until(lambda: airflow.client.get(f"/api/v2/dags/{SHIFTED}").status_code == 200, "the DAG is parsed")
     page.goto(f"{watched.url}/dags/{SHIFTED}/plugin/ml-metrics-dag")
     expect(page.frame_locator("iframe").get_by_role("heading", name=SHIFTED)).to_be_visible()
-    run = airflow.client.post(
-        f"/api/v2/dags/{SHIFTED}/dagRuns", json={"dag_run_id": run_of(SHIFTED, 0).run_id, "logical_date": None}
-    )
-    run.raise_for_status()
-    page.goto(f"{watched.url}/dags/{SHIFTED}/runs/{run_of(SHIFTED, 0).run_id}/plugin/ml-metrics-run")
+    run = airflow.trigger(SHIFTED, run=run_of(SHIFTED, 0).run_id)
+    page.goto(f"{watched.url}/dags/{SHIFTED}/runs/{run}/plugin/ml-metrics-run")
     expect(page.frame_locator("iframe").get_by_role("heading", name=re.compile("run of"))).to_be_visible()
 
 
