@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.sdk.definitions.param import process_params
 from airflow.utils.file import iter_airflow_imports
 
 from ml_metrics import dags
@@ -88,6 +89,14 @@ def test_the_dag_tells_about_its_test() -> None:
     assert dag.params.dump() == {"epochs": 3, "image": None, "command": None}
     assert dag.get_task("run_workload").owner == "a-new-user"
     assert dag.catchup is False
+
+
+def test_only_the_dag_bears_the_parameters() -> None:
+    """Airflow checks each task's copy of them twice when it serialises a DAG, and asks the DAG for them anyway."""
+    dag = dags.accelerator_test(TEST)
+    assert not any(task.params for task in dag.tasks)
+    for task in dag.tasks:
+        assert process_params(dag, task, {"epochs": 7}, suppress_exception=False)["epochs"] == 7
 
 
 @pytest.fixture

@@ -120,6 +120,8 @@ def accelerator_test(test: TestSpec) -> DAG:
             on_success_callback=tell_people,
         )
         chain(run_workload, [collect_metrics, measure_goodput], judge_run, load_history, assert_success)
+    for task in dag.tasks:
+        task.params = {}  # a copy of the DAG's, which a task is given anyway; to serialise six took most of the time
     return dag
 
 
