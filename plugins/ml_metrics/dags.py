@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, Param, chain, get_parsing_context
 from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
+from airflow.sdk.definitions.param import ParamsDict
 
 from ml_metrics.clusters.pools import kept_pools, pool_of
 from ml_metrics.judge.words import rule_of
@@ -94,7 +95,6 @@ def accelerator_test(test: TestSpec) -> DAG:
         description=test.description,
         doc_md=explanation(test),
         tags={"ml-metrics", *test.tags},
-        params=parameters(test),
         default_args={"owner": test.owner},
         catchup=False,
         max_active_runs=1,
@@ -120,8 +120,8 @@ def accelerator_test(test: TestSpec) -> DAG:
             on_success_callback=tell_people,
         )
         chain(run_workload, [collect_metrics, measure_goodput], judge_run, load_history, assert_success)
-    for task in dag.tasks:
-        task.params = {}  # a copy of the DAG's, which a task is given anyway; to serialise six took most of the time
+    # after the tasks, or each bears a copy, which is for nothing and which Airflow checks twice to serialise the DAG
+    dag.params = ParamsDict(parameters(test))
     return dag
 
 
