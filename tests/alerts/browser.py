@@ -8,12 +8,9 @@ import subprocess
 from html import escape
 from pathlib import Path
 
-import pytest
+from missing import missing
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None, reason="NOT CHECKED: no Chromium to draw mails with; `apt-get install chromium`"
-)
 QUIET = (
     "--headless",
     "--no-sandbox",
@@ -37,7 +34,9 @@ class Browser:
     """Chromium with a profile of its own, in a folder that also holds the page and its pictures."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        if CHROMIUM is None:
+            missing("NOT CHECKED: no Chromium to draw mails with; `apt-get install chromium`")
+        self.folder, self.program = folder, CHROMIUM
 
     def draw(self, page: str, picture: Path, *, width: int, height: int, dark: bool = False) -> None:
         """Draw a mail as a screen of this size would show it."""
@@ -60,9 +59,8 @@ class Browser:
         return path
 
     def _run(self, page: Path, task: str, *, width: int, height: int, dark: bool) -> str:
-        assert CHROMIUM
         scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
         profile, size = f"--user-data-dir={self.folder / 'profile'}", f"--window-size={width},{height}"
-        words = [CHROMIUM, *QUIET, *scheme, profile, size, task, page.as_uri()]
+        words = [self.program, *QUIET, *scheme, profile, size, task, page.as_uri()]
         done = subprocess.run(words, check=True, capture_output=True, timeout=120)
         return done.stdout.decode(errors="replace")

@@ -11,15 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from alerts.browser import Browser, needs_chromium
+from alerts.browser import Browser
 from alerts.hostile import HOSTILE
 from alerts.reports import LOSS, REPORT
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import Fact, Message, Picture
 from ml_metrics.charts import Plotted, as_png, metric_chart
 from ml_metrics.model import Outcome
-
-pytestmark = [needs_chromium]
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 PHONE = 390

@@ -15,6 +15,7 @@ import yaml
 from cryptography.fernet import Fernet
 
 from deploy.compose import FILE, PROJECT, UnsetError, load, new_env
+from missing import missing
 
 AIRFLOW = ("airflow-apiserver", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 SECRETS = ("POSTGRES_PASSWORD", "AIRFLOW_JWT_SECRET", "AIRFLOW_API_SECRET_KEY", "AIRFLOW_FERNET_KEY", "ADMIN_PASSWORD")
@@ -143,7 +144,7 @@ def test_the_image_holds_what_services_start(services: dict[str, Any]) -> None:
 def test_docker_compose_itself_accepts_it(env: dict[str, str], tmp_path: Path) -> None:
     program = shutil.which("docker-compose")
     if program is None:
-        pytest.skip("docker-compose is not installed (apt-get install docker-compose): the file is checked by us alone")
+        missing("docker-compose is not installed (apt-get install docker-compose): the file is checked by us alone")
     for folder in ("dags", "include", "plugins", "deploy"):
         (tmp_path / folder).mkdir()
     shutil.copy(FILE, tmp_path)

@@ -45,8 +45,12 @@ class Standalone:
         name: str = self._change("POST", f"/api/v2/dags/{dag}/dagRuns", body)["dag_run_id"]
         return name
 
-    def unpause(self, dag: str) -> None:
+    def parsed(self, dag: str) -> None:
+        """Wait until Airflow knows a DAG."""
         until(lambda: self.client.get(f"/api/v2/dags/{dag}").status_code == 200, f"{dag} is parsed")
+
+    def unpause(self, dag: str) -> None:
+        self.parsed(dag)
         self._change("PATCH", f"/api/v2/dags/{dag}", {"is_paused": False})
 
     def tasks(self, dag: str, run: str) -> dict[str, dict[str, Any]]:

@@ -18,7 +18,7 @@ from dashboard.made import FAILING, SHIFTED, STEADY, TODAY, fill, recorded, run_
 from e2e.browser import Watched, chromium, logged_in, screenshot
 from e2e.home import PROJECT, Home
 from e2e.hostile import STRINGS, run_of_everything
-from e2e.standalone import Standalone, password, standalone, token_of, until
+from e2e.standalone import Standalone, password, standalone, token_of
 from ml_metrics.dashboard.app import app
 from ml_metrics.dashboard.links import ServerLinks
 from ml_metrics.dashboard.report import write_report
@@ -115,7 +115,7 @@ def test_the_story_of_a_person_who_looks(browser: Browser, airflow: Standalone, 
 
 def test_the_tabs_of_a_dag_and_of_a_run(watched: Watched, airflow: Standalone) -> None:
     page = watched.page
-    until(lambda: airflow.client.get(f"/api/v2/dags/{SHIFTED}").status_code == 200, "the DAG is parsed")
+    airflow.parsed(SHIFTED)
     page.goto(f"{watched.url}/dags/{SHIFTED}/plugin/ml-metrics-dag")
     expect(page.frame_locator("iframe").get_by_role("heading", name=SHIFTED)).to_be_visible()
     run = airflow.trigger(SHIFTED, run=run_of(SHIFTED, 0).run_id)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from kubernetes import client
 
-from e2e.ending import told
+from e2e.ending import core, told
 from e2e.home import Home
 from ml_metrics.clusters.local import LocalCluster
 
@@ -122,14 +123,10 @@ def test_tests_run_on_their_own_gke_cluster(home: Home, tmp_path: Path) -> None:
 
 def left(home: Home) -> list[str]:
     """The Jobs, services and pods that nobody took away."""
-    from kubernetes import client, config
-
-    kubeconfig = LocalCluster(str(home.cluster)).ensure_running()
-    api = config.new_client_from_config(kubeconfig)
-    core, batch = client.CoreV1Api(api), client.BatchV1Api(api)
+    api = core(home)
     found = [
-        *batch.list_namespaced_job("default").items,
-        *core.list_namespaced_service("default").items,
-        *core.list_namespaced_pod("default").items,
+        *client.BatchV1Api(api.api_client).list_namespaced_job("default").items,
+        *api.list_namespaced_service("default").items,
+        *api.list_namespaced_pod("default").items,
     ]
     return [one.metadata.name for one in found if one.metadata.deletion_timestamp is None]

@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusters.local.conftest import wait_for
+from missing import missing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from clusters.local.conftest import Pods
 
-pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed on this machine")
+
+@pytest.fixture(autouse=True)
+def kubectl_is_there() -> None:
+    if shutil.which("kubectl") is None:
+        missing("kubectl is not installed on this machine")
+
 
 FILE = """\
 apiVersion: v1
