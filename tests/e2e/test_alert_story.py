@@ -24,10 +24,10 @@ from ml_metrics.notify.post import post_office
 from ml_metrics.operators.connections import warehouse
 
 SECRETS = {"SG.story-key", "smtp-story-password", "ghp_story-token", "T0STORY/B0STORY/webhook-path"}
-TODAY = datetime.now(UTC).date()
 QUARANTINE = {"reason": "the data set moves", "owner": "vision-team"}
-QUIET = {"quarantine": {**QUARANTINE, "until": (TODAY + timedelta(days=30)).isoformat()}}
-OVER = {"quarantine": {**QUARANTINE, "until": (TODAY - timedelta(days=1)).isoformat()}}
+# the letters name these days, so no day is counted from the day on which the story is played
+QUIET = {"quarantine": {**QUARANTINE, "until": "2999-12-31"}}
+OVER = {"quarantine": {**QUARANTINE, "until": "2026-01-25"}}
 
 STORY = [
     good(),
