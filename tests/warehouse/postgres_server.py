@@ -42,8 +42,11 @@ class PostgresServer:
             shutil.chown(self.folder, self.user)
         self.port = free_port()
         self._databases = 0
-        initdb = [self.binaries / "initdb", "--auth=trust", "--username=tests", "--no-sync", self.folder / "data"]
-        subprocess.run(initdb, check=True, capture_output=True, user=self.user, cwd=self.folder)
+        # not what the locale of the person who runs the tests would choose
+        letters = ("--encoding=UTF8", "--locale=C")
+        initdb = [self.binaries / "initdb", "--auth=trust", "--username=tests", "--no-sync", *letters]
+        data = ("--pgdata", self.folder / "data")
+        subprocess.run([*initdb, *data], check=True, capture_output=True, user=self.user, cwd=self.folder)
         self.start()
 
     def start(self) -> None:
@@ -76,11 +79,11 @@ class PostgresServer:
         self.process.wait(timeout=30)
         shutil.rmtree(self.folder)
 
-    def new_database(self) -> str:
+    def new_database(self, *options: str) -> str:
         """The address of an empty database."""
         self._databases += 1
         name = f"warehouse_{self._databases}"
-        self.run("createdb", name)
+        self.run("createdb", *options, name)
         return f"postgresql+psycopg://tests@127.0.0.1:{self.port}/{name}"
 
     def run(self, program: str, *words: str) -> None:

@@ -46,6 +46,18 @@ def test_a_postgres_connection(request: pytest.FixtureRequest, monkeypatch: pyte
     _check_keeps_a_run(address)
 
 
+def test_a_postgres_database_that_knows_no_alphabet(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL makes such databases where it is installed without a locale, and psycopg reads bytes from them."""
+    address = request.getfixturevalue("postgres").new_database("--encoding=SQL_ASCII", "--template=template0")
+    monkeypatch.setenv(VARIABLE, address.replace("postgresql+psycopg", "postgres"))
+    _check_keeps_a_run(address)
+    with connections.warehouse() as warehouse:
+        warehouse.load(record(1, values={"Länge_最后": 1.0}))
+        assert [row.metric_name for row in warehouse.metrics_of(record(1).key)] == ["Länge_最后"]
+
+
 def test_an_sqlite_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = f"sqlite:///{tmp_path}/warehouse.db"
     monkeypatch.setenv(VARIABLE, address)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from threading import Timer
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ml_metrics.errors import WarehouseError
-from ml_metrics.warehouse import open_warehouse, sql
+from ml_metrics.warehouse import open_warehouse, sql_engine
 from warehouse.records import TEST, record
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def test_reading_does_not_wait_for_a_writer(place: Path) -> None:
 
 
 def test_a_file_that_stays_locked_is_an_error_that_names_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(sql_engine, "BUSY_SECONDS", 0.1)
     with open_warehouse(f"sqlite:///{place}") as warehouse:
         warehouse.load(record(0))
         other = sqlite3.connect(place, isolation_level=None)
@@ -59,6 +60,30 @@ def test_a_file_that_stays_locked_is_an_error_that_names_it(place: Path, monkeyp
         other.close()
         warehouse.load(record(1))
         assert len(warehouse.runs(TEST)) == 2
+
+
+def test_a_new_file_that_another_process_is_writing_is_waited_for(place: Path) -> None:
+    """Not by SQLite, which refuses at once to change how such a file is written."""
+    other = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    ending = Timer(0.2, other.execute, ["COMMIT"])
+    ending.start()
+    with open_warehouse(f"sqlite:///{place}") as warehouse:
+        warehouse.load(record(0))
+        assert len(warehouse.runs(TEST)) == 1
+    ending.join()
+    other.close()
+
+
+def test_a_new_file_that_stays_locked_is_an_error_that_names_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_engine, "BUSY_SECONDS", 0.1)
+    other = sqlite3.connect(place, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with open_warehouse(f"sqlite:///{place}") as warehouse:
+        with pytest.raises(WarehouseError, match=r"warehouse\.db.*locked"):
+            warehouse.load(record(0))
+        other.close()
+        warehouse.load(record(0))
 
 
 def test_tests_whose_names_differ_by_case_are_two(place: Path) -> None:

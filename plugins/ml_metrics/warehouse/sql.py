@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BindParameter, Connection, Engine, TextClause, bindparam, create_engine, event, text
+from sqlalchemy import BindParameter, TextClause, bindparam, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from ml_metrics.errors import WarehouseError
 from ml_metrics.warehouse.record import as_utc
+from ml_metrics.warehouse.sql_engine import engine_of
 from ml_metrics.warehouse.sql_schema import ensure_tables, is_as_defined
 from ml_metrics.warehouse.tables import RUN_TABLES, TABLES, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from sqlalchemy import Connection
     from sqlalchemy.engine import URL
 
     from ml_metrics.warehouse.record import RunRecord
     from ml_metrics.warehouse.tables import Table
-
-BUSY_SECONDS = 60
-"""How long a writer of an SQLite file waits for the others. One load holds the file for milliseconds."""
 
 TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP}
 TIMES |= {"oldest", "last_good"}
@@ -39,7 +37,7 @@ class SqlStore:
     def __init__(self, address: str) -> None:
         try:
             self._url = make_url(address)
-            self._engine = _engine(self._url)
+            self._engine = engine_of(self._url)
         except (ArgumentError, ImportError, SQLAlchemyError) as error:
             raise WarehouseError(f"{_shown(address)}: cannot be opened: {_first_line(error)}") from error
         self._is_sqlite = self._engine.dialect.name == "sqlite"
@@ -144,33 +142,6 @@ def _time(value: Any) -> datetime | None:
 
 def _sqlite_time(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
-
-
-def _engine(url: URL) -> Engine:
-    if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
-    if url.database and url.database != ":memory:":
-        try:
-            Path(url.database).expanduser().parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise WarehouseError(f"{url.database}: its folder cannot be made: {error.strerror}") from error
-    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
-    event.listen(engine, "connect", _prepare_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _prepare_sqlite(connection: Any, _: Any) -> None:
-    """Take transactions into our own hands, and let readers read while a writer writes."""
-    connection.isolation_level = None
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    """A writer takes the file at once: one that first reads and then writes could not wait for another."""
-    writes = connection.get_execution_options().get("ml_metrics_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def _shown(address: str | URL) -> str:
