@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -107,6 +109,15 @@ def shared(tmp_path_factory: pytest.TempPathFactory, image_folder: Path) -> Iter
 @pytest.fixture
 def pods(shared: Pods) -> Pods:
     return shared
+
+
+@pytest.fixture
+def killed_while_it_greets() -> Iterator[None]:
+    """Python leaves a socket open if the server resets the connection before TLS begins, as one does that is killed."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed <ssl.SSLSocket", ResourceWarning)
+        yield
+        gc.collect()
 
 
 @pytest.fixture

@@ -29,6 +29,8 @@ PODS = 2 * KILLS
 JOBS = KILLS // 4
 WORKERS = 3
 
+pytestmark = pytest.mark.usefixtures("killed_while_it_greets")
+
 
 @pytest.fixture
 def busy(tmp_path: Path, image_folder: Path) -> Iterator[Pods]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from clusters.local.conftest import Pods
 
+pytestmark = pytest.mark.usefixtures("killed_while_it_greets")
 SLEEPER = ("sh", "-c", "echo started; sleep 600 & setsid sleep 600 & while [ ! -e go ]; do sleep 0.05; done; echo went")
 
 
