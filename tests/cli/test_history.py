@@ -171,8 +171,12 @@ def test_durations() -> None:
     assert [duration(seconds) for seconds in (0, 59.6, 61, 3600, 90061)] == ["0s", "1m00s", "1m01s", "1h00m", "25h01m"]
 
 
-def test_a_long_name_gives_way_in_its_middle() -> None:
+def test_a_long_name_gives_way_in_its_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cut("abcdefghij", 5) == "ab…ij"
     assert len(cut("x" * 100, 46)) == 46
     lines = table(("name", "value"), [("n" * 200, "1"), ("short", "2")], right=(1,)).splitlines()
     assert {len(line) for line in lines} == {80}
+    for terminal, expected in (("20", 80), ("120", 120)):
+        monkeypatch.setenv("COLUMNS", terminal)
+        lines = table(("name", "value"), [("n" * 200, "1"), ("short", "2")], right=(1,)).splitlines()
+        assert {len(line) for line in lines} == {expected}

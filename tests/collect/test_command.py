@@ -66,6 +66,18 @@ def test_the_table_fits_a_terminal(config: str, run_dir: str, capsys: pytest.Cap
     assert "time_to_accuracy: missing: acc never reached 0.9: the best value was 0.5, at" in output
 
 
+def test_a_wide_terminal_shows_whole_names(
+    config: str, run_dir: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "torchelastic/SimpleElasticAgent._initialize_workers.duration.ms"
+    write(Path(run_dir, "deep"), **{long: [1.0]})
+    assert main(["collect", config, run_dir]) == 0
+    assert long not in capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "140")
+    assert main(["collect", config, run_dir]) == 0
+    assert f"{long}_final" in capsys.readouterr().out
+
+
 def test_warnings_go_to_standard_error(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
     assert main(["collect", config, str(tmp_path / "empty")]) == 0

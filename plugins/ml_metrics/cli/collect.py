@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ml_metrics import storage
 from ml_metrics.cli.output import print_json, warn
 from ml_metrics.cli.progress import Progress
+from ml_metrics.cli.table import columns, cut, plain
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.run_folder import RunFolder
 
@@ -31,7 +32,8 @@ examples:
   ml-metrics collect vision.yaml gs://bucket/runs/resnet/0b1c --json
   ml-metrics collect vision.yaml logs --verify     check images and other large records too
 """
-NAME_WIDTH, WIDTH = 44, 80
+NUMBERS_WIDTH = 36
+"""What follows a metric's name in a line."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,16 +63,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def table(collected: Collected) -> Iterator[str]:
-    """The metrics for people, on 80 columns."""
-    width = min(NAME_WIDTH, max([len("metric"), *(len(metric.name) for metric in collected.metrics)]))
+    """The metrics for people."""
+    longest = max([len("metric"), *(len(metric.name) for metric in collected.metrics)])
+    width = min(columns() - NUMBERS_WIDTH, longest)
     yield f"{'metric':<{width}} {'value':>13} {'step':>10} {'points':>9}"
     for metric in collected.metrics:
         step = "" if metric.step is None else metric.step
-        yield f"{_fitting(metric.name, width):<{width}} {metric.value:>13.7g} {step:>10} {metric.points:>9}"
+        yield f"{cut(plain(metric.name), width):<{width}} {metric.value:>13.7g} {step:>10} {metric.points:>9}"
         if metric.non_finite:
             yield f"  {metric.non_finite} of its points are no finite numbers"
     for name, why in collected.missing.items():
-        yield from textwrap.wrap(f"{name}: missing: {why}", WIDTH, subsequent_indent="  ")
+        yield from textwrap.wrap(f"{name}: missing: {why}", columns(), subsequent_indent="  ")
     files = "1 file" if collected.files == 1 else f"{collected.files} files"
     yield f"{len(collected.metrics)} metrics from {files}"
 
@@ -78,13 +81,6 @@ def table(collected: Collected) -> Iterator[str]:
 def _bytes(folder: RunFolder) -> int:
     """How much there is to read, where somebody watches."""
     return sum(file.size for file in folder.files(lambda _: None)) if sys.stderr.isatty() else 0
-
-
-def _fitting(name: str, width: int) -> str:
-    """A name without control characters, with its middle left out if it is too long: both ends tell it apart."""
-    name = "".join(letter if letter.isprintable() else "?" for letter in name)
-    half = (width - 1) // 2
-    return name if len(name) <= width else f"{name[:half]}…{name[-(width - 1 - half) :]}"
 
 
 def _folder(place: str) -> RunFolder:

@@ -1,8 +1,9 @@
-"""Tables, numbers and curves for a terminal of 80 columns."""
+"""Tables, numbers and curves for a terminal of 80 columns or more."""
 
 from __future__ import annotations
 
 import math
+import shutil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,9 +20,14 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence
     """Rows below their head; the first column gives way where a line would be too long."""
     cells = [[plain(cell) for cell in row] for row in rows]
     widths = [max(len(line[column]) for line in [list(head), *cells]) for column in range(len(head))]
-    spare = WIDTH - sum(widths[1:]) - len(GAP) * (len(widths) - 1)
+    spare = columns() - sum(widths[1:]) - len(GAP) * (len(widths) - 1)
     widths[0] = min(widths[0], max(spare, len(head[0])))
     return "\n".join(_line(line, widths, right) for line in [list(head), *cells])
+
+
+def columns() -> int:
+    """How long a line may be: as wide as the terminal, and 80 where it is narrower or none."""
+    return max(WIDTH, shutil.get_terminal_size().columns)
 
 
 def plain(text: str) -> str:
