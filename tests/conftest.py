@@ -6,10 +6,15 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from gcs_server import BUCKET, GcsServer
+
 PROJECT = Path(__file__).parents[1]
+# read when gcsfs is imported: it would ask an API for the kind of a bucket that what stands for the cloud does not have
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 OWN_SETTINGS = ("AIRFLOW__", "AIRFLOW_CONN_", "ML_METRICS_", "KUBECONFIG", "MODEL_DIR")
 
 
@@ -25,6 +30,21 @@ def a_clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.fixture(scope="session")
 def project() -> Path:
     return PROJECT
+
+
+@pytest.fixture(scope="session")
+def gcs_server() -> Iterator[GcsServer]:
+    server = GcsServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bucket(gcs_server: GcsServer, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A new folder in a bucket of what stands for Google Cloud Storage."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_server.url)
+    monkeypatch.setenv("NO_GCE_CHECK", "true")  # nobody is asked who we are
+    return f"gs://{BUCKET}/{uuid4()}"
 
 
 NOBODY = 65534

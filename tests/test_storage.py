@@ -9,10 +9,12 @@ from ml_metrics import storage
 from ml_metrics.errors import StorageError
 
 
-@pytest.fixture(params=["path", "file", "bucket"])
+@pytest.fixture(params=["path", "file", "memory", "gs"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The same promises on a plain path, a file:// address and what stands for a bucket: fsspec in memory."""
-    return {"path": f"{tmp_path}/x", "file": f"file://{tmp_path}/x", "bucket": f"memory://{uuid4()}/x"}[request.param]
+    """The same promises on a plain path, a file:// address, fsspec in memory and a bucket that gcsfs asks."""
+    if request.param == "gs":
+        return f"{request.getfixturevalue('bucket')}/x"
+    return {"path": f"{tmp_path}/x", "file": f"file://{tmp_path}/x", "memory": f"memory://{uuid4()}/x"}[request.param]
 
 
 def test_what_is_written_is_read_and_listed(place: str) -> None:
@@ -22,6 +24,30 @@ def test_what_is_written_is_read_and_listed(place: str) -> None:
     listed = storage.list_files(place)
     assert [(file.name, file.size) for file in listed] == [("a", 1), ("b/two", 2)]
     assert [storage.read_bytes(file.path) for file in listed] == [b"1", b"22"]
+
+
+def test_names_may_hold_any_letters(place: str) -> None:
+    names = ["a b", "ü/最后", "x #1?%[z]*&+=", "~"]
+    for name in names:
+        storage.write_bytes(storage.join(place, name), name.encode())
+    listed = storage.list_files(place)
+    assert {file.name: storage.read_bytes(file.path).decode() for file in listed} == {name: name for name in names}
+
+
+def test_an_empty_file_is_a_file(place: str) -> None:
+    storage.write_bytes(storage.join(place, "empty"), b"")
+    assert storage.read_bytes(storage.join(place, "empty")) == b""
+    assert not storage.exists(place), "a folder is no file"
+
+
+def test_a_file_is_read_in_parts_from_anywhere(place: str) -> None:
+    data = bytes(range(256)) * 400
+    storage.write_bytes(storage.join(place, "a"), data)
+    with storage.open_read(storage.join(place, "a")) as file:
+        assert file.read(10) == data[:10]
+        assert file.seek(70_000) == 70_000
+        assert file.read(100_000) == data[70_000:]
+        assert file.read(1) == b""
 
 
 def test_writing_again_replaces(place: str) -> None:

@@ -1,7 +1,7 @@
 """One way to open, list and write files, on this machine or in a bucket.
 
 A place is a plain path, `file://...` or any address that fsspec knows (`gs://bucket/folder`). Local files are
-handled directly, so that a laptop pays nothing for buckets; everything else goes through fsspec.
+handled directly, so that a laptop pays nothing for buckets.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING
 
+from ml_metrics import buckets
 from ml_metrics.errors import StorageError
 
 if TYPE_CHECKING:
@@ -60,16 +61,19 @@ def list_files(place: str, unreadable: Callable[[str], None] = _refuse) -> list[
     Links to files are followed, links to folders are not: they may lead in a circle, or to what is listed already.
     `unreadable` is told of a folder inside that must not be listed; by default that is an error.
     """
-    found = _local_files(local_path(place), unreadable) if is_local(place) else _remote_files(place)
+    if is_local(place):
+        found = list(_local_files(local_path(place), unreadable))
+    else:
+        found = [File(*one) for one in buckets.found_below(place)]
     return sorted(found, key=lambda file: file.name)
 
 
 def open_read(place: str) -> IO[bytes]:
     """Open for reading bytes. The caller closes it."""
+    if not is_local(place):
+        return buckets.open_read(place)
     try:
-        if is_local(place):
-            return local_path(place).open("rb")
-        return cast("IO[bytes]", _filesystem(place).open(place, "rb"))
+        return local_path(place).open("rb")
     except OSError as error:
         raise StorageError(f"{place}: cannot be read: {error.strerror or error}") from error
 
@@ -82,16 +86,20 @@ def read_bytes(place: str) -> bytes:
 
 def exists(place: str) -> bool:
     """Whether there is a file."""
-    return local_path(place).is_file() if is_local(place) else bool(_filesystem(place).isfile(place))
+    if not is_local(place):
+        return buckets.exists(place)
+    try:
+        return local_path(place).is_file()
+    except OSError as error:
+        raise StorageError(f"{place}: cannot be looked at: {error.strerror or error}") from error
 
 
 def write_bytes(place: str, data: bytes) -> None:
     """Write a whole file: a reader sees the old content or the new, never a part, even after kill -9."""
+    if not is_local(place):
+        return buckets.write(place, data)
     try:
-        if is_local(place):
-            _replace_local(local_path(place), data)
-        else:  # an object appears only when its upload is complete
-            _filesystem(place).pipe_file(place, data)
+        _replace_local(local_path(place), data)
     except OSError as error:
         raise StorageError(f"{place}: cannot be written: {error.strerror or error}") from error
 
@@ -108,23 +116,21 @@ def make_folder(place: str) -> None:
 
 def move(source: str, target: str) -> None:
     """Move one file, making the folders on the way."""
+    if not is_local(source):
+        return buckets.move(source, target)
     try:
-        if is_local(source):
-            local_path(target).parent.mkdir(parents=True, exist_ok=True)
-            local_path(source).replace(local_path(target))
-        else:
-            _filesystem(source).mv(source, target)
+        local_path(target).parent.mkdir(parents=True, exist_ok=True)
+        local_path(source).replace(local_path(target))
     except OSError as error:
         raise StorageError(f"{source}: cannot be moved to {target}: {error.strerror or error}") from error
 
 
 def remove(place: str) -> None:
     """Remove one file. One that is not there is no error."""
+    if not is_local(place):
+        return buckets.remove(place)
     try:
-        if is_local(place):
-            local_path(place).unlink(missing_ok=True)
-        elif exists(place):
-            _filesystem(place).rm_file(place)
+        local_path(place).unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(f"{place}: cannot be removed: {error.strerror or error}") from error
 
@@ -146,19 +152,6 @@ def _local_files(folder: Path, unreadable: Callable[[str], None]) -> Iterator[Fi
                 yield File(str(path), path.relative_to(folder).as_posix(), found.st_size)
 
 
-def _remote_files(place: str) -> Iterator[File]:
-    filesystem = _filesystem(place)
-    root = filesystem._strip_protocol(place).rstrip("/")  # noqa: SLF001  (fsspec's way from an address to its own names)
-    try:
-        found = filesystem.find(place, detail=True)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise StorageError(f"{place}: cannot be listed: {error}") from error
-    for name, info in found.items():
-        yield File(filesystem.unstrip_protocol(name), name.removeprefix(root).lstrip("/"), int(info["size"]))
-
-
 def _replace_local(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -172,12 +165,3 @@ def _replace_local(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-def _filesystem(place: str) -> Any:
-    import fsspec
-
-    try:
-        return fsspec.core.url_to_fs(place)[0]
-    except (ImportError, ValueError) as error:
-        raise StorageError(f"{place}: no way to reach this kind of address: {error}") from error

@@ -15,8 +15,8 @@ import pytest
 from alerts.github_server import GitHub
 from alerts.servers import Answer, http_service
 from e2e.story import NAME, TEST, Day, failed, good, play, run_of, tell, with_test
-from ml_metrics import notify, steps
-from ml_metrics.errors import WarehouseError
+from ml_metrics import notify, steps, storage
+from ml_metrics.errors import StorageError, WarehouseError
 from ml_metrics.model import JobStatus
 from ml_metrics.notify.digest import send_due_digests
 from ml_metrics.notify.post import post_office
@@ -292,3 +292,15 @@ def test_a_failed_run_is_told_by_its_dag_only_where_its_gate_cannot() -> None:
     lost_gate(2)
     lost_gate(2)
     assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
+
+
+def test_a_bucket_that_does_not_answer_silences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_answer(place: str) -> bool:
+        raise StorageError(f"{place}: cannot be looked at: Service Unavailable")
+
+    monkeypatch.setattr(storage, "exists", no_answer)
+    overdue(1)
+    (mail,) = Path(Settings.load().outbox).glob("*.eml")
+    assert "Whether its workload has begun is not known" in mail.read_text()
+    lost_gate(2)
+    assert len(subjects()) == 2

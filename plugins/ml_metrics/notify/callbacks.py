@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
-from ml_metrics.errors import WarehouseError
+from ml_metrics.errors import StorageError, WarehouseError
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -52,7 +52,12 @@ def tell_of_lost_gate(context: Mapping[str, Any]) -> None:
     # of a run whose tasks are all gone, Airflow knows only the id
     dag_run = context.get("dag_run") or SimpleNamespace(dag_id=dag.dag_id, run_id=context["run_id"])
     known = {**context, "dag_run": dag_run, "task": gate}
-    if not storage.exists(folder_of(gate.test.name, known).document("gate")):
+    try:
+        decided = storage.exists(folder_of(gate.test.name, known).document("gate"))
+    except StorageError as error:
+        log.warning("whether the gate decided is not known, and a message too many is better than silence: %s", error)
+        decided = False
+    if not decided:
         tell_people(known)
 
 

@@ -79,16 +79,22 @@ class Telling:
 
     def tell_overdue(self, since: str, owner: str, emails: Sequence[str]) -> None:
         """Say once that the run has not ended in its time. How it ends is told as of any run."""
-        begun = self.folder.read_workload() is not None
-        how = (
-            "Its workload has begun." if begun else "Its workload has not begun: no worker, pool slot or node took it."
-        )
+        how = self._how_far()
         queued = f" since {since}" if since else ""
         about = f"Run {self.run.run_id} of test `{self.run.test}`"
         sentence = f"{about} has been waiting or running{queued}, longer than it may. {how}"
         report = plain_report(self.run, owner, OVERDUE, sentence, self.post.dashboard_url)
         self.say(compose(report, self.post.recipients_of(tuple(emails)), self.post.sender))
         self._remember(Occasion.OVERDUE, {OVERDUE.name: sentence})
+
+    def _how_far(self) -> str:
+        try:
+            begun = self.folder.read_workload() is not None
+        except MlMetricsError as error:
+            return f"Whether its workload has begun is not known: {error}."
+        return (
+            "Its workload has begun." if begun else "Its workload has not begun: no worker, pool slot or node took it."
+        )
 
     def tell_plainly(self, test: TestSpec, error: Exception) -> None:
         """Say that the run should be looked at, where its documents are such that no message could be made of them."""
