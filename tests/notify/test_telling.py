@@ -304,3 +304,9 @@ def test_a_bucket_that_does_not_answer_silences_nobody(monkeypatch: pytest.Monke
     assert "Whether its workload has begun is not known" in mail.read_text()
     lost_gate(2)
     assert len(subjects()) == 2
+
+
+def test_a_dag_as_the_database_knows_it_tells_nothing() -> None:
+    dag = SimpleNamespace(dag_id=NAME, get_task=lambda _: SimpleNamespace(task_id="assert_success"))
+    notify.tell_of_lost_gate({"dag": dag, "run_id": run_of(1).run_id})
+    assert subjects() == []

@@ -29,6 +29,7 @@ class LogBatches:
     """
 
     interval = 0.5
+    remote = True
 
     def __init__(self, connect: Callable[[], tuple[Any, LogName]]) -> None:
         self._connect = connect

@@ -49,6 +49,8 @@ def tell_of_lost_gate(context: Mapping[str, Any]) -> None:
 
     dag = context["dag"]
     gate = dag.get_task(TASKS[-1])
+    if not hasattr(gate, "test"):
+        return  # `airflow dags test` shows the DAG as its database knows it; there the gate's own callback has told
     # of a run whose tasks are all gone, Airflow knows only the id
     dag_run = context.get("dag_run") or SimpleNamespace(dag_id=dag.dag_id, run_id=context["run_id"])
     known = {**context, "dag_run": dag_run, "task": gate}

@@ -50,6 +50,7 @@ class LocalFile:
     """
 
     interval = LOCAL_INTERVAL
+    remote = False
 
     def __init__(self, path: Path, *, alone: bool = False, head: Callable[[], bytes] | None = None) -> None:
         self._asked_for = path
@@ -106,6 +107,7 @@ class BucketParts:
     """
 
     interval = BUCKET_INTERVAL
+    remote = True
 
     def __init__(self, folder: str, stem: str, suffix: str, head: Callable[[], bytes] = bytes) -> None:
         self._folder = folder.rstrip("/")

@@ -14,6 +14,8 @@ import sys
 import threading
 import weakref
 from collections import deque
+from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ class Place(Protocol):
 
     interval: float
     """Seconds between two writes."""
+    remote: bool
+    """Whether a client of a cloud carries them there."""
 
     def write(self, data: bytes) -> None:
         """Take whole records, or raise and take the same again later."""
@@ -60,6 +64,8 @@ class RecordLog:
         self._unwritten: list[bytes] = []
         self._reset()
         _logs.add(self)
+        if place.remote:
+            _flush_while_threads_may_start()
 
     def put(self, record: Any) -> None:
         """Queue a record; `render` makes bytes of it later, in the other thread."""
@@ -162,7 +168,22 @@ def _all_after_fork() -> None:
 
 def _all_at_exit() -> None:
     for log in list(_logs):
-        log.flush(timeout=5.0)
+        if not log.flush(timeout=5.0):
+            _logs.discard(log)  # its place does not answer, and the program is to end
+
+
+@lru_cache(maxsize=1)
+def _flush_while_threads_may_start() -> None:
+    """Flush at the very begin of the interpreter's end, too.
+
+    What `atexit` calls comes after all thread pools have closed, and without one asyncio finds no host's address.
+    """
+    import concurrent.futures.thread  # noqa: F401  (its end is registered before ours, and so comes after it)
+
+    register = getattr(threading, "_register_atexit", None)
+    if register is not None:
+        with suppress(RuntimeError):  # the end has begun
+            register(_all_at_exit)
 
 
 def _flush_at_the_end_of_a_worker(log: RecordLog) -> None:
@@ -174,4 +195,6 @@ def _flush_at_the_end_of_a_worker(log: RecordLog) -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_all_after_fork)
+# Clients of clouds close their sessions in finalizers; as a first one is there now, all of them run after our flush.
+weakref.finalize(RecordLog, int).atexit = False
 atexit.register(_all_at_exit)
