@@ -7,7 +7,7 @@ those of google-auth and aiohttp. And fsspec's own question whether a file is th
 from __future__ import annotations
 
 import io
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.errors import StorageError
@@ -58,9 +58,8 @@ def move(source: str, target: str) -> None:
 
 def remove(place: str) -> None:
     """Remove one file. One that is not there is no error."""
-    if exists(place):
-        with _told(place, "cannot be removed"):
-            _filesystem(place).rm_file(place)
+    with _told(place, "cannot be removed"), suppress(FileNotFoundError):
+        _filesystem(place).rm_file(place)
 
 
 class _Reading(io.RawIOBase):
