@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 from missing import missing
+from ports import free_port
 
 BUCKET = "my-bucket"
 
@@ -49,10 +49,3 @@ class GcsServer:
                 return
             time.sleep(0.05)
         raise TimeoutError("fake-gcs-server does not answer")
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deploy.compose import PROJECT, load
-from e2e.standalone import answers, end, free_port, until
+from e2e.standalone import answers, end, until
+from ports import free_port
 from warehouse.postgres_server import start_postgres
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -17,6 +16,7 @@ import httpx
 import psutil
 
 from e2e.home import PROJECT, Home
+from ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -185,13 +185,6 @@ def until(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> Non
     while not true():
         assert time.monotonic() < deadline, f"waited {seconds} s in vain until {what}"
         time.sleep(0.2)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from e2e.home import Home
 
 pytestmark = pytest.mark.e2e
+CLOUD = ("STORAGE_EMULATOR_HOST", "NO_GCE_CHECK", "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT")
+"""What a workload has to know of what stands for the cloud."""
 
 PROGRAM = """
 from ml_metrics.telemetry import GoodputRecorder, JsonLinesMetricHandler, TensorBoardMetricHandler
@@ -33,12 +35,12 @@ print("everything was written")
 
 
 def test_a_run_in_a_bucket_is_measured_judged_and_recorded(home: Home, bucket: str) -> None:
-    said = {name: os.environ[name] for name in ("STORAGE_EMULATOR_HOST", "NO_GCE_CHECK")}
+    said = {name: os.environ[name] for name in CLOUD}
     good = {"comparison": "greater", "success_threshold": {"fixed_value": 0.96}}
     test = home.add_test(
         "in-a-bucket",
         command=["python3", "-c", PROGRAM],
-        env={**said, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"},
+        env=said,
         regression_test_config={"metric_success_conditions": {"lines/accuracy_final": good}},
     )
     done = home.airflow("dags", "test", test, AIRFLOW__ML_METRICS__STORAGE_ROOT=bucket)

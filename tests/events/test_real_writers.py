@@ -5,17 +5,17 @@ themselves are too heavy for every test run.
 """
 
 import json
-import math
+from itertools import starmap
 from pathlib import Path
 
-from events.written import points, read
+from events.written import point, points, read
 
 REAL = Path(__file__).parent / "real_writers"
 
 
 def test_every_point_is_read_as_tensorflow_reads_it() -> None:
     series = [json.loads(line) for line in (REAL / "points.jsonl").read_text().splitlines()]
-    expected = {(one["run"], one["tag"]): [*map(_point, one["points"])] for one in series}
+    expected = {(one["run"], one["tag"]): [*starmap(point, one["points"])] for one in series}
     events = read(REAL)
     assert points(events) == expected
     assert events.warnings == []
@@ -29,8 +29,3 @@ def test_texts_become_texts_and_the_rest_is_passed_over() -> None:
         ("by_tensorflow/tf2", "note", "at the end"),
         ("by_torch", "note/text_summary", "at the end"),
     }
-
-
-def _point(point: tuple[int, float, float]) -> tuple[int, float, float | str]:
-    step, wall_time, value = point
-    return step, wall_time, "nan" if math.isnan(value) else value

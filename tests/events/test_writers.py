@@ -1,7 +1,6 @@
 """Random files of three writers, read back equal, and the same as TensorBoard's own reader with sampling off."""
 
 import logging
-import math
 import struct
 import tempfile
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from tensorboard.util.tensor_util import make_ndarray
 from tensorboardX import SummaryWriter
 from tensorboardX.summary import _clean_tag
 
-from events.written import content, event, points, read, simple, tensor, write
+from events.written import content, event, point, points, read, simple, tensor, write
 
 logging.getLogger("tensorboardX").setLevel(logging.CRITICAL)  # it warns of every NaN
 
@@ -77,7 +76,7 @@ def test_what_was_written_is_read(writer: str, written: Written) -> None:
         expected: dict[tuple[str, str], list[tuple[int, float, float | str]]] = {}
         for tag, step, wall_time, value in written:
             name = _clean_tag(tag) if writer == "tensorboardX" else tag  # it allows few characters in tags
-            expected.setdefault((".", name), []).append((step, wall_time, "nan" if math.isnan(value) else value))
+            expected.setdefault((".", name), []).append(point(step, wall_time, value))
         events = read(Path(scratch))
         assert points(events) == expected
         assert events.warnings == []
@@ -118,15 +117,11 @@ def of_tensorboard(root: Path) -> dict[tuple[str, str], list[tuple[int, float, f
         )
         accumulator.Reload()
         for tag in accumulator.Tags()["scalars"]:
-            found[run, tag] = [_point(one.step, one.wall_time, one.value) for one in accumulator.Scalars(tag)]
+            found[run, tag] = [point(one.step, one.wall_time, one.value) for one in accumulator.Scalars(tag)]
         for tag in accumulator.Tags()["tensors"]:
             if accumulator.SummaryMetadata(tag).plugin_data.plugin_name == "scalars":
                 found[run, tag] = [
-                    _point(one.step, one.wall_time, float(make_ndarray(one.tensor_proto)))
+                    point(one.step, one.wall_time, float(make_ndarray(one.tensor_proto)))
                     for one in accumulator.Tensors(tag)
                 ]
     return found
-
-
-def _point(step: int, wall_time: float, value: float) -> tuple[int, float, float | str]:
-    return step, wall_time, "nan" if math.isnan(value) else value

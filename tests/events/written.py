@@ -77,14 +77,16 @@ def read(folder: Path, **options: int) -> Events:
     return read_events(list_files(str(folder)), **options)
 
 
-def points(events: Events) -> dict[tuple[str, str], list[tuple[int, float, float]]]:
-    """Every point, with NaN as a word so that it equals itself."""
+def point(step: int, wall_time: float, value: float) -> tuple[int, float, float | str]:
+    """A point, with NaN as a word so that it equals itself."""
+    return step, wall_time, "nan" if math.isnan(value) else value
+
+
+def points(events: Events) -> dict[tuple[str, str], list[tuple[int, float, float | str]]]:
+    """Every point of every series."""
     return {
         (one.run, one.tag): [
-            (step, wall_time, "nan" if math.isnan(value) else value)
-            for step, wall_time, value in zip(
-                one.step.tolist(), one.wall_time.tolist(), one.value.tolist(), strict=True
-            )
+            point(*row) for row in zip(one.step.tolist(), one.wall_time.tolist(), one.value.tolist(), strict=True)
         ]
         for one in events.series
     }

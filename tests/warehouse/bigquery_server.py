@@ -13,7 +13,7 @@ from pathlib import Path
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery
 
-from warehouse.postgres_server import free_port
+from ports import free_port
 
 PROJECT = "local-proj"
 ROOT = Path(__file__).parents[2]

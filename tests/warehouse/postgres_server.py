@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -13,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from missing import missing
+from ports import free_port
 
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 OWNER = "nobody"
@@ -99,9 +99,3 @@ class PostgresServer:
                 return
             time.sleep(0.1)
         raise TimeoutError((self.folder / "log").read_text())
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
