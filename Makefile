@@ -33,7 +33,7 @@ test: install-dev lint ## every check and every test
 	@python -m pytest -n 2 --dist loadfile
 
 test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that KUBECONFIG names
-	@ML_METRICS_TEST_KUBERNETES=1 python -m pytest -q tests/on_kubernetes
+	@ML_METRICS_TEST_KUBERNETES=1 python -m pytest -q tests/campaigns/kubernetes
 
 lint: install-dev ## ruff, mypy and the floors
 	@ruff format --check .
@@ -45,22 +45,22 @@ bench: install-dev ## measure, side by side with peers
 	@for bench in benchmarks/*.py; do echo "== $$bench"; python $$bench || exit 1; done
 
 campaign-events: install-dev ## ten minutes of damaged event files
-	@EVENT_FUZZ_SECONDS=$${EVENT_FUZZ_SECONDS:-600} python -m pytest -q -s tests/events/test_fuzz.py -k long_run
+	@EVENT_FUZZ_SECONDS=$${EVENT_FUZZ_SECONDS:-600} python -m pytest -q -s tests/campaigns/test_events.py -k long_run
 
 campaign-kills: install-dev ## kill -9 of worker, triggerer and local cluster, 20 times each; the API server gone for a minute
-	@ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s tests/e2e/test_kills.py tests/e2e/test_faults.py
+	@ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s tests/campaigns/test_kills.py tests/campaigns/test_outages.py
 
 campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL behind Airflow, 3 minutes
-	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/e2e/test_many_pods.py
+	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/campaigns/test_pods.py
 
 campaign-warehouse: install-dev ## 500 rounds of lost answers and killed writers against BigQuery's stand-in, 12 minutes
-	@CAMPAIGN=1 python -m pytest -q -s tests/warehouse/test_bigquery_faults.py -k whole_campaign
+	@CAMPAIGN=1 python -m pytest -q -s tests/campaigns/test_warehouse.py -k whole_campaign
 
 campaign-goodput: install-dev ## 5,000 random goodput traces of each kind beside the older library
-	@GOODPUT_TRACES=$${GOODPUT_TRACES:-5000} python -m pytest -q tests/goodput/test_against_the_older_library.py
+	@GOODPUT_TRACES=$${GOODPUT_TRACES:-5000} python -m pytest -q tests/campaigns/test_goodput.py
 
 campaign-alerts: install-dev ## messages that no task can send, under a real scheduler, triggerer and DAG processor
-	@CAMPAIGN=1 python -m pytest -q tests/e2e/test_alert_callbacks.py
+	@CAMPAIGN=1 python -m pytest -q tests/campaigns/test_alerts.py
 
 lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for
 	$(UV) pip compile --quiet --universal --python-version 3.11 --no-header requirements.txt -o requirements.lock
@@ -81,7 +81,7 @@ $(VENV)/.uv:
 $(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml
 	@echo "Installing what requirements.lock lists (about 1.6 GB, once) ..."
 	@$(UV) pip install --quiet --compile-bytecode -r requirements.lock
-	@$(UV) pip install --quiet --no-deps -e .
+	@$(UV) pip install --quiet --no-deps -e . -e packages/local-kube
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock

@@ -70,8 +70,8 @@ FILES = {
 def ours(folder: Path) -> int:
     """How many points the metrics were made of."""
     from ml_metrics.collect import collect_run
+    from ml_metrics.config.collection import MetricCollectionConfig
     from ml_metrics.run_folder import RunFolder
-    from ml_metrics.spec.collection import MetricCollectionConfig
 
     config = MetricCollectionConfig.model_validate({"sources": {"json_lines": {"lines": "points"}}})
     found = collect_run(config, RunFolder(str(folder)), None)

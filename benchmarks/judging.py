@@ -18,12 +18,12 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.judge import judge_run, replay
 from ml_metrics.model import HistoryPoint, JobStatus, Metric, Outcome
-from ml_metrics.spec.regression import RegressionTestConfig
 from older_rule import older_alerts
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "judge"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit" / "judge"))
 
 from made_up_year import AFTERMATH, Year, years
 

@@ -14,9 +14,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.judge import history_needs, judge_run
 from ml_metrics.model import JobStatus, Metric, Run, Workload
-from ml_metrics.spec.regression import RegressionTestConfig
 from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
 
 if TYPE_CHECKING:

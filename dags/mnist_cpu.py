@@ -2,11 +2,11 @@
 
 from datetime import timedelta
 
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.dags import accelerator_test
-from ml_metrics.spec.test import TestSpec
 
 dag = accelerator_test(
-    TestSpec(
+    TestDefinition(
         name="py-mnist-example-cpu",
         framework="tf",
         model="mnist",

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from gcs_server import BUCKET, GcsServer
+from servers.gcs import BUCKET, GcsServer
 
 PROJECT = Path(__file__).parents[1]
 # read when gcsfs is imported: it would ask an API for the kind of a bucket that what stands for the cloud does not have

@@ -25,8 +25,8 @@ STRATEGIES = ("final", "max", "min", "average", "median")
 def ours(folder: str, *, verify: bool = False) -> int:
     """This project, by the functions that `ml-metrics collect` calls."""
     from ml_metrics.collect import collect_run
+    from ml_metrics.config.collection import MetricCollectionConfig, Strategy
     from ml_metrics.run_folder import RunFolder
-    from ml_metrics.spec.collection import MetricCollectionConfig, Strategy
 
     config = MetricCollectionConfig(
         default_aggregation_strategies=tuple(Strategy(name) for name in STRATEGIES), use_run_name_prefix=True

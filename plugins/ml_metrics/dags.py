@@ -15,7 +15,9 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from airflow.sdk.definitions.param import ParamsDict
 
 from ml_metrics.clusters.pools import kept_pools, pool_of
-from ml_metrics.judge.words import rule_of
+from ml_metrics.config.load import load_test, load_tests
+from ml_metrics.config.problems import InvalidFileError
+from ml_metrics.judge.wording import rule_of
 from ml_metrics.notify import tell_of_lost_gate, tell_overdue, tell_people
 from ml_metrics.operators.assert_success import AssertSuccess
 from ml_metrics.operators.collect_metrics import CollectMetrics
@@ -25,14 +27,12 @@ from ml_metrics.operators.load_history import LoadHistory
 from ml_metrics.operators.measure_goodput import MeasureGoodput
 from ml_metrics.operators.workload_operator import workload_operator
 from ml_metrics.settings import Settings
-from ml_metrics.spec.load import load_test, load_tests
-from ml_metrics.spec.problems import InvalidFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ml_metrics.spec.problems import Problem
-    from ml_metrics.spec.test import TestSpec
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.config.problems import Problem
 
 BY_HAND: dict[str, dict[str, Any]] = {
     "image": {
@@ -87,7 +87,7 @@ def _test_of(problem: Problem) -> str:
     return problem.test
 
 
-def accelerator_test(test: TestSpec) -> DAG:
+def accelerator_test(test: TestDefinition) -> DAG:
     """The DAG of one test: run, measure, judge, record, and say whether it is well."""
     with DAG(
         dag_id=test.name,
@@ -125,7 +125,7 @@ def accelerator_test(test: TestSpec) -> DAG:
     return dag
 
 
-def deadline_of(test: TestSpec) -> DeadlineAlert:
+def deadline_of(test: TestDefinition) -> DeadlineAlert:
     """People hear of a run that has not ended after all the time that its attempts may take: it may not even begin."""
     attempts = (test.startup_timeout + test.timeout) * (test.retries + 1)
     quiet_until = str(test.quarantine.until) if test.quarantine else ""
@@ -144,13 +144,13 @@ def _kept_pools() -> tuple[str, ...]:
     return kept_pools(Settings.load().pools)
 
 
-def parameters(test: TestSpec) -> dict[str, Param]:
+def parameters(test: TestDefinition) -> dict[str, Param]:
     """The fields of the form in which a person starts a run: the test's own, and what any run may be given."""
     own = {name: Param(one.default, **one.schema_keywords()) for name, one in test.params.items()}
     return {**{name: Param(None, **schema) for name, schema in BY_HAND.items()}, **own}
 
 
-def explanation(test: TestSpec) -> str:
+def explanation(test: TestDefinition) -> str:
     """What the DAG's page says about the test."""
     conditions = test.regression_test_config.metric_success_conditions
     rows = "\n".join(f"| `{metric}` | {rule_of(condition)} |" for metric, condition in conditions.items())

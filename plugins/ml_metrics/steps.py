@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ml_metrics.collect import Collected
+    from ml_metrics.config.definition import TestDefinition
     from ml_metrics.goodput import GoodputReport
     from ml_metrics.judge import Judgement
     from ml_metrics.run_folder import RunFolder
-    from ml_metrics.spec.test import TestSpec
     from ml_metrics.warehouse import RunRecord, Warehouse
 
 TASKS = ("run_workload", "collect_metrics", "measure_goodput", "judge_run", "load_history", "assert_success")
@@ -42,23 +42,23 @@ def workload_of(folder: RunFolder) -> Workload:
     return folder.read_workload() or NOT_ASKED_FOR
 
 
-def identity(folder: RunFolder) -> tuple[Run, TestSpec]:
+def identity(folder: RunFolder) -> tuple[Run, TestDefinition]:
     """Which run a folder holds, and the test as it was when the run began."""
     from pydantic import ValidationError
 
-    from ml_metrics.spec.test import TestSpec
+    from ml_metrics.config.definition import TestDefinition
 
     document = folder.read("run")
     if document is None:
         raise UnreadableInputError(f"{folder.place}: is no run folder: it holds no {DOCUMENTS}/run.json")
     try:
-        test = TestSpec.model_validate(document["test_file"])
+        test = TestDefinition.model_validate(document["test_file"])
         return Run(*(document[name] for name in ("test", "dag_id", "run_id", "deployment"))), test
     except (KeyError, ValidationError) as error:
         raise UnreadableInputError(f"{folder.document('run')}: does not say which run this is: {error}") from error
 
 
-def collect(test: TestSpec, folder: RunFolder) -> Collected:
+def collect(test: TestDefinition, folder: RunFolder) -> Collected:
     """Aggregate what the workload wrote, into `metrics.json`."""
     from ml_metrics.cloud.monitoring_read import memory_reader
     from ml_metrics.collect import collect_run
@@ -69,9 +69,9 @@ def collect(test: TestSpec, folder: RunFolder) -> Collected:
     return collected
 
 
-def measure_goodput(test: TestSpec, folder: RunFolder) -> GoodputReport:
+def measure_goodput(test: TestDefinition, folder: RunFolder) -> GoodputReport:
     """Tell where the time of the workload went, into `goodput.json`."""
-    from ml_metrics.cloud.test_file import exported, goodput_log
+    from ml_metrics.cloud.goodput import exported, goodput_log
     from ml_metrics.collect import Collected
     from ml_metrics.goodput import measure
 
@@ -89,7 +89,7 @@ def measure_goodput(test: TestSpec, folder: RunFolder) -> GoodputReport:
     return report
 
 
-def judge(test: TestSpec, run: Run, folder: RunFolder, warehouse: Warehouse) -> Judgement:
+def judge(test: TestDefinition, run: Run, folder: RunFolder, warehouse: Warehouse) -> Judgement:
     """Decide about every metric of the run, into `verdicts.json`."""
     from ml_metrics.judge import history_needs, judge_run
 
@@ -115,7 +115,7 @@ def judge(test: TestSpec, run: Run, folder: RunFolder, warehouse: Warehouse) -> 
     return judgement
 
 
-def load(test: TestSpec, run: Run, folder: RunFolder, warehouse: Warehouse) -> RunRecord:
+def load(test: TestDefinition, run: Run, folder: RunFolder, warehouse: Warehouse) -> RunRecord:
     """Write the rows of the run: once, however often this is called."""
     from ml_metrics.warehouse import run_record
 
@@ -189,7 +189,7 @@ def read_judgement(folder: RunFolder) -> Judgement | None:
     return None if document is None else Judgement.from_document(document)
 
 
-def _pass_on_quarantine(test: TestSpec, warehouse: Warehouse) -> None:
+def _pass_on_quarantine(test: TestDefinition, warehouse: Warehouse) -> None:
     """Let the dashboard, which reads no test files, know what the file says; what people said there stays theirs."""
     now, said = datetime.now(UTC), test.quarantine
     known = warehouse.quarantines().get(test.name)
@@ -228,7 +228,7 @@ def _metrics(folder: RunFolder) -> tuple[Metric, ...]:
 
 
 def _attributes(
-    test: TestSpec, run: Run, workload: Workload, warehouse: Warehouse, recent: int
+    test: TestDefinition, run: Run, workload: Workload, warehouse: Warehouse, recent: int
 ) -> dict[str, dict[str, str]]:
     """What each recent run ran on, for the conditions that name what changed together with a level."""
     conditions = test.regression_test_config.metric_success_conditions.values()

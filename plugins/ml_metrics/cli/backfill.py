@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Take up each run; one that cannot be read is told, and stops no other."""
-    from ml_metrics.spec.load import load_file
+    from ml_metrics.config.load import load_file
 
     settings = Settings.load()
     config = load_file(arguments.config) if arguments.config else None

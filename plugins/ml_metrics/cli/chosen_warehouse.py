@@ -45,7 +45,7 @@ def _opened(address: str | None) -> AbstractContextManager[Warehouse]:
 
     settings = Settings.load()
     if address == AIRFLOW or (address is None and _has_variable(settings)):
-        from ml_metrics.operators.connections import warehouse
+        from ml_metrics.connections import warehouse
 
         return warehouse()
     return open_warehouse(address or f"sqlite:///{settings.warehouse_file}")

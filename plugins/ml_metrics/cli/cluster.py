@@ -6,9 +6,9 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from local_kube import LocalCluster
+from local_kube.options import ServerOptions, add_node_arguments, node_of
 from ml_metrics.cli.output import print_json
-from ml_metrics.clusters.local import LocalCluster
-from ml_metrics.clusters.local.options import ServerOptions, add_node_arguments, node_of
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_here(root: str, arguments: argparse.Namespace) -> None:
-    from ml_metrics.clusters.local.kubeconfig import kubeconfig_path
-    from ml_metrics.clusters.local.server import serve
+    from local_kube.kubeconfig import kubeconfig_path
+    from local_kube.server import serve
 
     image_folder = Path(arguments.image_folder or Path.cwd()).absolute()
     idle = 60 * (arguments.idle_minutes or 0)

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Collect, and print what was found."""
     from ml_metrics.collect import collect_run
-    from ml_metrics.spec.load import load_file
+    from ml_metrics.config.load import load_file
 
     config = load_file(arguments.config).metric_collection_config
     folder = _folder(arguments.run_dir)

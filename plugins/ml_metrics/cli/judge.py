@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.cli.output import print_json
 from ml_metrics.cli.verdict_table import alert_lines, verdict_lines
+from ml_metrics.config.load import load_file
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.judge import history_needs, judge_run
 from ml_metrics.judge.documents import read_history, read_metrics
-from ml_metrics.judge.past import aware
+from ml_metrics.judge.history import aware
 from ml_metrics.model import JobStatus
-from ml_metrics.spec.load import load_file
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from ml_metrics.config.regression import RegressionTestConfig
     from ml_metrics.judge.documents import Measured
     from ml_metrics.model import HistoryPoint
-    from ml_metrics.spec.regression import RegressionTestConfig
 
 ABOUT = """\
 Judge the metrics of one run by the conditions of CONFIG and by the runs before

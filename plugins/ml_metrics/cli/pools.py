@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from ml_metrics.cli.output import print_json
 from ml_metrics.cli.table import table
 from ml_metrics.clusters.pools import kept_pools, pool_of
+from ml_metrics.config.load import load_tests
 from ml_metrics.errors import ConfigError
 from ml_metrics.settings import Settings
-from ml_metrics.spec.load import load_tests
 
 if TYPE_CHECKING:
     import argparse

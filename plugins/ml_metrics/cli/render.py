@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.clusters import manifests
 from ml_metrics.clusters.parameters import with_parameters
+from ml_metrics.config.load import load_file
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.settings import Settings
-from ml_metrics.spec.load import load_file
 from ml_metrics.storage import is_local, join
 
 if TYPE_CHECKING:
     import argparse
 
-    from ml_metrics.spec.test import TestSpec
+    from ml_metrics.config.definition import TestDefinition
 
 ABOUT = """\
 Print the Kubernetes object of a test as YAML. Parameters have the values that the test file gives them. A test of
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _chosen(tests: tuple[TestSpec, ...], name: str | None, file: str) -> TestSpec:
+def _chosen(tests: tuple[TestDefinition, ...], name: str | None, file: str) -> TestDefinition:
     names = ", ".join(test.name for test in tests)
     if not tests:
         raise UnreadableInputError(f"{file} is a metric config: it holds no test to render")
@@ -71,7 +71,7 @@ def _chosen(tests: tuple[TestSpec, ...], name: str | None, file: str) -> TestSpe
     )
 
 
-def _object(test: TestSpec, kind: str) -> manifests.Manifest:
+def _object(test: TestDefinition, kind: str) -> manifests.Manifest:
     root = Settings.load().storage_root
     run_dir = None if is_local(root) else join(root, test.name, "$(JOB_NAME)")
     if kind == "pod":

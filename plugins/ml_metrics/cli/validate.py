@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics.cli.output import print_json, warn
+from ml_metrics.config.load import Library, config_files, load_file, load_tests
+from ml_metrics.config.problems import InvalidFileError, Problem
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.settings import Settings
-from ml_metrics.spec.load import Library, config_files, load_file, load_tests
-from ml_metrics.spec.problems import InvalidFileError, Problem
 
 if TYPE_CHECKING:
     import argparse

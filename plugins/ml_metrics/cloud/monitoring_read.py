@@ -20,8 +20,8 @@ from ml_metrics.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Workload
-    from ml_metrics.spec.test import TestSpec
 
 MEMORY = "kubernetes.io/container/memory/used_bytes"
 ACCELERATOR_MEMORY = "kubernetes.io/container/accelerator/memory_used"
@@ -112,7 +112,7 @@ class MemoryReader:
         return named["job"] if named else ""
 
 
-def memory_reader(test: TestSpec) -> MemoryReader | None:
+def memory_reader(test: TestDefinition) -> MemoryReader | None:
     """Who to ask about a test: Cloud Monitoring, if the test runs on GKE as far as anybody has told."""
     if test.cluster is not None:
         return MemoryReader(test.cluster.project, test.cluster.location, test.cluster.name, test.hosts)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.clusters.overrides import merged
 from ml_metrics.clusters.volumes import mounts_and_volumes
+from ml_metrics.config.naming import as_label
 from ml_metrics.errors import ConfigError
 from ml_metrics.model import CONTAINER
-from ml_metrics.spec.naming import as_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ml_metrics.spec.test import TestSpec
+    from ml_metrics.config.definition import TestDefinition
 
 Manifest = dict[str, Any]
 
@@ -29,7 +29,7 @@ NEVER_IN_CRON = frozenset({None, "@once", "@continuous"})
 
 
 def pod(
-    test: TestSpec,
+    test: TestDefinition,
     *,
     run_dir: str | None = None,
     env: Mapping[str, str] | None = None,
@@ -47,7 +47,7 @@ def pod(
 
 
 def job(
-    test: TestSpec,
+    test: TestDefinition,
     *,
     name: str | None = None,
     run_dir: str | None = None,
@@ -81,7 +81,7 @@ def job(
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
-def cron_job(test: TestSpec, *, run_dir: str | None = None) -> Manifest:
+def cron_job(test: TestDefinition, *, run_dir: str | None = None) -> Manifest:
     """The CronJob of a test. Raises ConfigError if its schedule is none that Kubernetes can keep."""
     if test.schedule in NEVER_IN_CRON:
         raise ConfigError(f"{test.name}: a CronJob needs a schedule in cron format, not {test.schedule!r}")
@@ -100,7 +100,9 @@ def cron_job(test: TestSpec, *, run_dir: str | None = None) -> Manifest:
     }
 
 
-def service(test: TestSpec, *, name: str | None = None, labels: Mapping[str, str] | None = None) -> Manifest | None:
+def service(
+    test: TestDefinition, *, name: str | None = None, labels: Mapping[str, str] | None = None
+) -> Manifest | None:
     """The headless service through which the hosts of a Job find each other; None for a test of one host.
 
     Without the name of a Job it serves those of a CronJob, of which only one runs at a time.
@@ -120,7 +122,7 @@ def service(test: TestSpec, *, name: str | None = None, labels: Mapping[str, str
 
 
 def _pod(  # noqa: PLR0913, PLR0917  (what differs between a pod of its own and one of a Job)
-    test: TestSpec,
+    test: TestDefinition,
     job_name: str,
     run_dir: str | None,
     env: Mapping[str, str],
@@ -162,7 +164,7 @@ def _pod(  # noqa: PLR0913, PLR0917  (what differs between a pod of its own and 
 
 
 def _env(
-    test: TestSpec, job_name: str, run_dir: str | None, meeting_place: Mapping[str, str], env: Mapping[str, str]
+    test: TestDefinition, job_name: str, run_dir: str | None, meeting_place: Mapping[str, str], env: Mapping[str, str]
 ) -> list[Manifest]:
     """Variables in an order in which each may mention those before it: `$(MODEL_DIR)/checkpoints`."""
     folder = run_dir or f"$(OUTPUT_BUCKET)/{test.name}/$(JOB_NAME)"
@@ -185,7 +187,7 @@ def _env(
     return list(found.values())
 
 
-def _meeting_place(test: TestSpec, name: str | None) -> dict[str, str]:
+def _meeting_place(test: TestDefinition, name: str | None) -> dict[str, str]:
     """How the hosts of a Job find the first of them; each knows itself by `JOB_COMPLETION_INDEX`."""
     if test.hosts == 1:
         return {}
@@ -195,7 +197,7 @@ def _meeting_place(test: TestSpec, name: str | None) -> dict[str, str]:
     }
 
 
-def _resources(test: TestSpec) -> Manifest:
+def _resources(test: TestDefinition) -> Manifest:
     asked = test.resources
     requests: dict[str, str | None] = {
         "cpu": asked.cpu,
@@ -208,23 +210,23 @@ def _resources(test: TestSpec) -> Manifest:
     return _said({"requests": _said(requests), "limits": _said(limits)})
 
 
-def _labels(test: TestSpec) -> dict[str, str]:
+def _labels(test: TestDefinition) -> dict[str, str]:
     own = {"test": test.name, "owner": test.owner, "accelerator": test.accelerator.name}
     parts = {"framework": test.framework, "model": test.model, "mode": test.mode}
     labels = {f"ml-metrics/{key}": as_label(value) for key, value in {**own, **parts}.items() if value}
     return {**labels, **test.labels}
 
 
-def _queue(test: TestSpec) -> dict[str, str]:
+def _queue(test: TestDefinition) -> dict[str, str]:
     """On a Job, or on a pod that belongs to none: Kueue admits a whole Job, and would admit its pods once more."""
     return {"kueue.x-k8s.io/queue-name": test.queue} if test.queue else {}
 
 
-def _namespace(test: TestSpec) -> dict[str, str]:
+def _namespace(test: TestDefinition) -> dict[str, str]:
     return {"namespace": test.namespace} if test.namespace else {}
 
 
-def _override(test: TestSpec) -> Manifest:
+def _override(test: TestDefinition) -> Manifest:
     return {key: value for key, value in test.pod.items() if key in {"metadata", "spec"}}
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.config.problems import did_you_mean
 from ml_metrics.errors import ConfigError
-from ml_metrics.spec.problems import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ml_metrics.spec.test import TestSpec
+    from ml_metrics.config.definition import TestDefinition
 
 TEMPLATED = ("image", "command", "args", "env")
 """The keys of a test in which templates are rendered: those that Airflow's operator renders, too."""
 
 
-def with_parameters(test: TestSpec, values: Mapping[str, Any]) -> TestSpec:
+def with_parameters(test: TestDefinition, values: Mapping[str, Any]) -> TestDefinition:
     """The test with its parameters' defaults, or these values, in place of `{{ params.name }}`.
 
     Raises ConfigError for a value that no parameter takes, and for a template that only Airflow can render.
@@ -28,7 +28,7 @@ def with_parameters(test: TestSpec, values: Mapping[str, Any]) -> TestSpec:
     return test.model_copy(update={key: _filled(getattr(test, key), known, test, key) for key in TEMPLATED})
 
 
-def _filled(value: Any, params: Mapping[str, Any], test: TestSpec, key: str) -> Any:
+def _filled(value: Any, params: Mapping[str, Any], test: TestDefinition, key: str) -> Any:
     if isinstance(value, str):
         return _rendered(value, params, test, key) if "{" in value else value
     if isinstance(value, dict):
@@ -36,7 +36,7 @@ def _filled(value: Any, params: Mapping[str, Any], test: TestSpec, key: str) -> 
     return tuple(_filled(inner, params, test, key) for inner in value)
 
 
-def _rendered(text: str, params: Mapping[str, Any], test: TestSpec, key: str) -> str:
+def _rendered(text: str, params: Mapping[str, Any], test: TestDefinition, key: str) -> str:
     from jinja2 import StrictUndefined, TemplateError
     from jinja2.sandbox import SandboxedEnvironment
 

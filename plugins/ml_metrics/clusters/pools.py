@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ml_metrics.spec.test import TestSpec
+    from ml_metrics.config.definition import TestDefinition
 
 
-def pool_of(test: TestSpec, kept: Iterable[str]) -> str | None:
+def pool_of(test: TestDefinition, kept: Iterable[str]) -> str | None:
     """The pool that the test names; else that of its accelerator, if it is kept, else of the accelerator's kind.
 
     None is Airflow's default pool. Only a pool that somebody says is there is ever used: Airflow does not schedule

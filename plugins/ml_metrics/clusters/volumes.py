@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.spec.naming import as_name
+from ml_metrics.config.naming import as_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ml_metrics.spec.pod import Volume
+    from ml_metrics.config.pod import Volume
 
 BUCKETS = "gcsfuse.csi.storage.gke.io"
 """GKE's driver that mounts Cloud Storage."""

@@ -10,15 +10,15 @@ import numpy as np
 
 from ml_metrics.collect.strategies import BY_TIME, BY_VALUE, NUMBERS
 from ml_metrics.collect.values import printable
+from ml_metrics.config.collection import Strategy
+from ml_metrics.config.patterns import matches
+from ml_metrics.config.problems import did_you_mean
 from ml_metrics.model import Metric, Series
-from ml_metrics.spec.collection import Strategy
-from ml_metrics.spec.patterns import matches
-from ml_metrics.spec.problems import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ml_metrics.spec.collection import MetricCollectionConfig
+    from ml_metrics.config.collection import MetricCollectionConfig
 
 
 @dataclass(frozen=True, slots=True)

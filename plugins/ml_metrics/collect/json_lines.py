@@ -18,15 +18,15 @@ from ml_metrics.collect.results import Results, SubRun
 from ml_metrics.collect.source import AS_WRITTEN, Found, Request
 from ml_metrics.collect.streams import is_stream
 from ml_metrics.collect.values import number_of, text_of
+from ml_metrics.config.patterns import matches
+from ml_metrics.config.sources import LinesAs
 from ml_metrics.model import Metric, Series
-from ml_metrics.spec.patterns import matches
-from ml_metrics.spec.sources import LinesAs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ml_metrics import storage
-    from ml_metrics.spec.sources import JsonLines
+    from ml_metrics.config.sources import JsonLines
 
 LOOKED_AT = 20
 """If so many lines hold no metrics, the file is something else, and may be large."""

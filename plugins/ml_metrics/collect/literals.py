@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ml_metrics.collect.source import COMPUTED, Found, Request
+from ml_metrics.config.sources import Literal
 from ml_metrics.model import Metric
-from ml_metrics.spec.sources import Literal
 
 if TYPE_CHECKING:
     from ml_metrics.model import Workload

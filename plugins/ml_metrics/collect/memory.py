@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from ml_metrics.collect.source import COMPUTED, Found, Request
+from ml_metrics.config.collection import MEMORY
 from ml_metrics.model import Metric
-from ml_metrics.spec.collection import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,16 +11,16 @@ from ml_metrics.collect.collected import Collected
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.collect.timing import start_of, time_to_accuracy, total_wall_time
 from ml_metrics.collect.values import printable
+from ml_metrics.config.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME
 from ml_metrics.model import Metric
-from ml_metrics.spec.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from ml_metrics.config.collection import MetricCollectionConfig
+    from ml_metrics.config.sources import Sources
     from ml_metrics.model import Workload
     from ml_metrics.run_folder import RunFolder
-    from ml_metrics.spec.collection import MetricCollectionConfig
-    from ml_metrics.spec.sources import Sources
 
 SOURCES: dict[str, Source] = {
     "tensorboard": tensorboard.read,

@@ -1,7 +1,7 @@
 """What every source of metrics is handed, and what it returns.
 
 A source is one function in a file of its own. To add one, write `def read(request: Request) -> Found`, name it in
-`ml_metrics.collect.run.SOURCES` and give it a switch in `ml_metrics.spec.sources`. What a source cannot read it tells
+`ml_metrics.collect.run.SOURCES` and give it a switch in `ml_metrics.config.sources`. What a source cannot read it tells
 in `Found.warnings`. If it raises, what the other sources found stays, and its error becomes a warning.
 """
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ml_metrics import storage
+    from ml_metrics.config.collection import MetricCollectionConfig
     from ml_metrics.model import Metric, Series
     from ml_metrics.run_folder import RunFolder
-    from ml_metrics.spec.collection import MetricCollectionConfig
 
 AS_WRITTEN = "as_written"
 """The strategy of a metric that the workload wrote as one number."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.spec.collection import Strategy
+from ml_metrics.config.collection import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

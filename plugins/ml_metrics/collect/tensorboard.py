@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ml_metrics.collect.source import Found, Request
+from ml_metrics.config.collection import Restarts
 from ml_metrics.events import read_events
-from ml_metrics.spec.collection import Restarts
 
 
 def read(request: Request) -> Found:

@@ -8,16 +8,16 @@ import numpy as np
 
 from ml_metrics.collect.source import COMPUTED
 from ml_metrics.collect.strategies import last
+from ml_metrics.config.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME
+from ml_metrics.config.problems import did_you_mean
 from ml_metrics.model import Metric
-from ml_metrics.spec.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME
-from ml_metrics.spec.problems import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ml_metrics.collect.aggregate import Tagged
+    from ml_metrics.config.collection import TimeToAccuracy
     from ml_metrics.model import Series, Workload
-    from ml_metrics.spec.collection import TimeToAccuracy
 
 START_TAG = "TensorboardStartTimestamp"
 """A workload that writes this tag says when its work began, in seconds since 1970: what was before was waiting."""

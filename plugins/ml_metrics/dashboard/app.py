@@ -15,15 +15,15 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from ml_metrics.dashboard import csrf
 from ml_metrics.dashboard.access import LOGGED_IN, Visitor, visitor
 from ml_metrics.dashboard.actions import DONE, router
-from ml_metrics.dashboard.asked import AskedError, choice, required
-from ml_metrics.dashboard.compare_page import page_of_comparison
 from ml_metrics.dashboard.headers import SecureHeaders
 from ml_metrics.dashboard.links import ServerLinks, address
 from ml_metrics.dashboard.page import NotFoundError, templates
-from ml_metrics.dashboard.run_page import page_of_run
+from ml_metrics.dashboard.pages.all_tests import page_of_tests
+from ml_metrics.dashboard.pages.compare import page_of_comparison
+from ml_metrics.dashboard.pages.one_run import page_of_run
+from ml_metrics.dashboard.pages.one_test import page_of_test
+from ml_metrics.dashboard.query import BadQueryError, choice, required
 from ml_metrics.dashboard.source import SOURCE
-from ml_metrics.dashboard.test_page import page_of_test
-from ml_metrics.dashboard.tests_page import page_of_tests
 from ml_metrics.errors import MlMetricsError
 
 if TYPE_CHECKING:
@@ -160,8 +160,8 @@ def not_found(_: Request, error: NotFoundError) -> Response:
     return _notice(404, "Not found", str(error))
 
 
-@app.exception_handler(AskedError)
-def not_understood(_: Request, error: AskedError) -> Response:
+@app.exception_handler(BadQueryError)
+def not_understood(_: Request, error: BadQueryError) -> Response:
     """A page that says what is wrong with the address."""
     return _notice(400, "This address makes no sense", str(error))
 

@@ -7,17 +7,17 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ml_metrics.charts import Annotation, Plotted
+from ml_metrics.config.regression import ChangePoint
 from ml_metrics.judge.baseline import counts
 from ml_metrics.judge.change import changes_in
 from ml_metrics.model import HistoryPoint, JobStatus, Outcome
-from ml_metrics.spec.regression import ChangePoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.judge import Acceptance
     from ml_metrics.warehouse import JobRow
-    from ml_metrics.warehouse.shown import ShownMetric
+    from ml_metrics.warehouse.pages import ShownMetric
 
 RULE = ChangePoint()
 """Change points are drawn for every metric by the rule's own defaults, whatever its condition."""

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.dashboard.standing import BAD, Letter, by_run, letter_of, reason_of
+from ml_metrics.dashboard.run_status import BAD, Letter, by_run, letter_of, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import date, datetime
 
-    from ml_metrics.dashboard.asked import Span
-    from ml_metrics.warehouse.shown import Incident, QuarantineRow, ShownMetric, ShownRun, Standing
+    from ml_metrics.dashboard.query import Span
+    from ml_metrics.warehouse.pages import Incident, QuarantineRow, ShownMetric, ShownRun, Standing
 
 MOST_RUNS = 30
 """Columns, where each is a run."""

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from ml_metrics.dashboard.heatmap import WELL_ONCE
 from ml_metrics.dashboard.page import figure, took
-from ml_metrics.dashboard.standing import BAD, CLASSES, QUARANTINED, Letter
+from ml_metrics.dashboard.run_status import BAD, CLASSES, QUARANTINED, Letter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ml_metrics import storage
 from ml_metrics.dashboard.links import FileLinks, file_of
-from ml_metrics.dashboard.test_page import page_of_test
-from ml_metrics.dashboard.tests_page import page_of_tests
+from ml_metrics.dashboard.pages.all_tests import page_of_tests
+from ml_metrics.dashboard.pages.one_test import page_of_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,8 +7,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ml_metrics.connections import warehouse
 from ml_metrics.errors import WarehouseError
-from ml_metrics.operators.connections import warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ml_metrics.events.accumulator import Columns, Gathering
 from ml_metrics.events.checksum import byte_table, mask_all
 from ml_metrics.events.families import LEAD, STEP, WALL_TIME, WORD, Families, Family, row_size
-from ml_metrics.events.gathering import Columns, Gathering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

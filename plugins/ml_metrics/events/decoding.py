@@ -18,18 +18,18 @@ from ml_metrics.events.blocks import ALWAYS_CHECKED
 from ml_metrics.events.checksum import checksum
 from ml_metrics.events.columns import FEWEST, LONGEST, MOST, ColumnReader, Group
 from ml_metrics.events.families import Families
-from ml_metrics.events.giant import Window
-from ml_metrics.events.passing import passes_over
+from ml_metrics.events.oversized_records import Window
+from ml_metrics.events.record_reader import CHECKSUM_FAILS, FaultError, Singles
 from ml_metrics.events.sessions import Session
-from ml_metrics.events.singles import CHECKSUM_FAILS, FaultError, Singles
+from ml_metrics.events.skip_records import passes_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from ml_metrics.events.accumulator import Findings, Gathering
     from ml_metrics.events.blocks import Block, EventFile, Giant, Segment
-    from ml_metrics.events.gathering import Findings, Gathering
 
 
 _CHECKSUM = struct.Struct("<I").unpack_from

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ml_metrics.events.checksum import length_checksum
-from ml_metrics.events.rhythm import Rhythm
+from ml_metrics.events.frame_prediction import Rhythm
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,9 +7,9 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from ml_metrics.events.accumulator import Gathering
 from ml_metrics.events.blocks import CAPACITY, Block, Blocks, EventFile
 from ml_metrics.events.decoding import Decoding
-from ml_metrics.events.gathering import Gathering
 from ml_metrics.events.record import LONGEST_TEXT
 from ml_metrics.events.sessions import Session, without_superseded
 from ml_metrics.model import Series

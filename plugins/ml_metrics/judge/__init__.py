@@ -1,9 +1,9 @@
 """The judge: is a run well, by its conditions and by what came before it? `docs/semantics.md` has each rule."""
 
 from ml_metrics.judge.change import Change, changes_in
+from ml_metrics.judge.history import Acceptance
 from ml_metrics.judge.judgement import Alert, AlertKind, Judgement
 from ml_metrics.judge.needs import HistoryNeeds, history_needs
-from ml_metrics.judge.past import Acceptance
 from ml_metrics.judge.replay import Replay, ReplayedRun, replay
 from ml_metrics.judge.run import judge_run
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ml_metrics.judge.past import RECENT
+from ml_metrics.judge.history import RECENT
 from ml_metrics.model import JobStatus, Outcome
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ml_metrics.judge.past import Moment, Past
+    from ml_metrics.config.regression import Condition
+    from ml_metrics.judge.history import Moment, Past
     from ml_metrics.model import HistoryPoint
-    from ml_metrics.spec.regression import Condition
 
 
 def baseline_of(metric: str, condition: Condition, past: Past) -> list[HistoryPoint]:

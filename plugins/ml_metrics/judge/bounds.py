@@ -13,15 +13,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ml_metrics.config.regression import Against, Comparison
 from ml_metrics.judge.levels import best_level, mean_level, median_level
 from ml_metrics.model import Bounds
-from ml_metrics.spec.regression import Against, Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ml_metrics.config.regression import Condition, MinChange, PercentDifference, WithinBounds
     from ml_metrics.judge.levels import Level
-    from ml_metrics.spec.regression import Condition, MinChange, PercentDifference, WithinBounds
 
 POINTS_NEEDED = {"stddevs_from_mean": 2, "mads_from_median": 2, "percent_difference": 1}
 """How many points of history a threshold needs before it means anything."""

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from ml_metrics.config.regression import ChangePoint, Condition, MinChange
     from ml_metrics.judge.changepoint import Step
-    from ml_metrics.judge.past import Past
+    from ml_metrics.judge.history import Past
     from ml_metrics.model import Verdict
-    from ml_metrics.spec.regression import ChangePoint, Condition, MinChange
 
 NO_ATTRIBUTES: Mapping[str, str] = {}
 

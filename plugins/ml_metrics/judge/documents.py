@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics import storage
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.judge.past import aware
+from ml_metrics.judge.history import aware
 from ml_metrics.model import HistoryPoint, JobStatus, Metric, Outcome
 
 if TYPE_CHECKING:

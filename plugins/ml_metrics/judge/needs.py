@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ml_metrics.judge.baseline import counts
-from ml_metrics.judge.past import RECENT
+from ml_metrics.judge.history import RECENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from ml_metrics.config.regression import Condition, RegressionTestConfig
     from ml_metrics.model import HistoryPoint
-    from ml_metrics.spec.regression import Condition, RegressionTestConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.judge.history import aware
 from ml_metrics.judge.needs import history_needs
-from ml_metrics.judge.past import aware
 from ml_metrics.judge.run import judge_run
 from ml_metrics.model import HistoryPoint, JobStatus, Metric, Outcome
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
+    from ml_metrics.config.regression import RegressionTestConfig
+    from ml_metrics.judge.history import Acceptance
     from ml_metrics.judge.judgement import Judgement
-    from ml_metrics.judge.past import Acceptance
-    from ml_metrics.spec.regression import RegressionTestConfig
 
 NO_VALUE = {Outcome.MISSING, Outcome.SKIPPED}
 """Rows that tell that a run had no such metric."""

@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from ml_metrics.config.regression import DEFAULT
+from ml_metrics.judge.alerting import alerts_for
+from ml_metrics.judge.history import PRESENT_RUNS, Past
 from ml_metrics.judge.judgement import Judgement
-from ml_metrics.judge.past import PRESENT_RUNS, Past
-from ml_metrics.judge.telling import alerts_for
 from ml_metrics.judge.verdict import finite, not_judged, verdict_on, verdict_without_condition
 from ml_metrics.model import JobStatus, Outcome, Severity, Verdict
-from ml_metrics.spec.regression import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from ml_metrics.judge.past import Acceptance
+    from ml_metrics.config.regression import Condition, RegressionTestConfig
+    from ml_metrics.judge.history import Acceptance
     from ml_metrics.model import HistoryPoint, Metric
-    from ml_metrics.spec.regression import Condition, RegressionTestConfig
 
 LEAST_PRESENT_RUNS = 3
 """Two runs that both had a metric may be chance."""

@@ -10,12 +10,12 @@ from ml_metrics.judge.baseline import baseline_of
 from ml_metrics.judge.bounds import points_needed, span_of
 from ml_metrics.judge.change import level_verdict
 from ml_metrics.judge.needs import looks_back
-from ml_metrics.judge.words import beside, rule_of
+from ml_metrics.judge.wording import beside, rule_of
 from ml_metrics.model import Outcome, Severity, Verdict
 
 if TYPE_CHECKING:
-    from ml_metrics.judge.past import Past
-    from ml_metrics.spec.regression import Condition
+    from ml_metrics.config.regression import Condition
+    from ml_metrics.judge.history import Past
 
 REQUIRED = "required"
 """The rule of a metric that only has to be there."""

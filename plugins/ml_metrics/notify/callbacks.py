@@ -16,8 +16,8 @@ from ml_metrics.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ml_metrics.notify.telling import Telling
-    from ml_metrics.spec.test import TestSpec
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.notify.notifier import Telling
     from ml_metrics.warehouse import Warehouse
 
 log = logging.getLogger(__name__)
@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 def tell_people(context: Mapping[str, Any]) -> None:
     """Send the message that is due about this run, if one is."""
     from ml_metrics.notify.digest import send_late_digest
-    from ml_metrics.notify.post import post_office
-    from ml_metrics.notify.telling import Telling
+    from ml_metrics.notify.mail_settings import post_office
+    from ml_metrics.notify.notifier import Telling
     from ml_metrics.operators.task import folder_of, run_of
 
-    test: TestSpec = context["task"].test
+    test: TestDefinition = context["task"].test
     post = post_office()
     with _warehouse_if_it_answers() as warehouse:
         _tell(Telling(run_of(test.name, context), folder_of(test.name, context), warehouse, post), test)
@@ -82,9 +82,9 @@ async def tell_overdue(
 
 def send_digest() -> str:
     """Tell what has been held back, and what no channel took when it was news."""
+    from ml_metrics.connections import warehouse
     from ml_metrics.notify.digest import send_due_digests
-    from ml_metrics.notify.post import post_office
-    from ml_metrics.operators.connections import warehouse
+    from ml_metrics.notify.mail_settings import post_office
 
     with warehouse() as open_warehouse:
         sent = send_due_digests(open_warehouse, post_office(), datetime.now(UTC))
@@ -93,10 +93,10 @@ def send_digest() -> str:
 
 def send_heartbeat() -> str:
     """Tell which tests did not run when they should have, and what else is open."""
+    from ml_metrics.config.load import load_tests
+    from ml_metrics.connections import warehouse
     from ml_metrics.notify.heartbeat import send_heartbeats
-    from ml_metrics.notify.post import post_office
-    from ml_metrics.operators.connections import warehouse
-    from ml_metrics.spec.load import load_tests
+    from ml_metrics.notify.mail_settings import post_office
 
     tests = load_tests(Settings.load().config_root).tests
     with warehouse() as open_warehouse:
@@ -106,8 +106,8 @@ def send_heartbeat() -> str:
 
 def _tell_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mapping[str, Any]) -> None:
     from ml_metrics.model import Run
-    from ml_metrics.notify.post import post_office
-    from ml_metrics.notify.telling import Telling
+    from ml_metrics.notify.mail_settings import post_office
+    from ml_metrics.notify.notifier import Telling
     from ml_metrics.run_folder import RunFolder
 
     settings = Settings.load()
@@ -118,7 +118,7 @@ def _tell_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mapping
         Telling(run, folder, warehouse, post_office()).tell_overdue(str(since), owner, emails)
 
 
-def _tell(telling: Telling, test: TestSpec) -> None:
+def _tell(telling: Telling, test: TestDefinition) -> None:
     """Tell, as far as is known: without a warehouse that answers no more, in plain words if all else fails."""
     try:
         try:
@@ -134,7 +134,7 @@ def _tell(telling: Telling, test: TestSpec) -> None:
 @contextmanager
 def _warehouse_if_it_answers() -> Iterator[Warehouse | None]:
     """Without the warehouse we do not know what was told before. A message too many is better than silence."""
-    from ml_metrics.operators.connections import warehouse
+    from ml_metrics.connections import warehouse
 
     with ExitStack() as stack:
         opened: Warehouse | None = None

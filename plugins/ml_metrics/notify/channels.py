@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.channels.channel import UndeliveredError
+from ml_metrics.connections import find_connection
 from ml_metrics.errors import ConfigError, MlMetricsError
 from ml_metrics.notify.secret import named_secret
-from ml_metrics.operators.connections import find_connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.alerts.delivery import Attempted
     from ml_metrics.alerts.message import Message
-    from ml_metrics.notify.post import Post
+    from ml_metrics.notify.mail_settings import Post
     from ml_metrics.warehouse import Delivery, Warehouse
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from ml_metrics.notify.post import Post
-    from ml_metrics.spec.test import TestSpec
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.notify.mail_settings import Post
     from ml_metrics.warehouse import OpenAlert, Warehouse
 
 A_WEEK = timedelta(days=7)
@@ -33,7 +33,7 @@ PRESETS = {
 """What Airflow makes of them; `@once` and `@continuous` say nothing about when."""
 
 
-def send_heartbeats(tests: Sequence[TestSpec], warehouse: Warehouse, post: Post, now: datetime) -> int:
+def send_heartbeats(tests: Sequence[TestDefinition], warehouse: Warehouse, post: Post, now: datetime) -> int:
     """A message to each group of people about the tests that are theirs."""
     since, alerts = now - A_WEEK, {alert.test: alert for alert in warehouse.open_alerts()}
     ordered = sorted(tests, key=lambda test: (post.recipients_of(test.emails), test.name))
@@ -56,7 +56,7 @@ def send_heartbeats(tests: Sequence[TestSpec], warehouse: Warehouse, post: Post,
     return sent
 
 
-def _silences(test: TestSpec, warehouse: Warehouse, since: datetime, now: datetime) -> Iterator[Silence]:
+def _silences(test: TestDefinition, warehouse: Warehouse, since: datetime, now: datetime) -> Iterator[Silence]:
     """The test, if it ran less often than its schedule says. What leaves no rows cannot be counted."""
     if not test.metric_collection_config.write_to_bigquery:
         return

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ml_metrics.config.accelerator import Kind
+from ml_metrics.connections import cluster_kubeconfig
 from ml_metrics.errors import ConfigError
-from ml_metrics.operators.connections import cluster_kubeconfig
 from ml_metrics.settings import Settings
-from ml_metrics.spec.accelerator import Kind
 
 if TYPE_CHECKING:
-    from ml_metrics.spec.test import TestSpec
+    from ml_metrics.config.definition import TestDefinition
 
 COMPOSER_NAMESPACE = "composer-user-workloads"
 """The only namespace in which Cloud Composer runs pods, whatever is asked for."""
@@ -32,7 +32,7 @@ class Place:
     """None leaves it to the connection."""
 
 
-def place_of(test: TestSpec) -> Place:
+def place_of(test: TestDefinition) -> Place:
     """The cluster of a test that names none of its own. Raises ConfigError for what cannot run there."""
     settings = Settings.load()
     if kubeconfig := cluster_kubeconfig():
@@ -44,7 +44,7 @@ def place_of(test: TestSpec) -> Place:
     return Place(None, settings.kubernetes_conn_id, test.namespace)
 
 
-def _check_for_composer(test: TestSpec) -> None:
+def _check_for_composer(test: TestDefinition) -> None:
     own = "name a GKE cluster of your own: `cluster: {project: ..., location: ..., name: ...}`"
     if test.namespace not in {None, COMPOSER_NAMESPACE}:
         raise ConfigError(

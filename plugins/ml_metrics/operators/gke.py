@@ -12,21 +12,21 @@ from ml_metrics.operators.run_workload import RunWorkload
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from ml_metrics.spec.pod import Cluster
-    from ml_metrics.spec.test import TestSpec
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.config.pod import Cluster
 
 
 class RunWorkloadOnGke(RunWorkload, GKEStartPodOperator):
     """Run the workload of a test in one pod of its own GKE cluster."""
 
-    def __init__(self, *, test: TestSpec, **options: Any) -> None:
+    def __init__(self, *, test: TestDefinition, **options: Any) -> None:
         super().__init__(test=test, **_where(test.cluster), **options)
 
 
 class RunHostsOnGke(RunHosts, GKEStartJobOperator):
     """Run the workload of a test on several hosts of its own GKE cluster."""
 
-    def __init__(self, *, test: TestSpec, **options: Any) -> None:
+    def __init__(self, *, test: TestDefinition, **options: Any) -> None:
         super().__init__(test=test, **_where(test.cluster), **options)
 
     def execute(self, context: Context) -> None:

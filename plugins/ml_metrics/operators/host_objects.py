@@ -15,7 +15,7 @@ from ml_metrics.clusters.manifests import service as service_of
 from ml_metrics.clusters.outcome import outcome_of
 from ml_metrics.errors import ConfigError
 from ml_metrics.operators.run_workload import CONFLICT, NOT_FOUND, without_program
-from ml_metrics.operators.workload_run import RUN_KEY
+from ml_metrics.operators.workload_base import RUN_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from kubernetes.client import BatchV1Api, CoreV1Api
     from kubernetes.client import models as k8s
 
+    from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Run
-    from ml_metrics.spec.test import TestSpec
 
 LONGEST_TEST_NAME = 36
 """So much of a test's name goes into the name of its Jobs: a host's own name, with its number, has 63 characters."""
@@ -48,7 +48,7 @@ class HostObjects:
         return f"{run.test[:LONGEST_TEST_NAME].rstrip('-')}-{run.key[:8]}-{attempt}"
 
     @staticmethod
-    def job(test: TestSpec, name: str, run: Run, run_dir: str) -> dict[str, Any]:
+    def job(test: TestDefinition, name: str, run: Run, run_dir: str) -> dict[str, Any]:
         """The Job of a run."""
         # the same for every attempt, so that the goodput of a restarted job is that of one job
         env = {"JOB_NAME": f"{run.test}-{run.key[:8]}"}
@@ -73,7 +73,7 @@ class HostObjects:
         living = [job for job in self._jobs() if job.metadata.deletion_timestamp is None]
         return max(living, key=lambda job: job.metadata.creation_timestamp, default=None)
 
-    def create_service(self, test: TestSpec, name: str) -> None:
+    def create_service(self, test: TestDefinition, name: str) -> None:
         """Make the service of a Job."""
         with _unless(CONFLICT):
             body = service_of(test, name=name, labels={RUN_KEY: self.labels[RUN_KEY]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics import steps
-from ml_metrics.operators.connections import warehouse
+from ml_metrics.connections import warehouse
 from ml_metrics.operators.task import TestTask, run_of
 
 if TYPE_CHECKING:

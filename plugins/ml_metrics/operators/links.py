@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
+    from ml_metrics.config.pod import Cluster
     from ml_metrics.model import Workload
-    from ml_metrics.spec.pod import Cluster
 
 CONSOLE = "https://console.cloud.google.com"
 

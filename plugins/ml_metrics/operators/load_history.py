@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowSkipException
 
 from ml_metrics import steps
-from ml_metrics.operators.connections import warehouse
+from ml_metrics.connections import warehouse
 from ml_metrics.operators.task import TestTask, run_of
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from ml_metrics.operators.host_objects import HostObjects
 from ml_metrics.operators.outage import is_outage
 from ml_metrics.operators.run_workload import NOT_FOUND
 from ml_metrics.operators.task import folder_of, run_of
+from ml_metrics.operators.workload_base import LOG_INTERVAL, WorkloadRun
 from ml_metrics.operators.workload_end import OverranError, is_known
-from ml_metrics.operators.workload_run import LOG_INTERVAL, WorkloadRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from kubernetes.client import models as k8s
 
+    from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Workload
-    from ml_metrics.spec.test import TestSpec
 
 POLL_SECONDS = 5.0
 
@@ -39,7 +39,7 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
 
     kind_of_object = "job"
 
-    def __init__(self, *, test: TestSpec, **options: Any) -> None:
+    def __init__(self, *, test: TestDefinition, **options: Any) -> None:
         own: dict[str, Any] = {
             "completions": test.hosts,
             "parallelism": test.hosts,

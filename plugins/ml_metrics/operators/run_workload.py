@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowException
 from kubernetes.client.exceptions import ApiException
 
+from ml_metrics.clusters.lost_pods import outcome_of_vanished
 from ml_metrics.clusters.manifests import pod as pod_of
 from ml_metrics.clusters.outcome import outcome_of
-from ml_metrics.clusters.vanished import outcome_of_vanished
 from ml_metrics.model import JobStatus
 from ml_metrics.operators.outage import is_outage
 from ml_metrics.operators.task import folder_of, run_of
+from ml_metrics.operators.workload_base import WorkloadRun
 from ml_metrics.operators.workload_end import OverranError, is_known
-from ml_metrics.operators.workload_run import WorkloadRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

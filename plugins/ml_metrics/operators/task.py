@@ -15,13 +15,13 @@ from ml_metrics.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ml_metrics.spec.test import TestSpec
+    from ml_metrics.config.definition import TestDefinition
 
 
 class TestTask(BaseOperator):
     """A task of a test. It runs whatever became of the tasks before it: that is what the gate at the end is for."""
 
-    def __init__(self, *, test: TestSpec, trigger_rule: str = "all_done", **options: Any) -> None:
+    def __init__(self, *, test: TestDefinition, trigger_rule: str = "all_done", **options: Any) -> None:
         super().__init__(trigger_rule=trigger_rule, **options)
         self.test = test
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_parsing_context
 
-from ml_metrics.operators.another_task import AnotherTask
+from ml_metrics.operators.placeholder import AnotherTask
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
 
-    from ml_metrics.spec.test import TestSpec
+    from ml_metrics.config.definition import TestDefinition
 
 
-def workload_operator(test: TestSpec, *, task_id: str, **options: Any) -> BaseOperator:
+def workload_operator(test: TestDefinition, *, task_id: str, **options: Any) -> BaseOperator:
     """The task that runs a test: in one pod or on several hosts, on the cluster of the settings or its own."""
     if get_parsing_context().task_id not in {None, task_id}:
         return AnotherTask(task_id=task_id)

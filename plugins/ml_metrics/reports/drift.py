@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from ml_metrics.config.regression import ChangePoint
 from ml_metrics.model import HistoryPoint, JobStatus
-from ml_metrics.spec.regression import ChangePoint
 
 if TYPE_CHECKING:
     from ml_metrics.judge.change import Change

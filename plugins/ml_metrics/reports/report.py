@@ -21,9 +21,9 @@ from ml_metrics.reports.warnings import warnings_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Run, Verdict
     from ml_metrics.run_folder import RunFolder
-    from ml_metrics.spec.test import TestSpec
     from ml_metrics.warehouse import Warehouse
 
 DASHBOARD = "/ml-metrics"
@@ -33,7 +33,7 @@ DETAILED = 6
 
 
 def report_of(  # noqa: PLR0913  (a report draws on all that is known of a run)
-    test: TestSpec,
+    test: TestDefinition,
     run: Run,
     folder: RunFolder,
     occasion: Occasion,
@@ -127,7 +127,7 @@ def _job_facts(name: str, workload: Workload) -> Iterator[Fact]:
         yield Fact("detail", workload.detail)
 
 
-def _facts(test: TestSpec, run: Run, workload: Workload) -> Iterator[Fact]:
+def _facts(test: TestDefinition, run: Run, workload: Workload) -> Iterator[Fact]:
     yield Fact("owner", test.owner)
     yield Fact("run", run.run_id)
     yield Fact("run key", run.key)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ml_metrics.config.load import load_file
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.model import JobStatus, Outcome
-from ml_metrics.spec.load import load_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Verdict
     from ml_metrics.run_folder import RunFolder
-    from ml_metrics.spec.test import TestSpec
 
 
-def warnings_of(test: TestSpec, folder: RunFolder, verdicts: Iterable[Verdict]) -> Iterator[str]:
+def warnings_of(test: TestDefinition, folder: RunFolder, verdicts: Iterable[Verdict]) -> Iterator[str]:
     """The warnings of the collector, of the test file, and of conditions that nothing can break."""
     yield from (folder.read("metrics") or {}).get("warnings", ())
     yield from _of_the_file(test.source)

@@ -1,0 +1,52 @@
+"""Clusters for tests."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import Pods, connect
+from local_kube import LocalCluster
+
+
+@pytest.fixture(scope="session")
+def image_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("image")
+    (folder / "include").mkdir()
+    (folder / "include" / "hello.py").write_text("import sys\nprint('hello', *sys.argv[1:])\n")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, image_folder: Path) -> Iterator[Pods]:
+    """One server for all tests that leave it as they found it."""
+    cluster = LocalCluster(str(tmp_path_factory.mktemp("shared")), str(image_folder))
+    yield connect(cluster)
+    cluster.stop()
+
+
+@pytest.fixture
+def pods(shared: Pods) -> Pods:
+    return shared
+
+
+@pytest.fixture
+def killed_while_it_greets() -> Iterator[None]:
+    """Python leaves a socket open if the server resets the connection before TLS begins, as one does that is killed."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed <ssl.SSLSocket", ResourceWarning)
+        yield
+        gc.collect()
+
+
+@pytest.fixture
+def own(tmp_path: Path, image_folder: Path) -> Iterator[Pods]:
+    """A server for one test, which may treat it badly."""
+    cluster = LocalCluster(str(tmp_path / "cluster"), str(image_folder))
+    yield connect(cluster)
+    cluster.ensure_running()
+    cluster.stop()

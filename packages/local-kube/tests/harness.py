@@ -1,0 +1,87 @@
+"""A real server in a process of its own, spoken to through the real Kubernetes client."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kubernetes import client, config
+
+from local_kube import LocalCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SPACE = "default"
+PATIENCE = 60
+NUMBERS = itertools.count(1)
+T = TypeVar("T")
+
+
+def wait_for(what: Callable[[], T], seconds: float = PATIENCE) -> T:
+    """The first truthy answer; fails after the deadline."""
+    until = time.monotonic() + seconds
+    while not (answer := what()):
+        assert time.monotonic() < until, f"waited {seconds} s in vain"
+        time.sleep(0.02)
+    return answer
+
+
+@dataclass
+class Pods:
+    """Pods of one cluster, as a test speaks of them."""
+
+    core: client.CoreV1Api
+    kubeconfig: str
+    cluster: LocalCluster
+
+    @property
+    def root(self) -> Path:
+        return Path(self.kubeconfig).parent
+
+    def create(self, *argv: str, name: str | None = None, spec: dict[str, Any] | None = None, **container: Any) -> str:
+        """A pod of one container `base`; its name."""
+        name = name or f"pod-{next(NUMBERS)}"
+        base = {"name": "base", "image": "python", "command": [*argv], **container}
+        metadata = {"name": name, "labels": {"test": "yes"}}
+        body = {"metadata": metadata, "spec": {"restartPolicy": "Never", "containers": [base], **(spec or {})}}
+        self.core.create_namespaced_pod(SPACE, body)
+        return name
+
+    def get(self, name: str) -> Any:
+        return self.core.read_namespaced_pod(name, SPACE)
+
+    def until(self, name: str, *phases: str) -> Any:
+        return wait_for(lambda: pod if (pod := self.get(name)).status.phase in phases else None)
+
+    def ended(self, name: str) -> Any:
+        return self.until(name, "Succeeded", "Failed")
+
+    def run(self, *argv: str, **options: Any) -> Any:
+        return self.ended(self.create(*argv, **options))
+
+    def terminated(self, pod: Any, container: int = 0) -> Any:
+        return pod.status.container_statuses[container].state.terminated
+
+    def log(self, name: str, **options: Any) -> str:
+        response = self.core.read_namespaced_pod_log(name, SPACE, _preload_content=False, **options)
+        return response.data.decode()
+
+    def delete(self, name: str, grace: int = 0) -> None:
+        self.core.delete_namespaced_pod(name, SPACE, grace_period_seconds=grace)
+        self.gone(name)
+
+    def gone(self, name: str) -> None:
+        wait_for(lambda: not [pod for pod in self.core.list_namespaced_pod(SPACE).items if pod.metadata.name == name])
+
+    def reasons(self, name: str) -> list[str]:
+        events = self.core.list_namespaced_event(SPACE, field_selector=f"involvedObject.name={name}")
+        return [event.reason for event in events.items]
+
+
+def connect(cluster: LocalCluster) -> Pods:
+    kubeconfig = cluster.ensure_running()
+    return Pods(client.CoreV1Api(config.new_client_from_config(kubeconfig)), kubeconfig, cluster)

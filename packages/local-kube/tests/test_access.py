@@ -1,0 +1,129 @@
+"""Who may use the cluster, and what it never does."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import stat
+from http.client import HTTPSConnection
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+import pytest
+import websocket
+
+from harness import SPACE, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from harness import Pods
+
+
+def status_of(pods: Pods, path: str, headers: dict[str, str], method: str = "GET") -> int:
+    port = int((pods.cluster.status().url or "").rpartition(":")[2])
+    trusting = ssl.create_default_context(cafile=str(pods.root / "authority.pem"))
+    connection = HTTPSConnection("127.0.0.1", port, timeout=30, context=trusting)
+    try:
+        connection.request(method, path, headers=headers)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic x"}])
+@pytest.mark.parametrize("path", ["/api/v1/namespaces/default/pods", "/version", "/readyz", "/nowhere"])
+def test_without_the_token_nothing_is_answered(pods: Pods, path: str, headers: dict[str, str]) -> None:
+    assert status_of(pods, path, headers) == 401
+    assert status_of(pods, path, headers, "POST") == 401
+
+
+def test_only_the_owner_can_read_what_the_cluster_writes(pods: Pods) -> None:
+    pods.run("sh", "-c", "echo secret", env=[{"name": "PASSWORD", "value": "x"}])
+    assert stat.S_IMODE((pods.root / "pods").stat().st_mode) == 0o700
+    for name in ("kubeconfig", "server.pem", "server.json"):
+        assert stat.S_IMODE((pods.root / name).stat().st_mode) == 0o600
+    for file in (pods.root / "pods").rglob("*/containers/*/*/*"):
+        assert not stat.S_IMODE(file.stat().st_mode) & 0o077 or file.name in {"shim.log", "termination-log"}
+
+
+def test_the_server_listens_on_loopback_only(pods: Pods) -> None:
+    port = int((pods.cluster.status().url or "").rpartition(":")[2])
+    listening = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    addresses = [
+        fields[1].split(":")[0] for fields in listening if fields[3] == "0A" and fields[1].endswith(f":{port:04X}")
+    ]
+    assert addresses == ["0100007F"]
+
+
+def test_the_token_is_not_told_to_containers(pods: Pods, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_WAREHOUSE", "secret")
+    name = pods.create("env")
+    pods.ended(name)
+    token = json.loads((pods.root / "kubeconfig").read_text())["users"][0]["user"]["token"]
+    assert token not in pods.log(name)
+    assert "AIRFLOW" not in pods.log(name)
+
+
+@pytest.fixture
+def sidecar(pods: Pods) -> Iterator[str]:
+    mounts = [{"name": "xcom", "mountPath": "/airflow/xcom"}]
+    base = {
+        "name": "base",
+        "image": "x",
+        "command": ["sh", "-c", "echo '{\"loss\": 1.5}' > /airflow/xcom/return.json"],
+        "volumeMounts": mounts,
+    }
+    side = {
+        "name": "airflow-xcom-sidecar",
+        "image": "alpine",
+        "command": ["sh", "-c", 'trap "exit 0" INT; while true; do sleep 1; done;'],
+        "volumeMounts": mounts,
+    }
+    name = pods.create(spec={"containers": [base, side], "volumes": [{"name": "xcom", "emptyDir": {}}]})
+    wait_for(lambda: pods.terminated(pods.until(name, "Running")))
+    yield name
+    pods.delete(name)
+
+
+def execute(pods: Pods, name: str, *command: str, container: str) -> str:
+    """What a command prints, if the cluster agrees to pretend to run it."""
+    status = pods.cluster.status()
+    token = json.loads((pods.root / "kubeconfig").read_text())["users"][0]["user"]["token"]
+    query = urlencode([*(("command", word) for word in command), ("container", container), ("stdout", "true")])
+    url = f"{status.url}/api/v1/namespaces/{SPACE}/pods/{name}/exec?{query}".replace("https", "wss")
+    connection = websocket.WebSocket(sslopt={"ca_certs": str(pods.root / "authority.pem")})
+    frames = []
+    try:
+        connection.connect(url, header=[f"Authorization: Bearer {token}"], subprotocols=["v4.channel.k8s.io"])
+        while frame := connection.recv():
+            frames.append(frame)
+    finally:
+        connection.shutdown()
+    return b"".join(frame[1:] for frame in frames if frame[:1] == b"\x01").decode()
+
+
+@pytest.mark.parametrize(
+    ("command", "container"),
+    [
+        (["touch", "PROOF"], "base"),
+        (["/bin/sh", "-c", "touch PROOF"], "airflow-xcom-sidecar"),
+        (["/bin/sh"], "base"),
+        (["/bin/sh", "-c", "cat /airflow/xcom/return.json"], "base"),
+    ],
+)
+def test_exec_is_refused(pods: Pods, sidecar: str, tmp_path: Path, command: list[str], container: str) -> None:
+    proof = tmp_path / "proof"
+    words = [word.replace("PROOF", str(proof)) for word in command]
+    with pytest.raises(websocket.WebSocketBadStatusException) as caught:
+        execute(pods, sidecar, *words, container=container)
+    assert caught.value.status_code == 403
+    assert not proof.exists()
+
+
+def test_the_question_for_the_result_is_answered_without_executing_it(pods: Pods, sidecar: str, tmp_path: Path) -> None:
+    proof = tmp_path / "proof"
+    command = ("/bin/sh", "-c", f"touch {proof}; cat /airflow/xcom/return.json")
+    assert execute(pods, sidecar, *command, container="airflow-xcom-sidecar") == '{"loss": 1.5}\n'
+    assert not proof.exists()

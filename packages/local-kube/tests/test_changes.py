@@ -1,0 +1,169 @@
+"""Creating, finding, changing, watching and deleting pods, as clients do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from kubernetes import watch
+from kubernetes.client import ApiException
+
+from harness import SPACE, wait_for
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from harness import Pods
+
+
+def test_a_name_can_be_used_once(pods: Pods) -> None:
+    name = pods.create("true")
+    with pytest.raises(ApiException, match="already exists") as caught:
+        pods.create("true", name=name)
+    assert caught.value.status == 409
+    pods.delete(name)
+    assert pods.ended(pods.create("true", name=name))
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"name": "Upper"}, "metadata.name"),
+        ({"spec": {"containers": []}}, "spec.containers: Required value"),
+        ({"spec": {"restartPolicy": "Sometimes"}}, "spec.restartPolicy"),
+        ({"spec": {"activeDeadlineSeconds": 0}}, "spec.activeDeadlineSeconds"),
+        ({"volumeMounts": [{"name": "ghost", "mountPath": "/x"}]}, "volumeMounts: Not found"),
+        ({"resources": {"limits": {"memory": "lots"}}}, "is not a quantity"),
+    ],
+)
+def test_a_pod_that_cannot_be_meant_is_refused(pods: Pods, change: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ApiException) as caught:
+        pods.create("true", **change)
+    assert caught.value.status == 422
+    assert complaint in caught.value.body
+
+
+def test_pods_are_found_by_labels_and_fields(pods: Pods) -> None:
+    wanted = pods.run("true", name="wanted")
+    pods.core.patch_namespaced_pod("wanted", SPACE, {"metadata": {"labels": {"team": "vision"}}})
+
+    def found(**selectors: str) -> list[str]:
+        return [pod.metadata.name for pod in pods.core.list_namespaced_pod(SPACE, **selectors).items]
+
+    assert found(label_selector="team=vision,test in (yes, no),!other") == ["wanted"]
+    assert found(label_selector="team notin (vision)", field_selector="metadata.name=wanted") == []
+    assert found(field_selector=f"metadata.name=wanted,status.phase={wanted.status.phase}") == ["wanted"]
+    assert [pod.metadata.name for pod in pods.core.list_pod_for_all_namespaces(label_selector="team").items] == [
+        "wanted"
+    ]
+    with pytest.raises(ApiException, match="unable to parse"):
+        found(label_selector="a b")
+
+
+def test_labels_and_annotations_change_and_the_rest_does_not(pods: Pods) -> None:
+    name = pods.create("sleep", "600")
+    patched = pods.core.patch_namespaced_pod(name, SPACE, {"metadata": {"labels": {"test": None, "new": "1"}}})
+    assert patched.metadata.labels == {"new": "1"}
+    with pytest.raises(ApiException, match="pod updates may not change fields"):
+        pods.core.patch_namespaced_pod(name, SPACE, {"spec": {"containers": [{"name": "base", "image": "other"}]}})
+    with pytest.raises(ApiException, match="field is immutable"):
+        pods.core.patch_namespaced_pod(name, SPACE, {"metadata": {"uid": "another"}})
+    with pytest.raises(ApiException, match="the object has been modified"):
+        pods.core.patch_namespaced_pod(name, SPACE, {"metadata": {"resourceVersion": "1"}})
+    assert pods.get(name).status.phase in {"Pending", "Running"}, "a client cannot write the status"
+    pods.delete(name)
+
+
+def test_a_json_patch_is_a_list_of_operations(pods: Pods) -> None:
+    name = pods.create("true")
+    added = [
+        {"op": "add", "path": "/metadata/labels/a~1b", "value": "c"},
+        {"op": "remove", "path": "/metadata/labels/test"},
+    ]
+    assert pods.core.patch_namespaced_pod(name, SPACE, added).metadata.labels == {"a/b": "c"}
+    with pytest.raises(ApiException, match="the server rejected our request"):
+        pods.core.patch_namespaced_pod(name, SPACE, [{"op": "remove", "path": "/metadata/labels/ghost"}])
+
+
+def test_a_watch_sees_a_life_from_birth_to_death(pods: Pods) -> None:
+    version = pods.core.list_namespaced_pod(SPACE).metadata.resource_version
+    seen: list[tuple[str, str]] = []
+
+    def look() -> None:
+        stream = watch.Watch().stream(
+            pods.core.list_namespaced_pod,
+            SPACE,
+            resource_version=version,
+            field_selector="metadata.name=watched",
+            timeout_seconds=60,
+        )
+        for event in stream:
+            seen.append((event["type"], event["object"].status.phase))
+            if event["type"] == "DELETED":
+                return
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    pods.run("true", name="watched")
+    pods.delete("watched")
+    watcher.join(60)
+    assert seen[0] == ("ADDED", "Pending")
+    assert ("MODIFIED", "Succeeded") in seen
+    assert seen[-1] == ("DELETED", "Succeeded")
+
+
+def test_a_watch_from_the_far_past_is_told_to_list_again(pods: Pods) -> None:
+    with pytest.raises(ApiException, match="too old resource version") as caught:
+        list(watch.Watch().stream(pods.core.list_namespaced_pod, SPACE, resource_version="1", timeout_seconds=5))
+    assert caught.value.status == 410
+
+
+def test_a_deleted_pod_gets_its_grace(pods: Pods) -> None:
+    script = "trap 'sleep 0.3; echo tidy > /data/end; exit 0' TERM; echo ready; while true; do sleep 0.05; done"
+    name = pods.create(
+        *("sh", "-c", script),
+        volumeMounts=[{"name": "data", "mountPath": "/data"}],
+        spec={"volumes": [{"name": "data", "hostPath": {"path": str(pods.root / "kept")}}]},
+    )
+    wait_for(lambda: pods.get(name).status.phase == "Running" and pods.log(name))
+    pods.core.delete_namespaced_pod(name, SPACE, grace_period_seconds=60)
+    assert pods.get(name).metadata.deletion_timestamp is not None
+    pods.gone(name)
+    assert (pods.root / "kept" / "end").read_text() == "tidy\n"
+
+
+def test_a_deaf_program_is_killed_after_the_grace(pods: Pods) -> None:
+    name = pods.create("sh", "-c", "trap '' TERM; echo ready; while true; do sleep 0.05; done")
+    wait_for(lambda: pods.get(name).status.phase == "Running" and pods.log(name))
+    begun = time.monotonic()
+    pods.delete(name, grace=1)
+    assert time.monotonic() - begun > 0.9
+
+
+def test_a_second_deletion_can_hurry(pods: Pods) -> None:
+    name = pods.create("sh", "-c", "trap '' TERM; echo ready; while true; do sleep 0.05; done")
+    wait_for(lambda: pods.get(name).status.phase == "Running" and pods.log(name))
+    pods.core.delete_namespaced_pod(name, SPACE, grace_period_seconds=3600)
+    pods.delete(name, grace=0)
+
+
+def test_what_a_deleted_pod_had_on_disk_is_gone(pods: Pods) -> None:
+    pod = pods.run("true")
+    folder = pods.root / "pods" / pod.metadata.uid
+    assert folder.is_dir()
+    pods.delete(pod.metadata.name)
+    assert not folder.exists()
+
+
+def test_pods_of_other_namespaces_are_not_seen(pods: Pods) -> None:
+    body = {
+        "metadata": {"name": "elsewhere"},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "x", "command": ["true"]}]},
+    }
+    pods.core.create_namespaced_pod("team-a", body)
+    with pytest.raises(ApiException, match='pods \\\\"elsewhere\\\\" not found'):
+        pods.get("elsewhere")
+    assert "team-a" in [space.metadata.name for space in pods.core.list_namespace().items]
+    pods.core.delete_namespaced_pod("elsewhere", "team-a", grace_period_seconds=0)

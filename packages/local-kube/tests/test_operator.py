@@ -1,0 +1,120 @@
+"""The unmodified KubernetesPodOperator and KubernetesJobOperator, in a real Airflow, against the local cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kubernetes.client import BatchV1Api
+
+from harness import Pods, connect
+from local_kube import LocalCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.e2e
+PROGRAM = Path(__file__).with_name("operator_dags.py")
+PATIENCE = 280
+
+
+@dataclass
+class Airflow:
+    """What happened when every case was run."""
+
+    pods: Pods
+    answers: dict[str, Any]
+    log: str
+
+    def pod(self, case: str) -> Any:
+        """The pod that a case left behind, or None."""
+        found = self.pods.core.list_namespaced_pod("default", label_selector=f"case={case}").items
+        assert len(found) <= 1
+        return found[0] if found else None
+
+
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory, image_folder: Path) -> Iterator[Airflow]:
+    home = tmp_path_factory.mktemp("airflow")
+    pods = connect(LocalCluster(str(home / "cluster"), str(image_folder)))
+    (home / "dags").mkdir()
+    (home / "dags" / PROGRAM.name).symlink_to(PROGRAM)
+    connection = {"conn_type": "kubernetes", "extra": {"kube_config_path": pods.kubeconfig}}
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")},
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW_CONN_KUBERNETES_DEFAULT": json.dumps(connection),
+    }
+
+    def python(*words: str) -> str:
+        command = [sys.executable, *words]
+        done = subprocess.run(
+            command,
+            env=environment,
+            cwd=home / "dags",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-5000:]
+        return done.stdout
+
+    python("-m", "airflow", "db", "migrate")
+    log = python(str(home / "dags" / PROGRAM.name), str(home / "answers.json"))
+    yield Airflow(pods, json.loads((home / "answers.json").read_text()), log)
+    pods.cluster.stop()
+
+
+def test_every_case_ends_as_it_should(airflow: Airflow) -> None:
+    succeed = {"plain", "deferred", "returning", "kept", "job", "job-deferred"}
+    states = {case: answer["state"] for case, answer in airflow.answers.items()}
+    assert states == {case: "success" if case in succeed else "failed" for case in states}
+    assert len(states) == 13
+
+
+def test_lines_arrive_once_and_without_interruption(airflow: Airflow) -> None:
+    assert [airflow.log.count(f"[base] line {number}") for number in (1, 2, 3)] == [1, 1, 1]
+    assert "log read interrupted" not in airflow.log
+
+
+def test_pods_are_kept_or_deleted_as_asked(airflow: Airflow) -> None:
+    kept = {case for case in airflow.answers if not case.startswith("job") and airflow.pod(case) is not None}
+    assert kept == {"failing", "past-deadline", "deferred-failing", "kept", "greedy"}
+
+
+def test_a_task_that_is_too_slow_leaves_no_process(airflow: Airflow) -> None:
+    assert airflow.pod("too-slow") is None
+    assert "AirflowTaskTimeout" in airflow.log
+
+
+def test_the_reasons_are_kubernetes_own(airflow: Airflow) -> None:
+    assert airflow.pod("past-deadline").status.reason == "DeadlineExceeded"
+    assert airflow.pod("failing").status.container_statuses[0].state.terminated.exit_code == 3
+    assert airflow.pod("deferred-failing").status.container_statuses[0].state.terminated.exit_code == 4
+    assert airflow.pod("greedy").status.container_statuses[0].state.terminated.reason == "OOMKilled"
+    assert "registry.invalid" in airflow.log
+
+
+def test_a_result_is_returned_without_executing_anything(airflow: Airflow) -> None:
+    assert airflow.answers["returning"]["returned"] == {"loss": 1.5}
+
+
+def test_jobs_run_all_their_pods_and_one_that_fails_takes_the_others_along(airflow: Airflow) -> None:
+    assert all(f"[base] worker {index}" in airflow.log for index in (0, 1))
+    jobs = BatchV1Api(airflow.pods.core.api_client).list_namespaced_job("default").items
+    states = {
+        job.metadata.labels["case"]: {entry.type: entry.reason for entry in job.status.conditions} for job in jobs
+    }
+    assert states["job"]["Complete"] == states["job-deferred"]["Complete"] == "CompletionsReached"
+    assert states["job-failing"]["Failed"] == "BackoffLimitExceeded"
+    (left,) = airflow.pods.core.list_namespaced_pod("default", label_selector="case=job-failing").items
+    assert left.status.container_statuses[0].state.terminated.exit_code == 3

@@ -1,0 +1,61 @@
+"""What a pod's status says, for each way in which its process can end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from harness import Pods
+
+
+def test_a_program_that_ends_well_succeeds(pods: Pods) -> None:
+    pod = pods.run("true")
+    assert pod.status.phase == "Succeeded"
+    ended = pods.terminated(pod)
+    assert (ended.exit_code, ended.reason) == (0, "Completed")
+    assert ended.started_at is not None
+    assert ended.started_at <= ended.finished_at
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [("exit 3", 3), ("exit 255", 255), ("kill -9 $$$$", 137), ("kill $$$$", 143)]
+)
+def test_an_exit_code_or_a_signal_fails_the_pod(pods: Pods, script: str, code: int) -> None:
+    pod = pods.run("sh", "-c", script)
+    assert pod.status.phase == "Failed"
+    assert (pods.terminated(pod).exit_code, pods.terminated(pod).reason) == (code, "Error")
+
+
+@pytest.mark.parametrize("argv", [["no-such-program"], ["/"], []])
+def test_what_cannot_be_started_says_why(pods: Pods, argv: list[str]) -> None:
+    pod = pods.run(*argv)
+    ended = pods.terminated(pod)
+    assert (pod.status.phase, ended.exit_code, ended.reason) == ("Failed", 128, "StartError")
+    assert ended.message
+
+
+def test_a_file_of_the_image_folder_is_found_in_the_working_folder(pods: Pods) -> None:
+    name = pods.create("python3", "include/hello.py", "world")
+    assert pods.ended(name).status.phase == "Succeeded"
+    assert pods.log(name) == "hello world\n"
+
+
+def test_what_a_pod_writes_in_its_working_folder_is_its_own(pods: Pods, image_folder: Path) -> None:
+    pods.run("sh", "-c", "echo x > mine.txt; rm -r include")
+    assert [entry.name for entry in image_folder.iterdir()] == ["include"]
+
+
+def test_the_deadline_ends_the_pod(pods: Pods) -> None:
+    pod = pods.run("sleep", "600", spec={"activeDeadlineSeconds": 1})
+    assert (pod.status.phase, pod.status.reason) == ("Failed", "DeadlineExceeded")
+    assert pods.terminated(pod).exit_code == 143
+
+
+def test_peak_memory_is_told(pods: Pods) -> None:
+    pod = pods.run("python3", "-c", "import time; x = b'x' * 100_000_000; time.sleep(0.3)")
+    peak = int(pod.metadata.annotations["ml-metrics/peak-memory-bytes.base"])
+    assert 100_000_000 < peak < 200_000_000

@@ -1,0 +1,166 @@
+"""What pydantic found, said in the words of a test file: where, what, and what was probably meant."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
+
+from pydantic import AliasChoices, BaseModel
+
+from ml_metrics.config.problems import Problem, did_you_mean, dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import ValidationError
+    from pydantic.fields import FieldInfo
+    from pydantic_core import ErrorDetails
+
+    from ml_metrics.config.document import Document, Where
+
+EXPECTED = {
+    "string_type": "should be text; put it in quotes",
+    "bool_type": "should be true or false",
+    "bool_parsing": "should be true or false",
+    "int_type": "should be a whole number",
+    "int_parsing": "should be a whole number",
+    "int_from_float": "should be a whole number",
+    "float_type": "should be a number",
+    "float_parsing": "should be a number",
+    "finite_number": "should be a finite number",
+    "tuple_type": "should be a list, in [ ] or with a '-' before each item",
+    "list_type": "should be a list, in [ ] or with a '-' before each item",
+    "dict_type": "should be a mapping of keys to values",
+    "model_type": "should be a mapping of keys to values",
+    "too_short": "should not be empty",
+    "string_too_short": "should not be empty",
+    "date_from_datetime_parsing": "should be a day like 2026-05-31",
+    "date_parsing": "should be a day like 2026-05-31",
+    "date_type": "should be a day like 2026-05-31",
+    "datetime_from_date_parsing": "should be a time like 2026-05-31T12:00:00Z",
+    "datetime_parsing": "should be a time like 2026-05-31T12:00:00Z",
+    "datetime_type": "should be a time like 2026-05-31T12:00:00Z",
+}
+
+
+def explain(error: ValidationError, document: Document, model: type[BaseModel]) -> list[Problem]:
+    """One problem for each place in the document that is wrong."""
+    found: dict[Where, Problem] = {}
+    for details in error.errors(include_url=False):
+        where = _in_document(details, document)
+        place = document.place(where)
+        what = _what(details, where, model)
+        earlier = found.get(where)
+        if earlier is not None and what not in earlier.what:  # the members of a union, one after the other
+            what = f"{earlier.what}, or {what}"
+        found[where] = Problem(place.file, place.line, dotted(where), what)
+    for where in list(found):  # that a list of wrong things is empty, or no number, is only what followed from them
+        if any(other[: len(where)] == where and len(other) > len(where) for other in found):
+            del found[where]
+    return sorted(found.values(), key=lambda problem: (problem.file, problem.line or 0))
+
+
+def annotation_at(model: type[BaseModel], where: Where) -> Any:
+    """The type that the model has for a place; None where it has none."""
+    candidates: list[Any] = [model]
+    for key in where:
+        candidates = [inner for candidate in candidates for inner in _step(candidate, key)]
+    return candidates[0] if candidates else None
+
+
+def known_keys(model: type[BaseModel], where: Where) -> list[str]:
+    """The keys that a mapping at this place may have."""
+    candidates: list[Any] = [model]
+    for key in where:
+        candidates = [inner for candidate in candidates for inner in _step(candidate, key)]
+    return [name for candidate in candidates if _is_model(candidate) for name in spellings(candidate)]
+
+
+def spellings(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Every key that a model reads, with its field."""
+    found: dict[str, FieldInfo] = {}
+    for name, field in model.model_fields.items():
+        alias = field.validation_alias or field.alias
+        names = [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [str(alias or name)]
+        found |= dict.fromkeys(names, field)
+    return found
+
+
+def _step(annotation: Any, key: str | int) -> Iterator[Any]:
+    """The types one step further down."""
+    if _is_model(annotation):
+        field = spellings(annotation).get(str(key))
+        if field is not None:
+            yield from _members(field.annotation)
+    elif get_origin(annotation) is dict:
+        yield from _members(get_args(annotation)[1])
+    elif get_origin(annotation) in {tuple, list}:
+        yield from _members(get_args(annotation)[0])
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    """A type, or the members of a union, without what is annotated to it."""
+    while hasattr(annotation, "__metadata__"):
+        annotation = annotation.__origin__
+    if get_origin(annotation) in {Union, types.UnionType}:
+        for member in get_args(annotation):
+            yield from _members(member)
+    else:
+        yield annotation
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _in_document(details: ErrorDetails, document: Document) -> Where:
+    """Pydantic's location without the names of union members and validators, which are in no document."""
+    value: Any = document.content
+    where: Where = ()
+    location = details["loc"]
+    for position, key in enumerate(location):
+        try:
+            value = value[key]
+        except (KeyError, IndexError, TypeError):
+            last = position == len(location) - 1
+            if last and key != "[key]" and details["type"] in {"missing", "value_error"} and isinstance(value, dict):
+                where = (*where, key)
+            continue
+        where = (*where, key)
+    return where
+
+
+def _what(details: ErrorDetails, where: Where, model: type[BaseModel]) -> str:
+    kind, context, value = details["type"], details.get("ctx", {}), details["input"]
+    if kind == "extra_forbidden":
+        known = known_keys(model, where[:-1])
+        near = _in_a_section(model, where) or did_you_mean(str(where[-1]), known)
+        return f"unknown key{near or _all_of(known)}"
+    if kind == "missing":
+        return "is required"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "enum":
+        allowed = [word.strip().strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(",")]
+        return f"{value!r} is none of {', '.join(allowed)}{did_you_mean(str(value), allowed)}"
+    if kind in EXPECTED:
+        return EXPECTED[kind] if kind.startswith(("too_", "string_too")) else f"{EXPECTED[kind]}, not {_short(value)}"
+    return f"{details['msg'].removeprefix('Input ')}, not {_short(value)}"
+
+
+def _in_a_section(model: type[BaseModel], where: Where) -> str:
+    """`; did you mean 'goodput.enabled'?` for a key of a section that stands beside the section."""
+    key = str(where[-1])
+    for section, field in spellings(model).items() if len(where) == 1 else ():
+        if any(key in spellings(member) for member in _members(field.annotation) if _is_model(member)):
+            return f"; did you mean {f'{section}.{key}'!r}?"
+    return ""
+
+
+def _all_of(known: list[str]) -> str:
+    return f"; there are {', '.join(known)}" if 0 < len(known) <= 12 else "; docs/configuration.md lists all"  # noqa: PLR2004
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004  (fits into a line)

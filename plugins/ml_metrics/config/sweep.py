@@ -1,0 +1,112 @@
+"""`sweep`: one file, several tests, one for each combination of values.
+
+A test is named after its values, never after their place in a list: to reorder a sweep renames nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from typing import Any
+
+from ml_metrics.config.accelerators import accelerator
+from ml_metrics.config.document import Document
+from ml_metrics.config.naming import as_name
+from ml_metrics.config.problems import InvalidFileError, Problem, dotted
+
+FIELDS = frozenset({"accelerator", "framework", "hosts", "image", "mode", "model"})
+"""Keys of a test that a sweep may set; any other key is a parameter and an environment variable."""
+IN_NAME = frozenset({"accelerator", "framework", "mode", "model"})
+MAX_TESTS = 500
+
+
+def swept(document: Document) -> list[Document]:
+    """The documents of the tests, without `sweep` where there is none. Values end up in `sweep`, one for each key."""
+    sweep = document.content.get("sweep")
+    if not sweep:
+        return [document]
+    _check(sweep, document)
+    keys = sorted(sweep)
+    return [_one(document, dict(zip(keys, values, strict=True))) for values in product(*(sweep[key] for key in keys))]
+
+
+def _one(document: Document, values: dict[str, Any]) -> Document:
+    content = {**document.content, "sweep": values}
+    for key, value in values.items():
+        if key in FIELDS:
+            content[key] = value
+        else:
+            content["params"] = _with_default(content.get("params", {}), key, value)
+            content["env"] = _with_variable(content.get("env", {}), key)
+    name = _name(content, values)
+    if name:
+        content["name"] = name
+    return Document(document.file, content, document.places, document.warnings)
+
+
+def _with_default(params: Any, key: str, value: Any) -> Any:
+    """The parameters with this value as a default; what was declared about the parameter stays."""
+    if not isinstance(params, dict):
+        return params  # told where parameters are validated
+    declared = params.get(key)
+    described = declared if isinstance(declared, dict) and "default" in declared else {}
+    return {**params, key: {**described, "default": value}}
+
+
+def _with_variable(env: Any, key: str) -> Any:
+    """The variables with one for this parameter: it changes with the parameter when a run is started by hand."""
+    return {key.upper(): f"{{{{ params.{key} }}}}", **env} if isinstance(env, dict) else env
+
+
+def _name(content: dict[str, Any], values: dict[str, Any]) -> str:
+    """The name that the file gives, or that its parts make, with the values that are not in it; empty if none is."""
+    given = content.get("name")
+    parts = (
+        [given] if given else [content.get("framework"), content.get("model"), content.get("mode"), _machine(content)]
+    )
+    if not all(isinstance(part, str) and part for part in parts):
+        return ""
+    suffixes = [f"{as_name(key)}-{_text(value)}" for key, value in values.items() if given or key not in IN_NAME]
+    return "-".join([*map(str, parts), *suffixes])
+
+
+def _machine(content: dict[str, Any]) -> str:
+    try:
+        return accelerator(content.get("accelerator", "cpu")).name
+    except ValueError:
+        return as_name(str(content["accelerator"]))  # told where the accelerator is validated
+
+
+def _text(value: Any) -> str:
+    """A value as part of a name."""
+    if isinstance(value, dict):
+        return _machine({"accelerator": value})
+    return as_name(re.sub(r"^-", "minus-", str(value)))
+
+
+def _check(sweep: Any, document: Document) -> None:
+    problems = []
+
+    def wrong(what: str, *where: str | int) -> None:
+        place = document.place(("sweep", *where))
+        problems.append(Problem(place.file, place.line, dotted(("sweep", *where)), what))
+
+    if not isinstance(sweep, dict):
+        wrong("should be a mapping of names to lists of values")
+    else:
+        size = 1
+        for key, values in sweep.items():
+            if not isinstance(values, list) or not values:
+                wrong("should be a list of values", key)
+                continue
+            texts = [_text(value) for value in values]
+            for position, text in enumerate(texts):
+                if text in texts[:position]:
+                    wrong(f"{values[position]!r} would give two tests one name", key, position)
+            if not key.isidentifier():
+                wrong("the name of a parameter is letters, digits and '_'", key)
+            size *= len(values)
+        if size > MAX_TESTS:
+            wrong(f"makes {size} tests, more than {MAX_TESTS}")
+    if problems:
+        raise InvalidFileError(problems)

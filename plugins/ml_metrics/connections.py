@@ -1,0 +1,90 @@
+"""From Airflow's connections to what the lower floors work with."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.errors import ConfigError
+from ml_metrics.settings import Settings
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from ml_metrics.warehouse import Warehouse
+
+BIGQUERY = frozenset({"google_cloud_platform", "gcpbigquery"})
+
+
+def warehouse() -> AbstractContextManager[Warehouse]:
+    """The warehouse of this deployment: the connection that the settings name, else the SQLite file."""
+    from ml_metrics.warehouse import open_warehouse
+
+    settings = Settings.load()
+    connection = find_connection(settings.warehouse_conn_id)
+    if connection is None:
+        return closing(open_warehouse(f"sqlite:///{settings.warehouse_file}"))
+    if connection.conn_type in BIGQUERY:
+        from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
+
+        hook = BigQueryHook(gcp_conn_id=settings.warehouse_conn_id, use_legacy_sql=False)
+        client = hook.get_client(project_id=hook.project_id)
+        return closing(open_warehouse(f"bigquery://{client.project}/{settings.dataset}", client=client))
+    return closing(open_warehouse(_sql_address(connection)))
+
+
+def cluster_kubeconfig() -> str | None:
+    """The kubeconfig of the local cluster, which is started if need be; None where a real cluster is to be used."""
+    settings = Settings.load()
+    if not _uses_local_cluster(settings):
+        return None
+    from local_kube import LocalCluster
+
+    return LocalCluster(settings.local_cluster_root, settings.local_image).ensure_running()
+
+
+def find_connection(conn_id: str) -> Any | None:
+    """An Airflow connection, or None if it is not defined."""
+    from airflow.sdk import BaseHook
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    try:
+        return BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        return None
+
+
+def _uses_local_cluster(settings: Settings) -> bool:
+    match settings.cluster:
+        case "local" | "kubernetes":
+            return settings.cluster == "local"
+        case "auto":
+            # inside a cluster, or on Composer, workloads never become processes of the Airflow worker
+            if "KUBERNETES_SERVICE_HOST" in os.environ or "COMPOSER_ENVIRONMENT" in os.environ:
+                return False
+            connection = find_connection(settings.kubernetes_conn_id)
+            return connection is None or not (connection.extra_dejson or connection.host)
+        case other:
+            raise ConfigError(f"[ml_metrics] cluster: {other!r} is none of auto, local, kubernetes")
+
+
+def _sql_address(connection: Any) -> str:
+    """A SQLAlchemy address from a connection to SQLite or Postgres."""
+    if connection.conn_type == "sqlite":
+        return f"sqlite:///{connection.host or connection.schema}"
+    if connection.conn_type not in {"postgres", "postgresql"}:
+        raise ConfigError(
+            f"connection `{connection.conn_id}`: its type is {connection.conn_type!r}; "
+            "a warehouse is sqlite, postgres or google_cloud_platform"
+        )
+    from sqlalchemy.engine import URL
+
+    return URL.create(
+        "postgresql+psycopg",
+        username=connection.login,
+        password=connection.password,
+        host=connection.host,
+        port=connection.port,
+        database=connection.schema,
+    ).render_as_string(hide_password=False)

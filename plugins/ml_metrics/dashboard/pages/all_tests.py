@@ -1,0 +1,164 @@
+"""The page of all tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.dashboard.heatmap import Wanted, heatmap_of, prefix_of
+from ml_metrics.dashboard.heatmap_rows import rows_as_html
+from ml_metrics.dashboard.page import Page
+from ml_metrics.dashboard.query import MOST_DAYS, choice, number, span_of, text
+from ml_metrics.dashboard.run_status import MEANINGS, QUARANTINED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from ml_metrics.dashboard.heatmap import Heatmap, Row
+    from ml_metrics.dashboard.links import Links
+    from ml_metrics.warehouse import Warehouse
+
+MOST_CELLS = 45_000
+"""Of one page of rows; a page of them weighs less than a megabyte."""
+MOST_TABS = 12
+ONLY = ("", "failing", "unacknowledged")
+COLUMNS = ("days", "runs")
+
+
+def page_of_tests(  # noqa: PLR0913  (each is a way in which one such page differs from another)
+    warehouse: Warehouse,
+    query: Mapping[str, str],
+    *,
+    readable: Callable[[Iterable[str]], frozenset[str]],
+    now: datetime,
+    links: Links,
+    only: Collection[str] | None = None,
+    most_cells: int = MOST_CELLS,
+) -> Page:
+    """Every test that the reader may see, against time.
+
+    Args:
+        warehouse: where the runs are.
+        query: what the address of the page asks for.
+        readable: tells which of some DAGs the reader may read.
+        now: what "today" is.
+        links: how the pages lead to one another.
+        only: the tests to show; None for all.
+        most_cells: of one page of rows.
+    """
+    span = span_of(query, now)
+    shown = span.newest(MOST_DAYS)
+    by_days = choice(query, "by", COLUMNS) == "days"
+    named = {name: text(query, name) for name in ("owner", "framework", "accelerator", "prefix")}
+    wanted = Wanted(**named, words=text(query, "q"), only=choice(query, "only", ONLY))
+    standings, runs = warehouse.standings(), warehouse.runs_between(shown.since, shown.until)
+    dags = readable({one.newest.dag_id for one in standings} | {run.dag_id for run in runs})
+    heatmap = heatmap_of(
+        standings,
+        [run for run in runs if run.dag_id in dags],
+        warehouse.broken_between(shown.since, max(shown.until, now)),
+        span=shown,
+        incidents=warehouse.open_incidents(),
+        quarantines=warehouse.quarantines(),
+        tests={
+            one.newest.test
+            for one in standings
+            if one.newest.dag_id in dags and (only is None or one.newest.test in only)
+        },
+        now=now,
+        by_days=by_days,
+    )
+    rows = [row for row in heatmap.rows if wanted.has(row)]
+    size = max(1, most_cells // len(heatmap.columns))
+    pages = max(1, -(-len(rows) // size))
+    page = min(number(query, "page", 1, 1_000_000), pages)
+    on_page = rows[(page - 1) * size : page * size]
+    return Page(
+        "tests.html",
+        {
+            "title": "Tests",
+            "span": shown,
+            "notices": [f"{span.days:,} days are more than a heatmap can show: these are the newest {MOST_DAYS}."]
+            if shown is not span
+            else [],
+            "asked": {**named, "q": wanted.words, "only": wanted.only, "by": "days" if by_days else "runs"},
+            "columns": heatmap.columns,
+            "rows": rows_as_html(on_page, heatmap.columns, now=now, links=links),
+            "count": len(rows),
+            "of": len(heatmap.rows),
+            "failing": sum(row.failing for row in rows),
+            "unacknowledged": sum(row.unacknowledged for row in rows),
+            "page": page,
+            "pages": pages,
+            "choices": _choices(heatmap),
+            "meanings": {**{str(letter): meaning for letter, meaning in MEANINGS.items()}, QUARANTINED: "quarantined"},
+            "links": links,
+        },
+        document=lambda: _document(rows, heatmap),
+        table=lambda: _table(rows, heatmap),
+    )
+
+
+def _choices(heatmap: Heatmap) -> dict[str, list[str]]:
+    """What the filters offer; a heatmap whose tests all begin differently has no tabs."""
+    standings = [row.standing for row in heatmap.rows]
+    prefixes = sorted({prefix_of(row.test) for row in heatmap.rows})
+    return {
+        "owner": sorted({one.owner for one in standings} - {""}),
+        "framework": sorted({one.framework for one in standings} - {""}),
+        "accelerator": sorted({one.accelerator for one in standings} - {""}),
+        "prefix": prefixes if 1 < len(prefixes) <= MOST_TABS else [],
+    }
+
+
+def _document(rows: Sequence[Row], heatmap: Heatmap) -> dict[str, Any]:
+    return {
+        "columns": [column.day.isoformat() if column.day else int(column.label) for column in heatmap.columns],
+        "tests": [
+            {
+                "test": row.test,
+                "dag_id": row.standing.newest.dag_id,
+                "owner": row.standing.owner,
+                "framework": row.standing.framework,
+                "accelerator": row.standing.accelerator,
+                "latest": {
+                    "run": row.standing.newest.run_key,
+                    "at": row.standing.newest.at,
+                    "letter": row.latest.said,
+                    "reason": row.latest.reason,
+                },
+                "pass_rate_percent": row.pass_rate,
+                "goodput_percent": row.goodput,
+                "last_good": row.standing.last_good,
+                "quarantined_until": row.quarantine.until if row.quarantine else None,
+                "incident_since": row.incident.opened_at if row.incident else None,
+                "acknowledged_by": row.incident.acknowledged_by if row.incident else None,
+                "cells": {
+                    _key(heatmap, column): {
+                        "letters": {str(letter): count for letter, count in cell.letters.items()},
+                        "reason": cell.reason,
+                    }
+                    for column, cell in sorted(row.cells.items())
+                },
+            }
+            for row in rows
+        ],
+    }
+
+
+def _key(heatmap: Heatmap, column: int) -> str:
+    day = heatmap.columns[column].day
+    return day.isoformat() if day else heatmap.columns[column].label
+
+
+def _table(rows: Sequence[Row], heatmap: Heatmap) -> Iterator[Sequence[Any]]:
+    head = ("test", "owner", "framework", "accelerator", "latest", "latest_at", "reason", "pass_rate_percent")
+    yield (*head, "goodput_percent", "last_good", *(_key(heatmap, index) for index in range(len(heatmap.columns))))
+    for row in rows:
+        standing = row.standing
+        yield (
+            row.test, standing.owner, standing.framework, standing.accelerator, row.latest.said,
+            standing.newest.at.isoformat(), row.latest.reason, row.pass_rate, row.goodput,
+            standing.last_good.isoformat() if standing.last_good else "",
+            *(row.cells[index].said if index in row.cells else "" for index in range(len(heatmap.columns))),
+        )  # fmt: skip

@@ -1,0 +1,148 @@
+"""The page of one run: everything that is known about it."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import re
+from dataclasses import asdict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics import storage
+from ml_metrics.alerts.mail import file_name
+from ml_metrics.dashboard.links import airflow_run, safe
+from ml_metrics.dashboard.page import Page
+from ml_metrics.dashboard.pages.one_test import shown
+from ml_metrics.dashboard.run_status import CLASSES, letter_of, reason_of
+from ml_metrics.errors import MlMetricsError
+from ml_metrics.run_folder import RunFolder
+from ml_metrics.settings import Settings
+from ml_metrics.warehouse.pages import ShownMetric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ml_metrics.dashboard.links import Links
+    from ml_metrics.warehouse import JobRow, MetricRow, Warehouse
+
+MOST_FILES = 200
+MOST_DELIVERIES = 1000
+MOST_OF_A_MAIL = 100_000
+OCCASIONS = ("broken", "worse", "recovered")
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""A name that is a folder of its own. Rows come from outside, and `..` leads out of the storage root."""
+
+
+def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
+    """A run, beside the last one that was well."""
+    rows = warehouse.metrics_of(run.uuid)
+    good = warehouse.last_good_run(run.test_name, run.timestamp, run.uuid)
+    before = {row.metric_name: row for row in warehouse.metrics_of(good.uuid)} if good else {}
+    metadata = warehouse.metadata_of(run.uuid)
+    broken = [_as_shown(row) for row in rows if row.verdict in {"fail", "missing", "non_finite"}]
+    letter = letter_of(run.job_status, run.verdict, broken)
+    deliveries = [
+        one
+        for one in warehouse.deliveries(run.timestamp - timedelta(days=1), run.test_name, MOST_DELIVERIES)
+        if one.run_key == run.uuid
+    ]
+    compared = [_compared(row, before.get(row.metric_name)) for row in rows]
+    folder, files, trouble = _files(run)
+    return Page(
+        "run.html",
+        {
+            "title": f"{run.test_name}: run of {run.timestamp:%Y-%m-%d %H:%M} UTC",
+            "run": run,
+            "letter": letter,
+            "class": CLASSES[letter],
+            "reason": reason_of(shown(run), letter, broken),
+            "metrics": compared,
+            "gone": sorted(before.keys() - {row.metric_name for row in rows}),
+            "good": good,
+            "differences": list(_differences(good, run)) if good else [],
+            "metadata": metadata,
+            "deliveries": deliveries,
+            "mails": _mails(run.uuid, {one.message for one in deliveries}),
+            "folder": folder,
+            "files": files[:MOST_FILES],
+            "more_files": max(0, len(files) - MOST_FILES),
+            "files_trouble": trouble,
+            "airflow": airflow_run(run.dag_id, run.run_id) if run.dag_id and run.run_id else "",
+            "logs": safe(run.stackdriver_logs_link),
+            "workload": safe(run.kubernetes_workload_link),
+            "links": links,
+        },
+        document=lambda: {
+            "run": asdict(run),
+            "letter": letter,
+            "metrics": [asdict(row) for row in rows],
+            "metadata": metadata,
+            "last_good_run": good.uuid if good else None,
+        },
+        table=lambda: _table(rows),
+    )
+
+
+def _compared(row: MetricRow, before: MetricRow | None) -> dict[str, Any]:
+    """A metric, and how far it is from the last good run."""
+    was = before.metric_value if before else None
+    change = None
+    if row.metric_value is not None and was:
+        change = (row.metric_value - was) / abs(was) * 100
+    return {"row": row, "was": was, "change": change}
+
+
+def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:
+    """What the run ran on otherwise than the last good one."""
+    for name in ("image", "framework_version", "accelerator", "owner", "test_type"):
+        was, now = getattr(good, name) or "", getattr(run, name) or ""
+        if was != now:
+            yield name.replace("_", " "), was, now
+
+
+def _files(run: JobRow) -> tuple[str, list[storage.File], str]:
+    """The run folder, its files, and why they cannot be told."""
+    if not PLAIN.fullmatch(run.test_name) or not PLAIN.fullmatch(run.uuid):
+        return "", [], "The names of this run are no names of a folder."
+    folder = RunFolder(storage.join(Settings.load().storage_root, run.test_name, run.uuid))
+    try:
+        return folder.place, sorted(folder.files(), key=lambda file: file.name), ""
+    except (MlMetricsError, OSError) as error:
+        return folder.place, [], f"The folder cannot be read from here: {error}"
+
+
+def _mails(run_key: str, messages: set[str]) -> list[dict[str, str]]:
+    """The mails about a run that lie in the outbox."""
+    outbox = Settings.load().outbox
+    keys = sorted(messages | {f"{run_key}-{occasion}" for occasion in OCCASIONS})
+    places = [storage.join(outbox, f"{file_name(key)}.eml") for key in keys]
+    try:
+        return [_mail(place) for place in places if storage.exists(place)]
+    except (MlMetricsError, OSError):
+        return []  # the outbox is on another machine; the deliveries above say what became of the messages
+
+
+def _mail(place: str) -> dict[str, str]:
+    message = email.message_from_bytes(storage.read_bytes(place), policy=email.policy.default)
+    body = message.get_body(("plain", "html"))
+    text = body.get_content() if body is not None else ""
+    return {
+        "subject": str(message["Subject"] or ""),
+        "to": str(message["To"] or ""),
+        "date": str(message["Date"] or ""),
+        "text": str(text)[:MOST_OF_A_MAIL],
+    }
+
+
+def _as_shown(row: MetricRow) -> ShownMetric:
+    return ShownMetric(
+        row.uuid, row.metric_name, row.metric_value, row.metric_lower_bound, row.metric_upper_bound, row.verdict
+    )
+
+
+def _table(rows: Sequence[MetricRow]) -> Iterator[Sequence[Any]]:
+    yield ("metric", "value", "lower_bound", "upper_bound", "verdict", "rule", "baseline_points", "step")
+    for row in rows:
+        yield (row.metric_name, row.metric_value, row.metric_lower_bound, row.metric_upper_bound, row.verdict,
+               row.rule, row.baseline_points, row.step)  # fmt: skip

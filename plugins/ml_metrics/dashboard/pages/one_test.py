@@ -1,0 +1,152 @@
+"""The page of one test."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.charts import Axis
+from ml_metrics.dashboard.chart_data import charts_data, charts_of_test, time_parts
+from ml_metrics.dashboard.curves import curves_of, what_changed
+from ml_metrics.dashboard.links import airflow_dag, airflow_run, safe
+from ml_metrics.dashboard.page import NotFoundError, Page, embedded
+from ml_metrics.dashboard.query import choice, required, span_of, text
+from ml_metrics.dashboard.run_status import BAD, CLASSES, by_run, letter_of, reason_of
+from ml_metrics.warehouse.pages import ShownRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from ml_metrics.dashboard.curves import Curve
+    from ml_metrics.dashboard.links import Links
+    from ml_metrics.warehouse import JobRow, Warehouse
+    from ml_metrics.warehouse.pages import ShownMetric
+
+MOST_RUNS = 1000
+DAYS = 90
+AXES = tuple(axis.value for axis in Axis)
+
+
+def page_of_test(
+    warehouse: Warehouse,
+    query: Mapping[str, str],
+    *,
+    now: datetime,
+    links: Links,
+) -> Page:
+    """Every metric of a test as a curve, and its runs."""
+    test, axis = required(query, "test"), Axis(choice(query, "axis", AXES))
+    words = text(query, "q").casefold()
+    span = span_of(query, now, DAYS)
+    found = warehouse.runs_of(test, span.since, span.until, MOST_RUNS + 1)
+    runs = found[:MOST_RUNS]
+    newest = runs[0] if runs else warehouse.previous_run(test)
+    if newest is None:
+        raise NotFoundError(f"There is no test {test!r}, or it has never run.")
+    since = runs[-1].timestamp if runs else span.since
+    metrics = warehouse.metrics_between(test, since, span.until) if runs else []
+    acceptances = warehouse.acceptances(test)
+    curves = [one for one in curves_of(runs, metrics, acceptances) if words in one.metric.casefold()]
+    quarantine = warehouse.quarantines().get(test)
+    rows = list(_rows(runs, metrics))
+    notices = []
+    if len(found) > MOST_RUNS:
+        notices.append(f"These days hold more than {MOST_RUNS:,} runs: the newest {MOST_RUNS:,} are shown.")
+    if not runs:
+        notices.append(
+            f"No run stopped between {span.first} and {span.last}. The newest was on {newest.timestamp:%Y-%m-%d}."
+        )
+    return Page(
+        "test.html",
+        {
+            "title": test,
+            "span": span,
+            "notices": notices,
+            "test": test,
+            "newest": newest,
+            "axis": axis.value,
+            "axes": AXES,
+            "q": text(query, "q"),
+            "curves": list(enumerate(curves)),
+            "charts": embedded(
+                charts_data(
+                    charts_of_test(curves, runs, what_changed(runs), axis=axis, utc=span.is_utc),
+                    {str(index): links.run(run.uuid, test) for index, run in enumerate(runs)},
+                )
+            ),
+            "has_goodput": bool(time_parts(curves)),
+            "acceptances": acceptances,
+            "incident": warehouse.open_incidents().get(test),
+            "quarantine": quarantine if quarantine and quarantine.holds(now) else None,
+            "quarantine_until": (now + timedelta(days=7)).date(),
+            "rows": rows,
+            "airflow": airflow_dag(newest.dag_id or test),
+            "links": links,
+        },
+        document=lambda: _document(test, rows, curves, acceptances),
+        table=lambda: _table(rows, metrics),
+    )
+
+
+def _rows(runs: Sequence[JobRow], metrics: Sequence[ShownMetric]) -> Iterator[dict[str, Any]]:
+    """The table of runs, newest first."""
+    broken = by_run(one for one in metrics if one.verdict in {"fail", "missing", "non_finite"})
+    for run in runs:
+        own = broken.get(run.uuid, [])
+        letter = letter_of(run.job_status, run.verdict, own)
+        yield {
+            "run": run,
+            "letter": letter,
+            "class": CLASSES[letter],
+            "bad": letter in BAD,
+            "reason": reason_of(shown(run), letter, own),
+            "airflow": airflow_run(run.dag_id, run.run_id) if run.dag_id and run.run_id else "",
+            "logs": safe(run.stackdriver_logs_link),
+            "workload": safe(run.kubernetes_workload_link),
+        }
+
+
+def shown(run: JobRow) -> ShownRun:
+    """A whole row as the heatmap knows it."""
+    return ShownRun(
+        run.uuid, run.test_name, run.dag_id or run.test_name, run.timestamp, run.job_status, run.verdict,
+        run.failure_reason,
+    )  # fmt: skip
+
+
+def _document(
+    test: str, rows: Sequence[dict[str, Any]], curves: Sequence[Curve], acceptances: Sequence[Any]
+) -> dict[str, Any]:
+    return {
+        "test": test,
+        "runs": [{**asdict(row["run"]), "letter": row["letter"], "reason": row["reason"]} for row in rows],
+        "metrics": [
+            {
+                "metric": curve.metric,
+                "rule": curve.rule,
+                "points": [asdict(point) for point in curve.points],
+                "annotations": [asdict(one) for one in curve.annotations],
+            }
+            for curve in curves
+        ],
+        "acceptances": [asdict(one) for one in acceptances],
+    }
+
+
+def _table(rows: Sequence[dict[str, Any]], metrics: Sequence[ShownMetric]) -> Iterator[Sequence[Any]]:
+    """A row for each metric of each run; a run without metrics has one row, too."""
+    yield ("run", "stopped", "job_status", "run_verdict", "reason", "duration_seconds", "queued_seconds",
+           "failed_attempts", "metric", "value", "lower_bound", "upper_bound", "verdict")  # fmt: skip
+    of_run: dict[str, list[ShownMetric]] = {}
+    for metric in metrics:
+        of_run.setdefault(metric.run_key, []).append(metric)
+    for row in rows:
+        run = row["run"]
+        head = (run.uuid, run.timestamp.isoformat(), run.job_status, run.verdict, row["reason"],
+                run.job_duration_sec, run.queued_seconds, run.num_failures)  # fmt: skip
+        for one in of_run.get(run.uuid, []):
+            yield (*head, one.metric, one.value, one.lower, one.upper, one.verdict)
+        if run.uuid not in of_run:
+            yield (*head, "", None, None, None, None)

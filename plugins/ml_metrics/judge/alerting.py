@@ -1,0 +1,77 @@
+"""Who hears of a judgement: which broken verdicts become alerts, and in which words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ml_metrics.judge.judgement import Alert, AlertKind
+from ml_metrics.judge.wording import job_failed, level_changed, out_of_bounds
+from ml_metrics.model import JobStatus, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ml_metrics.config.regression import RegressionTestConfig
+    from ml_metrics.judge.history import Past
+    from ml_metrics.model import Verdict
+
+BROKEN = {Outcome.FAIL, Outcome.MISSING, Outcome.NON_FINITE}
+
+
+def alerts_for(  # noqa: PLR0913  (what is told depends on all of these)
+    config: RegressionTestConfig,
+    verdicts: Iterable[Verdict],
+    past: Past,
+    *,
+    status: JobStatus,
+    missing: Mapping[str, str],
+    failure_reason: str | None,
+) -> tuple[Alert, ...]:
+    """The alerts of a run: of the job itself, else of its broken metrics."""
+    if status is not JobStatus.SUCCESS:
+        if not config.alert_for_failed_jobs or (
+            config.alert_after_second_test_failure and not _job_failed_before(past)
+        ):
+            return ()
+        return (Alert(AlertKind.JOB_STATUS, None, job_failed(status, past.test), failure_reason or ""),)
+    broken = [verdict for verdict in verdicts if verdict.broken and _may_alert(verdict, config, missing)]
+    if config.alert_after_second_test_failure:
+        broken = [verdict for verdict in broken if _broken_before(verdict.metric, past)]
+    return tuple(_alert(verdict, config, past.test, missing) for verdict in broken)
+
+
+def _may_alert(verdict: Verdict, config: RegressionTestConfig, missing: Mapping[str, str]) -> bool:
+    """Conditions may be told to be quiet; what was asked for by name and is not there may not."""
+    metric = verdict.metric
+    if metric in missing or (metric in config.required_metrics and verdict.value is None):
+        return True
+    if config.condition_for(metric) is None and metric not in config.required_metrics:
+        return False
+    in_subset = not config.metric_subset_to_alert or metric in config.metric_subset_to_alert
+    return config.alert_for_oob_metrics and in_subset
+
+
+def _broken_before(metric: str, past: Past) -> bool:
+    """Whether the last run that was judged by this metric was broken, as its stored verdict says."""
+    judged = (row.outcome for row in reversed(past.rows(metric)) if row.outcome is not Outcome.SKIPPED)
+    return next(judged, None) in BROKEN
+
+
+def _job_failed_before(past: Past) -> bool:
+    return bool(past.runs) and past.runs[-1].job_status is not JobStatus.SUCCESS
+
+
+def _alert(verdict: Verdict, config: RegressionTestConfig, test: str, missing: Mapping[str, str]) -> Alert:
+    metric, reason = verdict.metric, verdict.reason
+    if verdict.outcome is Outcome.MISSING or metric in missing:
+        return Alert(AlertKind.MISSING, metric, f"Metric `{metric}` is missing for test `{test}`: {reason}")
+    if verdict.outcome is Outcome.NON_FINITE:
+        return Alert(
+            AlertKind.NON_FINITE, metric, f"Metric `{metric}` is not a finite number for test `{test}`: {reason}"
+        )
+    if verdict.value is None or verdict.bounds is None:
+        return Alert(AlertKind.NOT_JUDGED, metric, f"Metric `{metric}` was not judged for test `{test}`: {reason}")
+    condition = config.condition_for(metric)
+    if condition is not None and condition.success_threshold.change_point is not None:
+        return Alert(AlertKind.CHANGE_POINT, metric, level_changed(metric, test, reason))
+    return Alert(AlertKind.OUT_OF_BOUNDS, metric, out_of_bounds(metric, test, verdict.bounds, verdict.value))

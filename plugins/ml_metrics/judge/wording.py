@@ -1,0 +1,95 @@
+"""How a condition, a verdict and an alert read. Numbers as %.6g."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ml_metrics.config.regression import Against, Comparison
+
+if TYPE_CHECKING:
+    from ml_metrics.config.regression import Condition, MinChange, WithinBounds
+    from ml_metrics.model import Bounds
+
+COMPARED = {
+    Comparison.GREATER: "greater than",
+    Comparison.GREATER_OR_EQUAL: "greater than or equal to",
+    Comparison.LESS: "less than",
+    Comparison.LESS_OR_EQUAL: "less than or equal to",
+    Comparison.EQUAL: "equal to",
+    Comparison.WITHIN: "within",
+}
+SIGNS = {"greater": "-", "less": "+", "within": "±"}
+
+
+def rule_of(condition: Condition) -> str:
+    """A condition in words: `greater than 0.96`, `less than mean + 4 sd`."""
+    threshold = condition.success_threshold
+    if threshold.change_point is not None:
+        way = {"greater": "fall", "less": "rise", "within": "change"}[_direction(condition.comparison)]
+        change = threshold.change_point
+        words = f"no {way} of {change.min_change_percent:g} % that lasts {change.min_runs} runs"
+    else:
+        words = f"{COMPARED[condition.comparison]} {_bound(condition)}"
+    if condition.compare_to is not None:
+        words += f" of test {condition.compare_to}"
+    return (
+        words if condition.min_change is None else f"{words}, or off by less than {_min_change(condition.min_change)}"
+    )
+
+
+def beside(value: float, bounds: Bounds) -> str:
+    """On which side of its bounds a value lies, with as many digits as it takes to see it."""
+    below = value <= bounds.lower
+    bound = bounds.lower if below else bounds.upper
+    short = f"{value:.6g}", f"{bound:.6g}"
+    written, limit = short if short[0] != short[1] or value == bound else (repr(value), repr(bound))
+    if value == bound:
+        return f"{written} lies on its {'lower' if below else 'upper'} bound"
+    return f"{written} is {'below' if below else 'above'} {limit}"
+
+
+def out_of_bounds(metric: str, test: str, bounds: Bounds, value: float) -> str:
+    """The sentence that users know."""
+    return f"Metric `{metric}` was out of bounds for test `{test}`. Bounds were {bounds} and value was {value:.6g}"
+
+
+def level_changed(metric: str, test: str, reason: str) -> str:
+    """Of a rule on levels: the value alone need not be out of bounds."""
+    return f"Metric `{metric}` changed its level for test `{test}`: {reason}"
+
+
+def job_failed(status: str, test: str) -> str:
+    """The sentence that users know."""
+    return f"job_status was `{status}` for test `{test}`"
+
+
+def _bound(condition: Condition) -> str:
+    threshold = condition.success_threshold
+    if threshold.within_bounds is not None:
+        return _interval(threshold.within_bounds)
+    if threshold.fixed_value is not None:
+        return f"{threshold.fixed_value:.6g}"
+    sign = SIGNS[_direction(condition.comparison)]
+    best = condition.against is Against.BEST
+    if threshold.percent is not None:
+        target = threshold.percent.value
+        level = f"{target:.6g}" if target is not None else ("best level" if best else "mean")
+        return f"{level} {sign} {threshold.percent.percent:g} %"
+    if threshold.mads_from_median is not None:
+        return f"{'best level' if best else 'median'} {sign} {threshold.mads_from_median:g} MAD"
+    return f"{'best level' if best else 'mean'} {sign} {threshold.stddevs_from_mean:g} sd"
+
+
+def _min_change(min_change: MinChange) -> str:
+    given = (("", min_change.absolute), (" %", min_change.percent))
+    return " and ".join(f"{size:g}{unit}" for unit, size in given if size is not None)
+
+
+def _direction(comparison: Comparison) -> str:
+    return comparison.removesuffix("_or_equal")
+
+
+def _interval(given: WithinBounds) -> str:
+    lower = "-inf" if given.lower is None else f"{given.lower:.6g}"
+    upper = "inf" if given.upper is None else f"{given.upper:.6g}"
+    return f"({lower}, {upper})"

@@ -1,0 +1,165 @@
+"""docker-compose.yaml, as far as it can be checked without a Docker engine."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import stat
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cryptography.fernet import Fernet
+
+from behaviour.deploy.compose import FILE, PROJECT, UnsetError, load, new_env
+from missing import missing
+
+AIRFLOW = ("airflow-apiserver", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
+SECRETS = ("POSTGRES_PASSWORD", "AIRFLOW_JWT_SECRET", "AIRFLOW_API_SECRET_KEY", "AIRFLOW_FERNET_KEY", "ADMIN_PASSWORD")
+ONE_SHOT = {"airflow-init", "k3s-kubeconfig"}
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return new_env(tmp_path_factory.mktemp("env") / "project")
+
+
+@pytest.fixture(scope="module")
+def services(env: dict[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = load(env)["services"]
+    return found
+
+
+def test_secrets_are_new_each_time_and_only_their_owner_reads_them(env: dict[str, str], tmp_path: Path) -> None:
+    other = new_env(tmp_path / "project")
+    for name in SECRETS:
+        assert len(env[name]) >= 24
+        assert env[name] != other[name]
+    Fernet(env["AIRFLOW_FERNET_KEY"])
+    assert env["POSTGRES_PASSWORD"].isalnum()
+    assert stat.S_IMODE((tmp_path / "project" / ".env").stat().st_mode) == 0o600
+    again = subprocess.run(["sh", "deploy/make-env.sh"], cwd=tmp_path / "project", capture_output=True, check=True)
+    assert b"left alone" in again.stderr
+    assert other["ADMIN_PASSWORD"] in (tmp_path / "project" / ".env").read_text()
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_that_is_not_set_is_told_by_its_name(name: str, env: dict[str, str]) -> None:
+    with pytest.raises(UnsetError, match=f"{name} is not set; sh deploy/make-env.sh"):
+        load({**env, name: ""})
+
+
+def test_every_part_of_a_server_is_there(services: dict[str, Any]) -> None:
+    assert {"postgres", "mail", "airflow-init", "local-cluster", "k3s", *AIRFLOW} <= set(services)
+    assert services["local-cluster"]["profiles"] == ["local"]
+    assert services["k3s"]["profiles"] == services["k3s-kubeconfig"]["profiles"] == ["k3s"]
+
+
+def test_every_service_that_stays_tells_its_health(services: dict[str, Any]) -> None:
+    silent = {name for name, service in services.items() if "healthcheck" not in service}
+    assert silent == {*ONE_SHOT, "loopback"}
+
+
+def test_nobody_is_root_or_could_become_it_but_the_node_of_k3s(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        if name == "k3s":
+            continue
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert "privileged" not in service, name
+        assert name == "postgres" or service["user"] == "50000:0", name
+
+
+def test_ports_are_open_to_this_machine_only(services: dict[str, Any]) -> None:
+    ports = [port for service in services.values() for port in service.get("ports", [])]
+    assert len(ports) == 2
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_mounts_are_there_and_code_cannot_be_changed(services: dict[str, Any], env: dict[str, str]) -> None:
+    volumes = set(load(env)["volumes"])
+    used = set()
+    for service in services.values():
+        for mount in service.get("volumes", []):
+            source, target, *mode = mount.split(":")
+            if source.startswith("./"):
+                assert (PROJECT / source).exists(), mount
+                assert mode == ["ro"], mount
+            else:
+                used.add(source)
+                assert target.startswith("/"), mount
+    assert used == volumes
+
+
+def test_images_are_pinned_and_ours_has_one_name(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        assert re.search(r":(v?\d|local$)", service["image"]), name
+    built = [name for name, service in services.items() if "build" in service]
+    assert built == ["airflow-init"]
+
+
+def test_workloads_get_no_secret_of_airflow(services: dict[str, Any], env: dict[str, str]) -> None:
+    cluster = yaml.safe_dump(services["local-cluster"])
+    assert not [name for name in SECRETS if env[name] in cluster]
+    assert "environment" not in services["local-cluster"]
+    assert not [mount for mount in services["local-cluster"]["volumes"] if mount.split(":")[0] in {"auth", "logs"}]
+
+
+def test_the_local_cluster_shares_the_loopback_of_those_who_ask_it(services: dict[str, Any]) -> None:
+    together = {name for name, service in services.items() if service.get("network_mode") == "service:loopback"}
+    assert together == {"airflow-scheduler", "airflow-triggerer", "local-cluster"}
+    folders = {"cluster:/opt/airflow/cluster", "runs:/opt/airflow/runs"}
+    assert all(folders <= set(services[name]["volumes"]) for name in together)
+
+
+def test_airflows_parts_know_the_same_secrets_and_wait_for_the_tables(services: dict[str, Any]) -> None:
+    for name in AIRFLOW:
+        environment, waits = services[name]["environment"], services[name]["depends_on"]
+        assert environment["AIRFLOW__API_AUTH__JWT_SECRET"]
+        assert environment["AIRFLOW__API_AUTH__JWT_SECRET"] == services[AIRFLOW[0]]["environment"].get(
+            "AIRFLOW__API_AUTH__JWT_SECRET"
+        )
+        assert waits["airflow-init"]["condition"] == "service_completed_successfully"
+    for name in ("airflow-scheduler", "airflow-triggerer"):
+        assert services[name]["depends_on"]["airflow-apiserver"]["condition"] == "service_healthy"
+
+
+def test_the_image_holds_what_services_start(services: dict[str, Any]) -> None:
+    dockerfile = (PROJECT / "Dockerfile").read_text()
+    assert "USER 50000:0" in dockerfile
+    requires = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["requires-python"]
+    assert f"FROM python:{requires.removeprefix('>=')}-slim" in dockerfile
+    own = [mount.split(":") for service in services.values() for mount in service.get("volumes", [])]
+    folders = {target.removeprefix("/opt/airflow/") for source, target, *_ in own if target.startswith("/opt/airflow/")}
+    assert f"for folder in {' '.join(sorted(folders))}; do" in dockerfile
+    for service in services.values():
+        test = service.get("healthcheck", {}).get("test", [])
+        for word in (*service.get("command", []), *test):
+            assert not word.startswith("deploy/") or (PROJECT / word).is_file(), word
+
+
+def test_docker_compose_itself_accepts_it(env: dict[str, str], tmp_path: Path) -> None:
+    program = shutil.which("docker-compose")
+    if program is None:
+        missing("docker-compose is not installed (apt-get install docker-compose): the file is checked by us alone")
+    for folder in ("dags", "include", "plugins", "deploy"):
+        (tmp_path / folder).mkdir()
+    shutil.copy(FILE, tmp_path)
+
+    def config(**variables: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / ".env").write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
+        command = [program, "-f", str(tmp_path / FILE.name), "config"]
+        environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    for profile in ("local", "k3s"):
+        done = config(**{**env, "COMPOSE_PROFILES": profile})
+        assert done.returncode == 0, done.stderr
+        kept = yaml.safe_load(done.stdout)["services"]
+        assert kept["airflow-scheduler"]["environment"] == load(env)["services"]["airflow-scheduler"]["environment"]
+    refused = config(**{**env, "AIRFLOW_JWT_SECRET": ""})
+    assert refused.returncode != 0
+    assert "AIRFLOW_JWT_SECRET is not set; sh deploy/make-env.sh" in refused.stderr

@@ -1,0 +1,121 @@
+"""An Airflow home of a test's own, laid out as `make install` lays out a laptop's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from behaviour import run_in_turn
+from local_kube import LocalCluster
+from ml_metrics.warehouse import Warehouse, open_warehouse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PROJECT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+@dataclass(frozen=True)
+class Home:
+    """One Airflow with a database, test files and a warehouse of its own."""
+
+    path: Path
+
+    @classmethod
+    def make(cls, path: Path) -> Home:
+        home = cls(path)
+        home.configs.mkdir(parents=True)
+        cfg = path / "airflow.cfg"
+        subprocess.run(["make", "-s", f"AIRFLOW_HOME={path}", f"{path}/airflow.db"], cwd=PROJECT, check=True)
+        cfg.write_text(f"{cfg.read_text()}config_root = {home.configs}\n")
+        return home
+
+    @property
+    def configs(self) -> Path:
+        return self.path / "metric_configs"
+
+    @property
+    def runs(self) -> Path:
+        return self.path / "ml_metrics" / "runs"
+
+    @property
+    def cluster(self) -> Path:
+        return self.path / "ml_metrics" / "cluster"
+
+    @property
+    def outbox(self) -> Path:
+        return self.path / "ml_metrics" / "outbox"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "AIRFLOW_HOME": str(self.path),
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "PYTHONWARNINGS": "",
+            "AIRFLOW__ML_METRICS__MAILS_PER_HOUR": "1000",  # one owner breaks everything here
+        }
+
+    def add_test(self, name: str, **content: Any) -> str:
+        """Write a test file. JSON is what a YAML file may hold, too."""
+        test = {"name": name, "image": "local/image:1", "owner": "a-new-user", "timeout": "2m", **content}
+        (self.configs / f"{name}.yaml").write_text(json.dumps(test, indent=2))
+        return name
+
+    def airflow(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["airflow", *words],
+            env={**self.environment, **more},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    def run(self, test: str, conf: Mapping[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a test through `airflow dags test`."""
+        return self.airflow("dags", "test", test, *(["--conf", json.dumps(conf)] if conf else []))
+
+    def run_all(self, tests: Sequence[str], **more: str) -> dict[str, tuple[int, str]]:
+        """Run tests one after the other; by test, its exit code and what it said."""
+        done = subprocess.run(
+            [sys.executable, run_in_turn.__file__, *tests],
+            env={**self.environment, **more},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60 + 60 * len(tests),
+        )
+        found = run_in_turn.said_by_each(done.stdout)
+        assert set(found) == set(tests), done.stdout[-3000:] + done.stderr[-3000:]
+        return found
+
+    def warehouse(self) -> Warehouse:
+        return open_warehouse(f"sqlite:///{self.path}/ml_metrics/warehouse.db")
+
+    def mails(self, test: str) -> list[Path]:
+        """Every mail that names a test in its subject, oldest first."""
+        found = self.outbox.glob("*.eml") if self.outbox.is_dir() else ()
+        return sorted(
+            (mail for mail in found if test in mail.read_text().split("\n\n")[0]), key=lambda m: m.stat().st_mtime
+        )
+
+    def stop(self) -> None:
+        LocalCluster(str(self.cluster)).stop()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """An Airflow for the tests of one file: what one file leaves behind, a broken test for one, no other meets."""
+    made = Home.make(tmp_path_factory.mktemp("airflow"))
+    yield made
+    made.stop()

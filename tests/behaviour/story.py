@@ -1,0 +1,124 @@
+"""Runs of one test without Airflow and without a workload: what the tasks of a run do, from what it measured on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+from ml_metrics import steps
+from ml_metrics.collect import Collected
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.connections import warehouse
+from ml_metrics.model import JobStatus, Metric, Run, Workload
+from ml_metrics.notify import tell_people
+from ml_metrics.run_folder import RunFolder
+from ml_metrics.settings import Settings
+
+NAME = "tf-mnist-example-cpu"
+BEGIN = datetime(2026, 1, 1, 3, tzinfo=UTC)
+GOOD = {"accuracy_final": 0.97, "loss_final": 0.1, "throughput_final": 1000.0, "memory_final": 2.0}
+TEST = TestDefinition(
+    name=NAME,
+    framework="tf",
+    mode="example",
+    owner="vision-team",
+    emails=("vision@example.com", "mnist@example.com"),
+    image="gcr.io/my-project/mnist:nightly",
+    command=("python3", "train.py"),
+    regression_test_config={
+        "required_metrics": ["throughput_final"],
+        "metric_success_conditions": {
+            "accuracy_final": {"comparison": "greater", "success_threshold": {"fixed_value": 0.96}},
+            "loss_final": {
+                "comparison": "less",
+                "success_threshold": {"stddevs_from_mean": 5},
+                "wait_for_n_points_of_history": 3,
+            },
+            "memory_final": {
+                "comparison": "less",
+                "success_threshold": {"fixed_value": 4.0},
+                "severity": "warn",
+            },
+        },
+    },
+)
+
+
+@dataclass(frozen=True)
+class Day:
+    """One run: what it measured, how its workload ended, and what became of its tasks."""
+
+    about: str
+    metrics: dict[str, float] = field(default_factory=lambda: dict(GOOD))
+    status: JobStatus = JobStatus.SUCCESS
+    failure: str | None = None
+    image: str = "gcr.io/my-project/mnist@sha256:aaaa"
+    states: dict[str, str] = field(default_factory=dict)
+    gate_is_killed: bool = False
+    test: TestDefinition = TEST
+
+
+def good(about: str = "good", **metrics: float) -> Day:
+    return Day(about, {**GOOD, **metrics})
+
+
+def failed(status: JobStatus, reason: str) -> Day:
+    return Day(f"{status} {reason}", {}, status, reason)
+
+
+def without(metric: str, about: str) -> Day:
+    return Day(about, {name: value for name, value in GOOD.items() if name != metric})
+
+
+def run_of(number: int) -> Run:
+    return Run(NAME, NAME, f"scheduled__{BEGIN + timedelta(days=number):%Y-%m-%dT%H:%M:%S+00:00}", "local")
+
+
+def play(number: int, day: Day) -> RunFolder:
+    """Do what the tasks of a run do, up to the gate."""
+    run = run_of(number)
+    folder = RunFolder.of(run, Settings.load().storage_root)
+    ended = BEGIN + timedelta(days=number, minutes=5)
+    folder.write("run", {**vars_of(run), "test_file": day.test.model_dump(mode="json", exclude_unset=True)})
+    folder.write_workload(
+        Workload(
+            day.status,
+            day.failure,
+            started_at=ended - timedelta(minutes=4, seconds=number),
+            ended_at=ended,
+            image="gcr.io/my-project/mnist:nightly",
+            image_digest=day.image,
+            pod=f"mnist-{number}",
+            logs_link=f"http://localhost:8080/dags/{NAME}/runs/{number}/tasks/run_workload",
+            logs_command=f"gcloud logging read 'resource.labels.pod_name=\"mnist-{number}\"' --project my-project",
+            workload_link=f"https://console.cloud.google.com/kubernetes/pod/mnist-{number}",
+        )
+    )
+    # values wobble a little from day to day, as real ones do
+    wobble = {name: value * (1 + 0.002 * (number % 5 - 2)) for name, value in day.metrics.items()}
+    metrics = tuple(Metric(name, value, name, "final", wall_time=ended.timestamp()) for name, value in wobble.items())
+    folder.write("metrics", Collected(metrics).document())
+    with warehouse() as open_warehouse:
+        steps.judge(day.test, run, folder, open_warehouse)
+        if day.states.get("load_history") != "failed":
+            steps.load(day.test, run, folder, open_warehouse)
+    if not day.gate_is_killed:
+        steps.close_gate(folder, {task: day.states.get(task, "success") for task in steps.TASKS[:-1]})
+    return folder
+
+
+def tell(number: int, day: Day) -> None:
+    """Call the gate's callback as Airflow does."""
+    run = run_of(number)
+    dag_run = SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)
+    tell_people({"task": SimpleNamespace(test=day.test), "dag_run": dag_run})
+
+
+def vars_of(run: Run) -> dict[str, Any]:
+    return {name: getattr(run, name) for name in Run.__dataclass_fields__}
+
+
+def with_test(day: Day, **changes: Any) -> Day:
+    return replace(day, test=TestDefinition.model_validate({**day.test.model_dump(exclude_unset=True), **changes}))

@@ -1,0 +1,227 @@
+"""Thirty runs of one test, and everything that people are told of them: by real settings and connections, to services
+on loopback, compared word for word."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes, policy
+from pathlib import Path
+
+import pytest
+
+from behaviour.story import GOOD, NAME, Day, failed, good, play, run_of, tell, with_test, without
+from golden import check
+from ml_metrics.connections import warehouse
+from ml_metrics.model import JobStatus
+from ml_metrics.notify.digest import send_due_digests
+from ml_metrics.notify.mail_settings import post_office
+from servers.channels import Answer, MailServer, Service, http_service, mail_server
+from servers.github import GitHub
+
+SECRETS = {"SG.story-key", "smtp-story-password", "ghp_story-token", "T0STORY/B0STORY/webhook-path"}
+QUARANTINE = {"reason": "the data set moves", "owner": "vision-team"}
+# the letters name these days, so no day is counted from the day on which the story is played
+QUIET = {"quarantine": {**QUARANTINE, "until": "2999-12-31"}}
+OVER = {"quarantine": {**QUARANTINE, "until": "2026-01-25"}}
+
+STORY = [
+    good(),
+    good(),
+    good(),
+    good(),
+    good(),
+    good("bad: the accuracy is low", accuracy_final=0.9),
+    good("as bad", accuracy_final=0.9),
+    good("worse: the loss is high, too", accuracy_final=0.9, loss_final=0.3),
+    good("bad in one way again", accuracy_final=0.9),
+    good("well again"),
+    good(),
+    failed(JobStatus.FAILURE, "ExitCode:3"),
+    failed(JobStatus.FAILURE, "ExitCode:3"),
+    failed(JobStatus.TIMEOUT, "DeadlineExceeded"),
+    good("well again"),
+    good("NaN", loss_final=float("nan")),
+    without("throughput_final", "worse: a required metric is missing"),
+    good("well again"),
+    good("a warning", memory_final=5.0),
+    good(),
+    Day("nothing was recorded", states={"load_history": "failed"}),
+    good("well again"),
+    failed(JobStatus.MISSED, "ImagePullBackOff"),
+    with_test(good("bad in quarantine", accuracy_final=0.8), **QUIET),
+    with_test(good("well in quarantine"), **QUIET),
+    with_test(good("bad after the quarantine", accuracy_final=0.8), **OVER),
+    good("worse, and somebody knows", accuracy_final=0.8, loss_final=0.4),
+    Day("the gate is killed", gate_is_killed=True),
+    good("well again"),
+    Day("bad on another image, while two channels are down", image="gcr.io/my-project/mnist@sha256:bbbb",
+        metrics={**GOOD, "accuracy_final": 0.5}),
+]  # fmt: skip
+
+
+@dataclass
+class World:
+    """Every service that a message may reach."""
+
+    smtp: MailServer
+    sendgrid: Service
+    webhook: Service
+    github_requests: Service
+    github: GitHub
+    outbox: Path
+    seen: dict[str, int] = field(default_factory=dict)
+
+    def new(self, kind: str, all_of_them: list[str]) -> list[str]:
+        """What came since this was asked last."""
+        begin = self.seen.get(kind, 0)
+        self.seen[kind] = len(all_of_them)
+        return all_of_them[begin:]
+
+    def heard(self) -> Iterator[str]:
+        """What each service was told since this was asked last, in words."""
+        mails = [mail.content for mail in self.smtp.mails]
+        for raw in self.new("smtp", mails):
+            mail = message_from_bytes(raw, policy=policy.default)
+            yield f"smtp to {mail['To']}: {mail['Subject']}"
+        for request in self.new("sendgrid", self.sendgrid.requests):
+            to = ", ".join(one["email"] for one in request.body["personalizations"][0]["to"])
+            yield f"sendgrid to {to}: {request.body['subject']}"
+        for request in self.new("webhook", self.webhook.requests):
+            yield f"webhook: {request.body['text']}"
+        for request in self.new("github", self.github_requests.requests):
+            if request.method != "GET":
+                what = request.body.get("state") or request.body.get("title") or "comment"
+                yield f"github: {request.method} {request.path.removeprefix('/repos/owner/repo/')}: {what}"
+        for path in self.new("outbox", sorted(self.outbox.glob("*.eml"), key=lambda path: path.stat().st_mtime_ns)):
+            mail = message_from_bytes(path.read_bytes(), policy=policy.default)
+            yield f"outbox: {mail['Subject']}"
+
+    def last_text(self) -> str:
+        """The plain text of the newest mail."""
+        mail = message_from_bytes(self.smtp.mails[-1].content, policy=policy.default)
+        body = mail.get_body(("plain",))
+        assert body is not None
+        return "\n".join(line.rstrip() for line in body.get_content().splitlines())
+
+
+@contextmanager
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    with mail_server() as smtp, http_service() as sendgrid, http_service() as webhook, http_service() as github:
+        sendgrid.answers(Answer(202, None, {"X-Message-Id": "id"}))
+        webhook.answers(Answer(200))
+        connections = {
+            "SMTP_DEFAULT": {
+                "conn_type": "smtp", "host": "127.0.0.1", "port": smtp.port, "login": "me",
+                "password": "smtp-story-password",
+                "extra": {"disable_ssl": True, "disable_tls": True, "from_email": "ml-metrics@example.com"},
+            },
+            "SENDGRID_DEFAULT": {
+                "conn_type": "sendgrid", "host": sendgrid.url, "password": "SG.story-key",
+                "extra": {"from_email": "ml-metrics@example.com"},
+            },
+            "ML_METRICS_WEBHOOK": {
+                "conn_type": "http", "host": f"{webhook.url}/services", "password": "T0STORY/B0STORY/webhook-path",
+            },
+            "ML_METRICS_GITHUB": {
+                "conn_type": "http", "host": github.url, "password": "ghp_story-token",
+                "extra": {"repository": "owner/repo"},
+            },
+        }  # fmt: skip
+        for name, connection in connections.items():
+            monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps(connection))
+        smtp.right_password = b"smtp-story-password"
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__CHANNELS", "outbox, smtp, sendgrid, webhook, github")
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__MAILS_PER_HOUR", "100")
+        outbox = tmp_path / "airflow" / "ml_metrics" / "outbox"
+        yield World(smtp, sendgrid, webhook, github, GitHub(github), outbox)
+
+
+def without_paths(text: str, tmp_path: Path) -> str:
+    return re.sub(r"http://127\.0\.0\.1:\d+", "http://LOOPBACK", text.replace(str(tmp_path), "TMP"))
+
+
+@pytest.fixture
+def logs(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """Everything that any library logs, also what it would say at DEBUG."""
+    caplog.set_level("DEBUG")
+    return caplog
+
+
+def test_thirty_runs_are_told_exactly_as_they_should_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logs: pytest.LogCaptureFixture
+) -> None:
+    diary, letters = [], []
+    with world(tmp_path, monkeypatch) as heard:
+        for number, day in enumerate(STORY, start=1):
+            if number == 27:
+                with warehouse() as open_warehouse:
+                    assert open_warehouse.acknowledge(NAME, by="a new user", note="a bad disk")
+            if number == 30:
+                heard.sendgrid.answers(
+                    Answer(401, {"errors": [{"message": "The provided authorization grant is invalid"}]})
+                )
+                heard.smtp.refused = dict.fromkeys(("vision@example.com", "mnist@example.com"), "550 no such user")
+            play(number, day)
+            tell(number, day)
+            told = list(heard.heard())
+            diary += [f"{number:02}  {day.about}", *(f"      {line}" for line in told), *waiting(number)]
+            if any(line.startswith("smtp") for line in told) and number != 30:
+                letters += [f"--- {number:02}  {day.about}", heard.last_text(), ""]
+            tell(number, day)  # a task that is cleared, or a callback that runs twice
+            again = [line for line in heard.heard() if number != 30 or not line.startswith(("smtp", "sendgrid"))]
+            assert again == [], f"run {number} was told twice"
+        heard.sendgrid.answers(Answer(202))
+        heard.smtp.refused = {}
+        with warehouse() as open_warehouse:
+            sent = send_due_digests(open_warehouse, post_office(), datetime.now(UTC) + timedelta(minutes=5))
+            assert sent == 1
+            assert send_due_digests(open_warehouse, post_office(), datetime.now(UTC) + timedelta(minutes=5)) == 0
+        diary += ["the digest", *(f"      {line}" for line in heard.heard())]
+        letters += ["--- the digest", re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "TODAY", heard.last_text()), ""]
+        issues = heard.github.issues
+        everything = [str(one) for one in (heard.sendgrid.requests, heard.webhook.requests, heard.smtp.mails, issues)]
+    check("alerts/story.txt", without_paths("\n".join(diary), tmp_path) + "\n")
+    check("alerts/letters.txt", without_paths("\n".join(letters), tmp_path))
+    assert [(issue["title"], issue["state"]) for issue in issues] == [(f"ML Metrics: {NAME}", "open")]
+    rows_are_whole()
+    seen = [
+        *(path.read_text(errors="replace") for path in files(tmp_path)),
+        *(mail_text(heard)),
+        logs.text,
+        everything[3],
+    ]
+    for secret in SECRETS:
+        assert not any(secret in text for text in seen), f"{secret} was seen"
+    assert "SG.story-key" in everything[0], "the search would find a secret where there is one"
+
+
+def waiting(number: int) -> list[str]:
+    """What the warehouse says of this run's messages that nobody has been told yet."""
+    with warehouse() as open_warehouse:
+        found = open_warehouse.waiting(datetime.now(UTC) - timedelta(days=1))
+    return [
+        f"      ({one.state} for {one.channel}: {one.detail})" for one in found if one.run_key == run_of(number).key
+    ]
+
+
+def rows_are_whole() -> None:
+    """No fault of a channel changed what is recorded about the runs."""
+    with warehouse() as open_warehouse:
+        runs = open_warehouse.runs(NAME, 100)
+        assert len(runs) == 29  # one of the thirty could not be recorded, and was told so
+        assert len({run.uuid for run in runs}) == 29
+        assert [row.metric_name for row in open_warehouse.metrics_of(run_of(30).key)].count("accuracy_final") == 1
+
+
+def files(tmp_path: Path) -> list[Path]:
+    """Mails, run folders, the warehouse."""
+    return [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def mail_text(heard: World) -> list[str]:
+    return [mail.content.decode(errors="replace") for mail in heard.smtp.mails]

@@ -1,0 +1,227 @@
+"""The dashboard inside a real Airflow, in a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from fastapi.routing import APIRoute
+from playwright.sync_api import Browser, expect
+
+from behaviour.browser import Watched, chromium, logged_in, screenshot
+from behaviour.home import PROJECT, Home
+from behaviour.hostile import STRINGS, run_of_everything
+from behaviour.standalone import Standalone, password, standalone, token_of
+from ml_metrics.dashboard.app import app
+from ml_metrics.dashboard.links import ServerLinks
+from ml_metrics.dashboard.report import write_report
+from unit.dashboard.made import FAILING, SHIFTED, STEADY, TODAY, fill, recorded, run_of
+
+pytestmark = [pytest.mark.e2e]
+
+MANY = "tf-many-metrics"
+LINKS = ServerLinks()
+
+
+@pytest.fixture(scope="module")
+def home(home: Home) -> Home:
+    cfg = home.path / "airflow.cfg"
+    users = "simple_auth_manager_users = admin:admin,vera:viewer"
+    cfg.write_text(cfg.read_text().replace("[core]\n", f"[core]\n{users}\n", 1))
+    for name in (STEADY, SHIFTED, FAILING):
+        home.add_test(name, command=["true"])
+    with home.warehouse() as warehouse:
+        fill(warehouse)
+        more = {"goodput": 91.0, "badput_idle_percent": 6.0, "badput_checkpoint_percent": 3.0}
+        warehouse.load_all([recorded(MANY, day, more=more) for day in range(10)])
+    return home
+
+
+@pytest.fixture(scope="module")
+def airflow(home: Home) -> Iterator[Standalone]:
+    with standalone(home) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def watched(browser: Browser, airflow: Standalone, request: pytest.FixtureRequest) -> Iterator[Watched]:
+    options: dict[str, Any] = getattr(request, "param", {})
+    context = logged_in(browser, airflow.url, airflow.token, **options)
+    page = Watched(context, airflow.url)
+    yield page
+    context.close()
+    assert page.elsewhere == []
+    assert [error for error in page.errors if "401" not in error] == []
+
+
+def test_the_story_of_a_person_who_looks(browser: Browser, airflow: Standalone, home: Home) -> None:
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    page = Watched(context, airflow.url).page
+    page.goto(f"{airflow.url}/")
+    page.locator("input[name=username]").fill("admin")
+    page.locator("input[name=password]").fill(password(home, "admin"))
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("link", name="ML Metrics").click()
+    frame = page.frame_locator("iframe")
+    expect(frame.get_by_role("heading", name="Tests", exact=True)).to_be_visible()
+    expect(frame.get_by_text("2 failing")).to_be_visible()
+    screenshot(page, "tests", PROJECT)
+
+    frame.get_by_label("show").select_option("only failing")
+    frame.get_by_label("owner").select_option("speech-team")
+    frame.get_by_role("button", name="Show").click()
+    expect(frame.get_by_role("rowheader")).to_have_count(1)
+    frame.get_by_role("link", name=SHIFTED, exact=True).click()
+    expect(frame.get_by_role("heading", name=SHIFTED)).to_be_visible()
+
+    points = frame.locator("[id=chart-0] .mark-symbol.role-mark path")
+    expect(points).to_have_count(20)
+    points.last.hover()
+    expect(frame.locator("#why")).to_contain_text("out of bounds")
+    expect(frame.locator("#why")).to_contain_text(f"{TODAY:%Y-%m-%d} 12:00 UTC")
+    screenshot(page, "test", PROJECT)
+
+    frame.get_by_text("Accept this level").click()
+    frame.get_by_label("why").last.fill("a larger model")
+    frame.get_by_role("button", name=re.compile("Accept 14")).click()
+    expect(frame.get_by_text("The new level is accepted")).to_be_visible()
+    expect(frame.get_by_text("accepted by admin: a larger model").first).to_be_visible()
+    expect(frame.locator("[id=chart-0]").get_by_text("✓")).to_be_visible()
+    with home.warehouse() as warehouse:
+        (accepted,) = warehouse.acceptances(SHIFTED)
+    assert (accepted.accepted_by, accepted.run_key) == ("admin", run_of(SHIFTED, 0).key)
+
+    frame.get_by_text("Acknowledge", exact=True).click()
+    frame.get_by_label("note").fill("a bad disk")
+    frame.get_by_role("button", name="I know of it").click()
+    expect(frame.get_by_text("admin knows: a bad disk")).to_be_visible()
+
+    frame.get_by_role("link", name="DAG in Airflow").click()
+    page.wait_for_url(f"**/dags/{SHIFTED}**")
+    context.close()
+
+
+def test_the_tabs_of_a_dag_and_of_a_run(watched: Watched, airflow: Standalone) -> None:
+    page = watched.page
+    airflow.parsed(SHIFTED)
+    page.goto(f"{watched.url}/dags/{SHIFTED}/plugin/ml-metrics-dag")
+    expect(page.frame_locator("iframe").get_by_role("heading", name=SHIFTED)).to_be_visible()
+    run = airflow.trigger(SHIFTED, run=run_of(SHIFTED, 0).run_id)
+    page.goto(f"{watched.url}/dags/{SHIFTED}/runs/{run}/plugin/ml-metrics-run")
+    expect(page.frame_locator("iframe").get_by_role("heading", name=re.compile("run of"))).to_be_visible()
+
+
+def test_nobody_gets_in_without_a_login_and_the_role(airflow: Standalone, home: Home) -> None:
+    forged = "eyJhbGciOiJIUzUxMiJ9.e30.x"
+    visitors = {
+        "anonymous": {},
+        "forged": {"Authorization": f"Bearer {forged}"},
+        "cookie": {"Cookie": f"_token={forged}"},
+    }
+    routes = [(method, route.path) for route in app.routes if isinstance(route, APIRoute) for method in route.methods]
+    assert len(routes) >= 12
+    for who, headers in visitors.items():
+        for method, path in routes:
+            filled = path.replace("{name}", "vega.js").replace("{rest:path}", "x")
+            answer = httpx.request(method, f"{airflow.url}/ml-metrics{filled}", headers=headers)
+            assert answer.status_code in {401, 403}, (who, method, path)
+    login = {"Authorization": f"Bearer {token_of(home, airflow.url, 'vera')}"}
+    with httpx.Client(base_url=f"{airflow.url}/ml-metrics", headers=login) as viewer:
+        assert viewer.get(f"/test?test={SHIFTED}").status_code == 200
+        for action in ("accept", "acknowledge", "quarantine"):
+            assert viewer.post(f"/{action}", data={"test": SHIFTED}).status_code == 403
+
+
+PAGES = {
+    "tests": "",
+    "test": LINKS.test(MANY),
+    "broken": LINKS.test(FAILING),
+    "run": LINKS.run(run_of(SHIFTED, 0).key, SHIFTED),
+    "compare": "compare?tests=*&metrics=loss_*",
+    "nothing": "no-such-page",
+}
+SIZES = ({"width": 1280, "height": 900}, {"width": 360, "height": 740})
+LOOKS = [{"viewport": size, "color_scheme": scheme} for size in SIZES for scheme in ("light", "dark")]
+
+
+@pytest.mark.parametrize("watched", LOOKS, indirect=True, ids=["day", "night", "small day", "small night"])
+def test_pages_have_no_serious_fault_of_accessibility(watched: Watched) -> None:
+    for name, path in PAGES.items():
+        page = watched.go(path)
+        if name in {"test", "compare"}:
+            watched.drawn()
+        found = Axe().run(page).response["violations"]
+        serious = [
+            (one["id"], [node["html"][:200] for node in one["nodes"][:3]])
+            for one in found
+            if one["impact"] in {"serious", "critical"}
+        ]
+        assert serious == [], name
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= page.viewport_size["width"], name
+    watched.errors = [error for error in watched.errors if "404" not in error]
+
+
+def test_a_keyboard_is_enough(watched: Watched) -> None:
+    page = watched.go("")
+    cell = page.locator(".heat td.f:not(.l) a").first
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if cell.evaluate("cell => cell === document.activeElement"):
+            break
+    expect(page.locator("#why")).to_have_text("failure: OOMKilled")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(FAILING)
+
+
+@pytest.mark.parametrize("watched", [{"bypass_csp": True}], indirect=True)
+def test_no_stored_string_runs(watched: Watched, home: Home) -> None:
+    """Without the policy that would stop most of them: what is escaped needs no policy."""
+    assert len(STRINGS) >= 50
+    everything = "hostile-everything"
+    with home.warehouse() as warehouse:
+        warehouse.load(run_of_everything(everything, TODAY))
+        warehouse.load_all([run_of_everything(word, TODAY, (word,)) for word in STRINGS])
+        key = run_of_everything(everything, TODAY).key
+        for word in STRINGS:
+            warehouse.accept(key, word, reason=word, by=word)
+            warehouse.record_alert(word, run_of_everything(word, TODAY).key, fingerprint=word, reasons=[word])
+            warehouse.acknowledge(word, by=word, note=word)
+            warehouse.quarantine(word, until=TODAY + timedelta(days=9), reason=word, by=word)
+    pages = ["", "?by=runs", LINKS.test(everything), LINKS.run(key, everything), "compare?tests=*&metrics=*"]
+    pages += [LINKS.test(word) for word in STRINGS]
+    pages += [f"?q={word}&owner={word}" for word in ("<script>xss()</script>", '"><img src=x onerror=xss()>')]
+    for path in pages:
+        page = watched.go(path)
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+        if path in pages[:7]:  # what a pointer shows is the same on every page
+            for element in [*page.locator("[title]").all()[:4], *page.locator(".role-mark path").all()[:2]]:
+                element.hover(force=True)
+    assert watched.ran == []
+    watched.errors = [error for error in watched.errors if "404" not in error and "400" not in error]
+
+
+def test_a_report_works_from_a_file(browser: Browser, home: Home, tmp_path: Path) -> None:
+    with home.warehouse() as warehouse:
+        list(write_report(warehouse, str(tmp_path), [STEADY, SHIFTED, MANY], {}, TODAY))
+    context = browser.new_context()
+    watched = Watched(context, "file://")
+    page = watched.page
+    page.goto(f"file://{tmp_path}/index.html")
+    page.get_by_role("link", name=MANY, exact=True).click()
+    watched.drawn()
+    expect(page.locator("[id=chart-0] .mark-symbol.role-mark path")).to_have_count(10)
+    context.close()
+    assert (watched.errors, watched.elsewhere) == ([], [])

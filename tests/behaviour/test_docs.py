@@ -1,0 +1,89 @@
+"""The docs stay true: links lead somewhere, commands exist, examples load, and tables say what the code says."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ml_metrics import cli, settings
+from ml_metrics.config.load import load_file
+
+PROJECT = Path(__file__).parents[2]
+PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    found = [(page, block) for page in PAGES for kind, block in FENCE.findall(page.read_text()) if kind == language]
+    return [(f"{page.relative_to(PROJECT)}:{index}", block) for index, (page, block) in enumerate(found)]
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    lines = [
+        (where, line)
+        for where, block in blocks("bash")
+        for line in block.replace("\\\n", " ").splitlines()
+        if line and not line.startswith("#")
+    ]
+    return [(where, shlex.split(line, comments=True)) for where, line in lines]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = FENCE.sub("", page.read_text())
+    targets = [target.split("#")[0] for target in re.findall(r"\]\(([^)]+)\)", text) if "://" not in target]
+    assert [target for target in targets if target and not (page.parent / target).exists()] == []
+
+
+OURS = [(where, words) for where, words in commands() if "ml-metrics" in words]
+
+
+@pytest.mark.parametrize(("where", "words"), OURS, ids=[f"{where} {' '.join(words)[:40]}" for where, words in OURS])
+def test_our_commands_are_understood(where: str, words: list[str]) -> None:
+    call = words[words.index("ml-metrics") + 1 :]
+    end = next((index for index, word in enumerate(call) if word in {"|", ">", ";", "&&", "<"}), len(call))
+    assert cli.understands(call[:end]), f"{where}: {' '.join(words)}"
+
+
+def test_make_targets_exist() -> None:
+    makefile = (PROJECT / "Makefile").read_text()
+    named = {words[1] for _, words in commands() if words[0] == "make"}
+    assert {target for target in named if not re.search(rf"^{target}:", makefile, re.MULTILINE)} == set()
+
+
+TEST_FILES = [
+    (where, block) for where, block in blocks("yaml") if re.search(r"^(command|name|framework):", block, re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize(("where", "block"), TEST_FILES, ids=[where for where, _ in TEST_FILES])
+def test_example_files_load(where: str, block: str, tmp_path: Path) -> None:
+    assert isinstance(yaml.safe_load(block), dict), where
+    path = tmp_path / "example.yaml"
+    path.write_text(block)
+    assert load_file(path).tests
+
+
+def test_the_table_of_settings_is_the_code() -> None:
+    source = ast.parse(inspect.getsource(settings))
+    (record,) = (node for node in source.body if isinstance(node, ast.ClassDef) and node.name == "Settings")
+    rows = []
+    for node, after in zip(record.body, [*record.body[1:], None], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            said = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
+            default = ast.literal_eval(node.value) if node.value else ""
+            rows.append(f"| `{node.target.id}` | {f'`{default}`' if default else ''} | {' '.join(str(said).split())} |")
+    page = PROJECT / "docs" / "settings.md"
+    head, _, rest = page.read_text().partition("| --- | --- | --- |\n")
+    _, gap, tail = rest.partition("\n## Connections")
+    table = head + "| --- | --- | --- |\n" + "\n".join(rows) + "\n" + gap + tail
+    if os.environ.get("UPDATE_GOLDEN"):
+        page.write_text(table)
+    assert page.read_text() == table

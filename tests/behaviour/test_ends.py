@@ -1,0 +1,108 @@
+"""Every way in which a workload ends badly, through whole DAGs: what the folder, the row and the one message say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from behaviour.ending import assert_told, core, meddle
+from behaviour.home import Home
+from local_kube import LocalCluster
+from local_kube.scheduling import Node
+
+pytestmark = [pytest.mark.e2e]
+
+NODE = Node(resources={"cpu": 64, "example.com/seat": 1})
+GREEDY = "import time; held = bytearray(b'1') * (400 << 20); time.sleep(600)"
+FILL = "head -c 9000000 /dev/zero > /data/file; exec sleep 600"
+ENDS: list[tuple[str, dict[str, Any], str, str]] = [
+    ("exits-three", {"command": ["sh", "-c", "exit 3"]}, "failure", "ExitCode:3"),
+    (
+        "killed-on-the-node",
+        {"command": ["python3", "-c", "import os; os.kill(os.getpid(), 9)"]},
+        "failure",
+        "ExitCode:137",
+    ),
+    (
+        "takes-too-much-memory",
+        {"command": ["python3", "-c", GREEDY], "resources": {"limits": {"memory": "100Mi"}}},
+        "failure",
+        "OOMKilled",
+    ),
+    (
+        "takes-too-much-disk",
+        {"command": ["sh", "-c", FILL], "volumes": {"/data": {"scratch": "1Mi"}}},
+        "failure",
+        "Evicted",
+    ),
+    ("outlives-its-timeout", {"command": ["sleep", "600"], "timeout": "3s"}, "timeout", "DeadlineExceeded"),
+    ("no-such-program", {"command": ["no-such-program"]}, "missed", "StartError"),
+    ("no-such-image", {"image": "unreachable.invalid/image:1"}, "missed", "ErrImagePull|ImagePullBackOff"),
+    ("no-such-secret", {"secrets": {"KEY": "absent/key"}}, "missed", "CreateContainerConfigError"),
+    ("no-such-accelerator", {"accelerator": "v5litepod-4"}, "missed", "Unschedulable"),
+    ("no-such-room", {"resources": {"cpu": 65}}, "missed", "Unschedulable"),
+    ("no-pod-at-all", {"init_containers": [{"name": "No Name", "image": "i"}]}, "missed", "PodRejected"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def node(home: Home) -> Iterator[None]:
+    """A node that has not everything."""
+    older, cluster = LocalCluster(str(home.cluster)), LocalCluster(str(home.cluster), node=NODE)
+    older.stop()
+    cluster.ensure_running()
+    yield
+    cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def ended(home: Home) -> dict[str, tuple[int, str]]:
+    """Every test was run: its exit code and what Airflow said."""
+    for name, content, *_ in ENDS:
+        home.add_test(name, **{"command": ["true"], "startup_timeout": "5s", **content})
+    return home.run_all([name for name, *_ in ENDS])
+
+
+@pytest.mark.parametrize(("name", "status", "reasons"), [(name, *end) for name, _, *end in ENDS])
+def test_it_ends_red_and_says_why(
+    home: Home, ended: dict[str, tuple[int, str]], name: str, status: str, reasons: str
+) -> None:
+    code, said = ended[name]
+    assert code == 1, said[-3000:]
+    assert_told(home, name, status, *reasons.split("|"))
+
+
+def test_a_pod_that_is_more_urgent(home: Home) -> None:
+    test = home.add_test("preempted", command=["sleep", "600"], resources={"limits": {"example.com/seat": 1}})
+    urgent = {
+        "metadata": {"name": "urgent"},
+        "spec": {
+            "priority": 1000,
+            "containers": [
+                {
+                    "name": "base",
+                    "image": "local/image:1",
+                    "command": ["true"],
+                    "resources": {"limits": {"example.com/seat": 1}},
+                }
+            ],
+        },
+    }
+    meddle(home, test, lambda _: core(home).create_namespaced_pod("default", urgent))
+    core(home).delete_namespaced_pod("urgent", "default", grace_period_seconds=0)
+    assert_told(home, test, "failure", "Preempted")
+
+
+def test_a_node_that_is_shut_down(home: Home) -> None:
+    test = home.add_test("shut-down", command=["sleep", "600"])
+
+    def shut_down(_: client.V1Pod) -> None:
+        cluster = LocalCluster(str(home.cluster))
+        cluster.stop()
+        cluster.ensure_running()
+
+    meddle(home, test, shut_down)
+    assert_told(home, test, "failure", "NodeShutdown", "Evicted")

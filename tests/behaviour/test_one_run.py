@@ -1,0 +1,95 @@
+"""Whole runs through `airflow dags test`: what they record, and what a run may be told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+import pytest
+
+from behaviour.home import PROJECT, Home
+
+pytestmark = [pytest.mark.e2e]
+
+
+def shape(row: Any) -> dict[str, str]:
+    return {name: type(getattr(row, name)).__name__ for name in row.__dataclass_fields__}
+
+
+def test_the_yaml_test_and_the_python_test_write_the_same_shape_of_rows(home: Home) -> None:
+    shutil.copy(PROJECT / "include" / "metric_configs" / "mnist-cpu.yaml", home.configs)
+    rows = {}
+    for test in ("tf-mnist-example-cpu", "py-mnist-example-cpu"):
+        done = home.run(test)
+        assert done.returncode == 0, done.stdout[-3000:]
+        with home.warehouse() as warehouse:
+            (job,) = warehouse.runs(test)
+            metrics = warehouse.metrics_of(job.uuid)
+        assert (job.job_status, job.verdict) == ("success", "pass")
+        assert (job.accelerator, job.test_type, job.framework_version, job.owner) == (
+            "cpu",
+            "example",
+            "tf",
+            "vision-team",
+        )
+        accuracy = next(row for row in metrics if row.metric_name == "epoch_sparse_categorical_accuracy_final")
+        assert accuracy.metric_value > 0.96
+        assert (accuracy.metric_lower_bound, accuracy.metric_upper_bound) == (0.96, None)
+        assert accuracy.verdict == "pass"
+        names = {row.metric_name for row in metrics}
+        assert {"loss_final", "learning_rate_final", "total_wall_time", "goodput"} <= names
+        rows[test] = (shape(job), names)
+        assert home.mails(test) == []
+    yaml, python = rows.values()
+    assert yaml == python
+
+
+def test_a_workload_that_writes_nothing_is_told_by_what_is_missing(home: Home) -> None:
+    home.add_test("silent", command=["true"], regression_test_config={"required_metrics": ["loss_final"]})
+    assert home.run("silent").returncode == 1
+    with home.warehouse() as warehouse:
+        (job,) = warehouse.runs("silent")
+        metrics = {row.metric_name: row for row in warehouse.metrics_of(job.uuid)}
+    assert job.job_status == "success"
+    assert job.verdict != "pass"
+    assert metrics["loss_final"].verdict == "missing"
+    assert metrics["loss_final"].metric_value is None
+    (mail,) = home.mails("silent")
+    assert "loss_final" in mail.read_text()
+
+
+def test_nothing_is_recorded_where_the_test_says_so(home: Home) -> None:
+    home.add_test("unrecorded", command=["true"], metric_collection_config={"write_to_bigquery": False})
+    done = home.run("unrecorded")
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "nothing is recorded" in done.stdout
+    with home.warehouse() as warehouse:
+        assert warehouse.runs("unrecorded") == []
+
+
+def test_a_run_may_be_given_another_program(home: Home) -> None:
+    home.add_test("by-hand", command=["false"], params={"epochs": 3})
+    told = {"command": ["python3", "-c", "print('another program')"], "image": "local/other:2", "epochs": 4}
+    done = home.run("by-hand", told)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "another program" in done.stdout
+    with home.warehouse() as warehouse:
+        (job,) = warehouse.runs("by-hand")
+        metadata = warehouse.metadata_of(job.uuid)
+    assert metadata["image"] == "local/other:2"
+    assert metadata["param.epochs"] == "4"
+    assert json.loads(metadata["param.command"]) == told["command"]
+
+
+def test_a_broken_file_is_visible_and_takes_no_other_down(home: Home) -> None:
+    home.add_test("well", command=["true"])
+    home.add_test("broken", command=["true"], timout="1h")
+    home.airflow("dags", "reserialize").check_returncode()
+    listed = home.airflow("dags", "list", "--output", "plain").stdout
+    assert "well" in listed
+    assert "broken" in listed
+    assert "No data found" in home.airflow("dags", "list-import-errors").stdout
+    done = home.run("broken")
+    assert done.returncode == 1
+    assert "timout: unknown key; did you mean 'timeout'?" in done.stdout

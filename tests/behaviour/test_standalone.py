@@ -1,0 +1,87 @@
+"""Runs under a real scheduler: started by hand, without a logical date, and with each task's process killed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from behaviour.home import Home
+from behaviour.standalone import Standalone, standalone, until
+from ml_metrics.steps import TASKS
+
+pytestmark = [pytest.mark.e2e]
+
+WORK = """
+import os, time
+from tensorboard.summary import Writer
+log = Writer(os.environ["MODEL_DIR"])
+for step in range(3):
+    log.add_scalar("loss", 1.0 / (step + 1), step)
+log.close()
+time.sleep(2)
+"""
+CONDITIONS = {"loss_final": {"comparison": "less", "success_threshold": {"fixed_value": 0.5}}}
+RECORDED = {"loss_final", "total_wall_time"}
+
+
+def victim(task: str) -> str:
+    """The test whose task of that name is killed. Each has a DAG of its own, so that they run side by side."""
+    return f"killed-{task.replace('_', '-')}"
+
+
+@pytest.fixture(scope="module")
+def airflow(home: Home) -> Iterator[Standalone]:
+    for name in ("triggered", *map(victim, TASKS)):
+        conditions = {"metric_success_conditions": CONDITIONS}
+        home.add_test(name, command=["python3", "-c", WORK], regression_test_config=conditions)
+    home.add_test("gate-killed", command=["false"])
+    with standalone(home) as running:
+        yield running
+
+
+def test_a_run_that_somebody_triggered_ends_like_any_other(airflow: Standalone, home: Home) -> None:
+    airflow.unpause("triggered")
+    home.airflow("dags", "trigger", "triggered", "--run-id", "by_hand").check_returncode()
+    assert airflow.ended("triggered", "by_hand") == "success"
+    assert airflow.run("triggered", "by_hand")["logical_date"] is None
+    assert_recorded_once(home, "triggered")
+
+
+def test_a_task_that_was_killed_and_cleared_leaves_exactly_one_row_for_each_metric(
+    airflow: Standalone, home: Home
+) -> None:
+    def kill_and_clear(task: str) -> None:
+        test = victim(task)
+        airflow.unpause(test)
+        run = airflow.trigger(test)
+        airflow.kill(test, run, task)
+        airflow.ended(test, run)
+        airflow.clear(test, run, task)
+        assert airflow.ended(test, run) == "success", task
+
+    with ThreadPoolExecutor(len(TASKS)) as side_by_side:
+        list(side_by_side.map(kill_and_clear, TASKS))
+    for task in TASKS:
+        assert_recorded_once(home, victim(task))
+
+
+def test_a_gate_that_was_killed_still_sends_its_mail_once(airflow: Standalone, home: Home) -> None:
+    airflow.unpause("gate-killed")
+    run = airflow.trigger("gate-killed")
+    airflow.kill("gate-killed", run, "assert_success")
+    assert airflow.ended("gate-killed", run) == "failed"
+    until(lambda: bool(home.mails("gate-killed")), "the next try of the gate has sent the mail")
+    (mail,) = home.mails("gate-killed")
+    assert "ExitCode:1" in mail.read_text()
+
+
+def assert_recorded_once(home: Home, test: str) -> None:
+    """One run, and one row of each of its metrics. A run that was recorded twice would appear twice."""
+    with home.warehouse() as warehouse:
+        (job,) = warehouse.runs(test)
+        count = Counter(row.metric_name for row in warehouse.metrics_of(job.uuid))
+    assert set(count) >= RECORDED
+    assert set(count.values()) == {1}, count

@@ -1,0 +1,100 @@
+"""A namespace of the suite's own, and a service account in it that has the Role of the docs and nothing else."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DOCS = Path(__file__).parents[3] / "docs" / "kubernetes.md"
+NAME = "ml-metrics"
+
+
+@dataclass(frozen=True)
+class Access:
+    """What Airflow is given, and what the suite itself may do."""
+
+    namespace: str
+    server: str
+    authority: str
+    token: str
+    admin: Any
+
+    def write_kubeconfig(self, path: Path, server: str) -> None:
+        """Write how the service account reaches the cluster by way of another address."""
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "users": [{"name": "u", "user": {"token": self.token}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": self.namespace}}],
+        }
+        path.write_text(yaml.safe_dump(content))
+        path.chmod(0o600)
+
+
+def documented_role() -> dict[str, Any]:
+    """The Role that the docs print."""
+    (block,) = (one for one in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL) if "kind: Role" in one)
+    role: dict[str, Any] = yaml.safe_load(block)
+    return role
+
+
+def granted(role: dict[str, Any]) -> set[tuple[str, str]]:
+    """What a Role allows, as pairs of verb and resource."""
+    return {(verb, resource) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+
+
+@contextmanager
+def access(role: dict[str, Any]) -> Iterator[Access]:
+    """Make a namespace, an account and its Role on the cluster that KUBECONFIG names; remove all of it afterwards."""
+    admin = config.new_client_from_config()
+    core, rbac = client.CoreV1Api(admin), client.RbacAuthorizationV1Api(admin)
+    namespace = f"{NAME}-{secrets.token_hex(4)}"
+    core.create_namespace({"metadata": {"name": namespace}})
+    try:
+        core.create_namespaced_service_account(namespace, {"metadata": {"name": NAME}})
+        rbac.create_namespaced_role(namespace, role)
+        rbac.create_namespaced_role_binding(
+            namespace,
+            {
+                "metadata": {"name": NAME},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
+                "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
+            },
+        )
+        asked = {"spec": {"expirationSeconds": 7200, "audiences": None}}
+        token = core.create_namespaced_service_account_token(NAME, namespace, asked).status.token
+        _await_default_account(core, namespace)
+        yield Access(namespace, admin.configuration.host, _authority(admin), token, admin)
+    finally:
+        core.delete_namespace(namespace)
+
+
+def _authority(admin: Any) -> str:
+    return Path(admin.configuration.ssl_ca_cert).read_text()
+
+
+def _await_default_account(core: client.CoreV1Api, namespace: str) -> None:
+    """Pods that name no service account need the one that the cluster makes a little later."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            core.read_namespaced_service_account("default", namespace)
+        except ApiException:
+            assert time.monotonic() < deadline, "the cluster made no default service account"
+            time.sleep(0.2)
+        else:
+            return

@@ -1,0 +1,62 @@
+"""An Airflow whose pods run in a real cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubernetes import client
+
+from behaviour.home import Home
+from campaigns.kubernetes.access import Access
+from campaigns.kubernetes.recorder import Asked
+from ml_metrics.model import Workload
+from ml_metrics.run_folder import RunFolder
+
+IMAGE = os.environ.get("ML_METRICS_TEST_IMAGE", "python:3.11-slim")
+"""An image with python3 in it, which the cluster has or can pull."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """An Airflow home, and what its service account is given and asks for."""
+
+    home: Home
+    access: Access
+    asked: Asked
+    environment: dict[str, str]
+
+    def add_test(self, name: str, program: str, **content: Any) -> str:
+        """A test whose pod shares the run folders with this machine."""
+        runs = str(self.home.runs)
+        volumes = {runs: {"host_path": runs}, **content.pop("volumes", {})}
+        own = {"image": IMAGE, "startup_timeout": "2m", "command": ["python3", "-u", "-c", program]}
+        return self.home.add_test(name, **{**own, **content, "volumes": volumes})
+
+    def run(self, test: str) -> tuple[Workload, str]:
+        """Run a test; how its workload went, and what Airflow said."""
+        return self.run_all([test])[test]
+
+    def run_all(self, tests: Sequence[str], **more: str) -> dict[str, tuple[Workload, str]]:
+        """Run tests one after the other."""
+        said = self.home.run_all(tests, **{**self.environment, **more})
+        return {test: (self._workload(test, log), log) for test, (_, log) in said.items()}
+
+    def _workload(self, test: str, log: str) -> Workload:
+        folders = list((self.home.runs / test).glob("*"))
+        assert len(folders) == 1, log[-5000:]
+        workload = RunFolder(str(folders[0])).read_workload()
+        assert workload is not None, log[-5000:]
+        return workload
+
+    @property
+    def core(self) -> client.CoreV1Api:
+        """The API, as the one who runs the suite."""
+        return client.CoreV1Api(self.access.admin)
+
+    def pods(self, test: str) -> list[client.V1Pod]:
+        """The pods of a test that are still there, and not about to go."""
+        found = self.core.list_namespaced_pod(self.access.namespace, label_selector=f"ml-metrics/test={test}")
+        return [pod for pod in found.items if pod.metadata.deletion_timestamp is None]

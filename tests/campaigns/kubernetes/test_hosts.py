@@ -1,0 +1,36 @@
+"""A workload of several hosts on a real cluster; on one that is too old for it, the plain word that it is."""
+
+from __future__ import annotations
+
+import pytest
+from kubernetes import client
+
+from campaigns.kubernetes.cluster import Cluster
+from ml_metrics.model import Workload
+
+pytestmark = [pytest.mark.e2e]
+
+FIRST_WITH_INDEXED_JOBS = (1, 21)
+
+
+def knows_indexed_jobs(cluster: Cluster) -> bool:
+    version = client.VersionApi(cluster.access.admin).get_code()
+    return (int(version.major), int(version.minor.rstrip("+"))) >= FIRST_WITH_INDEXED_JOBS
+
+
+def test_two_hosts_are_one_workload(cluster: Cluster, hosts: Workload) -> None:
+    if knows_indexed_jobs(cluster):
+        assert (hosts.status, hosts.failure_reason) == ("success", None)
+        kept = (cluster.home.runs / "two-hosts").glob("*/_ml_metrics/logs/*")
+        assert sorted(one.name for one in kept) == ["attempt-1-host-0.log", "attempt-1-host-1.log"]
+    else:
+        assert (hosts.status, hosts.failure_reason) == ("missed", "Config")
+        assert "does not know Indexed Jobs" in str(hosts.detail)
+
+
+def test_nothing_is_left_of_them(cluster: Cluster, hosts: Workload) -> None:
+    assert hosts.attempts == 1
+    namespace, label = cluster.access.namespace, "ml-metrics/test=two-hosts"
+    batch = client.BatchV1Api(cluster.access.admin)
+    assert batch.list_namespaced_job(namespace, label_selector=label).items == []
+    assert cluster.core.list_namespaced_service(namespace, label_selector=label).items == []

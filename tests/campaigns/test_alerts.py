@@ -1,0 +1,86 @@
+"""Messages that no task can send, under a real Airflow: of a run that never begins, by the triggerer; of a gate whose
+every try is killed, by the DAG processor.
+
+It needs an Airflow of its own for minutes, so `make test` leaves it to `make campaign-alerts`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from behaviour.home import PROJECT, Home
+from behaviour.standalone import Standalone, standalone, until
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.campaign,
+    pytest.mark.skipif(not os.environ.get("CAMPAIGN"), reason="NOT RUN: minutes of Airflow; `make campaign-alerts`"),
+]
+
+DAG = '''
+"""A DAG of Airflow's own kind that waits for ever, with the deadline of a test, which is shorter here."""
+from datetime import timedelta
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.sdk import DAG
+from ml_metrics import dags
+from ml_metrics.config.definition import TestDefinition
+
+dags.SLACK = timedelta(seconds=5)
+ZERO = timedelta(milliseconds=1)
+TEST = TestDefinition(
+    name="hangs", owner="a-new-user", emails=("a@example.com",), image="i", command=("c",), timeout=ZERO,
+    startup_timeout=ZERO,
+)
+with DAG("hangs", schedule=None, deadline=dags.deadline_of(TEST)):
+    BashOperator(task_id="wait", bash_command="true", pool="nobody")
+'''
+
+
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory, home: Home) -> Iterator[Standalone]:
+    folder = tmp_path_factory.mktemp("dags")
+    (folder / "hangs.py").write_text(DAG)
+    shutil.copy(PROJECT / "dags" / "ml_tests.py", folder)
+    home.add_test("gate-always-killed", command=["false"], emails=["a@example.com"])
+    home.airflow("pools", "set", "nobody", "0", "has no slots").check_returncode()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(folder))
+        with standalone(home) as running:
+            yield running
+
+
+def test_a_run_that_never_begins_is_told_once(airflow: Standalone, home: Home) -> None:
+    airflow.unpause("hangs")
+    airflow.trigger("hangs")
+    until(lambda: len(home.mails("hangs")) == 1, "the triggerer has sent the mail")
+    (mail,) = home.mails("hangs")
+    text = mail.read_text().replace("=\n", "")
+    assert "Subject: [ML Metrics] hangs is overdue: no end in sight" in text
+    assert "Its workload has not begun" in text
+    assert "To: a@example.com" in text
+    with home.warehouse() as warehouse:
+        alert = warehouse.open_alert("hangs")
+    assert alert is not None
+    assert alert.reasons == ("overdue:",)
+    assert Path(mail).name.endswith("-overdue.eml")
+
+
+def test_a_gate_whose_every_try_is_killed_is_told_by_the_dag_processor(airflow: Standalone, home: Home) -> None:
+    airflow.unpause("gate-always-killed")
+    run = airflow.trigger("gate-always-killed")
+    for _ in range(3):
+        airflow.kill("gate-always-killed", run, "assert_success")
+    assert airflow.ended("gate-always-killed", run) == "failed"
+    until(lambda: bool(home.mails("gate-always-killed")), "the DAG processor has sent the mail")
+    (mail,) = home.mails("gate-always-killed")
+    assert "ExitCode:1" in mail.read_text()
+    until(lambda: "delivered by outbox" in said_by_the_dag_processor(home), "the DAG processor has said so")
+
+
+def said_by_the_dag_processor(home: Home) -> str:
+    return "\n".join(path.read_text() for path in home.path.glob("logs/dag_processor/**/ml_tests.py.log"))

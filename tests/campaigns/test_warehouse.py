@@ -1,0 +1,247 @@
+"""Exactly once, whatever breaks between BigQuery's real client and the server, and wherever the writer is killed."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import random
+import signal
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from google.cloud.bigquery.retry import DEFAULT_RETRY
+
+from ml_metrics.errors import WarehouseError
+from ml_metrics.model import JobStatus
+from ml_metrics.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse.bigquery_load import _Load
+from servers.bigquery import BigQueryServer, client_of
+from servers.faulty_proxy import KILLS, SPARES_THE_WRITER, Fault, FaultyProxy
+from unit.warehouse.records import contents, record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ml_metrics.warehouse import RunRecord
+
+# Python 3.12 warns of forking beside threads. A child here imports nothing and takes no lock that a thread may hold.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+    pytest.mark.usefixtures("retries_come_sooner"),
+]
+
+SHORT, WHOLE = 8, 500
+FIRST_SEED = int(os.environ.get("CAMPAIGN_SEED", "1"))
+ROUNDS = int(os.environ.get("CAMPAIGN_ROUNDS", str(WHOLE)))
+AT_ONCE = 3
+REQUESTS_OF_A_LOAD = 4
+"""A load asks for the dataset's location, inserts its job and waits for it; the rest is where faults make it ask on."""
+
+
+@pytest.fixture(scope="module")
+def dataset(bigquery_server: BigQueryServer) -> str:
+    """A dataset whose tables are there: every round has a run of its own."""
+    address = bigquery_server.new_dataset(keep=True)
+    with open_warehouse(address, client=bigquery_server.client()) as warehouse:
+        warehouse.ensure_schema()
+    return address
+
+
+@pytest.mark.parametrize("fault", SPARES_THE_WRITER)
+@pytest.mark.parametrize("request_number", range(REQUESTS_OF_A_LOAD))
+def test_a_fault_that_the_writer_survives_is_not_seen(
+    bigquery_server: BigQueryServer, dataset: str, fault: Fault, request_number: int
+) -> None:
+    run = record(request_number, {"accuracy_final": 0.9, "loss_final": 0.1}, test=f"{fault.name}-{request_number}")
+    with _proxied(bigquery_server, dataset, {request_number: fault}) as warehouse:
+        _load_without_schema(warehouse, run)
+    _check_is_there_once(bigquery_server.port, dataset, [run])
+
+
+def test_a_lost_answer_is_found_by_its_job_and_not_written_again(bigquery_server: BigQueryServer, dataset: str) -> None:
+    run = record(0, test="lost-answer")
+    with _proxied(bigquery_server, dataset, {1: Fault.LOSE}) as warehouse:
+        _load_without_schema(warehouse, run)
+    client = bigquery_server.client()
+    name = dataset.removeprefix("bigquery://").replace("/", ".")
+    chain = _Load(client, name, None, (run,), DEFAULT_RETRY)
+    places = [chain._job(place) is not None for place in range(2)]
+    client.close()
+    assert places == [True, False]
+
+
+def test_a_table_that_was_dropped_is_filled_again(bigquery_server: BigQueryServer) -> None:
+    """The chain of jobs says that the run was written; the table says that it is not there."""
+    address = bigquery_server.new_dataset()
+    client, run = bigquery_server.client(), record(0)
+    with open_warehouse(address, client=client) as warehouse:
+        warehouse.load(run)
+    client.delete_dataset(address.rpartition("/")[2], delete_contents=True)
+    with open_warehouse(address, client=client) as warehouse:
+        warehouse.load(run)
+    client.close()
+    _check_is_there_once(bigquery_server.port, address, [run])
+
+
+def test_a_server_that_stays_away_is_an_error_that_names_the_dataset(bigquery_server: BigQueryServer) -> None:
+    address = bigquery_server.new_dataset()
+    with _proxied(bigquery_server, address, dict.fromkeys(range(10_000), Fault.BUSY)) as warehouse:
+        warehouse._store._retry = warehouse._store._retry.with_timeout(0.3)
+        with pytest.raises(WarehouseError, match=rf"^{address}: .*busy"):
+            warehouse.load(record(0))
+
+
+def test_a_run_that_is_too_large_for_a_request_is_refused_before_it_is_sent(
+    bigquery_server: BigQueryServer, dataset: str
+) -> None:
+    run = record(0, {f"{number}{'x' * 1900}": 1.0 for number in range(5000)}, test="too-large")
+    with _proxied(bigquery_server, dataset, {}) as warehouse:
+        with pytest.raises(WarehouseError, match=r"nothing was written: 5000 metrics .* include_tags"):
+            _load_without_schema(warehouse, run)
+        assert warehouse.runs("too-large") == []
+
+
+def test_a_short_campaign(bigquery_server: BigQueryServer, dataset: str) -> None:
+    _campaign(bigquery_server, dataset, range(FIRST_SEED, FIRST_SEED + SHORT))
+
+
+@pytest.mark.campaign
+@pytest.mark.skipif(not os.environ.get("CAMPAIGN"), reason="the whole campaign takes minutes: CAMPAIGN=1 plays it")
+def test_the_whole_campaign(bigquery_server: BigQueryServer, dataset: str) -> None:
+    _campaign(bigquery_server, dataset, range(FIRST_SEED + SHORT, FIRST_SEED + SHORT + ROUNDS))
+
+
+def _campaign(server: BigQueryServer, dataset: str, seeds: range) -> None:
+    with multiprocessing.get_context("fork").Pool(AT_ONCE) as processes:
+        rounds = processes.imap(partial(_round, server.port, dataset), seeds)
+        happened = [_told(seed, faults) for seed, faults in zip(seeds, rounds, strict=True)]
+    counts = {fault.name: sum(fault in faults for faults in happened) for fault in Fault}
+    print(f"{len(happened)} rounds from seed {seeds.start}; rounds that met each fault: {counts}")
+    assert sum(counts.values()) >= len(seeds), "the faults did not happen"
+
+
+def _told(seed: int, faults: list[Fault]) -> list[Fault]:
+    print(f"seed {seed}: {', '.join(fault.name for fault in faults)}", flush=True)
+    return faults
+
+
+def _round(port: int, dataset: str, seed: int) -> list[Fault]:
+    """One run whose writer is broken again and again, and its last attempt, which is broken but left alive."""
+    chance = random.Random(seed)
+    test, happened = f"campaign-{seed}", []
+    attempts = [_attempt(chance, test) for _ in range(chance.randint(2, 4))]
+    same_again = chance.random() < 0.5
+    if same_again:  # a retry has the same content, another attempt of the workload has not
+        attempts = [attempts[0]] * len(attempts)
+    for attempt in attempts[:-1]:
+        happened += _killed(port, dataset, attempt, {chance.randrange(REQUESTS_OF_A_LOAD): chance.choice(KILLS)})
+    rivals = [attempts[-1]] if chance.random() < 0.7 else [attempts[-1], _attempt(chance, test)]
+    faults = [_survivable(chance) for _ in rivals]
+    happened += _survived(port, dataset, rivals, faults)
+    try:
+        _check_is_there_once(port, dataset, rivals)
+    except AssertionError as error:
+        raise AssertionError(f"seed {seed}: {error}; faults: {happened}") from error
+    return happened
+
+
+def _attempt(chance: random.Random, test: str) -> RunRecord:
+    values = {f"metric_{number}": chance.random() for number in range(chance.randint(1, 6))}
+    return record(0, values, test=test, status=chance.choice([JobStatus.SUCCESS, JobStatus.FAILURE]))
+
+
+def _survivable(chance: random.Random) -> dict[int, Fault]:
+    numbers = chance.sample(range(REQUESTS_OF_A_LOAD * 2), k=chance.randint(1, 3))
+    return {number: chance.choice(SPARES_THE_WRITER) for number in numbers}
+
+
+def _killed(port: int, dataset: str, attempt: RunRecord, faults: Mapping[int, Fault]) -> list[Fault]:
+    """A writer in a process of its own, which the proxy kills; where the load is shorter than that, it lives."""
+    writer = _Writer(dataset, attempt)
+    proxy = writer.through(FaultyProxy(port, faults))
+    exit_code = writer.wait()
+    proxy.close()
+    assert exit_code in {0, -signal.SIGKILL}
+    return proxy.happened if exit_code else []
+
+
+def _survived(port: int, dataset: str, rivals: list[RunRecord], faults: list[dict[int, Fault]]) -> list[Fault]:
+    """Writers of the same run at once, all of whom come to their end."""
+    writers = [_Writer(dataset, rival) for rival in rivals]
+    proxies = [writer.through(FaultyProxy(port, each)) for writer, each in zip(writers, faults, strict=True)]
+    exit_codes = [writer.wait() for writer in writers]
+    for proxy in proxies:
+        proxy.close()
+    assert exit_codes == [0] * len(rivals)
+    return [fault for proxy in proxies for fault in proxy.happened]
+
+
+class _Writer:
+    """A process that loads one run as soon as it knows its proxy.
+
+    Forked, because to start Python and import the client takes a hundred times as long as a load; and forked before
+    its proxy has threads, because a lock that a thread holds at that moment is held in the child for ever.
+    """
+
+    def __init__(self, dataset: str, attempt: RunRecord) -> None:
+        hear, self._tell = os.pipe()
+        self._pid = os.fork()
+        if self._pid:
+            os.close(hear)
+            return
+        try:
+            gc.disable()
+            signal.alarm(300)
+            warehouse = open_warehouse(dataset, client=client_of(int(os.read(hear, 16))))
+            _load_without_schema(warehouse, attempt)
+        except BaseException as error:  # noqa: BLE001  (whatever it is, this process must not go on as a test)
+            os.write(2, f"writer: {error!r}\n".encode())
+            os._exit(1)
+        os._exit(0)
+
+    def through(self, proxy: FaultyProxy) -> FaultyProxy:
+        proxy.writer = self._pid
+        os.write(self._tell, str(proxy.port).encode())
+        os.close(self._tell)
+        return proxy
+
+    def wait(self) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+
+@contextmanager
+def _proxied(server: BigQueryServer, dataset: str, faults: Mapping[int, Fault]) -> Iterator[Warehouse]:
+    proxy = FaultyProxy(server.port, faults)
+    client = server.client(proxy.port)
+    try:
+        yield open_warehouse(dataset, client=client)
+    finally:
+        client.close()
+        proxy.close()
+
+
+def _load_without_schema(warehouse: Warehouse, run: RunRecord) -> None:
+    """The tables are there: the faults should meet the load, and not the questions about its tables."""
+    warehouse._schema_is_ensured = True
+    warehouse.load(run)
+
+
+def _check_is_there_once(port: int, dataset: str, candidates: list[RunRecord]) -> None:
+    """One job row, one row for each metric, all of one and the same attempt."""
+    client = client_of(port)
+    with open_warehouse(dataset, client=client) as warehouse:
+        warehouse._schema_is_ensured = True
+        job = candidates[0].job
+        runs = [run for run in warehouse.runs(job.test_name, 10) if run.uuid == job.uuid]
+        rows = warehouse.metrics_of(job.uuid)
+        found = contents(warehouse, job.uuid)
+    client.close()
+    assert len(runs) == 1, f"{len(runs)} job rows"
+    assert len(rows) == len(found), f"{len(rows)} rows for {len(found)} metrics"
+    attempts = [
+        (each.job.job_status, {row.metric_name: row.metric_value for row in each.metrics}) for each in candidates
+    ]
+    assert (runs[0].job_status, found) in attempts, f"{found} is none of {attempts}"

@@ -1,0 +1,90 @@
+"""A stand-in for BigQuery on loopback, in a Python environment of its own, for as long as a test session."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import bigquery
+
+from servers.ports import free_port
+
+PROJECT = "local-proj"
+ROOT = Path(__file__).parents[2]
+
+
+class BigQueryServer:
+    """One server with one project."""
+
+    def __init__(self) -> None:
+        subprocess.run([Path(__file__).with_name("make_bigquery_venv.sh")], check=True, capture_output=True, text=True)
+        self.folder = Path(tempfile.mkdtemp(prefix="ml-metrics-bigquery-"))
+        self.port = free_port()
+        self._datasets = 0
+        self._to_drop: list[str] = []
+        with (self.folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    ROOT / ".venv-bigquery/bin/local-bigquery",
+                    *("--host", "127.0.0.1", "--port", str(self.port), "--grpc-port", str(free_port())),
+                    *("--data-dir", self.folder / "data", "--project", PROJECT, "serve"),
+                ],
+                stdout=log,
+                stderr=log,
+            )
+        self._wait()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.folder)
+
+    def new_dataset(self, *, keep: bool = False) -> str:
+        """The address of a dataset that is not there yet.
+
+        Earlier ones that nobody asked to keep are dropped: with every dataset the stand-in gets slower.
+        """
+        self._drop_datasets()
+        self._datasets += 1
+        name = f"dataset_{self._datasets}"
+        if not keep:
+            self._to_drop.append(name)
+        return f"bigquery://{PROJECT}/{name}"
+
+    def _drop_datasets(self) -> None:
+        client = self.client()
+        while self._to_drop:
+            client.delete_dataset(self._to_drop.pop(), delete_contents=True, not_found_ok=True)
+        client.close()
+
+    def client(self, port: int | None = None) -> bigquery.Client:
+        """The real client; `port` is that of a proxy in between."""
+        return client_of(port or self.port)
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with suppress(OSError):
+                url = f"http://127.0.0.1:{self.port}/bigquery/v2/projects/{PROJECT}/datasets"
+                with urllib.request.urlopen(url, timeout=10):
+                    return
+            time.sleep(0.1)
+        raise TimeoutError((self.folder / "log").read_text())
+
+
+def client_of(port: int) -> bigquery.Client:
+    return bigquery.Client(
+        project=PROJECT,
+        credentials=AnonymousCredentials(),
+        client_options={"api_endpoint": f"http://127.0.0.1:{port}"},
+    )

@@ -1,0 +1,79 @@
+"""Every test of the warehouse runs on each engine: SQLite, a real PostgreSQL, and BigQuery's real client."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from google.cloud.bigquery.retry import DEFAULT_RETRY
+
+from missing import missing
+from ml_metrics.warehouse import Warehouse, bigquery, bigquery_load, open_warehouse
+from servers.bigquery import BigQueryServer
+from servers.postgres import PostgresServer, start_postgres
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+ENGINES = ("sqlite", "postgresql", "bigquery")
+Opener = "Callable[[], Warehouse]"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    server = start_postgres()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def bigquery_server() -> Iterator[BigQueryServer]:
+    try:
+        server = BigQueryServer()
+    except subprocess.CalledProcessError as error:
+        missing(f"the stand-in for BigQuery could not be made (it needs Python 3.13): {error.stderr[-500:]}")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def retries_come_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same retries as ever, only sooner after one another."""
+    monkeypatch.setattr(bigquery, "DEFAULT_RETRY", DEFAULT_RETRY.with_delay(initial=0.02, maximum=0.2))
+    monkeypatch.setattr(bigquery_load, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(bigquery_load, "LONGEST_PAUSE", 1.0)
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def opener(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Warehouse]]:
+    """Opens the same, at first empty warehouse as often as it is called, as several processes would."""
+    opened: list[Warehouse] = []
+    if engine == "sqlite":
+        address, client = f"sqlite:///{tmp_path}/not/there/yet/warehouse.db", None
+    elif engine == "postgresql":
+        address, client = request.getfixturevalue("postgres").new_database(), None
+    else:
+        server = request.getfixturevalue("bigquery_server")
+        address, client = server.new_dataset(), server.client()
+
+    def open_it() -> Warehouse:
+        opened.append(open_warehouse(address, client=client))
+        return opened[-1]
+
+    yield open_it
+    for warehouse in opened:
+        warehouse.close()
+    if client:
+        client.close()
+
+
+@pytest.fixture
+def warehouse(opener: Callable[[], Warehouse]) -> Warehouse:
+    return opener()

@@ -1,0 +1,159 @@
+"""Whatever a name says, a message has our headers, our tags, our links, and says that name."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from email import message_from_bytes, policy
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from ml_metrics.alerts.channels.github import GitHubIssues
+from ml_metrics.alerts.channels.outbox import Outbox
+from ml_metrics.alerts.channels.sendgrid import SendGrid
+from ml_metrics.alerts.channels.smtp import Smtp
+from ml_metrics.alerts.channels.webhook import Webhook
+from ml_metrics.alerts.compose import compose, is_link
+from ml_metrics.alerts.digest import (
+    Entry,
+    Heartbeat,
+    OpenIncident,
+    QuietTest,
+    Silence,
+    compose_digest,
+    compose_heartbeat,
+)
+from ml_metrics.alerts.message import Fact, Message, Occasion, Picture, Report, Trouble
+from servers.channels import Answer, MailServer, Service
+from servers.github import GitHub
+from unit.alerts.hostile import HOSTILE
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+HEADERS = {
+    "Subject",
+    "From",
+    "To",
+    "Date",
+    "Message-ID",
+    "Auto-Submitted",
+    "X-ML-Metrics-Test",
+    "MIME-Version",
+    "Content-Type",
+}
+
+
+def report(words: str) -> Report:
+    facts = (Fact("image", words), Fact("pod", words, words), Fact("logs", words, f"https://logs.example/?q={words}"))
+    trouble = Trouble(f"out_of_bounds:{words}", words, words, facts, Picture("metric-1", b"png", words))
+    several = (words, words)
+    return Report(Occasion.BROKEN, words, words, words, words, (trouble, trouble), facts, several, several, facts)
+
+
+def messages(words: str) -> list[Message]:
+    heartbeat = Heartbeat(
+        NOON,
+        3,
+        (Silence(words, 2, 1, NOON),),
+        (OpenIncident(words, NOON, (words,), words),),
+        (QuietTest(words, NOON.date(), words),),
+    )
+    return [
+        compose(report(words), ["a@example.com"], "me@example.com"),
+        compose_digest("digest-1", [Entry(words, words, (words,), NOON, words)], ["a@example.com"], "", "http://x"),
+        compose_heartbeat("heartbeat-1", heartbeat, ["a@example.com"], "", "http://x"),
+    ]
+
+
+class Tags(HTMLParser):
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, tuple[str, ...]]] = []
+        self.links: list[str] = []
+        self.comments: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, tuple(name for name, _ in attrs)))
+        self.links += [value or "" for name, value in attrs if name in {"href", "src", "action"}]
+
+    def handle_comment(self, data: str) -> None:
+        self.comments.append(data)
+
+
+PLAIN = [Tags(message.html) for message in messages("plain")]
+
+
+@pytest.mark.parametrize("words", HOSTILE, ids=[f"{number}" for number in range(len(HOSTILE))])
+def test_a_page_has_the_tags_that_a_plain_name_gives_it(words: str) -> None:
+    for message, plain in zip(messages(words), PLAIN, strict=True):
+        tags = Tags(message.html)
+        # a link to no address is shown as words: then there is a tag less
+        assert [tag for tag in tags.seen if tag[0] != "a"] == [tag for tag in plain.seen if tag[0] != "a"]
+        assert tags.comments == []
+        assert all(is_link(link) or link == "cid:metric-1" for link in tags.links)
+        assert "49" not in message.html + message.text + message.subject or "49" in words
+
+
+@pytest.mark.parametrize("words", HOSTILE, ids=[f"{number}" for number in range(len(HOSTILE))])
+def test_a_mail_has_our_headers_and_recipients_and_nothing_more(words: str, tmp_path: Path) -> None:
+    for number, message in enumerate(messages(words)):
+        folder = tmp_path / f"{number}"
+        path = Path(Outbox(str(folder)).send(message, 1))
+        assert path.parent == folder
+        mail = message_from_bytes(path.read_bytes(), policy=policy.default)
+        assert set(mail) <= HEADERS
+        assert len(mail.keys()) == len(set(mail.keys()))
+        assert [address.addr_spec for address in mail["To"].addresses] == ["a@example.com"]
+        assert len(mail["Subject"]) <= 180
+        assert "everybody@example.com" not in mail["From"]
+        assert not mail.defects
+
+
+@pytest.mark.parametrize("words", HOSTILE, ids=[f"{number}" for number in range(len(HOSTILE))])
+def test_plain_text_has_no_letter_that_steers_and_no_line_that_pretends(words: str) -> None:
+    message = messages(words)[0]
+    assert all(letter.isprintable() or letter == "\n" for letter in message.text)
+    assert not any(
+        line.startswith(("Bcc:", "owner  ", "```", "|", "MAIL FROM")) for line in message.text.splitlines()[1:]
+    )
+
+
+def test_servers_are_given_the_same(service: Service, smtp: MailServer) -> None:
+    service.answers(Answer(202))
+    server = Smtp("127.0.0.1", smtp.port, implicit_tls=False, starttls=False)
+    for words in HOSTILE:
+        message = messages(words)[0]
+        server.send(message, 5)
+        SendGrid("SG.key", host=service.url).send(message, 5)
+        assert list(service.requests[-1].body["personalizations"]) == [{"to": [{"email": "a@example.com"}]}]
+        assert service.requests[-1].body["from"] == {"email": "me@example.com"}
+    assert [mail.rcpt_tos for mail in smtp.mails] == [["a@example.com"]] * len(HOSTILE)
+
+
+def test_a_chat_shows_no_mention_and_no_link_but_ours(service: Service) -> None:
+    service.answers(Answer(200))
+    for words in HOSTILE:
+        Webhook(f"{service.url}/hook").send(messages(words)[0], 5)
+        body = service.requests[-1].body
+        headline, reasons, *links = (block["text"]["text"] for block in body["blocks"])
+        for text in (body["text"], headline, reasons):
+            assert "<" not in text
+            assert ">" not in text
+        assert all(text.count("<") == text.count(">") == text.count("|") for text in links)
+
+
+def test_an_issue_shows_words_inside_a_fence_that_they_cannot_end(service: Service) -> None:
+    for words in HOSTILE:
+        github = GitHub(service)
+        GitHubIssues("owner/repo", "token", host=service.url).send(messages(words)[0], 5)
+        (issue,) = github.issues
+        assert "\n" not in issue["title"]
+        fence, _, rest = issue["body"].partition("text\n")
+        assert set(fence) == {"`"}
+        inside, _, after = rest.partition(f"\n{fence}\n")
+        assert f"{fence}`" not in inside
+        assert fence not in inside
+        assert after.count("<!--") == after.count("-->") == 1
+        assert after.replace("\n", "").startswith(("[logs](<https://logs.example/", "<!-- ml-metrics"))

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from ml_metrics.charts import PRODUCTIVE, Axis, as_svg, goodput_chart, several_chart
+from unit.charts.plotted import START, run
+
+
+def test_the_time_of_a_run_is_stacked_productive_first() -> None:
+    runs = [("run-1", START, {"checkpoint": 10.0, PRODUCTIVE: 90.0, "idle": 0.0}), ("run-2", START, {PRODUCTIVE: 99.0})]
+    spec = goodput_chart(runs)
+    rows = [(row["run"], row["kind"], row["percent"]) for row in spec["datasets"]["times"]]
+    assert rows == [("run-1", PRODUCTIVE, 90), ("run-1", "checkpoint", 10), ("run-2", PRODUCTIVE, 99)]
+    assert as_svg(spec).count('aria-roledescription="bar"') == 3
+
+
+def test_no_two_of_many_tests_look_alike() -> None:
+    lines = {f"test-{number}": [run(1, number), run(2, number + 1)] for number in range(20)}
+    spec = several_chart(lines)
+    colours = spec["encoding"]["color"]["scale"]["range"]
+    shapes = spec["layer"][1]["encoding"]["shape"]["scale"]["range"]
+    assert len(set(zip(colours, shapes, strict=True))) == 20
+    assert as_svg(spec).count('aria-roledescription="point"') == 40
+
+
+def test_what_an_axis_has_no_place_for_is_left_out() -> None:
+    lines = {"a": [run(1, None), run(2, 0.0), run(3, 5.0)]}
+    assert len(several_chart(lines)["datasets"]["values"]) == 2
+    assert len(several_chart(lines, axis=Axis.LOG)["datasets"]["values"]) == 1
+    assert "<svg" in as_svg(several_chart({}))

@@ -1,0 +1,115 @@
+"""`load` and `backfill`: run folders into the warehouse, again and again, and each run stays one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ml_metrics import cli
+from ml_metrics.model import JobStatus, Run, Workload
+from ml_metrics.run_folder import RunFolder
+from ml_metrics.warehouse import open_warehouse
+from unit.events.written import event, simple, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ml_metrics.warehouse import JobRow
+
+TEST = "tf-mnist-example-cpu"
+BEGIN = datetime(2026, 3, 2, 12, tzinfo=UTC)
+TEST_FILE = {
+    "framework": "tf",
+    "model": "mnist",
+    "mode": "example",
+    "accelerator": "cpu",
+    "image": "local",
+    "command": ["python3", "train.py"],
+    "metric_collection_config": {"default_aggregation_strategies": ["final"]},
+    "regression_test_config": {
+        "metric_success_conditions": {"loss_final": {"comparison": "less", "success_threshold": {"fixed_value": 1.0}}}
+    },
+}
+STRICTER = """
+metric_collection_config: {default_aggregation_strategies: [final, max]}
+regression_test_config:
+  metric_success_conditions: {loss_final: {comparison: less, success_threshold: {fixed_value: 0.15}}}
+"""
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/warehouse.db"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for day in range(3):
+        _run_folder(tmp_path / "runs", day, TEST_FILE)
+    return tmp_path / "runs"
+
+
+def _run_folder(root: Path, day: int, test_file: dict[str, object]) -> RunFolder:
+    run = Run(TEST, TEST, f"scheduled__{day}", "tests")
+    folder = RunFolder.of(run, str(root))
+    began = BEGIN + timedelta(days=day)
+    identity = {"test": run.test, "dag_id": run.dag_id, "run_id": run.run_id, "deployment": run.deployment}
+    folder.write("run", {**identity, "test_file": test_file})
+    folder.write_workload(Workload(JobStatus.SUCCESS, started_at=began, ended_at=began + timedelta(minutes=1)))
+    write(root / run.test / run.key, event(1, simple("loss", 0.1 * (day + 1)), wall_time=began.timestamp()))
+    return folder
+
+
+def _rows(address: str) -> list[JobRow]:
+    with open_warehouse(address) as warehouse:
+        return warehouse.runs(TEST)
+
+
+def _verdicts(address: str) -> list[tuple[float, str]]:
+    with open_warehouse(address) as warehouse:
+        return [(round(each.value, 6), each.verdict) for each in warehouse.metric_values(TEST, "loss_final")]
+
+
+def test_runs_are_judged_and_loaded_again_without_doubling(address: str, runs: Path, tmp_path: Path) -> None:
+    words = ["backfill", TEST, "--runs", str(runs), "--warehouse", address]
+    for _ in range(2):
+        assert cli.main(words) == 0
+        assert _verdicts(address) == [(0.3, "pass"), (0.2, "pass"), (0.1, "pass")]
+    (tmp_path / "stricter.yaml").write_text(STRICTER)
+    assert cli.main([*words, "--config", str(tmp_path / "stricter.yaml")]) == 0
+    assert _verdicts(address) == [(0.3, "fail"), (0.2, "fail"), (0.1, "pass")]
+    assert [run.verdict for run in _rows(address)] == ["fail", "fail", "pass"]
+    with open_warehouse(address) as warehouse:
+        assert len(warehouse.metric_values(TEST, "loss_max")) == 3
+
+
+def test_a_lost_warehouse_is_filled_from_the_run_folders(address: str, runs: Path, tmp_path: Path) -> None:
+    assert cli.main(["backfill", TEST, "--runs", str(runs), "--warehouse", address]) == 0
+    again = f"sqlite:///{tmp_path}/again.db"
+    for _ in range(2):
+        assert cli.main(["load", *map(str, sorted((runs / TEST).iterdir())), "--warehouse", again]) == 0
+        assert _verdicts(again) == _verdicts(address)
+    assert [(run.uuid, run.verdict) for run in _rows(again)] == [(run.uuid, run.verdict) for run in _rows(address)]
+
+
+def test_a_folder_that_is_no_run_stops_no_other(
+    address: str, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (good,) = (runs / TEST).glob(Run(TEST, TEST, "scheduled__0", "tests").key)
+    assert cli.main(["load", str(tmp_path / "empty"), str(good), "--warehouse", address]) == 2
+    assert f"{tmp_path}/empty: is no run folder" in capsys.readouterr().err
+    assert len(_rows(address)) == 1
+
+
+def test_a_test_that_is_not_to_be_recorded_is_not_and_it_is_told(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quiet = {**TEST_FILE, "metric_collection_config": {"write_to_bigquery": False}}
+    folder = _run_folder(tmp_path / "runs", 0, quiet)
+    for words in (["load", folder.place], ["backfill", TEST, "--runs", str(tmp_path / "runs")]):
+        assert cli.main([*words, "--warehouse", address]) == 0
+        assert "`write_to_bigquery: false`" in capsys.readouterr().out
+    assert _rows(address) == []

@@ -1,0 +1,69 @@
+"""`ml-metrics render`, on every example."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from golden import check
+from ml_metrics.cli import main
+from ml_metrics.config.load import load_tests
+
+CONFIGS = Path(__file__).parents[3] / "include" / "metric_configs"
+EXAMPLES = [
+    (test.name, Path(test.source).relative_to(CONFIGS).as_posix())
+    for root in (CONFIGS, CONFIGS / "_examples")
+    for test in load_tests(root).tests
+]
+
+
+def rendered(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["render", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["pod", "job", "cronjob"])
+@pytest.mark.parametrize(("name", "file"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
+def test_an_example_is_valid(name: str, file: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = rendered(capsys, str(CONFIGS / file), "--test", name, f"--{kind}")
+    for manifest in yaml.safe_load_all(text):
+        kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
+    check(f"cli/render/{name}.{kind}.yaml", text)
+
+
+def test_a_bucket_is_where_the_workload_writes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", "gs://runs/nightly")
+    text = rendered(capsys, str(CONFIGS / "mnist-cpu.yaml"))
+    assert "value: gs://runs/nightly/tf-mnist-example-cpu/$(JOB_NAME)" in text
+
+
+def test_a_parameter_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--train_epochs=3" in rendered(capsys, str(CONFIGS / "mnist-cpu.yaml"), "--param", "train_epochs=3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["_examples/vision.json"], "holds no test to render"),
+        (["_examples/bert-h100.yaml"], "say which by --test: pt-bert-func-h100x8-batch-size-64, pt-bert"),
+        (["_examples/bert-h100.yaml", "--test", "x"], "makes no test 'x'"),
+        (["mnist-cpu.yaml", "--param", "epochs=3"], "has no parameter 'epochs'; did you mean 'train_epochs'?"),
+        (["mnist-cpu.yaml", "--param", "epochs"], "write NAME=VALUE"),
+        (["absent.yaml"], "cannot be read"),
+    ],
+)
+def test_what_cannot_be_rendered(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["render", str(CONFIGS / arguments[0]), *arguments[1:]]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_what_only_airflow_knows_cannot_be_rendered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "test.yaml"
+    path.write_text("{name: t, image: i, command: [train, '--day={{ ds }}']}", encoding="utf-8")
+    assert main(["render", str(path)]) == 2
+    assert "can only be filled in by Airflow" in capsys.readouterr().err

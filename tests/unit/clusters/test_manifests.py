@@ -1,0 +1,162 @@
+"""A test as Kubernetes objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from golden import check
+from ml_metrics.clusters.manifests import cron_job, job, pod, service
+from ml_metrics.config.accelerators import catalogue
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.errors import ConfigError
+
+NEWEST = kubernetes_validate.latest_version()
+
+
+def spec(**fields: Any) -> TestDefinition:
+    common = {"framework": "jax", "model": "m", "mode": "func", "image": "image:v1", "command": ["train"]}
+    return TestDefinition.model_validate({**common, **fields})
+
+
+def container(manifest: dict[str, Any]) -> dict[str, Any]:
+    template = manifest["spec"].get("template", manifest)
+    (only,) = template["spec"]["containers"]
+    return only
+
+
+def variables(manifest: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["value"] for one in container(manifest)["env"] if "value" in one}
+
+
+def valid(*manifests: dict[str, Any] | None) -> None:
+    for manifest in manifests:
+        if manifest is not None:
+            kubernetes_validate.validate(manifest, NEWEST, strict=True)
+
+
+@pytest.mark.parametrize("name", catalogue())
+def test_every_accelerator_makes_valid_objects(name: str) -> None:
+    test = spec(accelerator=name, schedule="@daily")
+    valid(pod(test), job(test), cron_job(test), service(test))
+
+
+def test_what_each_accelerator_asks_for() -> None:
+    asked = {}
+    for name in catalogue():
+        test = spec(accelerator=name)
+        made = job(test)["spec"]
+        template = made["template"]["spec"]
+        parts = {
+            "pods": made.get("completions", 1),
+            "limits": container(job(test)).get("resources", {}).get("limits"),
+            "nodeSelector": template.get("nodeSelector"),
+            "tolerations": [toleration["key"] for toleration in template.get("tolerations", [])] or None,
+        }
+        asked[name] = {key: value for key, value in parts.items() if value is not None}
+    check("clusters/accelerators.yaml", yaml.safe_dump(asked, sort_keys=False))
+
+
+def test_the_pod_of_every_accelerator() -> None:
+    """Word for word: what the operator asks a cluster for, and what `ml-metrics render --pod` prints."""
+    pods = [pod(spec(accelerator=name, timeout="2h")) for name in catalogue()]
+    check("clusters/pods.yaml", yaml.safe_dump_all(pods, sort_keys=False, default_flow_style=None, width=120))
+
+
+def test_everything_that_a_test_can_say_is_valid() -> None:
+    test = spec(
+        accelerator="h100x8",
+        schedule="@quarterly",
+        timeout="90m",
+        args=["--x"],
+        env={"A": 1, "B": "$(MODEL_DIR)/b"},
+        secrets={"TOKEN": "s/k"},
+        config_maps=["one", "two"],
+        resources={"cpu": 2, "memory": "4Gi", "ephemeral_storage": "10Gi", "limits": {"memory": "8Gi"}},
+        namespace="tests",
+        service_account="runner",
+        labels={"team": "vision"},
+        annotations={"note": "any text: at all"},
+        node_selector={"pool": "gpu"},
+        tolerations=[{"key": "spot", "operator": "Exists"}],
+        volumes={
+            "/a": {"claim": "c", "read_only": True},
+            "/b": {"config_map": "c"},
+            "/c": {"secret": "s"},
+            "/d": {"host_path": "/mnt"},
+            "/e": {"bucket": "b", "read_only": True},
+            "/dev/shm": {"memory": "1Gi"},
+            "/f": {"scratch": "1Gi"},
+            "/": {"scratch": "1Gi"},
+        },
+        image_pull_secrets=["registry"],
+        init_containers=[{"name": "fetch", "image": "fetch"}],
+        priority_class="nightly",
+        queue="gpu",
+        hosts=2,
+        retries=3,
+    )
+    valid(pod(test), job(test), cron_job(test), service(test))
+    check("clusters/everything.yaml", yaml.safe_dump_all([service(test), cron_job(test)], sort_keys=False))
+
+
+def test_a_person_has_the_last_word() -> None:
+    override = {
+        "metadata": {"annotations": {"a": "b"}},
+        "spec": {
+            "activeDeadlineSeconds": None,
+            "containers": [{"name": "base", "tty": True}, {"name": "sidecar", "image": "proxy"}],
+        },
+    }
+    made = pod(spec(pod=override))
+    valid(made)
+    assert made["metadata"]["annotations"] == {"a": "b"}
+    assert "activeDeadlineSeconds" not in made["spec"]
+    base, sidecar = made["spec"]["containers"]
+    assert (base["tty"], base["image"], sidecar) == (True, "image:v1", {"name": "sidecar", "image": "proxy"})
+
+
+def test_a_selector_can_be_taken_away() -> None:
+    made = pod(spec(accelerator="t4", node_selector={"cloud.google.com/gke-accelerator": None, "gpu": "t4"}))
+    assert made["spec"]["nodeSelector"] == {"gpu": "t4"}
+
+
+def test_the_workload_learns_where_to_write() -> None:
+    assert variables(pod(spec()))["MODEL_DIR"] == "$(OUTPUT_BUCKET)/jax-m-func-cpu/$(JOB_NAME)"
+    told = variables(pod(spec(env={"A": "$(MODEL_DIR)"}), run_dir="/runs/1", env={"JOB_NAME": "j"}))
+    assert told == {"ML_METRICS_RUN_DIR": "/runs/1", "MODEL_DIR": "/runs/1", "A": "$(MODEL_DIR)", "JOB_NAME": "j"}
+
+
+def test_a_slice_of_several_hosts_is_one_indexed_job_with_a_service() -> None:
+    test = spec(accelerator="v5litepod-16")
+    made = job(test, name="run-1")
+    assert (made["spec"]["completions"], made["spec"]["completionMode"]) == (4, "Indexed")
+    assert made["spec"]["template"]["spec"]["subdomain"] == "run-1"
+    headless = service(test, name="run-1")
+    assert headless is not None
+    assert headless["spec"]["clusterIP"] == "None"
+    assert headless["spec"]["selector"] == {"job-name": "run-1"}
+    told = variables(made)
+    assert (told["ML_METRICS_HOSTS"], told["ML_METRICS_FIRST_HOST"]) == ("4", "$(KUBERNETES_JOB)-0.run-1")
+    assert service(spec()) is None
+
+
+def test_a_queue_holds_the_job_and_not_its_pods_again() -> None:
+    made = job(spec(queue="tpu"))
+    assert made["spec"]["suspend"] is True
+    assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "tpu"
+    assert "kueue.x-k8s.io/queue-name" not in made["spec"]["template"]["metadata"]["labels"]
+    assert pod(spec(queue="tpu"))["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "tpu"
+
+
+def test_labels_are_valid_whatever_the_owner_is_called() -> None:
+    valid(pod(spec(owner="Vision Team <vision@example.com>" + "x" * 80)))
+
+
+@pytest.mark.parametrize("schedule", [None, "@once", "@continuous"])
+def test_a_cron_job_needs_a_cron_schedule(schedule: str | None) -> None:
+    with pytest.raises(ConfigError, match="needs a schedule in cron format"):
+        cron_job(spec(schedule=schedule))

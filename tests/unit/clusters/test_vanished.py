@@ -1,0 +1,51 @@
+"""How a workload is told whose pod is gone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from ml_metrics.clusters.lost_pods import outcome_of_vanished
+from ml_metrics.model import JobStatus, Workload
+
+BEGUN = Workload(JobStatus.FAILURE, "WorkerLost", pod="p", attempts=2)
+STARTED = {
+    "reason": "Started",
+    "involvedObject": {"fieldPath": "spec.containers{base}"},
+    "firstTimestamp": "2026-01-02T03:04:05Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("events", "status", "reason"),
+    [
+        ([], "failure", "PodDeleted"),
+        ([STARTED, {"reason": "Killing"}], "failure", "PodDeleted"),
+        ([{"reason": "Scheduled"}], "missed", "PodDeleted"),
+        ([{"reason": "Started", "message": "Started container proxy"}], "missed", "PodDeleted"),
+        ([STARTED, {"reason": "Preempted", "message": "by other/pod"}], "failure", "Preempted"),
+        ([STARTED, {"reason": "TaintManagerEviction"}, {"reason": "Killing"}], "failure", "NodeLost"),
+        ([STARTED, {"reason": "Evicted"}], "failure", "Evicted"),
+    ],
+)
+def test_the_events_say_why_it_went(events: list[dict[str, Any]], status: str, reason: str) -> None:
+    told = outcome_of_vanished(BEGUN, events)
+    assert (told.status, told.failure_reason, told.pod, told.attempts) == (status, reason, "p", 2)
+    assert (told.started_at is not None) == (STARTED in events)
+
+
+def test_a_pod_that_is_evicted_through_the_api_said_so_itself() -> None:
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "evicting"}
+    leaving = {"status": {"phase": "Running", "conditions": [condition]}}
+    told = outcome_of_vanished(BEGUN, [STARTED, {"reason": "Killing"}], leaving)
+    assert (told.status, told.failure_reason, told.detail) == ("failure", "Evicted", "evicting")
+    by_hand = outcome_of_vanished(BEGUN, [STARTED, {"reason": "Killing"}], {"status": {"phase": "Running"}})
+    assert by_hand.failure_reason == "PodDeleted"
+
+
+def test_an_event_without_a_path_names_its_container() -> None:
+    event = {"reason": "Started", "message": "Started container base", "lastTimestamp": "2026-01-02T03:04:05Z"}
+    told = outcome_of_vanished(BEGUN, [event])
+    assert (told.status, told.started_at) == ("failure", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))

@@ -1,0 +1,36 @@
+"""Series and run folders for the tests of collecting."""
+
+from pathlib import Path
+
+import numpy as np
+from tensorboardX import SummaryWriter
+
+from ml_metrics.collect import Collected, collect_run
+from ml_metrics.config.collection import MetricCollectionConfig
+from ml_metrics.model import Metric, Series, Workload
+from ml_metrics.run_folder import RunFolder
+
+
+def series(values: list[float], wall_times: list[float] | None = None, tag: str = "loss", run: str = ".") -> Series:
+    times = wall_times or [float(index) for index in range(len(values))]
+    return Series(run, tag, np.arange(len(values)), np.array(times, np.float64), np.array(values, np.float64))
+
+
+def write(folder: Path, **tags: list[float]) -> None:
+    """Points at wall times 1000, 1001, ..."""
+    with SummaryWriter(str(folder)) as writer:
+        for tag, values in tags.items():
+            for step, value in enumerate(values):
+                writer.add_scalar(tag, value, step, walltime=1000.0 + step)
+
+
+def collected(folder: Path, workload: Workload | None = None, **config: object) -> Collected:
+    return collect_run(MetricCollectionConfig.model_validate(config), RunFolder(str(folder)), workload)
+
+
+def by_name(found: Collected) -> dict[str, Metric]:
+    return {metric.name: metric for metric in found.metrics}
+
+
+def values(found: Collected) -> dict[str, float]:
+    return {metric.name: metric.value for metric in found.metrics}

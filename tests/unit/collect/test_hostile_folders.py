@@ -1,0 +1,117 @@
+"""Folders as nobody should leave them: whatever lies there, every number that can be read is, and the rest is told."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ml_metrics import storage
+from ml_metrics.collect import Collected, collect_run
+from ml_metrics.config.collection import MetricCollectionConfig
+from ml_metrics.errors import StorageError
+from ml_metrics.events.record import LONGEST_TEXT
+from ml_metrics.run_folder import RunFolder
+from unit.events.written import NAME, event, field, simple, tensor, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def collected(folder: Path, **config: object) -> Collected:
+    return collect_run(MetricCollectionConfig(**config), RunFolder(str(folder)), None)
+
+
+def values(found: Collected) -> dict[str, float]:
+    return {metric.name: metric.value for metric in found.metrics}
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    write(tmp_path, event(1, simple("loss", 0.5)))
+    return tmp_path
+
+
+@pytest.fixture
+def forbidden(good: Path, become_somebody: Callable[[], None]) -> Path:
+    """A sub-folder that we may not list."""
+    folder = good / "secret"
+    write(folder, event(1, simple("acc", 0.9)))
+    folder.chmod(0)
+    become_somebody()
+    return folder
+
+
+def test_pipes_and_sockets_are_passed_over(good: Path) -> None:
+    for name in ("events.out.tfevents.2", "metrics.jsonl", "stream.jsonl"):
+        os.mkfifo(good / name)
+    listener = socket.socket(socket.AF_UNIX)
+    here = os.open(good, os.O_RDONLY)
+    listener.bind(f"/proc/self/fd/{here}/events.out.tfevents.3")  # the path of a socket has to be short
+    assert values(collected(good)) == {"loss_final": 0.5}
+    listener.close()
+    os.close(here)
+
+
+def test_links_that_lead_in_a_circle_or_nowhere(good: Path) -> None:
+    (good / "again").symlink_to(good)
+    (good / "events.out.tfevents.self").symlink_to("events.out.tfevents.self")
+    (good / "events.out.tfevents.gone").symlink_to("nowhere")
+    found = collected(good)
+    assert (values(found), found.warnings) == ({"loss_final": 0.5}, ())
+
+
+def test_a_link_to_a_file_is_followed(good: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    there = write(tmp_path_factory.mktemp("elsewhere"), event(1, simple("acc", 0.9)))
+    (good / "events.out.tfevents.link").symlink_to(there)
+    assert set(values(collected(good))) == {"acc_final", "loss_final"}
+
+
+def test_a_folder_that_may_not_be_listed_is_told(forbidden: Path) -> None:
+    found = collected(forbidden.parent)
+    assert values(found) == {"loss_final": 0.5}
+    assert found.warnings == (f"{forbidden}: cannot be listed: Permission denied",)
+    with pytest.raises(StorageError, match="secret: cannot be listed"):
+        storage.list_files(str(forbidden.parent))
+
+
+def test_a_file_that_shrinks_while_it_is_read(good: Path) -> None:
+    other = write(good, *(event(step, simple("long", step)) for step in range(1000)), name="events.out.tfevents.2")
+    size = other.stat().st_size
+
+    def truncate(_: int) -> None:
+        os.truncate(other, size // 2)
+
+    found = collect_run(MetricCollectionConfig(), RunFolder(str(good)), None, progress=truncate)
+    assert set(values(found)) == {"long_final", "loss_final"}
+
+
+def test_a_folder_that_goes_while_it_is_read(good: Path) -> None:
+    files = RunFolder(str(good)).files()
+    (good / NAME).unlink()
+    assert storage.list_files(str(good / "gone")) == []
+    assert len(files) == 1
+
+
+@pytest.mark.parametrize("size", [LONGEST_TEXT, LONGEST_TEXT + 1, 3_000_000, 9_000_000])
+def test_a_huge_text_is_cut_and_told(good: Path, size: int) -> None:
+    text = tensor("log/text_summary", b"\x08\x07" + field(8, "é".encode() * (size // 2) + b"x" * (size % 2)), "text")
+    write(good, event(1, text), event(2, simple("acc", 0.9)), name="events.out.tfevents.2")
+    found = collected(good)
+    assert set(values(found)) == {"acc_final", "loss_final"}
+    assert found.metadata["log/text_summary"] == "é" * (LONGEST_TEXT // 2)
+    cut = (".: text 'log/text_summary' is longer than 65,536 bytes; the rest of it is left out",)
+    assert found.warnings == (cut if size > LONGEST_TEXT else ())
+
+
+def test_names_of_ten_thousand_letters_stay_apart(good: Path) -> None:
+    tags = ["é" * 10_000 + end for end in "ab"] + ["a" + "é" * 10_000, "t" * 1000]
+    write(good, *(event(1, simple(tag, number)) for number, tag in enumerate(tags)), name="events.out.tfevents.2")
+    found = values(collected(good))
+    assert len(found) == 5
+    assert max(len(name.encode()) for name in found) < 2000
+    assert found["t" * 1000 + "_final"] == 3.0
+    assert found == values(collected(good))

@@ -1,0 +1,71 @@
+"""Whatever stands in a file of lines: both ways of reading agree, nothing is raised, and whole lines are not lost."""
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ml_metrics.collect import Collected, json_lines, lines, streams
+from unit.collect.made import by_name, collected
+
+texts = st.text(max_size=4) | st.sampled_from(
+    ["a", "b", "NaN", ": null", ": true", "2026-01-01", "12:30", "\n", "\ud800"]
+)
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | texts
+values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2))
+numbers = st.integers(-5, 5) | st.floats() | st.none() | st.booleans()
+objects = st.dictionaries(st.sampled_from(["a", "b", "c"]), numbers | values, max_size=3)
+results = st.fixed_dictionaries(
+    {"metrics": objects | values},
+    optional={"dimensions": objects | values, "timestamp": numbers | values, "more": values},
+)
+values_added = st.fixed_dictionaries(
+    {"group": st.sampled_from(["g", "h"]) | values, "name": texts | values},
+    optional={"timestamp": st.floats() | values, "value": numbers | values, "more": values},
+)
+REGULAR = [{"metrics": {"a": 1.5, "b": 2}, "dimensions": {"c": "x"}}] * 3
+REGULAR_STREAM = [{"timestamp": 1.5, "group": "g", "name": "n", "value": 2}] * 3
+
+
+def told(found: Collected) -> list[str]:
+    return [*sorted(map(repr, found.metrics)), repr(found.warnings), repr(sorted(found.metadata.items()))]
+
+
+def both_ways(name: str, content: bytes, room: Any, **config: Any) -> Collected:
+    with TemporaryDirectory() as folder, mock.patch.object(lines, "PIECE_BYTES", 100):
+        Path(folder, name).write_bytes(content)
+        quick = collected(Path(folder), **config)
+        with mock.patch.object(room, "add_columns" if room is json_lines else "_add_columns", return_value=False):
+            slow = collected(Path(folder), **config)
+    assert told(quick) == told(slow)
+    assert not [warning for warning in quick.warnings if "could not be read" in warning]
+    return quick
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(results, max_size=6), st.sampled_from(["sub_runs", "points"]), st.sampled_from([(), ("a",)]))
+def test_results(odd: list[Any], kind: str, named_by: tuple[str, ...]) -> None:
+    content = "".join(f"{json.dumps(one)}\n" for one in [*REGULAR, *odd, *REGULAR])
+    config = {"sources": {"json_lines": {"lines": kind, "named_by": named_by}}}
+    found = both_ways("results.jsonl", content.encode(), json_lines, **config)
+    assert sum(one.points for one in found.metrics) >= 2 * len(REGULAR)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(values_added, max_size=6))
+def test_streams(odd: list[Any]) -> None:
+    content = "".join(f"{json.dumps(one)}\n" for one in [*REGULAR_STREAM, *odd, *REGULAR_STREAM])
+    found = both_ways("telemetry.jsonl", content.encode(), streams)
+    assert by_name(found)["g/n_final"].points >= 2 * len(REGULAR_STREAM)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=40), st.integers(0, 200))
+def test_bytes_that_are_no_lines(noise: bytes, where: int) -> None:
+    whole = "".join(f"{json.dumps(one)}\n" for one in REGULAR_STREAM * 2).encode()
+    found = both_ways("telemetry.jsonl", whole[:where] + noise + whole[where:], streams)
+    assert by_name(found)["g/n_final"].points >= 2 * len(REGULAR_STREAM) - 2 - noise.count(b"\n")

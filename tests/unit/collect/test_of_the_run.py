@@ -1,0 +1,127 @@
+"""What the cluster knows of a run: literals and memory."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ml_metrics.collect import Collected, collect_run
+from ml_metrics.config.collection import MetricCollectionConfig
+from ml_metrics.config.load import load_file
+from ml_metrics.config.problems import InvalidFileError
+from ml_metrics.model import JobStatus, Workload
+from ml_metrics.run_folder import RunFolder
+from unit.collect.made import collected, values
+
+RAN = Workload(
+    JobStatus.SUCCESS,
+    queued_at=datetime(2026, 1, 1, 11, 59, tzinfo=UTC),
+    started_at=datetime(2026, 1, 1, 12, tzinfo=UTC),
+    ended_at=datetime(2026, 1, 1, 12, 10, tzinfo=UTC),
+    attempts=2,
+)
+
+
+def of(workload: Workload | None, folder: Path, memory: Any = None, **config: Any) -> Collected:
+    return collect_run(
+        MetricCollectionConfig.model_validate(config), RunFolder(str(folder)), workload, memory_used=memory
+    )
+
+
+def test_the_literals_that_the_config_asks_for(tmp_path: Path) -> None:
+    assert values(of(RAN, tmp_path)) == {"total_wall_time": 600}
+    found = of(RAN, tmp_path, sources={"literals": ["duration", "attempts", "queue_time"]})
+    assert values(found) == {"total_wall_time": 600, "duration": 600, "attempts": 2, "queue_time": 60}
+    assert {metric.wall_time for metric in found.metrics} == {RAN.ended_at.timestamp() if RAN.ended_at else None}
+    assert values(of(RAN, tmp_path, sources={"literals": {"tries": "attempts"}}))["tries"] == 2
+
+
+def test_a_literal_that_is_not_known_is_missing_with_the_reason(tmp_path: Path) -> None:
+    config = {"sources": {"literals": ["duration", "attempts"]}}
+    never_ran = of(replace(RAN, started_at=None), tmp_path, **config)
+    assert values(never_ran) == {"attempts": 2}
+    assert never_ran.missing == {"duration": "the workload did not run so far"}
+    assert set(of(None, tmp_path, **config).missing) == {"duration", "attempts"}
+
+
+TIME = "time_to_accuracy: {accuracy_tag: acc, accuracy_threshold: 1}"
+
+
+@pytest.mark.parametrize(
+    ("config", "what"),
+    [
+        ("sources: {literals: {total_wall_time: duration}}", "is computed for every run, too"),
+        ("sources: {literals: {vm_memory_usage_bytes: attempts}}", "is given by `memory`, too"),
+        (
+            "metric_to_aggregation_strategy: {loss: [final]}\n  sources: {literals: {loss_final: attempts}}",
+            "is given by the tag 'loss', too",
+        ),
+        (
+            f"{TIME}\n  sources: {{literals: {{acc_final: attempts}}}}",
+            "is given by the tag 'acc', too",
+        ),
+        (
+            f"{TIME}\n  sources: {{literals: {{time_to_accuracy: duration}}}}",
+            "is computed, too",
+        ),
+        ("sources: {literals: [duration, duration]}", "names duration twice"),
+        ("sources: {literals: [durations]}", "did you mean 'duration'?"),
+        ('sources: {literals: {"two\\nlines": duration}}', "cannot be part of a metric's name"),
+    ],
+)
+def test_a_name_that_two_sources_would_give_is_a_mistake_of_the_config(tmp_path: Path, config: str, what: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(f"metric_collection_config:\n  {config}\n")
+    with pytest.raises(InvalidFileError) as caught:
+        load_file(path)
+    assert what in str(caught.value)
+
+
+def test_memory_may_have_its_name_back_where_it_is_not_read(tmp_path: Path) -> None:
+    config = {"sources": {"memory": False, "literals": {"vm_memory_usage_bytes": "attempts"}}}
+    assert values(of(replace(RAN, peak_memory_bytes=7), tmp_path, **config))["vm_memory_usage_bytes"] == 2
+
+
+def test_memory_is_what_the_cluster_has_measured_itself(tmp_path: Path) -> None:
+    measured = replace(RAN, peak_memory_bytes=123)
+    assert values(of(measured, tmp_path))["vm_memory_usage_bytes"] == 123
+
+    def never_asked(_: Workload) -> dict[str, float]:
+        raise AssertionError("asked")
+
+    assert of(measured, tmp_path, never_asked).warnings == of(measured, tmp_path).warnings
+
+
+def test_or_what_a_monitoring_service_has_seen(tmp_path: Path) -> None:
+    found = of(RAN, tmp_path, lambda _: {"vm_memory_usage_bytes": 5e9, "gpu_memory_usage_bytes": 7e9})
+    assert values(found)["vm_memory_usage_bytes"] == 5e9
+    assert values(found)["gpu_memory_usage_bytes"] == 7e9
+
+
+@pytest.mark.parametrize("seen", [{}, {"vm_memory_usage_bytes": 0.0}, {"gpu_memory_usage_bytes": float("nan")}])
+def test_memory_that_nobody_has_measured_is_absent(tmp_path: Path, seen: dict[str, float]) -> None:
+    assert values(of(RAN, tmp_path, lambda _: seen)) == {"total_wall_time": 600}
+    assert values(of(replace(RAN, peak_memory_bytes=0), tmp_path)) == {"total_wall_time": 600}
+
+
+def test_a_service_that_does_not_answer_loses_nothing_else(tmp_path: Path) -> None:
+    def broken(_: Workload) -> dict[str, float]:
+        raise ConnectionError("no route")
+
+    found = of(RAN, tmp_path, broken, sources={"literals": ["duration"]})
+    assert values(found) == {"total_wall_time": 600, "duration": 600}
+    assert found.warnings[0] == "memory: could not be read: ConnectionError: no route"
+
+
+def test_a_tag_that_is_ignored_is_ignored_from_every_source_and_what_is_computed_needs_not_be_included(
+    tmp_path: Path,
+) -> None:
+    measured = replace(RAN, peak_memory_bytes=123)
+    assert set(values(of(measured, tmp_path, tags_to_ignore=["vm_*"]))) == {"total_wall_time"}
+    assert "vm_memory_usage_bytes" in values(of(measured, tmp_path, include_tags=["eval/*"]))
+
+
+def test_without_a_workload_there_is_neither(tmp_path: Path) -> None:
+    assert values(collected(tmp_path)) == {}

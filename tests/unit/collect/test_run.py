@@ -1,0 +1,132 @@
+"""Collecting a run folder: names, patterns, folders, warnings, and sources that fail."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from ml_metrics.collect import Collected, Found, Request, run, tensorboard
+from ml_metrics.errors import UnreadableInputError
+from ml_metrics.model import Metric
+from ml_metrics.run_folder import RunFolder
+from unit.collect.made import by_name, collected, write
+
+
+def test_the_default_is_the_final_value_of_every_tag(tmp_path: Path) -> None:
+    write(tmp_path, loss=[3, 2, 1], acc=[0.1, 0.5])
+    metrics = by_name(collected(tmp_path))
+    assert metrics["loss_final"] == Metric("loss_final", 1.0, "loss", "final", 2, 1002.0, 3)
+    assert set(metrics) == {"loss_final", "acc_final"}
+
+
+def test_a_tag_has_strategies_of_its_own_by_name_or_pattern(tmp_path: Path) -> None:
+    write(tmp_path, loss=[3, 1, 2], acc=[1, 2], acc_top5=[1, 2])
+    found = collected(tmp_path, metric_to_aggregation_strategy={"loss": ["min", "max", "min"], "acc*": ["max"]})
+    assert [metric.name for metric in found.metrics] == ["acc_max", "acc_top5_max", "loss_min", "loss_max"]
+    assert found.warnings == ()
+
+
+def test_ignored_and_included_tags(tmp_path: Path) -> None:
+    write(tmp_path, loss=[1], acc=[1], lr=[1])
+    assert set(by_name(collected(tmp_path, tags_to_ignore=["l*"]))) == {"acc_final"}
+    assert set(by_name(collected(tmp_path, include_tags=["l*"], tags_to_ignore=["lr"]))) == {"loss_final"}
+
+
+def test_a_pattern_that_means_no_tag_is_told(tmp_path: Path) -> None:
+    write(tmp_path, accuracy=[1])
+    (warning,) = collected(tmp_path, metric_to_aggregation_strategy={"acuracy": ["max"]}).warnings
+    assert warning.endswith("'acuracy' means no tag of this run; did you mean 'accuracy'?")
+
+
+def test_the_same_tag_in_two_folders_is_merged_with_a_warning(tmp_path: Path) -> None:
+    write(tmp_path / "train", loss=[1, 2, 3])
+    write(tmp_path / "eval", loss=[5])
+    found = collected(tmp_path, default_aggregation_strategies=["average", "final"])
+    assert by_name(found)["loss_average"].value == 11 / 4
+    assert by_name(found)["loss_final"].value == 3
+    assert "several folders (eval, train)" in found.warnings[0]
+
+
+def test_or_kept_apart_by_the_name_of_the_folder(tmp_path: Path) -> None:
+    write(tmp_path / "train", loss=[1, 2, 3])
+    write(tmp_path / "eval", loss=[5])
+    write(tmp_path, loss=[7])
+    found = collected(tmp_path, use_run_name_prefix=True)
+    assert {name: metric.value for name, metric in by_name(found).items()} == {
+        "train/loss_final": 3, "eval/loss_final": 5, "loss_final": 7,
+    }  # fmt: skip
+    assert found.warnings == ()
+
+
+def test_restarts_may_supersede(tmp_path: Path) -> None:
+    write(tmp_path, loss=[1, 2, 3])
+    for path in tmp_path.iterdir():
+        path.rename(tmp_path / "events.out.tfevents.1")
+    write(tmp_path, loss=[9])
+    for restarts, points in (("keep", 4), ("supersede", 1)):
+        assert by_name(collected(tmp_path, restarts=restarts))["loss_final"].points == points
+
+
+def test_an_empty_folder_has_no_metrics_and_says_so(tmp_path: Path) -> None:
+    found = collected(tmp_path / "nothing")
+    assert found.metrics == ()
+    assert "holds no metrics" in found.warnings[0]
+
+
+def test_a_source_that_fails_loses_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Request) -> Found:
+        raise RuntimeError("boom")
+
+    write(tmp_path, loss=[1])
+    monkeypatch.setitem(run.SOURCES, "broken", broken)
+    found = collected(tmp_path)
+    assert set(by_name(found)) == {"loss_final"}
+    assert found.warnings == ("broken: could not be read: RuntimeError: boom",)
+
+
+def test_two_sources_are_never_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(request: Request) -> Found:
+        found = tensorboard.read(request)
+        return Found(series=found.series, metrics=[Metric("loss_final", 5, "loss", "final"), Metric("x", 1, "x", "x")])
+
+    write(tmp_path, loss=[1, 2])
+    monkeypatch.setitem(run.SOURCES, "other", other)
+    found = collected(tmp_path)
+    assert by_name(found)["loss_final"].points == 2
+    assert by_name(found)["x"].value == 1
+    assert len(found.warnings) == 2
+
+
+def test_texts_become_metadata(tmp_path: Path) -> None:
+    from tensorboardX import SummaryWriter
+
+    for folder in (tmp_path, tmp_path / "eval"):
+        with SummaryWriter(str(folder)) as writer:
+            writer.add_text("config", "lr: 0.1")
+    assert collected(tmp_path).metadata == {
+        "config/text_summary": "lr: 0.1", "eval/config/text_summary": "lr: 0.1",
+    }  # fmt: skip
+
+
+def test_the_document_is_what_was_promised_and_reads_back(tmp_path: Path) -> None:
+    write(tmp_path, loss=[1, math.nan])
+    found = collected(tmp_path, default_aggregation_strategies=["final", "max"])
+    folder = RunFolder(str(tmp_path))
+    folder.write("metrics", found.document())
+    document = json.loads((tmp_path / "_ml_metrics" / "metrics.json").read_text())
+    assert document["files"] == 1
+    assert document["metrics"][0] == {
+        "name": "loss_final", "value": None, "tag": "loss", "strategy": "final", "step": 1, "wall_time": 1001.0,
+        "points": 2, "non_finite": 1,
+    }  # fmt: skip
+    again = Collected.from_document(document)
+    assert math.isnan(again.metrics[0].value)
+    assert again.metrics[1] == found.metrics[1]
+    assert (again.warnings, again.files, again.missing) == (found.warnings, 1, {})
+
+
+@pytest.mark.parametrize("document", [{}, {"metrics": [{}]}, {"metrics": [{"value": 1, "size": 2}]}, {"metrics": 3}])
+def test_a_document_that_is_none(document: dict[str, object]) -> None:
+    with pytest.raises(UnreadableInputError, match="Collect the run again"):
+        Collected.from_document(document)

@@ -1,0 +1,127 @@
+"""docs/configuration.md tells every key, with the default that it has and an example that is read."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from datetime import timedelta
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pytest
+from pydantic import BaseModel, TypeAdapter
+from pydantic_core import PydanticUndefined
+
+from golden import check
+from ml_metrics.config.accelerators import Accelerator, catalogue
+from ml_metrics.config.explain import spellings
+from ml_metrics.config.yaml_text import parse_yaml
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+DOC = Path(__file__).parents[3] / "docs" / "configuration.md"
+EXAMPLE_FILE = Path(__file__).with_name("configuration_examples.yaml")
+EXAMPLES, LINES, _ = parse_yaml(EXAMPLE_FILE.read_text(encoding="utf-8"), EXAMPLE_FILE.name)
+MODULES = ("collection", "goodput", "params", "pod", "quarantine", "regression", "sources", "test")
+MODELS = {
+    name: model
+    for module in MODULES
+    for name, model in vars(importlib.import_module(f"ml_metrics.config.{module}")).items()
+    if inspect.isclass(model) and issubclass(model, BaseModel) and name != "Strict"
+}
+
+
+def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The keys, each in one spelling."""
+    found: dict[int, tuple[str, FieldInfo]] = {}
+    for key, field in spellings(model).items():
+        found.setdefault(id(field), (key, field))
+    return dict(found.values())
+
+
+def told(model: type[BaseModel]) -> dict[str, str]:
+    """What the source says about each field."""
+    (tree,) = ast.parse(inspect.getsource(model)).body
+    assert isinstance(tree, ast.ClassDef)
+    said: dict[str, str] = {}
+    for field, after in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
+            text = ast.literal_eval(after.value)
+            said[field.target.id] = " ".join(text.split()).replace("|", "\\|")
+    return said
+
+
+def default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    assert value is not PydanticUndefined
+    return shown(value)
+
+
+def shown(value: Any) -> str:
+    if value is None or value in ("", (), {}) or isinstance(value, BaseModel):
+        return "none" if not isinstance(value, BaseModel) else "see below"
+    if isinstance(value, timedelta):
+        minutes = int(value.total_seconds() // 60)
+        return f"`{minutes // 60}h`" if minutes % 60 == 0 else f"`{minutes}m`"
+    if isinstance(value, Enum | Accelerator | str):
+        return f"`{value}`"
+    if isinstance(value, tuple):
+        return f"`[{', '.join(map(str, value))}]`"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def source(model: str, key: str) -> str:
+    """The example as it is written, in one line."""
+    lines = EXAMPLE_FILE.read_text(encoding="utf-8").splitlines()
+    begin = LINES[model, key]
+    following = sorted(line for where, line in LINES.items() if len(where) <= 2 and line > begin)
+    part = lines[begin - 1 : following[0] - 1] if following else lines[begin - 1 :]
+    return "<br>".join(f"`{line.removeprefix('  ')}`" for line in part if line.strip()).replace("|", "\\|")
+
+
+def table(name: str) -> str:
+    model = MODELS[name]
+    said = told(model)
+    names = {id(field): field_name for field_name, field in model.model_fields.items()}
+    rows = ["| key | default | what it says | example |", "| --- | --- | --- | --- |"]
+    for key, field in keys_of(model).items():
+        text = said[names[id(field)]]
+        usual = "computed" if "Default: " in text else default(field)
+        rows.append(f"| `{key}` | {usual} | {text} | {source(name, key)} |")
+    return "\n".join(rows)
+
+
+def accelerators() -> str:
+    rows = ["| name | pods | each asks for | node selector |", "| --- | --- | --- | --- |"]
+    for name, made in catalogue().items():
+        asked = f"`{made.resource}: {made.per_host}`" if made.resource else "nothing"
+        selector = "<br>".join(f"`{key}: {value}`" for key, value in made.node_selector.items()) or "none"
+        rows.append(f"| `{name}` | {made.hosts} | {asked} | {selector} |")
+    return "\n".join(rows)
+
+
+def test_the_page_is_what_the_models_say() -> None:
+    text = DOC.read_text(encoding="utf-8")
+    fill = re.compile(r"<!-- (keys: (?P<model>\w+)|accelerators) -->\n.*?<!-- end -->", re.DOTALL)
+    assert {found["model"] for found in fill.finditer(text)} == {*MODELS, None}
+
+    def filled(found: re.Match[str]) -> str:
+        content = table(found["model"]) if found["model"] else accelerators()
+        return f"<!-- {found[1]} -->\n\n{content}\n\n<!-- end -->"
+
+    check(str(DOC), fill.sub(filled, text))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_key_has_an_example_that_is_read(name: str) -> None:
+    keys = keys_of(MODELS[name])
+    assert list(EXAMPLES[name]) == list(keys), "an example for each key, in the models' order"
+    for key, field in keys.items():
+        kind: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        TypeAdapter(kind).validate_python(EXAMPLES[name][key])

@@ -1,0 +1,112 @@
+"""What a file takes from others, and sweeps."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from ml_metrics.config.load import load_file, load_test, load_tests
+from ml_metrics.errors import ConfigError
+
+TEST = "framework: tf\nmodel: m\nmode: func\nimage: i\ncommand: [c]\n"
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_nearer_goes_before_the_farther(tmp_path: Path) -> None:
+    write(tmp_path / "_defaults.yaml", "owner: all\nemails: [all@example.com]\ntimeout: 1h\nlabels: {a: all, b: all}\n")
+    write(tmp_path / "team/_defaults.json", '{"owner": "team", "timeout": "2h", "labels": {"b": "team"}}')
+    write(tmp_path / "team/_base.yaml", TEST + "timeout: 3h\nname: not-inherited\n")
+    path = write(tmp_path / "team/t.yaml", "extends: _base.yaml\nmodel: n\n")
+    (test,) = load_file(path, tmp_path).tests
+    assert (test.name, test.owner, test.emails) == ("tf-n-func-cpu", "team", ("all@example.com",))
+    assert test.timeout == timedelta(hours=3)
+    assert test.labels == {"a": "all", "b": "team"}
+
+
+def test_a_threshold_is_inherited_whole_or_not_at_all(tmp_path: Path) -> None:
+    rule = "regression_test_config: {metric_success_conditions: {a: {%s}}}\n"
+    write(tmp_path / "vision.yaml", rule % "comparison: less, window: 20, success_threshold: {stddevs_from_mean: 3}")
+    path = write(tmp_path / "t.yaml", TEST + "metric_config: vision\n" + rule % "success_threshold: {fixed_value: 1}")
+    condition = load_file(path).regression_test_config.metric_success_conditions["a"]
+    assert (condition.comparison, condition.window, condition.success_threshold.kind) == ("less", 20, "fixed_value")
+
+
+def test_a_default_of_another_file_can_be_taken_back(tmp_path: Path) -> None:
+    write(tmp_path / "_defaults.yaml", "schedule: '@daily'\n")
+    path = write(tmp_path / "t.yaml", TEST + "schedule: null\n")
+    assert load_file(path, tmp_path).tests[0].schedule is None
+
+
+def test_a_metric_config_takes_no_defaults_of_tests(tmp_path: Path) -> None:
+    write(tmp_path / "_defaults.yaml", "owner: all\n")
+    assert load_file(write(tmp_path / "c.yaml", "metric_collection_config: {}\n"), tmp_path).tests == ()
+
+
+def test_a_file_outside_is_not_read_through_a_link(tmp_path: Path) -> None:
+    secret = write(tmp_path / "outside.yaml", TEST)
+    root = tmp_path / "root"
+    path = write(root / "t.yaml", "extends: link.yaml\n")
+    (root / "link.yaml").symlink_to(secret)
+    with pytest.raises(ConfigError, match="lies outside"):
+        load_file(path, root)
+
+
+def test_a_sweep_makes_a_test_of_each_combination(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.yaml", TEST + "sweep: {batch_size: [64, 128], accelerator: [cpu, t4]}\n")
+    tests = {test.name: test for test in load_file(path).tests}
+    assert sorted(tests) == [
+        "tf-m-func-cpu-batch-size-128",
+        "tf-m-func-cpu-batch-size-64",
+        "tf-m-func-t4-batch-size-128",
+        "tf-m-func-t4-batch-size-64",
+    ]
+    test = tests["tf-m-func-t4-batch-size-64"]
+    assert (test.accelerator.name, test.params["batch_size"].default) == ("t4", 64)
+    assert test.env == {"BATCH_SIZE": "{{ params.batch_size }}"}
+    assert test.sweep == {"accelerator": "t4", "batch_size": 64}
+    assert load_test(tmp_path, test.name) == test
+
+
+def test_a_sweep_leaves_the_rest_of_the_name_as_it_would_be(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.yaml", TEST + "sweep: {shift: [-1, 1]}\nparams: {shift: {default: 0, minimum: -5}}\n")
+    first, second = load_file(path).tests
+    assert (first.name, second.name) == ("tf-m-func-cpu-shift-minus-1", "tf-m-func-cpu-shift-1")
+    assert (first.params["shift"].default, first.params["shift"].minimum) == (-1, -5)
+    path = write(tmp_path / "u.yaml", TEST + "accelerator: v5e-16\nsweep: {lr: [0.1]}\n")
+    assert load_file(path).tests[0].name == "tf-m-func-v5litepod-16-lr-0-1"
+    path = write(tmp_path / "v.yaml", TEST + "accelerator: v5e-16\nname: mine\nsweep: {accelerator: [cpu, t4]}\n")
+    assert [test.name for test in load_file(path).tests] == ["mine-accelerator-cpu", "mine-accelerator-t4"]
+
+
+@pytest.mark.parametrize("wrong", ["params: [1]", "env: 3", "model: [m]", "name: 3"])
+def test_what_is_wrong_beside_a_sweep_is_told(tmp_path: Path, wrong: str) -> None:
+    key = wrong.partition(":")[0]
+    rest = "".join(line for line in TEST.splitlines(keepends=True) if not line.startswith(key))
+    path = write(tmp_path / "t.yaml", rest + wrong + "\nsweep: {lr: [0.1]}\n")
+    with pytest.raises(ConfigError, match=key):
+        load_file(path)
+
+
+def test_to_reorder_a_sweep_renames_nothing(tmp_path: Path) -> None:
+    made = set()
+    for number, values in enumerate(permutations([0.1, 0.01, 0.001])):
+        path = write(tmp_path / str(number) / "t.yaml", TEST + f"sweep: {{b: [x], lr: {list(values)}}}\n")
+        made.add(frozenset((test.name, test.params["lr"].default) for test in load_file(path).tests))
+    assert len(made) == 1
+
+
+def test_one_wrong_value_takes_no_other_down(tmp_path: Path) -> None:
+    write(tmp_path / "t.yaml", TEST + "sweep: {accelerator: [cpu, t4x3]}\n")
+    library = load_tests(tmp_path)
+    assert [test.name for test in library.tests] == ["tf-m-func-cpu"]
+    assert [problem.test for problem in library.problems] == ["tf-m-func-t4x3"]
+    with pytest.raises(ConfigError, match="a machine has 1, 2, 4 of t4, not 3"):
+        load_file(tmp_path / "t.yaml")

@@ -1,0 +1,88 @@
+"""Jsonnet is a program, and is kept within its bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ml_metrics.config.load import load_file, load_tests
+from ml_metrics.errors import ConfigError
+
+TEST = "{ framework: 'tf', model: '%s', mode: 'func', image: 'i', command: ['c'] }"
+GREEDY = "std.foldl(function(a, b) a + b, std.makeArray(100000000, function(x) x), 0)"
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (GREEDY, "does not end, or needs too much"),
+        ("local f(x) = f(x + 1); f(1)", "max stack frames exceeded"),
+        ("importstr '/etc/passwd'", "lies outside"),
+        ("importstr '../../../../../../etc/passwd'", "lies outside"),
+        ("importbin '/etc/passwd'", "lies outside"),
+        ("import 'link.libsonnet'", "lies outside"),
+        ("import 'absent.libsonnet'", "there is no 'absent.libsonnet'"),
+        ("std.extVar('HOME')", "Undefined external variable"),
+        ("std.native('system')('id')", "cannot be evaluated"),
+        ("[1]", "makes no test"),
+        ("'text'", "makes no test"),
+        ("function(x) x", "cannot be evaluated"),
+        ("{ apiVersion: 'v1', kind: 'Job', metadata: null }", "without a test in its annotation"),
+        ("{ apiVersion: 'v1', metadata: 3 }", "without a test in its annotation"),
+        ("{ apiVersion: 'v1', metadata: { annotations: { 'ml-metrics/test-file': 3 } } }", "without a test"),
+        ("{ apiVersion: 'v1', metadata: { annotations: { 'ml-metrics/test-file': '{' } } }", "without a test"),
+        ("{ apiVersion: 'v1', metadata: { annotations: { 'ml-metrics/test-file': '[]' } } }", "makes no test"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, program: str, told: str) -> None:
+    outside = write(tmp_path / "outside.libsonnet", "{}")
+    path = write(tmp_path / "root" / "t.jsonnet", program)
+    (path.parent / "link.libsonnet").symlink_to(outside)
+    with pytest.raises(ConfigError, match=told):
+        load_file(path)
+
+
+def test_a_refusal_says_its_words_and_no_more(tmp_path: Path) -> None:
+    """The binding does not say where the text of a refusal ends: memory behind it became a part of it."""
+    for length in range(60):
+        write(tmp_path / f"{length:02}.jsonnet", f"// at line 2\n{{ a: importstr '{'x' * length}' }}")
+    told = [(problem.line, problem.what) for problem in load_tests(tmp_path).problems]
+    wanted = "cannot be evaluated: there is no '{}' beside the file or among the templates"
+    assert told == [(2, wanted.format("x" * length)) for length in range(60)]
+
+
+def test_without_the_package_that_is_what_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ml_metrics.config.jsonnet.find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match="gojsonnet is not installed"):
+        load_file(write(tmp_path / "a.jsonnet", TEST % "a"))
+
+
+def test_a_greedy_program_takes_no_other_down(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonnet", TEST % "a")
+    write(tmp_path / "b.jsonnet", GREEDY)
+    write(tmp_path / "c.jsonnet", TEST % "c")
+    library = load_tests(tmp_path)
+    assert [test.model for test in library.tests] == ["a", "c"]
+    assert [Path(problem.file).name for problem in library.problems] == ["b.jsonnet"]
+
+
+def test_a_program_may_import_what_lies_beside_it(tmp_path: Path) -> None:
+    write(tmp_path / "parts" / "base.libsonnet", TEST % "m")
+    path = write(tmp_path / "t.jsonnet", "(import 'parts/base.libsonnet') { owner: 'vision' }")
+    (test,) = load_file(path).tests
+    assert (test.name, test.owner) == ("tf-m-func-cpu", "vision")
+
+
+def test_jsonnet_can_extend_yaml_and_yaml_jsonnet(tmp_path: Path) -> None:
+    write(tmp_path / "_base.jsonnet", TEST % "m")
+    yaml = write(tmp_path / "t.yaml", "extends: _base\nowner: one\n")
+    jsonnet = write(tmp_path / "u.jsonnet", "{ extends: 't.yaml', model: 'u' }")
+    assert load_file(yaml).tests[0].owner == "one"
+    assert load_file(jsonnet).tests[0].name == "tf-u-func-cpu"

@@ -1,0 +1,88 @@
+"""What a test is called, runs on, and keeps when it is written down."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.config.quarantine import Quarantine
+
+
+def spec(**fields: Any) -> TestDefinition:
+    return TestDefinition.model_validate(
+        {"framework": "tf", "model": "mnist", "mode": "func", "image": "i", "command": ["c"], **fields}
+    )
+
+
+def test_the_name_is_made_of_four_parts() -> None:
+    assert spec(accelerator="v5e-16").name == "tf-mnist-func-v5litepod-16"
+    assert spec(name="mine").name == "mine"
+
+
+def test_a_name_of_46_characters_is_long_enough() -> None:
+    assert spec(name="a" * 46).name == "a" * 46
+    with pytest.raises(ValidationError, match="at most 46"):
+        spec(name="a" * 47)
+
+
+def test_a_slice_brings_its_hosts() -> None:
+    assert spec(accelerator="v5litepod-16").hosts == 4
+    assert spec(accelerator="h100x8", hosts=2).hosts == 2
+    assert spec().hosts == 1
+
+
+def test_numbers_in_commands_and_variables_are_written_out() -> None:
+    test = spec(command=["sleep", 5], args=[0.5], env={"ON": True, "N": 3})
+    assert (test.command, test.args, test.env) == (("sleep", "5"), ("0.5",), {"ON": "true", "N": "3"})
+
+
+def test_what_was_written_down_is_the_same_test() -> None:
+    test = spec(
+        accelerator={"tpu": {"version": "v5p", "topology": "4x4x12"}},
+        timeout="90m",
+        params={"epochs": {"default": 3, "type": "integer", "minimum": 1}, "name": "x"},
+        secrets={"A": "s/k"},
+        volumes={"/data": {"claim": "c"}},
+        goodput={"ideal_step_time": "250ms", "rolling_windows": ["1h"]},
+        quarantine={"until": dt.date(2030, 1, 1), "reason": "r"},
+        resources={"cpu": 2},
+        regression_test_config={
+            "metric_success_conditions": {
+                "a": {
+                    "comparison": "less",
+                    "success_threshold": {"stddevs_from_mean": 3},
+                    "time_window": "7d",
+                    "since": dt.datetime(2030, 1, 1, tzinfo=dt.UTC),
+                }
+            }
+        },
+    )
+    assert TestDefinition.model_validate(test.model_dump(mode="json", exclude_unset=True)) == test
+    assert TestDefinition.model_validate_json(test.model_dump_json()) == test
+
+
+def test_nothing_changes_after_it_was_read() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        spec().name = "other"  # type: ignore[misc]
+
+
+def test_a_quarantine_ends_by_itself_after_its_last_day() -> None:
+    quarantine = Quarantine(until=dt.date(2026, 5, 31), reason="flaky")
+    assert quarantine.holds(dt.datetime(2026, 5, 31, 23, 59, tzinfo=dt.UTC))
+    assert not quarantine.holds(dt.datetime(2026, 6, 1, 0, 0, tzinfo=dt.UTC))
+    assert quarantine.holds(dt.datetime(2026, 6, 1, 1, 0, tzinfo=dt.timezone(dt.timedelta(hours=2))))
+
+
+@pytest.mark.parametrize("key", ["metric_config", "extends"])
+def test_python_code_cannot_ask_for_files_that_nobody_would_read(key: str) -> None:
+    with pytest.raises(ValidationError, match="followed in a test file only"):
+        spec(**{key: "vision.json"})
+
+
+@pytest.mark.parametrize("word", ["{{ params.epochs }}", "{% if params.epochs %}x{% endif %}", "{{ ds }}", "params.x"])
+def test_templates_of_airflow_are_its_own(word: str) -> None:
+    assert spec(command=[word], params={"epochs": 1}).command == (word,)

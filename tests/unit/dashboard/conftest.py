@@ -1,0 +1,65 @@
+"""The dashboard's app over a warehouse of its own, with visitors whose rights a test chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from ml_metrics.dashboard import access, source
+from ml_metrics.dashboard.app import app
+from ml_metrics.warehouse import Warehouse, open_warehouse
+from unit.dashboard.made import Rights, User, fill
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warehouse]:
+    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db") as opened:
+        opened.ensure_schema()
+
+        @contextmanager
+        def same() -> Iterator[Warehouse]:
+            yield opened
+
+        monkeypatch.setattr(source, "warehouse", same)
+        source.SOURCE.forget()
+        yield opened
+        source.SOURCE.forget()
+
+
+@pytest.fixture
+def filled(warehouse: Warehouse) -> Warehouse:
+    fill(warehouse)
+    return warehouse
+
+
+@pytest.fixture
+def as_user(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., TestClient]]:
+    """A browser in which somebody with some rights is logged in."""
+    airflow = access._airflow
+    assert airflow is not None
+
+    def client(rights: Rights | None = None, name: str = "vera") -> TestClient:
+        rights = rights or Rights()
+        monkeypatch.setattr(access, "_airflow", replace(airflow, manager=lambda: rights))
+        app.dependency_overrides[airflow.get_user] = lambda: User(name)
+        app.dependency_overrides[airflow.may_see_plugins] = lambda: None
+        return TestClient(app, follow_redirects=False)
+
+    yield client
+    app.dependency_overrides.clear()
+
+
+@pytest.fixture
+def browser(as_user: Callable[..., TestClient]) -> TestClient:
+    return as_user()
+
+
+@pytest.fixture
+def shown(browser: TestClient, filled: Warehouse) -> TestClient:  # noqa: ARG001
+    """A browser of somebody who may see everything that was filled in."""
+    return browser

@@ -1,0 +1,119 @@
+"""What people do is written down with their name, and only if they meant it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from ml_metrics.dashboard import csrf
+from ml_metrics.warehouse import Warehouse
+from unit.dashboard.made import FAILING, SHIFTED, STEADY, Rights, run_of
+
+As = Callable[..., TestClient]
+ACCEPT = {"test": SHIFTED, "metric": "loss_final", "run": run_of(SHIFTED, 3).key, "reason": "a larger model"}
+
+
+def form(browser: TestClient, action: str, content: dict[str, str], **headers: str) -> Any:
+    text = browser.get(f"/test?test={SHIFTED}").text
+    found = re.search(r'name="csrf_token" value="([^"]+)"', text)
+    token = found.group(1) if found else ""
+    return browser.post(f"/{action}", data={"csrf_token": token, **content}, headers=headers)
+
+
+def test_an_accepted_level_is_written_with_the_name_and_shown(browser: TestClient, filled: Warehouse) -> None:
+    answer = form(browser, "accept", ACCEPT)
+    assert answer.status_code == 303
+    (accepted,) = filled.acceptances(SHIFTED)
+    assert (accepted.accepted_by, accepted.reason, accepted.run_key) == ("vera", "a larger model", ACCEPT["run"])
+    text = browser.get(f"/{answer.headers['location']}").text
+    assert "The new level is accepted" in text
+    assert "accepted by vera: a larger model" in text
+    assert form(browser, "accept", ACCEPT).headers["location"].endswith("done=accepted-before")
+    assert len(filled.acceptances(SHIFTED)) == 1
+
+
+def test_who_knows_of_trouble_says_so_once(browser: TestClient, filled: Warehouse) -> None:
+    assert form(browser, "acknowledge", {"test": SHIFTED, "note": "a bad disk"}).status_code == 303
+    incident = filled.open_incidents()[SHIFTED]
+    assert (incident.acknowledged_by, incident.note) == ("vera", "a bad disk")
+    assert "vera knows: a bad disk" in browser.get(f"/test?test={SHIFTED}").text
+    again = form(browser, "acknowledge", {"test": STEADY})
+    assert again.headers["location"].endswith("done=nothing-to-acknowledge")
+
+
+def test_a_test_is_kept_quiet_up_to_a_day_and_no_longer(browser: TestClient, filled: Warehouse) -> None:
+    day = datetime.now(UTC).date() + timedelta(days=3)
+    form(browser, "quarantine", {"test": FAILING, "until": day.isoformat(), "reason": "a bad disk"})
+    word = filled.quarantines()[FAILING]
+    assert (word.by, word.reason, word.until.date()) == ("vera", "a bad disk", day + timedelta(days=1))
+    assert "quarantined until" in browser.get("/").text
+    answer = form(browser, "quarantine", {"test": FAILING, "until": "1970-01-02", "reason": "a new disk"})
+    assert answer.headers["location"].endswith("done=released")
+    assert not filled.quarantines()[FAILING].holds(datetime.now(UTC))
+    assert "quarantined until" not in browser.get("/").text
+
+
+@pytest.mark.parametrize(
+    ("action", "content", "status"),
+    [
+        ("accept", {**ACCEPT, "reason": "  "}, 400),
+        ("accept", {**ACCEPT, "reason": "x" * 2000}, 400),
+        ("accept", {**ACCEPT, "run": run_of(STEADY, 0).key}, 404),
+        ("accept", {**ACCEPT, "run": "no-such-run"}, 404),
+        ("accept", {"test": SHIFTED}, 400),
+        ("acknowledge", {"test": "no-such-test"}, 404),
+        ("quarantine", {"test": SHIFTED, "until": "soon", "reason": "x"}, 400),
+        ("quarantine", {"test": SHIFTED, "until": "9999-12-31", "reason": "x"}, 400),
+        ("quarantine", {"test": SHIFTED, "until": "2999-12-31", "reason": "x"}, 400),
+        ("quarantine", {"test": SHIFTED, "until": "2026-01-01", "reason": ""}, 400),
+    ],
+)
+def test_what_makes_no_sense_changes_nothing(
+    browser: TestClient, filled: Warehouse, action: str, content: dict[str, str], status: int
+) -> None:
+    assert form(browser, action, content).status_code == status
+    assert filled.acceptances(SHIFTED) == []
+    assert filled.quarantines() == {}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Origin": "https://elsewhere.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}],
+)
+def test_a_form_of_another_site_is_refused(browser: TestClient, filled: Warehouse, headers: dict[str, str]) -> None:
+    assert form(browser, "accept", ACCEPT, **headers).status_code == 403
+    assert filled.acceptances(SHIFTED) == []
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["", "x", "9999999999.0", csrf.VALID_SECONDS * "1", "é.ü", csrf.token("id of bob")],
+    ids=["none", "nonsense", "unsigned", "long", "not-ascii", "of-somebody-else"],
+)
+def test_a_form_without_the_sign_of_our_page_is_refused(browser: TestClient, filled: Warehouse, token: str) -> None:
+    assert browser.post("/accept", data={**ACCEPT, "csrf_token": token}).status_code in {400, 403}
+    assert filled.acceptances(SHIFTED) == []
+
+
+def test_a_sign_is_for_one_person_and_half_a_day() -> None:
+    sign = csrf.token("vera", now=0)
+    assert csrf.refusal(sign, "vera", {}, now=csrf.VALID_SECONDS - 1) is None
+    assert "too old" in (csrf.refusal(sign, "vera", {}, now=csrf.VALID_SECONDS + 1) or "")
+    assert csrf.refusal(sign, "bob", {}, now=0) is not None
+    assert csrf.refusal(sign, "vera", {"origin": "https://a.example", "host": "a.example"}, now=0) is None
+
+
+def test_one_who_may_only_read_changes_nothing(as_user: As, filled: Warehouse) -> None:
+    token = csrf.token("id of vera")
+    browser = as_user(Rights(may_change=False))
+    day = {"until": "2026-12-31"}
+    for action, content in (("accept", ACCEPT), ("acknowledge", ACCEPT), ("quarantine", {**ACCEPT, **day})):
+        assert browser.post(f"/{action}", data={**content, "csrf_token": token}).status_code == 403
+    assert filled.acceptances(SHIFTED) == []
+    assert filled.quarantines() == {}
+    assert filled.open_incidents()[SHIFTED].acknowledged_by is None

@@ -1,0 +1,72 @@
+"""The pages as files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ml_metrics import cli
+from ml_metrics.dashboard.links import FileLinks, file_of
+from ml_metrics.dashboard.report import write_report
+from ml_metrics.warehouse import Warehouse
+from unit.dashboard.made import FAILING, SHIFTED, STEADY, TODAY, recorded, run_of
+
+TESTS = (STEADY, SHIFTED, FAILING)
+
+
+def test_every_link_of_every_page_leads_to_a_file_or_a_place_in_one(filled: Warehouse, tmp_path: Path) -> None:
+    written = list(write_report(filled, str(tmp_path), TESTS, {}, TODAY))
+    assert Path(written[-1].place) == tmp_path / "index.html"
+    pages = list(tmp_path.glob("*.html"))
+    assert len(pages) == 4
+    for page in pages:
+        text = page.read_text()
+        assert "csrf" not in text
+        assert 'method="post"' not in text
+        for link in re.findall(r'(?:href|src)="([^"]+)"', text):
+            file, _, place = link.partition("#")
+            target = (tmp_path / file) if file else page
+            assert target.is_file(), link
+            assert not place or f'id="{place}"' in target.read_text(), link
+
+
+def test_a_report_is_of_the_tests_that_were_asked_for(filled: Warehouse, tmp_path: Path) -> None:
+    list(write_report(filled, str(tmp_path), [STEADY], {}, TODAY))
+    text = (tmp_path / "index.html").read_text()
+    assert STEADY in text
+    assert SHIFTED not in text
+    assert [page.name for page in tmp_path.glob("test-*")] == [f"test-{STEADY}.html"]
+
+
+HOSTILE = ["../../etc/passwd", "a/b", "A", "a b", "ä", "x" * 300, "con", ".", "", "a\x00b", '"><script>']
+
+
+def test_every_name_has_a_file_of_its_own() -> None:
+    names = [file_of(name) for name in [*HOSTILE, "a"]]
+    assert len({name.lower() for name in names}) == len(names)
+    assert all(re.fullmatch(r"test-[a-z0-9._-]{1,100}\.html", name) for name in names)
+
+
+def test_hostile_names_stay_in_the_folder(warehouse: Warehouse, tmp_path: Path) -> None:
+    tests = [name for name in HOSTILE if name and "\x00" not in name]
+    warehouse.load_all([recorded(name, 0) for name in tests])
+    list(write_report(warehouse, str(tmp_path / "report"), tests, {}, TODAY))
+    assert len(list((tmp_path / "report").glob("test-*.html"))) == len(tests)
+    assert [path.name for path in tmp_path.iterdir() if path.name != "warehouse.db"
+            and not path.name.startswith("warehouse.db-") and path.name != "airflow"] == ["report"]  # fmt: skip
+
+
+def test_a_run_of_a_report_stands_on_its_tests_page() -> None:
+    assert FileLinks().run(run_of(STEADY, 0).key, STEADY) == f"test-{STEADY}.html#run-{run_of(STEADY, 0).key}"
+
+
+def test_the_command_writes_it(filled: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    address = f"sqlite:///{tmp_path}/warehouse.db"
+    assert cli.main(["report", f"{tmp_path}/out", "--warehouse", address]) == 0
+    assert "3 tests, 8 files" in capsys.readouterr().out
+    assert cli.main(["report", f"{tmp_path}/out", "no-such-test", "--warehouse", address]) == 1
+    assert cli.main(["report", f"{tmp_path}/out", "--since", "soon", "--warehouse", address]) == 2
+    assert "is no day" in capsys.readouterr().err
+    assert filled.runs(STEADY)

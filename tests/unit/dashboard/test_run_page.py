@@ -1,0 +1,67 @@
+"""What a run's page finds outside the warehouse, and what it makes of names that lead elsewhere."""
+
+from __future__ import annotations
+
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from ml_metrics.run_folder import RunFolder
+from ml_metrics.warehouse import Delivery, Warehouse
+from unit.dashboard.made import SHIFTED, TODAY, recorded, run_of
+
+KEY = run_of(SHIFTED, 0).key
+PAGE = f"/run?run={KEY}"
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", f"{tmp_path}/runs")
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__OUTBOX", f"{tmp_path}/outbox")
+    return tmp_path
+
+
+def test_the_mail_is_shown_as_it_was_sent(shown: TestClient, filled: Warehouse, state: Path) -> None:
+    mail = EmailMessage()
+    mail["Subject"], mail["To"] = "tf-shifted is not well", "vera@example.com"
+    mail.set_content("loss_final <b>was</b> out of bounds")
+    (state / "outbox").mkdir()
+    (state / "outbox" / f"{KEY}-broken.eml").write_bytes(mail.as_bytes())
+    filled.record_delivery(
+        Delivery(f"{KEY}-broken", "smtp", "kept", TODAY, SHIFTED, KEY, "broken", "vera", (), "x", (), 3, "refused")
+    )
+    text = shown.get(PAGE).text
+    assert "tf-shifted is not well" in text
+    assert "loss_final &lt;b&gt;was&lt;/b&gt; out of bounds" in text
+    assert "vera@example.com" in text
+    assert "smtp kept (refused)" in text
+
+
+def test_the_files_of_the_run_folder_are_listed(shown: TestClient, state: Path) -> None:
+    folder = Path(RunFolder.of(run_of(SHIFTED, 0), f"{state}/runs").place)
+    folder.mkdir(parents=True)
+    (folder / "events.out.tfevents.1").write_bytes(b"x" * 1234)
+    assert "events.out.tfevents.1" in shown.get(PAGE).text
+    assert "1,234 bytes" in shown.get(PAGE).text
+
+
+def test_without_mail_and_folder_the_page_says_so(shown: TestClient, state: Path) -> None:
+    assert not (state / "runs").exists()
+    text = shown.get(PAGE).text
+    assert "Nobody was told anything about this run" in text
+    assert "The run folder is empty or not on this machine" in text
+
+
+@pytest.mark.parametrize("name", ["..", "../secrets", "/etc", "a/../../secrets", "."])
+def test_a_name_that_leads_out_of_the_storage_root_is_not_followed(
+    browser: TestClient, warehouse: Warehouse, state: Path, name: str
+) -> None:
+    (state / "secrets").mkdir()
+    (state / "secrets" / "password.txt").write_text("x")
+    run = recorded(name, 0)
+    warehouse.load(run)
+    text = browser.get(f"/run?run={run.key}").text
+    assert "password.txt" not in text
+    assert "no names of a folder" in text

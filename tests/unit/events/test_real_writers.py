@@ -1,0 +1,31 @@
+"""Files that TensorFlow, Keras, Flax, CLU and PyTorch wrote, read as TensorFlow reads them.
+
+`real_writers/` holds the files, what TensorFlow read in them, and the programs that made both; the frameworks
+themselves are too heavy for every test run.
+"""
+
+import json
+from itertools import starmap
+from pathlib import Path
+
+from unit.events.written import point, points, read
+
+REAL = Path(__file__).parent / "real_writers"
+
+
+def test_every_point_is_read_as_tensorflow_reads_it() -> None:
+    series = [json.loads(line) for line in (REAL / "points.jsonl").read_text().splitlines()]
+    expected = {(one["run"], one["tag"]): [*starmap(point, one["points"])] for one in series}
+    events = read(REAL)
+    assert points(events) == expected
+    assert events.warnings == []
+    assert {run.partition("/")[0] for run, _ in expected} == {"by_tensorflow", "by_torch"}
+
+
+def test_texts_become_texts_and_the_rest_is_passed_over() -> None:
+    assert {(text.run, text.tag, text.text) for text in read(REAL).texts} == {
+        ("by_tensorflow/clu", "note", "at the end"),
+        ("by_tensorflow/clu_default", "note", "at the end"),
+        ("by_tensorflow/tf2", "note", "at the end"),
+        ("by_torch", "note/text_summary", "at the end"),
+    }

@@ -1,0 +1,71 @@
+"""Short ways to say a config, a history and a judgement in the tests of the judge."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.config.regression import RegressionTestConfig
+from ml_metrics.judge import Judgement, judge_run
+from ml_metrics.model import HistoryPoint, JobStatus, Metric, Outcome, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DAY = timedelta(days=1)
+START = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = START + 1_000 * DAY
+TEST = "tf-mnist-example-cpu"
+
+
+def config(conditions: dict[str, Any] | None = None, **rest: Any) -> RegressionTestConfig:
+    return RegressionTestConfig.model_validate({"metric_success_conditions": conditions or {}, **rest})
+
+
+def condition(threshold: dict[str, Any], comparison: str = "within", **rest: Any) -> dict[str, Any]:
+    return {"comparison": comparison, "success_threshold": threshold, **rest}
+
+
+def point(  # noqa: PLR0913  (a row has as many columns)
+    day: float,
+    value: float | None,
+    outcome: str | None = "pass",
+    *,
+    metric: str = "loss",
+    status: str = "success",
+    run: str = "",
+    test: str = TEST,
+) -> HistoryPoint:
+    when = START + day * DAY
+    key = run or f"run-{day:05}"
+    verdict = None if outcome is None else Outcome(outcome)
+    return HistoryPoint(key, when, metric, value, JobStatus(status), verdict, test)
+
+
+def history(values: Sequence[float | None], outcome: str | None = "pass", **rest: Any) -> list[HistoryPoint]:
+    return [point(day, value, outcome, **rest) for day, value in enumerate(values)]
+
+
+def metrics(**values: float) -> list[Metric]:
+    return [Metric(name, value, tag=name, strategy="final") for name, value in values.items()]
+
+
+def judged(  # noqa: PLR0913  (as `judge_run`)
+    regression: RegressionTestConfig,
+    values: dict[str, float],
+    past: Sequence[HistoryPoint] = (),
+    *,
+    status: str = "success",
+    now: datetime = NOW,
+    run_key: str = "this-run",
+    **rest: Any,
+) -> Judgement:
+    return judge_run(
+        regression, metrics(**values), past, status=JobStatus(status), run_key=run_key, now=now, test=TEST, **rest
+    )
+
+
+def verdict(rule: dict[str, Any], value: float, past: Sequence[HistoryPoint] = (), **rest: Any) -> Verdict:
+    """The verdict on the metric `loss` by one condition."""
+    (only,) = judged(config({"loss": rule}), {"loss": value}, past, **rest).verdicts
+    return only

@@ -1,0 +1,111 @@
+"""Each rule with bounds computed by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from ml_metrics.model import Outcome
+from unit.judge.cases import condition, history, verdict
+
+INF = math.inf
+FOUR = [10.0, 12.0, 14.0, 16.0]  # mean 13, population sd sqrt(5), median 13, MAD 2
+SD = math.sqrt(5)
+
+RULES = [
+    ({"fixed_value": 0.96}, "greater", {}, (0.96, INF)),
+    ({"fixed_value": 0.5}, "less", {}, (-INF, 0.5)),
+    ({"fixed_value": 3}, "equal", {}, (3, 3)),
+    ({"stddevs_from_mean": 2}, "less", {}, (-INF, 13 + 2 * SD)),
+    ({"stddevs_from_mean": 2}, "greater", {}, (13 - 2 * SD, INF)),
+    ({"stddevs_from_mean": 2.5}, "within", {}, (13 - 2.5 * SD, 13 + 2.5 * SD)),
+    ({"stddevs_from_mean": 0}, "less_or_equal", {}, (-INF, 13)),
+    ({"percent_difference": 20}, "less", {}, (-INF, 15.6)),
+    ({"percent_difference": 20}, "greater_or_equal", {}, (10.4, INF)),
+    ({"percent_difference": {"percent": 20, "value": -10}}, "within", {}, (-12, -8)),
+    ({"percent_difference": {"percent": 20, "value": -10}}, "less", {}, (-INF, -8)),
+    ({"percent_difference": {"percent": 20, "value": 0}}, "within", {}, (0, 0)),
+    ({"within_bounds": {"lower": 1, "upper": 2}}, "within", {}, (1, 2)),
+    ({"within_bounds": {"upper": 2}}, "within", {}, (-INF, 2)),
+    ({"within_bounds": {"lower": 1}}, "within", {}, (1, INF)),
+    ({"mads_from_median": 3}, "within", {}, (7, 19)),
+    ({"mads_from_median": 3}, "less", {}, (-INF, 19)),
+    ({"stddevs_from_mean": 1}, "less", {"min_change": {"absolute": 5}}, (-INF, 18)),
+    ({"stddevs_from_mean": 4}, "less", {"min_change": {"absolute": 5}}, (-INF, 13 + 4 * SD)),
+    ({"stddevs_from_mean": 1}, "within", {"min_change": {"percent": 50}}, (6.5, 19.5)),
+    ({"stddevs_from_mean": 1}, "less", {"min_change": {"percent": 50, "absolute": 7}}, (-INF, 20)),
+    ({"fixed_value": 10}, "less", {"min_change": {"percent": 10}}, (-INF, 11)),
+    ({"within_bounds": {"lower": 10}}, "within", {"min_change": {"absolute": 1}}, (9, INF)),
+]
+
+
+@pytest.mark.parametrize(("threshold", "comparison", "rest", "bounds"), RULES)
+def test_bounds_by_hand(
+    threshold: dict[str, Any], comparison: str, rest: dict[str, Any], bounds: tuple[float, float]
+) -> None:
+    found = verdict(condition(threshold, comparison, **rest), 13.0, history(FOUR)).bounds
+    assert found is not None
+    assert (found.lower, found.upper) == pytest.approx(bounds, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("comparison", "at_bound"),
+    [("greater", "fail"), ("less", "fail"), ("greater_or_equal", "pass"), ("less_or_equal", "pass"), ("equal", "pass")],
+)
+def test_only_the_equal_forms_admit_the_bound(comparison: str, at_bound: str) -> None:
+    assert verdict(condition({"fixed_value": 0.3}, comparison), 0.3).outcome == at_bound
+
+
+def test_equal_is_equal_up_to_rounding_and_no_further() -> None:
+    rule = condition({"fixed_value": 0.3}, "equal")
+    assert verdict(rule, 0.1 + 0.2).outcome is Outcome.PASS
+    assert verdict(rule, 0.300001).outcome is Outcome.FAIL
+
+
+def test_a_zero_bound_needs_an_exact_zero() -> None:
+    rule = condition({"fixed_value": 0}, "equal")
+    assert verdict(rule, 0.0).outcome is Outcome.PASS
+    assert verdict(rule, 1e-300).outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize("threshold", [{"stddevs_from_mean": 4}, {"mads_from_median": 4}])
+@pytest.mark.parametrize("constant", [5.0, 0.1, 0.0, -3.7, 1e308])
+def test_a_constant_may_stay_what_it_is_and_nothing_else(threshold: dict[str, Any], constant: float) -> None:
+    rule = condition(threshold, "less")
+    assert verdict(rule, constant, history([constant] * 7)).outcome is Outcome.PASS
+    above = math.nextafter(constant, INF) + abs(constant) * 1e-6
+    assert verdict(rule, above, history([constant] * 7)).outcome is Outcome.FAIL
+
+
+def test_a_strict_rule_without_room_fails_a_constant_as_it_says() -> None:
+    assert verdict(condition({"stddevs_from_mean": 0}, "less"), 5.0, history([5.0] * 7)).outcome is Outcome.FAIL
+    assert (
+        verdict(condition({"stddevs_from_mean": 0}, "less_or_equal"), 5.0, history([5.0] * 7)).outcome is Outcome.PASS
+    )
+
+
+def test_a_percentage_of_nothing_admits_nothing_else() -> None:
+    rule = condition({"percent_difference": 20}, "less")
+    assert verdict(rule, 0.0, history([0.0, 0.0])).outcome is Outcome.PASS
+    failed = verdict(rule, 0.1, history([0.0, 0.0]))
+    assert failed.outcome is Outcome.FAIL
+    assert "min_change" in failed.reason
+    roomy = condition({"percent_difference": 20}, "less", min_change={"absolute": 1})
+    assert verdict(roomy, 0.1, history([0.0, 0.0])).outcome is Outcome.PASS
+
+
+def test_a_negative_mean_is_not_turned_around() -> None:
+    rule = condition({"percent_difference": 10}, "greater")
+    past = history([-100.0, -100.0])
+    assert verdict(rule, -109.0, past).outcome is Outcome.PASS
+    assert verdict(rule, -111.0, past).outcome is Outcome.FAIL
+    assert verdict(rule, 50.0, past).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("values", [[1.7e308, -1.7e308], [1.7e308, 1.6e308]])
+def test_numbers_too_large_for_bounds_fail_with_the_reason(values: list[float]) -> None:
+    found = verdict(condition({"stddevs_from_mean": 4}, "within"), 1.0, history(values))
+    assert found.outcome is Outcome.FAIL
+    assert "could not be applied" in found.reason

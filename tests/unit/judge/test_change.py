@@ -1,0 +1,126 @@
+"""The rule on lasting changes of level."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ml_metrics.config.regression import ChangePoint
+from ml_metrics.judge import Acceptance, changes_in, replay
+from ml_metrics.judge.changepoint import change_points, student_tail
+from ml_metrics.model import HistoryPoint, Outcome
+from unit.judge.cases import DAY, START, TEST, condition, config, history, judged, point, verdict
+
+RULE = condition({"change_point": {}}, "less")
+SEEDS = range(5)
+
+
+def noisy(levels: list[tuple[float, int]], seed: int = 0, noise: float = 1.0) -> list[float]:
+    random = np.random.default_rng(seed)
+    return [float(level + random.normal(0, noise)) for level, runs in levels for _ in range(runs)]
+
+
+def failing_runs(values: list[float], rule: dict[str, object] = RULE, **rest: object) -> list[int]:
+    runs = replay(config({"loss": rule}), history(values, outcome=None), test=TEST, **rest).runs
+    return [day for day, run in enumerate(runs) if run.judgement.verdicts[0].outcome is Outcome.FAIL]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_lasting_loss_is_seen_after_three_runs_and_stays_open(seed: int) -> None:
+    assert failing_runs(noisy([(100, 40), (115, 20)], seed)) == list(range(42, 60))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_it_stays_open_when_the_old_level_has_left_the_window(seed: int) -> None:
+    failed = failing_runs(noisy([(100, 20), (115, 60)], seed), {**RULE, "window": 20})
+    assert failed == list(range(failed[0], 80))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_it_ends_when_the_level_is_back(seed: int) -> None:
+    failed = failing_runs(noisy([(100, 30), (115, 10), (100, 20)], seed))
+    assert failed[0] == 32
+    assert failed[-1] <= 43
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_improvement_is_no_loss_and_becomes_the_level_to_keep(seed: int) -> None:
+    failed = failing_runs(noisy([(100, 30), (80, 20), (100, 10)], seed))
+    assert failed == list(range(52, 60))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_spikes_are_no_level(seed: int) -> None:
+    values = noisy([(100, 60)], seed)
+    values[20], values[40], values[59] = 300, 250, 400
+    assert failing_runs(values) == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_significant_but_small_is_not_told(seed: int) -> None:
+    values = noisy([(100, 30), (103, 30)], seed, noise=0.3)
+    assert failing_runs(values) == []
+    small = {"change_point": {"min_change_percent": 2}}
+    assert failing_runs(values, condition(small, "less")) != []
+    assert failing_runs(values, condition(small, "less", min_change={"absolute": 5})) == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_slope_is_no_change_of_level(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    values = 100 + np.linspace(0, 40, 100) + random.normal(0, 1, 100)
+    assert change_points(list(values), p_value=0.001, min_change_percent=5, min_runs=3) == []
+
+
+def test_accepting_the_level_ends_the_failure() -> None:
+    values = noisy([(100, 40), (115, 20)])
+    word = Acceptance(TEST, "loss", "run-00040", START + 45.5 * DAY)
+    assert failing_runs(values, acceptances=[word]) == [42, 43, 44, 45]
+
+
+def test_too_little_history_is_no_pass() -> None:
+    assert verdict(RULE, 1.0, history([1.0] * 4)).outcome is Outcome.INSUFFICIENT_DATA
+    assert verdict(RULE, 1.0, history([1.0] * 5)).outcome is Outcome.PASS
+
+
+def test_the_first_run_of_the_new_level_is_named_with_what_differed_there() -> None:
+    values = noisy([(100, 40), (115, 9)])
+    runs = {
+        f"run-{day:05}": {"image_digest": "sha256:a" if day < 40 else "sha256:b", "node": "n1"} for day in range(49)
+    }
+    judgement = judged(config({"loss": RULE}), {"loss": 115.0}, history(values), attributes=runs)
+    (found,) = judgement.verdicts
+    assert found.outcome is Outcome.FAIL
+    assert "first in run run-00040 of 2026-02-10 00:00, where image_digest: sha256:a -> sha256:b" in found.reason
+    assert judgement.alerts[0].kind == "change_point"
+    assert judgement.alerts[0].message == f"Metric `loss` changed its level for test `{TEST}`: {found.reason}"
+
+
+def test_annotations_pass_over_what_is_no_number() -> None:
+    values: list[float | None] = [*noisy([(100, 30), (120, 10)])]
+    rows: list[HistoryPoint] = [*history(values), point(12.5, None), point(13.5, float("inf"))]
+    (change,) = changes_in(rows, ChangePoint())
+    assert change.run_key == "run-00030"
+    assert change.before == pytest.approx(100, abs=1)
+    assert change.after == pytest.approx(120, abs=1)
+
+
+def test_a_series_without_noise_has_exact_steps() -> None:
+    steps = change_points([1.0] * 10 + [2.0] * 5 + [1.0] * 5, p_value=0.001, min_change_percent=5, min_runs=3)
+    assert [(step.index, step.before, step.after) for step in steps] == [(10, 1.0, 2.0), (15, 2.0, 1.0)]
+
+
+FROM_PRINTED_TABLES = [
+    (0.0, 1, 1.0),
+    (1.0, 1, 0.5),
+    (12.706204736, 1, 0.05),
+    (4.302652730, 2, 0.05),
+    (2.228138852, 10, 0.05),
+    (4.586894, 10, 0.001),
+    (1.983971519, 100, 0.05),
+]
+
+
+@pytest.mark.parametrize(("t", "freedom", "tail"), FROM_PRINTED_TABLES)
+def test_students_tail(t: float, freedom: int, tail: float) -> None:
+    assert student_tail(t, freedom) == pytest.approx(tail, rel=1e-4)

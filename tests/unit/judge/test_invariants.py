@@ -1,0 +1,193 @@
+"""What holds for every history, whatever it holds."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ml_metrics.judge import Judgement, history_needs, replay
+from ml_metrics.model import HistoryPoint, JobStatus, Outcome
+from unit.judge.cases import DAY, NOW, START, TEST, condition, config, judged, point
+
+UNHURRIED = settings(deadline=None)  # a busy machine is no counterexample
+VALUES = st.one_of(
+    st.floats(-1e6, 1e6),
+    st.integers(-3, 3).map(float),
+    st.sampled_from([math.nan, math.inf, -math.inf, None, 0.1, 5.0]),
+)
+OUTCOMES = st.sampled_from([None, *Outcome])
+STATUSES = st.sampled_from(["success", "success", "success", "failure", "timeout"])
+THRESHOLDS = st.one_of(
+    st.floats(0, 6).map(lambda times: {"stddevs_from_mean": times}),
+    st.floats(0, 6).map(lambda times: {"mads_from_median": times}),
+    st.floats(0, 80).map(lambda percent: {"percent_difference": percent}),
+    st.just({"change_point": {"min_runs": 2}}),
+)
+COMPARISONS = st.sampled_from(["less", "less_or_equal", "greater", "greater_or_equal", "within"])
+
+
+@st.composite
+def histories(draw: st.DrawFn, days: int = 40) -> list[HistoryPoint]:
+    return [
+        point(
+            draw(st.integers(0, days)),
+            value,
+            draw(OUTCOMES),
+            status=draw(STATUSES),
+            run=draw(st.sampled_from("abcdefgh")) + str(index),
+        )
+        for index, value in enumerate(draw(st.lists(VALUES, max_size=25)))
+    ]
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> dict[str, Any]:
+    threshold, comparison = draw(THRESHOLDS), draw(COMPARISONS)
+    rest: dict[str, Any] = {}
+    if draw(st.booleans()):
+        rest["window"] = draw(st.integers(1, 12))
+    if draw(st.booleans()):
+        rest["time_window"] = f"{draw(st.integers(1, 30))}d"
+    if draw(st.booleans()):
+        rest["since"] = (START + draw(st.integers(0, 30)) * DAY).isoformat()
+    if draw(st.booleans()):
+        rest["min_change"] = {"percent": draw(st.floats(0, 50))}
+    if comparison != "within" and "change_point" not in threshold and draw(st.booleans()):
+        rest["against"] = "best"
+    return condition(threshold, comparison, **rest)
+
+
+def said(rule: dict[str, Any], value: float, past: list[HistoryPoint], **rest: Any) -> Judgement:
+    return judged(config({"loss": rule}, alert_after_second_test_failure=True), {"loss": value}, past, **rest)
+
+
+@UNHURRIED
+@given(rules(), st.floats(-1e6, 1e6), histories(), st.randoms(use_true_random=False))
+def test_the_order_of_rows_says_nothing(
+    rule: dict[str, Any], value: float, past: list[HistoryPoint], shuffler: random.Random
+) -> None:
+    mixed = list(past)
+    shuffler.shuffle(mixed)
+    assert said(rule, value, past) == said(rule, value, mixed)
+
+
+@UNHURRIED
+@given(rules(), st.floats(-1e6, 1e6), histories(), VALUES, OUTCOMES)
+def test_the_run_itself_and_the_future_move_no_bounds(
+    rule: dict[str, Any], value: float, past: list[HistoryPoint], other: float | None, outcome: Outcome | None
+) -> None:
+    at = START + 41 * DAY
+    itself = point(20, other, outcome, run="this-run")
+    later = point(41.5, other, outcome, run="later")
+    assert said(rule, value, [*past, itself, later], now=at) == said(rule, value, past, now=at)
+
+
+@UNHURRIED
+@given(rules(), st.floats(-1e6, 1e6), histories(), st.integers(-30, 30))
+def test_the_unit_of_a_metric_says_nothing(
+    rule: dict[str, Any], value: float, past: list[HistoryPoint], power: int
+) -> None:
+    factor = 2.0**power
+    scaled = [row if row.value is None else replace(row, value=row.value * factor) for row in past]
+    here = [verdict.outcome for verdict in said(rule, value, past).verdicts]
+    there = [verdict.outcome for verdict in said(rule, value * factor, scaled).verdicts]
+    assert here == there
+
+
+@UNHURRIED
+@given(
+    st.sampled_from(["less", "greater_or_equal", "equal"]),
+    st.integers(-8, 8),
+    st.integers(-8, 8),
+    st.integers(0, 4),
+    st.integers(-30, 30),
+)
+def test_nor_where_thresholds_have_the_same_unit(
+    comparison: str, bound: int, value: int, least: int, power: int
+) -> None:
+    def outcomes(factor: float) -> list[Outcome]:
+        change = {"min_change": {"absolute": least * factor}}
+        between = {"lower": (bound - 2) * factor, "upper": bound * factor}
+        thresholds = [
+            condition({"fixed_value": bound * factor}, comparison, **change),
+            condition({"within_bounds": between}, **change),
+            condition({"percent_difference": {"percent": 25, "value": bound * factor}}, "within", **change),
+        ]
+        return [said(rule, value * factor, []).verdicts[0].outcome for rule in thresholds]
+
+    assert outcomes(1.0) == outcomes(2.0**power)
+
+
+@UNHURRIED
+@given(
+    rules(),
+    st.lists(st.one_of(st.floats(-100, 100), st.sampled_from([1.0, 2.0])), min_size=1, max_size=20),
+    st.floats(-100, 100),
+)
+def test_a_later_run_turns_no_earlier_verdict(rule: dict[str, Any], values: list[float], later: float) -> None:
+    regression = config({"loss": rule})
+    past = [point(day, value, outcome=None) for day, value in enumerate(values)]
+    before = replay(regression, past, test=TEST).runs
+    after = replay(regression, [*past, point(len(values), later, outcome=None)], test=TEST).runs
+    assert after[:-1] == before
+
+
+@UNHURRIED
+@given(rules(), st.floats(-1e6, 1e6), histories())
+def test_what_the_judge_asks_for_is_enough(rule: dict[str, Any], value: float, past: list[HistoryPoint]) -> None:
+    regression = config({"loss": rule, "default": condition({"fixed_value": 0}, "less")})
+    ordered = sorted(past, key=lambda row: (row.timestamp, row.run_key))
+    needed = history_needs(regression, TEST).select(ordered)
+    assert said(rule, value, needed) == said(rule, value, past)
+
+
+def test_a_bad_value_behind_many_failed_jobs_is_not_asked_for() -> None:
+    """What is asked for and what is judged by must stay the same, also where a series looks at bad values."""
+    rule = {"comparison": "less", "success_threshold": {"change_point": {"min_runs": 2}}, "window": 6}
+    bad, good = point(0, 0.0, outcome=Outcome.FAIL), [point(day, 0.0, outcome=None) for day in range(1, 6)]
+    failed = [replace(point(day, 0.0, outcome=None), job_status=JobStatus.FAILURE) for day in range(6, 16)]
+    past = [bad, *good, *failed]
+    needed = history_needs(config({"loss": rule}), TEST).select(past)
+    assert bad not in needed
+    assert said(rule, 0.0, needed) == said(rule, 0.0, past)
+
+
+@UNHURRIED
+@given(rules(), VALUES, histories())
+def test_no_verdict_is_lost_and_none_passes_without_reason(
+    rule: dict[str, Any], value: float | None, past: list[HistoryPoint]
+) -> None:
+    measured = {} if value is None else {"loss": value}
+    judgement = judged(config({"loss": rule}), measured, past, now=NOW)
+    (verdict,) = judgement.verdicts
+    if verdict.outcome is Outcome.PASS:
+        assert value is not None
+        assert math.isfinite(value)
+        assert verdict.bounds is not None
+        assert verdict.baseline_points > 0
+    assert judgement.passed == (not verdict.broken)
+    assert Judgement.from_document(judgement.document()) == judgement
+
+
+@UNHURRIED
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12), st.floats(0, 5), st.floats(-1e3, 1e3))
+def test_a_wider_rule_never_fails_what_a_narrower_one_passed(values: list[float], times: float, value: float) -> None:
+    past = [point(day, each) for day, each in enumerate(values)]
+    narrow = said(condition({"stddevs_from_mean": times}), value, past).verdicts[0]
+    wide = said(condition({"stddevs_from_mean": times + 1}), value, past).verdicts[0]
+    assert narrow.outcome is Outcome.FAIL or wide.outcome is Outcome.PASS
+
+
+@UNHURRIED
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12), st.floats(-1e3, 1e3))
+def test_a_mirror_turns_greater_into_less(values: list[float], value: float) -> None:
+    past = [point(day, each) for day, each in enumerate(values)]
+    mirrored = [replace(row, value=-(row.value or 0.0)) for row in past]
+    less = said(condition({"mads_from_median": 3}, "less"), value, past).verdicts[0]
+    greater = said(condition({"mads_from_median": 3}, "greater"), -value, mirrored).verdicts[0]
+    assert less.outcome == greater.outcome

@@ -1,0 +1,115 @@
+"""The past judged again says what the judge would have said at the time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ml_metrics.judge import Acceptance, Replay, judge_run, replay
+from ml_metrics.model import HistoryPoint, JobStatus, Metric, Outcome
+from unit.judge.cases import DAY, START, TEST, condition, config, history, point
+
+SPREAD = condition({"stddevs_from_mean": 3}, "less", wait_for_n_points_of_history=5)
+STEADY = [10.0, 10.2, 9.9, 10.1, 9.8, 10.0]
+
+
+def replayed(rows: list[HistoryPoint], conditions: dict[str, Any] | None = None, **rest: Any) -> Replay:
+    acceptances = rest.pop("acceptances", ())
+    return replay(config(conditions or {"loss": SPREAD}, **rest), rows, test=TEST, acceptances=acceptances)
+
+
+def outcomes(result: Replay, metric: str = "loss") -> list[str]:
+    return [str(one.outcome) for run in result.runs for one in run.judgement.verdicts if one.metric == metric]
+
+
+def test_each_run_is_judged_by_those_before_it() -> None:
+    result = replayed(history([*STEADY, 30.0, 10.0]))
+    assert outcomes(result) == [*["insufficient_data"] * 5, "pass", "fail", "pass"]
+    assert result.summary() == {"loss": {"runs": 8, "fail": 1, "alerts": 1}}
+    assert not result.passed
+
+
+def test_its_own_verdicts_count_and_not_the_stored_ones() -> None:
+    stored_wrongly = [*history(STEADY, outcome="fail"), point(6, 30.0, "pass"), point(7, 30.0, "pass")]
+    assert outcomes(replayed(stored_wrongly))[-2:] == ["fail", "fail"]
+
+
+def test_a_level_that_was_accepted_counts_from_when_it_was() -> None:
+    rows = history([*STEADY, *[30.0, 30.1, 29.9, 30.2, 30.0, 30.1, 30.0]])
+    word = Acceptance(TEST, "loss", "run-00006", START + 10.5 * DAY)
+    assert outcomes(replayed(rows, acceptances=[word]))[6:] == [*["fail"] * 5, "pass", "pass"]
+
+
+def test_the_order_of_a_run_is_when_it_ended() -> None:
+    early = point(1, 5.0, run="slow", metric="warm_up")
+    late = point(9, 1.0, run="slow")
+    result = replayed([late, *history(STEADY), early])
+    assert [run.run_key for run in result.runs][-1] == "slow"
+    assert result.runs[-1].timestamp == START + 9 * DAY
+
+
+def test_failed_jobs_missing_values_and_nan_are_what_they_were() -> None:
+    rows = [
+        *history(STEADY),
+        point(6, 99.0, None, status="failure"),
+        point(7, None, "non_finite"),
+        point(8, None, "missing"),
+        point(9, None, None, metric="", status="timeout"),
+        point(10, None, "fail"),
+    ]
+    assert outcomes(replayed(rows))[6:] == ["skipped", "non_finite", "missing", "skipped", "fail"]
+    kinds = [alert.kind for run in replayed(rows).runs for alert in run.judgement.alerts]
+    assert kinds == ["job_status", "non_finite", "missing", "job_status", "missing"]
+
+
+def test_other_tests_are_there_to_compare_with() -> None:
+    rule = condition({"percent_difference": 10}, "within", compare_to="nightly")
+    rows = [*history([10.0, 10.0, 20.0]), *history([10.0] * 3, test="nightly", run="")]
+    assert outcomes(replayed(rows, {"loss": rule})) == ["insufficient_data", "pass", "fail"]
+
+
+VALUES = st.lists(st.one_of(st.floats(-50, 50), st.sampled_from([10.0, 30.0])), min_size=1, max_size=30)
+
+
+@pytest.mark.parametrize("second", [False, True])
+@settings(deadline=None)  # a busy machine is no counterexample
+@given(values=VALUES)
+def test_it_says_run_by_run_what_the_judge_says(second: bool, values: list[float]) -> None:
+    regression = config({"loss": {**SPREAD, "window": 6}}, alert_after_second_test_failure=second)
+    stored: list[HistoryPoint] = []
+    for run in replay(regression, history(values, outcome=None), test=TEST).runs:
+        value = values[len(stored)]
+        judgement = judge_run(
+            regression,
+            [Metric("loss", value, "loss", "final")],
+            stored,
+            status=JobStatus.SUCCESS,
+            run_key=run.run_key,
+            now=run.timestamp,
+            test=TEST,
+        )
+        assert judgement == run.judgement
+        stored.append(point(len(stored), value, judgement.verdicts[0].outcome))
+
+
+def test_a_long_failure_is_measured_by_the_baseline_before_it() -> None:
+    rows = history([*STEADY, *[30.0] * 400], outcome=None)
+    assert outcomes(replayed(rows, {"loss": {**SPREAD, "window": 6}}))[6:] == ["fail"] * 400
+
+
+def test_an_acceptance_in_the_future_changes_nothing() -> None:
+    rows = history([*STEADY, 30.0])
+    word = Acceptance(TEST, "loss", "run-00006", rows[-1].timestamp + timedelta(days=9))
+    assert replayed(rows, acceptances=[word]) == replayed(rows)
+
+
+def test_the_document_is_as_promised() -> None:
+    document = replayed(history([*STEADY, 30.0])).document()
+    assert set(document) == {"runs", "summary"}
+    assert set(document["runs"][-1]) == {"uuid", "timestamp", "verdicts", "alerts"}
+    assert document["runs"][-1]["timestamp"] == "2026-01-07T00:00:00+00:00"
+    assert document["runs"][-1]["verdicts"][0]["verdict"] == Outcome.FAIL

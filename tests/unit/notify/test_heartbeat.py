@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes, policy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.connections import warehouse
+from ml_metrics.model import JobStatus, Run, Workload
+from ml_metrics.notify.heartbeat import send_heartbeats, times_between
+from ml_metrics.notify.mail_settings import post_office
+from ml_metrics.settings import Settings
+from ml_metrics.warehouse import run_record
+
+NOW = datetime(2026, 1, 19, 7, tzinfo=UTC)  # a Monday
+
+
+def a_test(name: str, schedule: str | None, **more: Any) -> TestDefinition:
+    return TestDefinition(name=name, image="i", command=("c",), schedule=schedule, **more)
+
+
+def ran(test: str, times: list[datetime], run_id: str = "scheduled__") -> None:
+    with warehouse() as open_warehouse:
+        for ended in times:
+            run, workload = Run(test, test, f"{run_id}{ended}", "local"), Workload(JobStatus.SUCCESS, ended_at=ended)
+            record = run_record(run, workload, (), (), {}, test_type="", accelerator="", framework_version="")
+            open_warehouse.load(record)
+
+
+def days(count: int, before: datetime = NOW) -> list[datetime]:
+    return [before - timedelta(days=day, hours=3) for day in range(count)]
+
+
+def mails() -> dict[str, str]:
+    """The plain texts in the outbox, by their recipients."""
+    found = {}
+    for path in Path(Settings.load().outbox).glob("*.eml"):
+        mail = message_from_bytes(path.read_bytes(), policy=policy.default)
+        body = mail.get_body(("plain",))
+        assert body is not None
+        found[str(mail["To"])] = f"{mail['Subject']}\n{body.get_content()}"
+    return found
+
+
+def send(*tests: TestDefinition) -> int:
+    with warehouse() as open_warehouse:
+        return send_heartbeats(tests, open_warehouse, post_office(), NOW)
+
+
+def test_a_test_that_did_not_run_is_told_with_how_often_it_should_have() -> None:
+    ran("daily", days(20))
+    ran("slept", days(20)[3:])
+    ran("by-hand", days(1), "manual__")
+    assert send(
+        a_test("daily", "0 3 * * *"),
+        a_test("slept", "0 3 * * *"),
+        a_test("never", "@daily"),
+        a_test("by-hand", None),
+        a_test("weekly", "0 3 * * 6"),
+    )
+    (text,) = mails().values()
+    assert "2 of 5 tests did not run as scheduled" not in text
+    assert "3 of 5 tests did not run as scheduled" in text
+    assert "* slept: ran 4 of 7 times, last at 2026-01-16 04:00 UTC" in text
+    assert "* never: ran 0 of 7 times, never before" in text
+    assert "* weekly: ran 0 of 1 times, never before" in text
+    assert "daily:" not in text
+    assert "by-hand:" not in text
+
+
+def test_each_group_of_people_hears_of_its_own_tests() -> None:
+    assert (
+        send(
+            a_test("one", "@daily", emails=("a@example.com",)),
+            a_test("two", "@daily", emails=("b@example.com",)),
+            a_test("three", None, emails=("b@example.com",)),
+        )
+        == 2
+    )
+    heard = mails()
+    assert "1 of 1 test did not run" in heard["a@example.com"]
+    assert "1 of 2 tests did not run" in heard["b@example.com"]
+    assert "two" not in heard["a@example.com"]
+
+
+def test_it_comes_also_when_all_is_well_and_tells_what_is_open() -> None:
+    ran("fine", days(20))
+    with warehouse() as open_warehouse:
+        open_warehouse.record_alert("fine", "run 1", fingerprint="f", reasons=["out_of_bounds:loss"], at=NOW)
+        open_warehouse.acknowledge("fine", by="a new user")
+    quarantine = {"until": "2026-02-01", "reason": "the data set moves"}
+    send(a_test("fine", "0 3 * * *", quarantine=quarantine))
+    (text,) = mails().values()
+    assert text.startswith("[ML Metrics] weekly: 1 test ran as scheduled\n")
+    assert "* fine since 2026-01-19 07:00 UTC: loss out of bounds (a new user knows of it)" in text
+    assert "* fine until 2026-02-01: the data set moves" in text
+
+
+def test_a_test_that_records_nothing_is_not_called_silent() -> None:
+    send(a_test("unrecorded", "@daily", metric_collection_config={"write_to_bigquery": False}))
+    (text,) = mails().values()
+    assert "1 test ran as scheduled" in text
+
+
+def test_a_test_that_is_new_was_not_expected_before_it_was_there() -> None:
+    ran("new", days(2))
+    send(a_test("new", "0 3 * * *"))
+    (text,) = mails().values()
+    assert "1 test ran as scheduled" in text
+
+
+@pytest.mark.parametrize(
+    ("schedule", "times"),
+    [
+        ("0 3 * * *", 7),
+        ("@hourly", 168),
+        ("@weekly", 1),
+        ("@once", 0),
+        ("@continuous", 0),
+        (None, 0),
+        ("0 0 30 2 *", 0),
+    ],
+)
+def test_how_often_a_schedule_asks_for_a_run(schedule: str | None, times: int) -> None:
+    assert times_between(schedule, NOW - timedelta(days=7), NOW) == times
+    assert times_between(schedule, NOW, NOW - timedelta(days=7)) == 0

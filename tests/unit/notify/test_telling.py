@@ -1,0 +1,312 @@
+"""What stands between a run and people's inboxes: limits, digests, faults of the warehouse, runs that are overdue."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes, policy
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from behaviour.story import NAME, TEST, Day, failed, good, play, run_of, tell, with_test
+from ml_metrics import notify, steps, storage
+from ml_metrics.connections import warehouse
+from ml_metrics.errors import StorageError, WarehouseError
+from ml_metrics.model import JobStatus
+from ml_metrics.notify.digest import send_due_digests
+from ml_metrics.notify.mail_settings import post_office
+from ml_metrics.run_folder import RunFolder
+from ml_metrics.settings import Settings
+from ml_metrics.warehouse import Delivery, OpenAlert
+from servers.channels import Answer, http_service
+from servers.github import GitHub
+
+BAD = good("bad", accuracy_final=0.5)
+
+
+def subjects() -> list[str]:
+    """The subjects in the outbox, oldest first."""
+    found = sorted(Path(Settings.load().outbox).glob("*.eml"), key=lambda path: path.stat().st_mtime_ns)
+    return [message_from_bytes(path.read_bytes(), policy=policy.default)["Subject"] for path in found]
+
+
+def live(number: int, day: Day) -> RunFolder:
+    folder = play(number, day)
+    tell(number, day)
+    return folder
+
+
+def waiting() -> list[Delivery]:
+    with warehouse() as open_warehouse:
+        return open_warehouse.waiting(datetime.now(UTC) - timedelta(days=1))
+
+
+def open_alert() -> OpenAlert | None:
+    with warehouse() as open_warehouse:
+        return open_warehouse.open_alert(NAME)
+
+
+def digest(after: timedelta) -> int:
+    with warehouse() as open_warehouse:
+        return send_due_digests(open_warehouse, post_office(), datetime.now(UTC) + after)
+
+
+def test_an_owner_s_hour_is_full_and_the_rest_comes_in_one_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__MAILS_PER_HOUR", "2")
+    for number, day in enumerate((BAD, good(), BAD, good(), BAD), start=1):
+        live(number, day)
+    assert len(subjects()) == 2
+    assert [one.detail for one in waiting()] == ["the owner got 2 messages within an hour"] * 3
+    assert digest(timedelta(0)) == 1
+    assert subjects()[-1] == "[ML Metrics] digest: 3 messages were held back, about 1 test"
+    assert waiting() == []
+    assert open_alert() is not None, "what a digest tells is told: the next run that is as bad is no news"
+
+
+def test_a_warning_waits_for_a_day_unless_there_is_a_digest_before() -> None:
+    live(1, good("warned", memory_final=9.0))
+    assert subjects() == []
+    assert digest(timedelta(hours=23)) == 0
+    assert digest(timedelta(hours=25)) == 1
+    assert subjects() == ["[ML Metrics] digest: 1 message was held back, about 1 test"]
+    assert open_alert() is None
+
+
+def test_a_digest_that_no_channel_takes_waits_for_the_next_hour(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    live(1, good("warned", memory_final=9.0))
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file")
+    with monkeypatch.context() as broken:
+        broken.setenv("AIRFLOW__ML_METRICS__OUTBOX", str(blocked))
+        assert digest(timedelta(hours=25)) == 0
+    assert digest(timedelta(hours=25)) == 1
+
+
+def test_a_digest_that_is_hours_late_is_sent_by_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__MAILS_PER_HOUR", "0")
+    live(1, BAD)
+    assert subjects() == []
+    monkeypatch.setattr("ml_metrics.notify.digest.LATE", timedelta(0))
+    live(2, good())
+    assert [subject for subject in subjects() if "digest" in subject] == [
+        "[ML Metrics] digest: 2 messages were held back, about 1 test"
+    ]
+
+
+def test_without_the_warehouse_people_are_told_and_told_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    play(1, BAD)
+    (tmp_path / "not-a-folder").write_text("")
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__WAREHOUSE_FILE", str(tmp_path / "not-a-folder" / "warehouse.db"))
+    tell(1, BAD)
+    tell(1, BAD)
+    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
+    assert "the state of alerts is not known" in caplog.text
+    assert caplog.text.count("delivered by outbox") == 1
+
+
+def test_a_run_whose_gate_was_killed_before_it_began_is_told() -> None:
+    live(1, replace(good(), gate_is_killed=True))
+    assert subjects() == [f"[ML Metrics] {NAME} failed: task assert_success failed"]
+    live(2, good())
+    assert subjects()[1:] == [f"[ML Metrics] {NAME} is well again"]
+
+
+def test_a_run_of_which_nothing_is_known_is_told() -> None:
+    tell(1, good())
+    assert subjects() == [f"[ML Metrics] {NAME} failed: task assert_success failed"]
+
+
+def test_an_old_run_that_is_judged_again_does_not_end_a_newer_trouble() -> None:
+    old = live(1, good("old and good"))
+    live(2, BAD)
+    steps.close_gate(old, {})
+    tell(1, good())
+    assert open_alert() is not None
+    assert len(subjects()) == 1
+
+
+def test_quiet_tests_stay_quiet() -> None:
+    quiet = {"regression_test_config": {**TEST.regression_test_config.model_dump(), "alert_for_failed_jobs": False}}
+    crash = with_test(failed(JobStatus.FAILURE, "ExitCode:1"), **quiet)
+    live(1, crash)
+    assert subjects() == []
+
+
+def test_a_metric_outside_the_subset_is_not_told() -> None:
+    config = TEST.regression_test_config.model_dump() | {"metric_subset_to_alert": ["loss_final"]}
+    live(1, with_test(BAD, regression_test_config=config))
+    assert subjects() == []
+
+
+def test_the_first_failure_may_be_kept_quiet() -> None:
+    config = TEST.regression_test_config.model_dump() | {"alert_after_second_test_failure": True}
+    bad = with_test(BAD, regression_test_config=config)
+    live(1, good())
+    live(2, bad)
+    assert subjects() == []
+    live(3, bad)
+    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
+
+
+def overdue(number: int, quiet_until: str = "") -> None:
+    run = run_of(number)
+    dag_run = {"dag_id": run.dag_id, "dag_run_id": run.run_id, "state": "running", "queued_at": "2026-01-02T03:04:05Z"}
+    context = {"dag_run": dag_run, "deadline": {}}
+    asyncio.run(notify.tell_overdue(NAME, "vision-team", ["a@example.com"], quiet_until, context))
+
+
+def test_an_overdue_run_in_quarantine_is_not_told_and_the_day_after_it_is() -> None:
+    today = datetime.now(UTC).date()
+    overdue(1, str(today))
+    assert subjects() == []
+    overdue(1, str(today - timedelta(days=1)))
+    assert len(subjects()) == 1
+
+
+def test_a_run_that_does_not_begin_is_told_once_and_its_end_is_told() -> None:
+    overdue(1)
+    overdue(1)
+    assert subjects() == [f"[ML Metrics] {NAME} is overdue: no end in sight"]
+    live(1, good())
+    assert subjects()[1:] == [f"[ML Metrics] {NAME} is well again"]
+    assert open_alert() is None
+
+
+def test_an_overdue_run_that_fails_in_the_end_is_told_once_more() -> None:
+    overdue(1)
+    live(1, BAD)
+    live(2, BAD)
+    assert subjects()[1:] == [f"[ML Metrics] {NAME} got worse: accuracy_final out of bounds"]
+
+
+def test_a_run_that_got_worse_on_a_second_look_is_told_its_new_trouble() -> None:
+    folder = live(1, BAD)
+    steps.close_gate(folder, {"load_history": "failed"})
+    tell(1, BAD)
+    assert subjects()[1:] == [f"[ML Metrics] {NAME} got worse: task load_history failed (+1 more)"]
+
+
+def test_what_is_recorded_about_a_delivery_says_to_whom_and_where() -> None:
+    live(1, BAD)
+    with warehouse() as open_warehouse:
+        (one,) = open_warehouse.deliveries(datetime.now(UTC) - timedelta(hours=1), NAME)
+    assert (one.channel, one.state, one.attempts, one.owner) == ("outbox", "delivered", 1, "vision-team")
+    assert one.recipients == ("vision@example.com", "mnist@example.com")
+    assert Path(one.detail).exists()
+
+
+def test_airflow_hands_the_callback_what_it_needs_and_nothing_more() -> None:
+    play(1, BAD)
+    run = run_of(1)
+    context = {"task": SimpleNamespace(test=TEST), "dag_run": SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)}
+    notify.tell_people(context)
+    assert len(subjects()) == 1
+
+
+def test_documents_that_cannot_be_read_silence_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    folder = play(1, BAD)
+    for document in ("gate", "verdicts", "told"):
+        Path(folder.document(document)).write_text("{ torn")
+    tell(1, BAD)
+    tell(1, BAD)
+    assert subjects() == [f"[ML Metrics] {NAME} failed: its documents cannot be read"]
+    assert "is not JSON" in caplog.text
+
+
+def test_a_warehouse_that_breaks_in_the_middle_silences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    play(1, BAD)
+
+    def broken(*_: object) -> None:
+        raise WarehouseError("the connection was lost")
+
+    monkeypatch.setattr("ml_metrics.warehouse.Warehouse.metric_values", broken)
+    tell(1, BAD)
+    tell(1, BAD)
+    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
+
+
+def test_an_issue_is_kept_up_also_in_an_hour_that_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__MAILS_PER_HOUR", "0")
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CHANNELS", "outbox,github")
+    with http_service() as service:
+        github = GitHub(service)
+        connection = {"conn_type": "http", "host": service.url, "password": "t", "extra": {"repository": "owner/repo"}}
+        monkeypatch.setenv("AIRFLOW_CONN_ML_METRICS_GITHUB", json.dumps(connection))
+        live(1, BAD)
+        live(2, good())
+        (issue,) = github.issues
+        assert issue["state"] == "closed"
+        assert subjects() == []
+        assert digest(timedelta(0)) == 1
+        assert len(issue["comments"]) == 1, "the digest is no message of this issue"
+    assert subjects() == ["[ML Metrics] digest: 2 messages were held back, about 1 test"]
+
+
+def test_what_a_channel_did_not_take_waits_for_that_channel_and_repeats_on_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CHANNELS", "outbox,webhook")
+    with http_service() as service:
+        connection = {"conn_type": "http", "host": f"{service.url}/hook"}
+        monkeypatch.setenv("AIRFLOW_CONN_ML_METRICS_WEBHOOK", json.dumps(connection))
+        service.answers(Answer(401))
+        live(1, BAD)
+        live(2, good("warned", memory_final=9.0))
+        assert len(subjects()) == 2
+        assert {one.channel for one in waiting()} == {"webhook"}
+        for _ in range(3):  # hours in which the webhook is down
+            assert digest(timedelta(hours=1)) == 0
+        assert len(subjects()) == 3, "what it should have taken is kept, once, however often it is tried"
+        live(3, good("warned", memory_final=9.0))
+        assert digest(timedelta(hours=25)) == 1
+        assert digest(timedelta(hours=25)) == 0
+        told = [subject for subject in subjects() if "1 message was held back" in subject]
+        assert len(told) == 1, "the outbox is told of the warning, once, and of nothing that it had"
+        service.answers(Answer(200))
+        assert digest(timedelta(hours=26)) == 1
+        assert service.requests[-1].body["text"] == "[ML Metrics] digest: 3 messages were held back, about 1 test"
+        assert waiting() == []
+
+
+def lost_gate(number: int) -> None:
+    run = run_of(number)
+    gate = SimpleNamespace(test=TEST)
+    dag = SimpleNamespace(dag_id=run.dag_id, get_task={"assert_success": gate}.__getitem__)
+    notify.tell_of_lost_gate({"dag": dag, "run_id": run.run_id})
+    notify.tell_of_lost_gate({"dag": dag, "dag_run": SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)})
+
+
+def test_a_failed_run_is_told_by_its_dag_only_where_its_gate_cannot() -> None:
+    play(1, BAD)
+    lost_gate(1)
+    assert subjects() == []
+    play(2, replace(BAD, gate_is_killed=True))
+    lost_gate(2)
+    lost_gate(2)
+    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
+
+
+def test_a_bucket_that_does_not_answer_silences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_answer(place: str) -> bool:
+        raise StorageError(f"{place}: cannot be looked at: Service Unavailable")
+
+    monkeypatch.setattr(storage, "exists", no_answer)
+    overdue(1)
+    (mail,) = Path(Settings.load().outbox).glob("*.eml")
+    assert "Whether its workload has begun is not known" in mail.read_text()
+    lost_gate(2)
+    assert len(subjects()) == 2
+
+
+def test_a_dag_as_the_database_knows_it_tells_nothing() -> None:
+    dag = SimpleNamespace(dag_id=NAME, get_task=lambda _: SimpleNamespace(task_id="assert_success"))
+    notify.tell_of_lost_gate({"dag": dag, "run_id": run_of(1).run_id})
+    assert subjects() == []

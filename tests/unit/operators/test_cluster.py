@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.errors import ConfigError
+from ml_metrics.operators.cluster import COMPOSER_NAMESPACE, place_of
+
+
+def spec(**more: Any) -> TestDefinition:
+    return TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"], **more})
+
+
+@pytest.fixture
+def composer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMPOSER_ENVIRONMENT", "prod")
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
+
+
+@pytest.mark.usefixtures("composer")
+def test_composer_runs_pods_in_its_own_namespace() -> None:
+    place = place_of(spec())
+    assert (place.namespace, place.connection) == (COMPOSER_NAMESPACE, "kubernetes_default")
+
+
+@pytest.mark.usefixtures("composer")
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"namespace": "mine"}, "in the namespace composer-user-workloads only, not in 'mine'"),
+        ({"accelerator": "v5litepod-4"}, "single pods without accelerators only"),
+        ({"hosts": 2}, "single pods without accelerators only"),
+    ],
+)
+def test_what_composer_cannot_run_is_refused_with_the_way_out(more: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match="name a GKE cluster of your own") as refused:
+        place_of(spec(**more))
+    assert why in str(refused.value)
+
+
+def test_elsewhere_the_test_says_the_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__KUBERNETES_CONN_ID", "another")
+    place = place_of(spec(namespace="mine"))
+    assert (place.kubeconfig, place.connection, place.namespace) == (None, "another", "mine")

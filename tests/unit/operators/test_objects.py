@@ -1,0 +1,160 @@
+"""What the operators send to a cluster: the very objects that `ml-metrics render` prints, in this run's folder."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from airflow.sdk import DAG
+from kubernetes.client import ApiClient
+
+from ml_metrics.clusters.manifests import job, pod
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.operators.run_hosts import RunHosts
+from ml_metrics.operators.run_workload import RunWorkload
+from ml_metrics.operators.workload_base import RUN_KEY
+from ml_metrics.run_folder import RunFolder
+
+NEWEST = kubernetes_validate.latest_version()
+LABEL = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
+EVERYTHING: dict[str, Any] = {
+    "name": "everything",
+    "image": "image:{{ params.tag }}",
+    "params": {"tag": "v1"},
+    "command": ["train", "--out=$(MODEL_DIR)"],
+    "owner": "Vision Team <vision@example.com>" + "x" * 80,
+    "accelerator": "h100x8",
+    "env": {"WHERE": "$(MODEL_DIR)/checkpoints"},
+    "secrets": {"TOKEN": "a-secret/a-key"},
+    "config_maps": ["settings"],
+    "resources": {"cpu": 2, "memory": "4Gi"},
+    "namespace": "tests",
+    "service_account": "runner",
+    "labels": {"team": "vision"},
+    "annotations": {"note": "any text: at all"},
+    "volumes": {"/dev/shm": {"memory": "1Gi"}, "/data": {"claim": "data", "read_only": True}},
+    "image_pull_secrets": ["registry"],
+    "init_containers": [{"name": "fetch", "image": "fetch"}],
+    "priority_class": "nightly",
+    "pod": {
+        "metadata": {"annotations": {"own": "words"}, "labels": {"own": "label"}},
+        "spec": {
+            "priorityClassName": "overridden",
+            "hostNetwork": True,
+            "dnsPolicy": "ClusterFirstWithHostNet",
+            "automountServiceAccountToken": False,
+            "securityContext": {"fsGroup": 1000},
+            "terminationGracePeriodSeconds": 120,
+            "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["data"]}],
+            "affinity": {"nodeAffinity": {}},
+            "containers": [
+                {
+                    "name": "base",
+                    "tty": True,
+                    "imagePullPolicy": "Always",
+                    "terminationMessagePolicy": "FallbackToLogsOnError",
+                    "securityContext": {"privileged": True},
+                    "ports": [{"containerPort": 8471}],
+                }
+            ],
+        },
+    },
+}
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    kubeconfig = tmp_path / "kubeconfig"
+    server = {"server": "https://127.0.0.1:1"}
+    kubeconfig.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "c",
+                "clusters": [{"name": "c", "cluster": server}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "users": [{"name": "u", "user": {}}],
+            }
+        )
+    )
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path / "runs"))
+    pushed: dict[str, Any] = {}
+    ti = SimpleNamespace(
+        dag_id="everything",
+        task_id="run_workload",
+        run_id="manual__2026-01-01T00:00:00+00:00",
+        try_number=1,
+        max_tries=3,
+        map_index=-1,
+        start_date=datetime.now(UTC),
+        xcom_push=lambda key, value: pushed.update({key: value}),
+    )
+    dag = DAG("everything", schedule=None)
+    return {
+        "kubeconfig": str(kubeconfig),
+        "ti": ti,
+        "dag": dag,
+        "dag_run": ti,
+        "run_id": ti.run_id,
+        "params": {"tag": "v7"},
+        "pushed": pushed,
+    }
+
+
+def plain(made: Any) -> Any:
+    return ApiClient().sanitize_for_serialization(made)
+
+
+def prepared(operator: Any, context: Any) -> Any:
+    operator.introduce(context)
+    operator.in_cluster, operator.kubernetes_conn_id, operator.config_file = False, None, context["kubeconfig"]
+    operator.render_template_fields(context)
+    return operator
+
+
+def test_the_pod_is_the_one_that_render_prints(context: Any) -> None:
+    test = TestDefinition.model_validate(EVERYTHING)
+    operator = prepared(RunWorkload(task_id="run_workload", test=test), context)
+    made = plain(operator.build_pod_request_obj(context))
+    kubernetes_validate.validate(made, NEWEST, strict=True)
+    folder = context["pushed"]["run_folder"]
+    key = Path(folder).name
+    printed = pod(test, run_dir=folder, env={"JOB_NAME": f"everything-{key[:8]}"})
+    (container,), (expected,) = made["spec"].pop("containers"), printed["spec"].pop("containers")
+    assert {name: made["spec"][name] for name in printed["spec"]} == printed["spec"]
+    assert container["image"] == "image:v7", "parameters are filled in"
+    assert {name: container[name] for name in expected} == {**expected, "image": "image:v7"}
+    assert (made["spec"]["priorityClassName"], container["tty"]) == ("overridden", True), "a person has the last word"
+    assert {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "a-secret", "key": "a-key"}}} in container["env"]
+    labels = made["metadata"]["labels"]
+    assert {**printed["metadata"]["labels"], RUN_KEY: key}.items() <= labels.items()
+    assert [value for value in labels.values() if not LABEL.fullmatch(value)] == []
+
+
+def test_the_job_is_the_one_that_render_prints(context: Any) -> None:
+    test = TestDefinition.model_validate({**EVERYTHING, "hosts": 2, "queue": "gpu", "retries": 2})
+    operator = prepared(RunHosts(task_id="run_workload", test=test), context)
+    operator.name = "everything-1"
+    made = plain(operator.build_job_request_obj(context))
+    kubernetes_validate.validate(made, NEWEST, strict=True)
+    folder = RunFolder(context["pushed"]["run_folder"])
+    key = Path(folder.place).name
+    printed = job(test, name="job-everything-1", run_dir=folder.place, env={"JOB_NAME": f"everything-{key[:8]}"})
+    assert made["metadata"]["name"] == "job-everything-1"
+    assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpu"
+    template = made["spec"].pop("template")
+    expected = printed["spec"].pop("template")
+    assert made["spec"] == {**printed["spec"], "backoffLimit": 0}, "Airflow starts the next attempt"
+    assert template["spec"]["subdomain"] == "job-everything-1", "its hosts find each other through this service"
+    assert "kueue.x-k8s.io/queue-name" not in template["metadata"]["labels"]
+    assert template["metadata"]["labels"][RUN_KEY] == key
+    (container,), (said,) = template["spec"].pop("containers"), expected["spec"].pop("containers")
+    assert {name: template["spec"][name] for name in expected["spec"]} == expected["spec"]
+    assert {name: container[name] for name in said} == {**said, "image": "image:v7"}

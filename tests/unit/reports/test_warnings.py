@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from behaviour.story import TEST, good, play, with_test
+from ml_metrics import steps
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.config.load import load_file
+from ml_metrics.reports.warnings import warnings_of
+
+
+def said(test: TestDefinition) -> list[str]:
+    folder = play(1, with_test(good(), **test.model_dump(exclude_unset=True)))
+    judgement = steps.read_judgement(folder)
+    assert judgement is not None
+    return list(warnings_of(test, folder, judgement.verdicts))
+
+
+def test_a_run_that_is_as_it_should_be_warns_of_nothing() -> None:
+    assert said(TEST) == []
+
+
+def test_a_subset_that_names_what_no_condition_covers_is_told() -> None:
+    config = TEST.regression_test_config.model_dump() | {"metric_subset_to_alert": ["step_time_final"]}
+    test = TestDefinition.model_validate({**TEST.model_dump(exclude_unset=True), "regression_test_config": config})
+    assert said(test) == [
+        "step_time_final: metric_subset_to_alert names it, but no condition covers it: it can never alert"
+    ]
+
+
+def test_what_reading_the_test_file_warns_of_is_told_and_a_file_that_is_gone_harms_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(
+        "name: tf-mnist-example-cpu\nimage: i\ncommand: [c]\nmetric_collection_config: {write_to_bigquery: 'True'}\n"
+    )
+    (test,) = load_file(path).tests
+    warnings = said(test)
+    assert len(warnings) == 1
+    assert "write_to_bigquery" in warnings[0]
+    path.write_text("name: [")
+    assert said(test) == []
+    path.unlink()
+    assert said(test) == []

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.sdk.definitions.param import process_params
+from airflow.utils.file import iter_airflow_imports
+
+from ml_metrics import dags
+from ml_metrics.config.definition import TestDefinition
+
+TEST = TestDefinition(
+    name="t",
+    image="img",
+    command=("train", "--epochs={{ params.epochs }}"),
+    params={"epochs": {"default": 3, "type": "integer", "minimum": 1}},
+    owner="a-new-user",
+    schedule="0 3 * * *",
+    timeout=timedelta(minutes=7),
+    regression_test_config={
+        "metric_success_conditions": {"acc_final": {"comparison": "greater", "success_threshold": {"fixed_value": 0.9}}}
+    },
+)
+
+
+def test_people_hear_of_a_run_that_has_not_ended_after_all_its_attempts_might_have() -> None:
+    (deadline,) = dags.accelerator_test(TEST.model_copy(update={"retries": 1})).deadline
+    assert deadline.interval == 2 * (timedelta(minutes=20) + timedelta(minutes=7)) + timedelta(hours=1)
+    assert deadline.callback.path == "ml_metrics.notify.callbacks.tell_overdue"
+    assert deadline.callback.kwargs == {"test": "t", "owner": "a-new-user", "emails": [], "quiet_until": ""}
+
+
+def test_a_test_is_six_tasks_of_which_only_the_last_decides() -> None:
+    dag = dags.accelerator_test(TEST)
+    assert dag.dag_id == "t"
+    assert {task.task_id: sorted(task.upstream_task_ids) for task in dag.tasks} == {
+        "run_workload": [],
+        "collect_metrics": ["run_workload"],
+        "measure_goodput": ["run_workload"],
+        "judge_run": ["collect_metrics", "measure_goodput"],
+        "load_history": ["judge_run"],
+        "assert_success": ["load_history"],
+    }
+    rules = {task.task_id: task.trigger_rule.value for task in dag.tasks}
+    assert rules.pop("run_workload") == "all_success"
+    assert set(rules.values()) == {"all_done"}
+    assert [task.task_id for task in dag.tasks if task.on_failure_callback] == ["assert_success"]
+
+
+FOR_ONE_TASK = """
+import sys
+from airflow.sdk.definitions._internal.dag_parsing_context import _airflow_parsing_context_manager
+from ml_metrics.dags import accelerator_test
+from ml_metrics.config.definition import TestDefinition
+with _airflow_parsing_context_manager(dag_id="t", task_id=sys.argv[1]):
+    dag = accelerator_test(TestDefinition(name="t", image="i", command=("c",)))
+print(dag.get_task("run_workload").task_type, "kubernetes" in sys.modules, *sorted(dag.task_ids))
+"""
+
+
+@pytest.mark.parametrize(("task", "found"), [("run_workload", "RunWorkload True"), ("judge_run", "AnotherTask False")])
+def test_only_the_process_that_runs_the_workload_imports_what_that_needs(tmp_path: Path, task: str, found: str) -> None:
+    environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": str(Path(dags.__file__).parents[1])}
+    words = [sys.executable, "-c", FOR_ONE_TASK, task]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    tasks = "assert_success collect_metrics judge_run load_history measure_goodput run_workload"
+    assert done.stdout.splitlines()[-1] == f"{found} {tasks}"
+
+
+def test_the_dag_processor_imports_for_all_files_at_once_what_workloads_need() -> None:
+    imports = [
+        name
+        for file in Path(dags.__file__).parents[2].joinpath("dags").glob("*.py")
+        for name in iter_airflow_imports(str(file))
+    ]
+    assert KubernetesPodOperator.__module__ in imports
+
+
+def test_the_dag_tells_about_its_test() -> None:
+    dag = dags.accelerator_test(TEST)
+    assert "| `acc_final` | greater than 0.9 |" in dag.doc_md
+    assert "a-new-user" in dag.doc_md
+    assert dag.params.get_param("epochs").schema == {"type": "integer", "minimum": 1}
+    assert dag.params.dump() == {"epochs": 3, "image": None, "command": None}
+    assert dag.get_task("run_workload").owner == "a-new-user"
+    assert dag.catchup is False
+
+
+def test_only_the_dag_bears_the_parameters() -> None:
+    """Airflow checks each task's copy of them twice when it serialises a DAG, and asks the DAG for them anyway."""
+    dag = dags.accelerator_test(TEST)
+    assert not any(task.params for task in dag.tasks)
+    for task in dag.tasks:
+        assert process_params(dag, task, {"epochs": 7}, suppress_exception=False)["epochs"] == 7
+
+
+@pytest.fixture
+def configs(tmp_path: Path) -> Path:
+    (tmp_path / "good.yaml").write_text("name: good\nimage: i\ncommand: [x]\n")
+    (tmp_path / "bad.yaml").write_text("name: bad\nimage: i\ncommand: [x]\ntimout: 1h\n")
+    return tmp_path
+
+
+def test_a_broken_file_becomes_a_dag_that_says_why(configs: Path) -> None:
+    made = {dag.dag_id: dag for dag in dags.tests_from(str(configs))}
+    assert set(made) == {"good", "bad"}
+    assert "bad.yaml:4: timout: unknown key; did you mean 'timeout'?" in made["bad"].doc_md
+    assert "config-error" in made["bad"].tags
+
+
+def test_inside_a_task_only_its_own_dag_is_made(configs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for wanted, made in (("good", ["good"]), ("bad", ["bad"]), ("of-another-dag-file", [])):
+        monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", wanted)
+        assert [dag.dag_id for dag in dags.tests_from(str(configs))] == made
+
+
+PARSE = """
+import sys
+import airflow.sdk
+from airflow.providers.cncf.kubernetes.operators import pod
+before = set(sys.modules)
+from ml_metrics.dags import tests_from
+assert len(list(tests_from(sys.argv[1]))) == 2
+print(*{name.partition(".")[0] for name in set(sys.modules) - before})
+"""
+MAY_BE_IMPORTED = {"ml_metrics", "airflow", "croniter", "yaml"}
+"""What a DAG file may load beyond Airflow's SDK and its pod operator; `croniter` where a test has a schedule."""
+
+
+def test_parsing_imports_little(configs: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(dags.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", PARSE, str(configs)], env=environment, capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split("\n")[-2].split()) - sys.stdlib_module_names
+    assert "ml_metrics" in loaded
+    assert loaded <= MAY_BE_IMPORTED
+
+
+def test_a_run_that_is_tried_out_has_no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert dags.accelerator_test(TEST).deadline is not None
+    monkeypatch.setattr("sys.argv", ["airflow", "dags", "test", "t"])
+    assert dags.accelerator_test(TEST).deadline is None
+
+
+def test_a_test_waits_in_the_pool_of_its_accelerator_if_that_pool_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dags, "_kept_pools", lambda: ("gpu",))
+    accelerated = TEST.model_copy(
+        update={"accelerator": TestDefinition(name="x", image="i", command=("c",), accelerator="h100x8").accelerator}
+    )
+    assert dags.accelerator_test(accelerated).get_task("run_workload").pool == "gpu"
+    assert dags.accelerator_test(TEST).get_task("run_workload").pool == "default_pool"

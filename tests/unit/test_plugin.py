@@ -1,0 +1,75 @@
+"""Airflow's own plugin manager and DAG processor, in processes of their own, on this project as it lies."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+
+LOAD = """
+import json, sys
+standard = {name: id(sys.modules[name]) for name in sys.stdlib_module_names if name in sys.modules}
+from airflow import plugins_manager
+plugins, errors = plugins_manager._get_plugins()
+moved = [name for name, module in standard.items() if id(sys.modules.get(name)) != module]
+ours = [name for name in sys.modules if "ml_metrics" in name]
+foreign = [n for n in sys.stdlib_module_names if "/plugins/" in str(getattr(sys.modules.get(n), "__file__", ""))]
+print(json.dumps({"names": [p.name for p in plugins], "errors": {k: str(v) for k, v in errors.items()},
+                  "moved": moved + foreign, "ours": ours}))
+"""
+
+HEAVY = ("numpy", "pandas", "pyarrow", "tensorboard", "tensorflow", "google.cloud", "altair", "_jsonnet", "rjsonnet")
+"""What must not be imported where a DAG file is parsed."""
+
+PARSE = """
+import json, sys
+from airflow.sdk import DAG
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+before = set(sys.modules)
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag(DAGS)
+print(json.dumps({"dags": {d: sorted(bag.dags[d].task_ids) for d in bag.dags}, "errors": bag.import_errors,
+                  "heavy": [n for n in HEAVY if n in set(sys.modules) - before]}))
+"""
+
+
+def answer(code: str, **names: object) -> dict[str, object]:
+    environment = {
+        **os.environ,
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "PYTHONWARNINGS": "",
+    }
+    head = "".join(f"{name} = {value!r}\n" for name, value in names.items())
+    done = subprocess.run(
+        [sys.executable, "-c", head + code], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    read: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return read
+
+
+@pytest.mark.e2e
+def test_airflow_loads_the_plugin_once_and_moves_nothing() -> None:
+    told = answer(LOAD)
+    assert told["errors"] == {}
+    assert told["names"].count("ml_metrics") == 1
+    assert told["moved"] == []
+    assert sorted(told["ours"]) == ["ml_metrics", "ml_metrics.plugin", "ml_metrics_plugin"]
+
+
+@pytest.mark.e2e
+def test_the_dags_are_parsed_without_error_or_weight() -> None:
+    told = answer(PARSE, HEAVY=HEAVY, DAGS=str(PROJECT / "dags"))
+    assert told["errors"] == {}
+    tasks = ["assert_success", "collect_metrics", "judge_run", "load_history", "measure_goodput", "run_workload"]
+    assert told["dags"]["tf-mnist-example-cpu"] == tasks
+    assert told["dags"]["py-mnist-example-cpu"] == tasks
+    assert told["heavy"] == []

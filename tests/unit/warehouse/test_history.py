@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ml_metrics.judge import HistoryNeeds
+from ml_metrics.model import JobStatus, Outcome
+from ml_metrics.warehouse import open_warehouse
+from unit.warehouse.records import MONDAY, TEST, record, run_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.model import HistoryPoint
+    from ml_metrics.warehouse import RunRecord, Warehouse
+
+METRICS = ("accuracy_final", "loss_final")
+
+
+def needs(window: int = 100, recent: int = 10, **more: object) -> HistoryNeeds:
+    return HistoryNeeds(**{"tests": (TEST,), "window": window, "recent": recent, "earliest": None, **more})
+
+
+def days(points: Sequence[HistoryPoint], metric: str = "accuracy_final") -> list[int]:
+    return [(point.timestamp - MONDAY).days for point in points if point.metric == metric]
+
+
+def test_the_run_itself_is_never_its_own_history(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(day) for day in range(3)])
+    assert days(warehouse.history(needs(), exclude=run_of(1).key)) == [0, 2]
+
+
+def test_a_window_holds_the_newest_good_values_however_many_failed_since(warehouse: Warehouse) -> None:
+    good = [record(day, outcomes={"accuracy_final": Outcome.PASS}) for day in range(4)]
+    bad = [record(day, outcomes={"accuracy_final": Outcome.FAIL}) for day in range(4, 9)]
+    late = [record(9, status=JobStatus.FAILURE)]
+    warehouse.load_all([*good, *bad, *late])
+    assert days(warehouse.history(needs(window=2, recent=3))) == [2, 3, 7, 8, 9]
+
+
+def test_a_point_says_how_its_run_went(warehouse: Warehouse) -> None:
+    warehouse.load(record(0, {"accuracy_final": 0.4}, outcomes={"accuracy_final": Outcome.FAIL}))
+    (point,) = warehouse.history(needs())
+    assert (point.value, point.job_status, point.outcome) == (0.4, JobStatus.SUCCESS, Outcome.FAIL)
+    assert (point.test, point.run_key, point.timestamp) == (TEST, run_of(0).key, MONDAY)
+
+
+def test_a_run_without_metrics_stands_there_without_a_name(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(0), record(1, {}, status=JobStatus.MISSED)])
+    points = warehouse.history(needs())
+    assert [(point.metric, point.job_status) for point in points] == [("", "missed"), ("accuracy_final", "success")]
+
+
+def test_nothing_later_than_asked_for_is_read(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(day) for day in range(6)])
+    assert days(warehouse.history(needs(window=2, recent=1), before=MONDAY + timedelta(days=4))) == [2, 3]
+
+
+def test_no_baseline_reaches_back_before_its_beginning(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(day) for day in range(6)])
+    found = warehouse.history(needs(window=100, recent=1, earliest=MONDAY + timedelta(days=3)))
+    assert days(found) == [3, 4, 5]
+
+
+def test_the_beginning_does_not_hide_the_recent_runs(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(day) for day in range(6)])
+    found = warehouse.history(needs(window=100, recent=2, earliest=MONDAY + timedelta(days=100)))
+    assert set(days(found)) >= {4, 5}
+
+
+def test_other_tests_are_read_where_they_are_compared_to(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(0), record(0, {"accuracy_final": 0.5}, test="other"), record(0, test="third")])
+    found = warehouse.history(needs(tests=(TEST, "other")))
+    assert [(point.test, point.value) for point in found] == [(TEST, 0.97), ("other", 0.5)]
+
+
+def test_the_history_of_a_test_that_never_ran_is_empty(warehouse: Warehouse) -> None:
+    assert warehouse.history(needs()) == []
+
+
+def test_a_point_with_a_wrong_clock_is_history_all_the_same(warehouse: Warehouse) -> None:
+    run = record(0)
+    far = replace(run.metrics[0], timestamp=MONDAY)
+    warehouse.load(replace(run, metrics=(far,)))
+    warehouse.load_all([record(day) for day in range(1, 4)])
+    assert days(warehouse.history(needs(window=4))) == [0, 1, 2, 3]
+
+
+def test_the_previous_run(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(day) for day in range(3)])
+    assert warehouse.previous_run(TEST, exclude=run_of(2).key) == record(1).job
+    assert warehouse.previous_run(TEST, before=MONDAY + timedelta(days=1)) == record(0).job
+    assert warehouse.previous_run(TEST, before=MONDAY) is None
+
+
+def test_the_newest_runs_and_values_come_first_and_no_more_than_asked_for(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(day, {"accuracy_final": float(day)}) for day in range(5)])
+    assert [run.timestamp for run in warehouse.runs(TEST, 2)] == [MONDAY + timedelta(days=day) for day in (4, 3)]
+    assert [value.value for value in warehouse.metric_values(TEST, "accuracy_final", 3)] == [4.0, 3.0, 2.0]
+    assert warehouse.metric_values(TEST, "no_such_metric") == []
+
+
+def test_tests_are_summed_up(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(0), record(1, status=JobStatus.TIMEOUT), record(0, test="a-test")])
+    warehouse.record_alert(TEST, run_of(1).key, fingerprint="job_status", reasons=["job_status"])
+    first, second = warehouse.tests()
+    assert (first.test, first.runs, first.verdict, first.alert_open) == ("a-test", 1, "skipped", False)
+    assert (second.test, second.runs, second.job_status, second.alert_open) == (TEST, 2, "timeout", True)
+    assert second.owner == "vision-team"
+
+
+RUNS = st.lists(
+    st.tuples(
+        st.sampled_from([JobStatus.SUCCESS, JobStatus.SUCCESS, JobStatus.FAILURE]),
+        st.dictionaries(st.sampled_from(METRICS), st.sampled_from([None, *Outcome]), min_size=0, max_size=len(METRICS)),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@given(RUNS, st.integers(0, 4), st.integers(1, 3))
+def test_history_holds_what_the_needs_promise(
+    runs: list[tuple[JobStatus, dict[str, Outcome | None], bool]], window: int, recent: int
+) -> None:
+    """Nothing that a judgement may depend on is missing, whatever happened before."""
+    past = [_run(day, *run) for day, run in enumerate(runs)]
+    with open_warehouse("sqlite://") as warehouse:
+        warehouse.load_all(past)
+        found = warehouse.history(needs(window, recent), metrics=METRICS)
+    read = defaultdict(set)
+    for point in found:
+        read[point.metric].add(point.run_key)
+    _check_promise(past, read, window, recent)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_engine_keeps_the_promise(warehouse: Warehouse, seed: int) -> None:
+    chance = random.Random(seed)
+    past = [
+        _run(
+            day,
+            chance.choice([JobStatus.SUCCESS, JobStatus.SUCCESS, JobStatus.FAILURE]),
+            {name: chance.choice([None, *Outcome]) for name in METRICS if chance.random() < 0.8},
+            has_value=chance.random() < 0.8,
+        )
+        for day in range(20)
+    ]
+    warehouse.load_all(past)
+    read = defaultdict(set)
+    for point in warehouse.history(needs(3, 2), metrics=METRICS):
+        read[point.metric].add(point.run_key)
+    _check_promise(past, read, 3, 2)
+
+
+def _run(day: int, status: JobStatus, outcomes: dict[str, Outcome | None], has_value: bool) -> RunRecord:
+    values = dict.fromkeys(outcomes, 1.0 if has_value else float("nan"))
+    judged = {name: outcome for name, outcome in outcomes.items() if outcome is not None}
+    return record(day, values, outcomes=judged, status=status)
+
+
+def _check_promise(past: list[RunRecord], read: dict[str, set[str]], window: int, recent: int) -> None:
+    newest_first = sorted(past, key=lambda run: run.job.timestamp, reverse=True)
+    for name in METRICS:
+        rows = [(run, row) for run in newest_first for row in run.metrics if row.metric_name == name]
+        good = [
+            run.key
+            for run, row in rows
+            if run.job.job_status == "success" and row.metric_value is not None and row.verdict != "fail"
+        ]
+        newest = {run.key for run in newest_first[:recent] if any(row.metric_name == name for row in run.metrics)}
+        assert set(good[:window]) <= read[name]
+        assert newest <= read[name]
+        assert len(read[name]) <= 2 * window + recent

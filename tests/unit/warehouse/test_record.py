@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ml_metrics.model import Bounds, JobStatus, Outcome, Severity, Verdict, Workload
+from ml_metrics.warehouse import RunRecord, run_record
+from ml_metrics.warehouse.record import LEFT_OUT, MOST_METADATA
+from ml_metrics.warehouse.tables import TABLES
+from unit.warehouse.records import MONDAY, metric, record, run_of, verdict, workload
+
+
+def of(*verdicts: Verdict, status: JobStatus = JobStatus.SUCCESS, **more: object) -> RunRecord:
+    return run_record(
+        run_of(),
+        workload(status=status),
+        [metric("accuracy_final", 0.4)],
+        verdicts,
+        {},
+        test_type="example",
+        accelerator="cpu",
+        framework_version="tf",
+        **more,
+    )
+
+
+def test_a_metric_that_is_missing_has_a_row_with_its_verdict() -> None:
+    run = of(verdict("loss_final", Outcome.MISSING))
+    assert [(row.metric_name, row.metric_value, row.verdict) for row in run.metrics] == [
+        ("accuracy_final", 0.4, None),
+        ("loss_final", None, "missing"),
+    ]
+
+
+def test_bounds_and_rule_stand_beside_the_value_and_an_open_side_is_null() -> None:
+    (row,) = of(verdict("accuracy_final", Outcome.FAIL, 0.4, baseline_points=7)).metrics
+    assert (row.metric_lower_bound, row.metric_upper_bound) == (0.5, None)
+    assert (row.verdict, row.rule, row.baseline_points) == ("fail", "greater than 0.5", 7)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "status", "expected"),
+    [
+        ([], JobStatus.SUCCESS, "skipped"),
+        ([verdict("a", Outcome.PASS)], JobStatus.SUCCESS, "pass"),
+        ([verdict("a", Outcome.PASS), verdict("b", Outcome.FAIL)], JobStatus.SUCCESS, "fail"),
+        ([verdict("a", Outcome.MISSING)], JobStatus.SUCCESS, "fail"),
+        ([verdict("a", Outcome.NON_FINITE)], JobStatus.SUCCESS, "fail"),
+        ([verdict("a", Outcome.FAIL, severity=Severity.WARN)], JobStatus.SUCCESS, "warn"),
+        ([verdict("a", Outcome.INSUFFICIENT_DATA)], JobStatus.SUCCESS, "insufficient_data"),
+        ([verdict("a", Outcome.PASS)], JobStatus.TIMEOUT, "fail"),
+    ],
+)
+def test_the_verdict_on_the_whole_run(verdicts: list[Verdict], status: JobStatus, expected: str) -> None:
+    assert of(*verdicts, status=status).job.verdict == expected
+
+
+def test_failed_attempts_are_counted() -> None:
+    def failures(status: JobStatus, attempts: int) -> int:
+        ended = Workload(status, started_at=MONDAY, ended_at=MONDAY, attempts=attempts)
+        made = run_record(run_of(), ended, [], [], {}, test_type="", accelerator="", framework_version="")
+        return made.job.num_failures
+
+    assert [failures(JobStatus.SUCCESS, 3), failures(JobStatus.FAILURE, 3), failures(JobStatus.MISSED, 0)] == [2, 3, 0]
+
+
+def test_a_workload_that_never_ran_has_a_time_all_the_same() -> None:
+    missed = Workload(JobStatus.MISSED, queued_at=MONDAY)
+    made = run_record(run_of(), missed, [], [], {}, test_type="", accelerator="", framework_version="")
+    assert (made.job.timestamp, made.job.job_duration_sec, made.job.started_at) == (MONDAY, 0, None)
+
+
+@given(st.one_of(st.none(), st.floats()))
+def test_a_point_has_its_own_time_or_that_of_its_run(wall_time: float | None) -> None:
+    made = run_record(
+        run_of(),
+        workload(),
+        [metric("m", 1.0, wall_time=wall_time)],
+        [],
+        {},
+        test_type="",
+        accelerator="",
+        framework_version="",
+    )
+    (row,) = made.metrics
+    assert abs(row.timestamp - MONDAY) <= timedelta(days=10)
+    if wall_time is not None and abs(wall_time - MONDAY.timestamp()) < 86400:
+        assert math.isclose(row.timestamp.timestamp(), wall_time, abs_tol=1e-5)
+
+
+@given(st.lists(st.text(), unique=True), st.floats())
+def test_every_row_has_exactly_the_columns_of_its_table(names: list[str], value: float) -> None:
+    rows = record(0, dict.fromkeys(names, value), metadata=dict.fromkeys(names, "x")).rows()
+    for table in TABLES[:3]:
+        assert all(tuple(row) == table.names for row in rows[table.name])
+
+
+def test_bounds_without_a_side_are_null() -> None:
+    open_verdict = Verdict("accuracy_final", Outcome.PASS, 0.4, Bounds(), "any")
+    (row,) = of(open_verdict).metrics
+    assert (row.metric_lower_bound, row.metric_upper_bound) == (None, None)
+
+
+def test_importing_the_package_imports_no_database() -> None:
+    code = "import sys, ml_metrics.warehouse; print({'sqlalchemy', 'google.cloud.bigquery'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_metadata_has_a_limit_and_what_is_left_out_says_so() -> None:
+    texts = {"short": "x", "k" * 5000: "named", **{f"log {number:02}": f"{number:02}" * 50_000 for number in range(20)}}
+    rows = record(0, metadata=texts).metadata
+    kept = {row.metadata_key: row.metadata_value for row in rows}
+    assert len(rows) == len(texts)
+    assert kept["short"] == "x"
+    assert kept["log 00"] == texts["log 00"]
+    assert kept["log 19"] == LEFT_OUT
+    assert sum(len(value) for value in kept.values()) < 1.1 * MOST_METADATA
+    assert max(map(len, kept)) < 2000
+
+
+def test_a_clock_that_was_set_back_makes_no_negative_time() -> None:
+    back = replace(workload(), started_at=MONDAY, ended_at=MONDAY - timedelta(hours=1))
+    made = run_record(run_of(0), back, [], [], {}, test_type="", accelerator="", framework_version="", loaded_at=MONDAY)
+    assert made.job.job_duration_sec == 0

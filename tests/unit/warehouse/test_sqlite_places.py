@@ -1,0 +1,93 @@
+"""Places where an SQLite warehouse cannot be, or cannot be written: an error that names the place, or only reading."""
+
+from __future__ import annotations
+
+import sqlite3
+from threading import Timer
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ml_metrics.errors import WarehouseError
+from ml_metrics.warehouse import open_warehouse, sql_engine
+from unit.warehouse.records import TEST, record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "warehouse.db"
+
+
+def test_a_folder_is_no_warehouse(tmp_path: Path) -> None:
+    with open_warehouse(f"sqlite:///{tmp_path}") as warehouse, pytest.raises(WarehouseError, match=str(tmp_path)):
+        warehouse.load(record(0))
+
+
+def test_who_may_only_read_reads_and_is_told_when_writing(place: Path, become_somebody: Callable[[], None]) -> None:
+    with open_warehouse(f"sqlite:///{place}") as writer:
+        writer.load(record(0))
+        place.chmod(0o444)
+        become_somebody()
+        with open_warehouse(f"sqlite:///{place}") as reader:
+            assert [run.uuid for run in reader.runs(TEST)] == [record(0).key]
+            with pytest.raises(WarehouseError, match=r"warehouse\.db.*readonly"):
+                reader.load(record(1))
+
+
+def test_reading_does_not_wait_for_a_writer(place: Path) -> None:
+    with open_warehouse(f"sqlite:///{place}") as warehouse:
+        warehouse.load(record(0))
+    other = sqlite3.connect(place, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with open_warehouse(f"sqlite:///{place}") as warehouse:
+        assert len(warehouse.runs(TEST)) == 1
+    other.close()
+
+
+def test_a_file_that_stays_locked_is_an_error_that_names_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_engine, "BUSY_SECONDS", 0.1)
+    with open_warehouse(f"sqlite:///{place}") as warehouse:
+        warehouse.load(record(0))
+        other = sqlite3.connect(place, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(WarehouseError, match=r"warehouse\.db.*locked"):
+            warehouse.load(record(1))
+        other.execute("ROLLBACK")
+        other.close()
+        warehouse.load(record(1))
+        assert len(warehouse.runs(TEST)) == 2
+
+
+def test_a_new_file_that_another_process_is_writing_is_waited_for(place: Path) -> None:
+    """Not by SQLite, which refuses at once to change how such a file is written."""
+    other = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    ending = Timer(0.2, other.execute, ["COMMIT"])
+    ending.start()
+    with open_warehouse(f"sqlite:///{place}") as warehouse:
+        warehouse.load(record(0))
+        assert len(warehouse.runs(TEST)) == 1
+    ending.join()
+    other.close()
+
+
+def test_a_new_file_that_stays_locked_is_an_error_that_names_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_engine, "BUSY_SECONDS", 0.1)
+    other = sqlite3.connect(place, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with open_warehouse(f"sqlite:///{place}") as warehouse:
+        with pytest.raises(WarehouseError, match=r"warehouse\.db.*locked"):
+            warehouse.load(record(0))
+        other.close()
+        warehouse.load(record(0))
+
+
+def test_tests_whose_names_differ_by_case_are_two(place: Path) -> None:
+    with open_warehouse(f"sqlite:///{place}") as warehouse:
+        warehouse.load_all([record(0, {"loss": 1.0, "Loss": 2.0}), record(0, test=TEST.upper())])
+        assert [test.test for test in warehouse.tests()] == sorted([TEST, TEST.upper()])
+        assert [value.value for value in warehouse.metric_values(TEST, "Loss")] == [2.0]
