@@ -29,7 +29,7 @@ from ml_metrics.warehouse import open_warehouse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from e2e.home import Home
+    from behaviour.home import Home
 
 TESTS, DAYS, METRICS = 1_000, 30, 167
 SLICE = 10
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def _measured(place: Path, metrics: int) -> dict[str, float]:
-    from e2e.home import Home
+    from behaviour.home import Home
 
     home = Home.make(place)
     started = time.monotonic()
@@ -103,7 +103,7 @@ def _heatmap(client: httpx.Client, url: str) -> dict[str, float]:
 
 def _interactive(url: str, token: str) -> float:
     """Until every chart in view is drawn and the browser is idle again, with an empty cache."""
-    from e2e.browser import chromium, logged_in
+    from behaviour.browser import chromium, logged_in
 
     ready = """() => new Promise((done) => {
         const seen = [...document.querySelectorAll('.draw')].filter((e) => e.getBoundingClientRect().top < innerHeight);
@@ -158,7 +158,7 @@ def _insert(database: sqlite3.Connection, name: str, number: int, days: int, met
 
 @contextmanager
 def _server(home: Home) -> Iterator[tuple[str, str]]:
-    from e2e.standalone import answers, end, free_port, token_of, until
+    from behaviour.standalone import answers, end, free_port, token_of, until
 
     port = free_port()
     url = f"http://127.0.0.1:{port}"

@@ -42,6 +42,15 @@ class Outcome(StrEnum):
     NON_FINITE = "non_finite"
     SKIPPED = "skipped"
 
+    @property
+    def broken(self) -> bool:
+        """True if a person has to look: out of bounds, missing or not a finite number."""
+        return self in BROKEN
+
+
+BROKEN = frozenset({Outcome.FAIL, Outcome.MISSING, Outcome.NON_FINITE})
+"""The outcomes that need a person's attention; SQL and stored rows use the same set."""
+
 
 class Severity(StrEnum):
     """Whether a broken condition breaks the run, or is only told."""
@@ -128,8 +137,8 @@ class Verdict:
 
     @property
     def broken(self) -> bool:
-        """True if a person has to look: out of bounds, missing or not a number."""
-        return self.outcome in {Outcome.FAIL, Outcome.MISSING, Outcome.NON_FINITE}
+        """True if a person has to look: out of bounds, missing or not a finite number."""
+        return self.outcome.broken
 
 
 @dataclass(frozen=True, slots=True)

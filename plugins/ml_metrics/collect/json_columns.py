@@ -9,7 +9,7 @@ import numpy as np
 
 from ml_metrics.collect import json_table
 from ml_metrics.collect.points import grouped
-from ml_metrics.collect.values import text_of
+from ml_metrics.collect.untrusted import text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

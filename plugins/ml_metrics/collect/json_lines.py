@@ -17,7 +17,7 @@ from ml_metrics.collect.points import Rows
 from ml_metrics.collect.results import Results, SubRun
 from ml_metrics.collect.source import AS_WRITTEN, Found, Request
 from ml_metrics.collect.streams import is_stream
-from ml_metrics.collect.values import number_of, text_of
+from ml_metrics.collect.untrusted import number_of, text_of
 from ml_metrics.config.patterns import matches
 from ml_metrics.config.sources import LinesAs
 from ml_metrics.model import Metric, Series

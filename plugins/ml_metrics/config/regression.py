@@ -1,6 +1,6 @@
 """`regression_test_config`: when a run is well, and who hears of it when it is not."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 from ml_metrics.config.duration import Duration
 from ml_metrics.config.strict import Strict
 from ml_metrics.model import Severity
+from ml_metrics.values import as_utc
 
 DEFAULT = "default"
 """The key of the condition for every metric that has none of its own."""
@@ -137,11 +138,6 @@ class MinChange(Strict):
     """In percent of the baseline."""
 
 
-def _utc(moment: datetime) -> datetime:
-    """A time without a zone is UTC, as every time in this package."""
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
 class Condition(Strict):
     """When one metric is well."""
 
@@ -155,7 +151,7 @@ class Condition(Strict):
     """How many of the newest runs make the baseline."""
     time_window: Duration | None = None
     """How old a run of the baseline may be."""
-    since: Annotated[datetime, AfterValidator(_utc)] | None = None
+    since: Annotated[datetime, AfterValidator(as_utc)] | None = None
     """Where the baseline begins."""
     compare_to: str | None = Field(None, min_length=1)
     """Another test whose runs make the baseline."""

@@ -10,7 +10,7 @@ from ml_metrics.charts import Annotation, Plotted
 from ml_metrics.config.regression import ChangePoint
 from ml_metrics.judge.baseline import counts
 from ml_metrics.judge.change import changes_in
-from ml_metrics.model import HistoryPoint, JobStatus, Outcome
+from ml_metrics.model import BROKEN, HistoryPoint, JobStatus, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,6 @@ RULE = ChangePoint()
 """Change points are drawn for every metric by the rule's own defaults, whatever its condition."""
 STATUSES = {status.value: status for status in JobStatus}
 OUTCOMES = {outcome.value: outcome for outcome in Outcome}
-BROKEN = frozenset({Outcome.FAIL, Outcome.MISSING, Outcome.NON_FINITE})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.judge.judgement import Alert, AlertKind
 from ml_metrics.judge.wording import job_failed, level_changed, out_of_bounds
-from ml_metrics.model import JobStatus, Outcome
+from ml_metrics.model import BROKEN, JobStatus, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ml_metrics.config.regression import RegressionTestConfig
     from ml_metrics.judge.history import Past
     from ml_metrics.model import Verdict
-
-BROKEN = {Outcome.FAIL, Outcome.MISSING, Outcome.NON_FINITE}
 
 
 def alerts_for(  # noqa: PLR0913  (what is told depends on all of these)

@@ -11,8 +11,9 @@ from ml_metrics.config.regression import DEFAULT
 from ml_metrics.judge.alerting import alerts_for
 from ml_metrics.judge.history import PRESENT_RUNS, Past
 from ml_metrics.judge.judgement import Judgement
-from ml_metrics.judge.verdict import finite, not_judged, verdict_on, verdict_without_condition
+from ml_metrics.judge.verdict import not_judged, verdict_on, verdict_without_condition
 from ml_metrics.model import JobStatus, Outcome, Severity, Verdict
+from ml_metrics.values import finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

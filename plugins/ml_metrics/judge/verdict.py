@@ -12,6 +12,7 @@ from ml_metrics.judge.change import level_verdict
 from ml_metrics.judge.needs import looks_back
 from ml_metrics.judge.wording import beside, rule_of
 from ml_metrics.model import Outcome, Severity, Verdict
+from ml_metrics.values import finite
 
 if TYPE_CHECKING:
     from ml_metrics.config.regression import Condition
@@ -71,11 +72,6 @@ def not_judged(metric: str, value: float | None, condition: Condition | None, er
         reason=f"the condition could not be applied: {error or type(error).__name__}",
         severity=Severity.FAIL if condition is None else condition.severity,
     )
-
-
-def finite(value: float | None) -> float | None:
-    """The value where it is a number, as verdicts and tables hold it."""
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _compared(verdict: Verdict, condition: Condition, past: Past) -> Verdict:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from ml_metrics.model import HistoryPoint, JobStatus, Outcome
+from ml_metrics.model import BROKEN, HistoryPoint, JobStatus, Outcome
 
 if TYPE_CHECKING:
     from ml_metrics.model import Run
@@ -16,7 +16,6 @@ RUNS = 100
 """How far back a message looks."""
 USUAL_BASELINE = 20
 """For rules that look at no history: how many good runs their average is made of."""
-BROKEN = {Outcome.FAIL, Outcome.MISSING, Outcome.NON_FINITE}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.values import as_utc
 from ml_metrics.warehouse import queries
 from ml_metrics.warehouse.base import Asking
-from ml_metrics.warehouse.record import as_utc
 from ml_metrics.warehouse.rows import Delivery, OpenAlert
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.errors import WarehouseError
 from ml_metrics.model import JobStatus
+from ml_metrics.values import as_utc, finite
 from ml_metrics.warehouse.open import open_store
-from ml_metrics.warehouse.record import JobRow, MetadataRow, MetricRow, RunRecord, as_utc, finite
+from ml_metrics.warehouse.record import JobRow, MetadataRow, MetricRow, RunRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,10 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ml_metrics.values import as_utc
 from ml_metrics.warehouse import page_queries
 from ml_metrics.warehouse.base import Asking
-from ml_metrics.warehouse.record import FARTHEST_POINT, JobRow, as_utc
+from ml_metrics.warehouse.record import FARTHEST_POINT, JobRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.model import JobStatus, Outcome, Severity
+from ml_metrics.values import as_utc, finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -157,16 +157,6 @@ def run_record(  # noqa: PLR0913  (a run's row needs what every earlier task fou
     )
 
 
-def as_utc(moment: datetime) -> datetime:
-    """The same moment in UTC. A naive time is taken to be UTC already: all our own times are."""
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def finite(value: float | None) -> float | None:
-    """The number, or None if it is not one that a table can hold."""
-    return value if value is not None and math.isfinite(value) else None
-
-
 def _verdict_of_run(workload: Workload, verdicts: Sequence[Verdict]) -> str:
     """`pass` only if something was checked and nothing is broken; `warn` if only a warning is."""
     broken = {verdict.severity for verdict in verdicts if verdict.broken}
@@ -201,7 +191,7 @@ def _metric_rows(job: JobRow, metrics: Sequence[Metric], verdicts: Sequence[Verd
 
 def _metadata_rows(run: Run, metadata: Mapping[str, str]) -> Iterator[MetadataRow]:
     """A row for each text, short ones first, until there is no room; then a word about where the rest is."""
-    from ml_metrics.collect.values import shortened
+    from ml_metrics.collect.untrusted import shortened
 
     room = MOST_METADATA
     for key, value in sorted(metadata.items(), key=lambda item: (len(item[1]), item[0])):

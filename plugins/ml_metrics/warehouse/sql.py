@@ -11,7 +11,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from ml_metrics.errors import WarehouseError
-from ml_metrics.warehouse.record import as_utc
+from ml_metrics.values import as_utc
 from ml_metrics.warehouse.sql_engine import engine_of
 from ml_metrics.warehouse.sql_schema import ensure_tables, is_as_defined
 from ml_metrics.warehouse.tables import RUN_TABLES, TABLES, Kind

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics.errors import WarehouseError
 from ml_metrics.model import HistoryPoint, JobStatus, Outcome
+from ml_metrics.values import as_utc
 from ml_metrics.warehouse import queries
 from ml_metrics.warehouse.incidents import Told
 from ml_metrics.warehouse.pages import Shown
-from ml_metrics.warehouse.record import FARTHEST_POINT, JobRow, MetricRow, as_utc
+from ml_metrics.warehouse.record import FARTHEST_POINT, JobRow, MetricRow
 from ml_metrics.warehouse.rows import MetricValue, TestSummary
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.pages.one_test import shown
 from ml_metrics.dashboard.run_status import CLASSES, letter_of, reason_of
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.model import BROKEN
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse.pages import ShownMetric
@@ -40,7 +41,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
     good = warehouse.last_good_run(run.test_name, run.timestamp, run.uuid)
     before = {row.metric_name: row for row in warehouse.metrics_of(good.uuid)} if good else {}
     metadata = warehouse.metadata_of(run.uuid)
-    broken = [_as_shown(row) for row in rows if row.verdict in {"fail", "missing", "non_finite"}]
+    broken = [_as_shown(row) for row in rows if row.verdict in BROKEN]
     letter = letter_of(run.job_status, run.verdict, broken)
     deliveries = [
         one

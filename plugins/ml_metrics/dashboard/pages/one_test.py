@@ -13,6 +13,7 @@ from ml_metrics.dashboard.links import airflow_dag, airflow_run, safe
 from ml_metrics.dashboard.page import NotFoundError, Page, embedded
 from ml_metrics.dashboard.query import choice, required, span_of, text
 from ml_metrics.dashboard.run_status import BAD, CLASSES, by_run, letter_of, reason_of
+from ml_metrics.model import BROKEN
 from ml_metrics.warehouse.pages import ShownRun
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def page_of_test(
 
 def _rows(runs: Sequence[JobRow], metrics: Sequence[ShownMetric]) -> Iterator[dict[str, Any]]:
     """The table of runs, newest first."""
-    broken = by_run(one for one in metrics if one.verdict in {"fail", "missing", "non_finite"})
+    broken = by_run(one for one in metrics if one.verdict in BROKEN)
     for run in runs:
         own = broken.get(run.uuid, [])
         letter = letter_of(run.job_status, run.verdict, own)
