@@ -19,12 +19,8 @@ from ml_metrics.config.load import load_test, load_tests
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.judge.wording import rule_of
 from ml_metrics.notify import tell_of_lost_gate, tell_overdue, tell_people
-from ml_metrics.operators.assert_success import AssertSuccess
-from ml_metrics.operators.collect_metrics import CollectMetrics
-from ml_metrics.operators.config_problem import ConfigProblem
-from ml_metrics.operators.judge_run import JudgeRun
-from ml_metrics.operators.load_history import LoadHistory
-from ml_metrics.operators.measure_goodput import MeasureGoodput
+from ml_metrics.operators.placeholders import InvalidTestFile
+from ml_metrics.operators.tasks import AssertSuccess, CollectMetrics, JudgeRun, LoadHistory, MeasureGoodput
 from ml_metrics.operators.workload_operator import workload_operator
 from ml_metrics.settings import Settings
 
@@ -170,5 +166,5 @@ def placeholder(dag_id: str, problem: str) -> DAG:
         doc_md=f"```\n{problem}\n```",
         tags={"ml-metrics", "config-error"},
     ) as dag:
-        ConfigProblem(task_id="read_test_file", problem=problem)
+        InvalidTestFile(task_id="read_test_file", problem=problem)
     return dag

@@ -63,7 +63,9 @@ print(dag.get_task("run_workload").task_type, "kubernetes" in sys.modules, *sort
 """
 
 
-@pytest.mark.parametrize(("task", "found"), [("run_workload", "RunWorkload True"), ("judge_run", "AnotherTask False")])
+@pytest.mark.parametrize(
+    ("task", "found"), [("run_workload", "RunWorkload True"), ("judge_run", "WorkloadPlaceholder False")]
+)
 def test_only_the_process_that_runs_the_workload_imports_what_that_needs(tmp_path: Path, task: str, found: str) -> None:
     environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": str(Path(dags.__file__).parents[1])}
     words = [sys.executable, "-c", FOR_ONE_TASK, task]

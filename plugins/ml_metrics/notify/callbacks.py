@@ -28,7 +28,7 @@ def tell_people(context: Mapping[str, Any]) -> None:
     from ml_metrics.notify.digest import send_late_digest
     from ml_metrics.notify.mail_settings import post_office
     from ml_metrics.notify.notifier import Telling
-    from ml_metrics.operators.task import folder_of, run_of
+    from ml_metrics.operators.tasks import folder_of, run_of
 
     test: TestDefinition = context["task"].test
     post = post_office()
@@ -44,7 +44,7 @@ def tell_of_lost_gate(context: Mapping[str, Any]) -> None:
     A task whose process is killed in its last try has no callback of its own: its supervisor calls it failed, and that
     is that. A gate that did decide tells by itself, at this very moment.
     """
-    from ml_metrics.operators.task import folder_of
+    from ml_metrics.operators.tasks import folder_of
     from ml_metrics.steps import TASKS
 
     dag = context["dag"]

@@ -1,1 +1,1 @@
-"""The six tasks of a test, each thin: it calls one function of a lower floor."""
+"""The six tasks of a test as Airflow operators: the workload, and the five tasks that follow it."""

@@ -18,7 +18,7 @@ from ml_metrics.operators.host_logs import HostLogs
 from ml_metrics.operators.host_objects import HostObjects
 from ml_metrics.operators.outage import is_outage
 from ml_metrics.operators.run_workload import NOT_FOUND
-from ml_metrics.operators.task import folder_of, run_of
+from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.workload_base import LOG_INTERVAL, WorkloadRun
 from ml_metrics.operators.workload_end import OverranError, is_known
 

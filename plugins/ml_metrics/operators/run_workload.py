@@ -13,7 +13,7 @@ from ml_metrics.clusters.manifests import pod as pod_of
 from ml_metrics.clusters.outcome import outcome_of
 from ml_metrics.model import JobStatus
 from ml_metrics.operators.outage import is_outage
-from ml_metrics.operators.task import folder_of, run_of
+from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.workload_base import WorkloadRun
 from ml_metrics.operators.workload_end import OverranError, is_known
 

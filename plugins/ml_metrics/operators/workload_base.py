@@ -24,7 +24,7 @@ from ml_metrics.operators.cluster import place_of
 from ml_metrics.operators.links import logs_command, workload_link
 from ml_metrics.operators.outage import LONGEST, MOST, SHORT, await_answer, is_outage
 from ml_metrics.operators.pod_watch import PodWatch
-from ml_metrics.operators.task import folder_of, run_of
+from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.workload_end import EndedByHandError, end_of, is_known, unknown_end
 
 if TYPE_CHECKING:

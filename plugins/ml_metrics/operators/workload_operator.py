@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_parsing_context
 
-from ml_metrics.operators.placeholder import AnotherTask
+from ml_metrics.operators.placeholders import WorkloadPlaceholder
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def workload_operator(test: TestDefinition, *, task_id: str, **options: Any) -> BaseOperator:
     """The task that runs a test: in one pod or on several hosts, on the cluster of the settings or its own."""
     if get_parsing_context().task_id not in {None, task_id}:
-        return AnotherTask(task_id=task_id)
+        return WorkloadPlaceholder(task_id=task_id)
     options = {"task_id": task_id, **options}
     several = test.hosts > 1
     if test.cluster is not None:

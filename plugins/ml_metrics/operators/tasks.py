@@ -1,0 +1,136 @@
+"""The five tasks of a run that follow its workload. Each calls one function of `ml_metrics.steps`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from ml_metrics import steps
+from ml_metrics.connections import warehouse
+from ml_metrics.errors import ConfigError, UnreadableInputError
+from ml_metrics.model import Run
+from ml_metrics.run_folder import RunFolder
+from ml_metrics.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ml_metrics.config.definition import TestDefinition
+
+
+def run_of(test: str, context: Mapping[str, Any]) -> Run:
+    """Return the run that a task context belongs to.
+
+    The run id alone identifies it: a run that was triggered by hand has no logical date.
+    """
+    dag_run = context["dag_run"]
+    return Run(test=test, dag_id=dag_run.dag_id, run_id=dag_run.run_id, deployment=Settings.load().deployment)
+
+
+def folder_of(test: str, context: Mapping[str, Any]) -> RunFolder:
+    """Return the run folder of the run that a task context belongs to."""
+    return RunFolder.of(run_of(test, context), Settings.load().storage_root)
+
+
+class TestTask(BaseOperator):
+    """Base of the tasks of a test. They run whatever the result of earlier tasks: `assert_success` decides."""
+
+    def __init__(self, *, test: TestDefinition, trigger_rule: str = "all_done", **options: Any) -> None:
+        super().__init__(trigger_rule=trigger_rule, **options)
+        self.test = test
+
+    def execute(self, context: Mapping[str, Any]) -> str:
+        """Run the task. Errors in configuration or input fail at once, because a retry would meet them again."""
+        try:
+            return self.perform(context)
+        except (ConfigError, UnreadableInputError) as error:
+            raise AirflowFailException(str(error)) from error
+
+    def perform(self, context: Mapping[str, Any]) -> str:
+        """Do the work of the task and return a one-line summary."""
+        raise NotImplementedError
+
+    def folder(self, context: Mapping[str, Any]) -> RunFolder:
+        """Return the folder of the run."""
+        return folder_of(self.test.name, context)
+
+
+class CollectMetrics(TestTask):
+    """Aggregate what the workload wrote to the run folder into `metrics.json`."""
+
+    def perform(self, context: Mapping[str, Any]) -> str:
+        """Collect the metrics."""
+        collected = steps.collect(self.test, self.folder(context))
+        for warning in collected.warnings:
+            self.log.warning("%s", warning)
+        for metric in collected.metrics:
+            self.log.info("%s = %.6g", metric.name, metric.value)
+        return f"{len(collected.metrics)} metrics from {collected.files} files"
+
+
+class MeasureGoodput(TestTask):
+    """Measure productive and lost time from the goodput log, and write `goodput.json`."""
+
+    def perform(self, context: Mapping[str, Any]) -> str:
+        """Measure the goodput, unless the test file turns it off."""
+        if not self.test.goodput.enabled:
+            raise AirflowSkipException("the test file sets `goodput: {enabled: false}`")
+        report = steps.measure_goodput(self.test, self.folder(context))
+        for warning in report.warnings:
+            self.log.warning("%s", warning)
+        for metric in report.metrics():
+            self.log.info("%s = %.6g", metric.name, metric.value)
+        return report.summary
+
+
+class JudgeRun(TestTask):
+    """Check every metric against its condition and its history, and write `verdicts.json`."""
+
+    def perform(self, context: Mapping[str, Any]) -> str:
+        """Judge the run."""
+        with warehouse() as open_warehouse:
+            run = run_of(self.test.name, context)
+            judgement = steps.judge(self.test, run, self.folder(context), open_warehouse)
+        for verdict in judgement.verdicts:
+            log = self.log.warning if verdict.broken else self.log.info
+            log("%s: %s. %s", verdict.metric, verdict.outcome, verdict.reason)
+        broken = sum(verdict.broken for verdict in judgement.verdicts)
+        return f"{len(judgement.verdicts)} verdicts, {broken} broken"
+
+
+class LoadHistory(TestTask):
+    """Write one row of `job_history`, and one row of `metric_history` for each metric, exactly once."""
+
+    def perform(self, context: Mapping[str, Any]) -> str:
+        """Load the run into the warehouse, unless the test file turns it off."""
+        if not self.test.metric_collection_config.write_to_bigquery:
+            raise AirflowSkipException("the test file sets `write_to_bigquery: false`: nothing is recorded")
+        run = run_of(self.test.name, context)
+        with warehouse() as open_warehouse:
+            record = steps.load(self.test, run, self.folder(context), open_warehouse)
+        self.log.info("job_history: run %s is %s", run.key, record.job.job_status)
+        return f"1 job row and {len(record.metrics)} metric rows for run {run.key}"
+
+
+class AssertSuccess(TestTask):
+    """Fail, with all reasons, if the workload, a verdict or an earlier task failed. No other task fails the run."""
+
+    def perform(self, context: Mapping[str, Any]) -> str:
+        """Collect the reasons; the run passes if there are none."""
+        folder = self.folder(context)
+        folder.forget(
+            "gate"
+        )  # an earlier try may have written it; if this process dies, it must not be read as the result
+        gate = steps.close_gate(folder, self._upstream_states(context))
+        if gate.reasons:
+            raise AirflowFailException("; ".join(gate.reasons))
+        return "every task, the workload and every verdict passed"
+
+    def _upstream_states(self, context: Mapping[str, Any]) -> dict[str, str]:
+        """Return the state of each earlier task; "missing" if Airflow has none, since the task never ran."""
+        ti = context["ti"]
+        names = [task for task in steps.TASKS if task in self.get_flat_relative_ids(upstream=True)]
+        states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=names).get(ti.run_id, {})
+        return {name: str(states.get(name) or "missing") for name in names}
