@@ -1,5 +1,5 @@
 """One Airflow DAG for each test file below `include/metric_configs`."""
 
-from ml_metrics.dags import tests_from
+from ml_metrics import tests_from
 
 globals().update({dag.dag_id: dag for dag in tests_from()})

@@ -2,8 +2,7 @@
 
 from datetime import timedelta
 
-from ml_metrics.config.definition import TestDefinition
-from ml_metrics.dags import accelerator_test
+from ml_metrics import TestDefinition, accelerator_test
 
 dag = accelerator_test(
     TestDefinition(

@@ -1,10 +1,55 @@
 """ML Metrics: accelerator tests as Airflow DAGs, measured, judged, recorded and reported.
 
-The rooms are stacked in floors, and each imports only from the floors below it:
-
-* ground: `model`, `errors`, `settings`, `storage`, `run_folder`, `events`, `telemetry`
-* the domain, which knows no Airflow and no cloud: `spec`, `collect`, `goodput`, `judge`
-* the outside world: `warehouse`, `alerts`, `clusters`, `cloud`
-* what Airflow runs: `dags`, `operators`, `notify`
-* what people touch: `plugin`, `cli`, `dashboard`
+`from ml_metrics import ...` offers what a DAG file, a notebook or a script needs; docs/python.md has an example of
+each name. Everything else may change without notice, but for `ml_metrics.telemetry`, which workloads import.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ml_metrics.api import judge_metrics, measure_goodput, read_events, read_history
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.dags import accelerator_test, tests_from
+    from ml_metrics.errors import ConfigError, MlMetricsError
+    from ml_metrics.warehouse import open_warehouse
+
+__version__ = "0.1.0"
+__all__ = [
+    "ConfigError",
+    "MlMetricsError",
+    "TestDefinition",
+    "accelerator_test",
+    "judge_metrics",
+    "measure_goodput",
+    "open_warehouse",
+    "read_events",
+    "read_history",
+    "tests_from",
+]
+
+# Imported on first use: a training image that imports ml_metrics.telemetry has neither Airflow nor numpy.
+_HOMES = {
+    "ConfigError": "errors",
+    "MlMetricsError": "errors",
+    "TestDefinition": "config.definition",
+    "accelerator_test": "dags",
+    "judge_metrics": "api",
+    "measure_goodput": "api",
+    "open_warehouse": "warehouse",
+    "read_events": "api",
+    "read_history": "api",
+    "tests_from": "dags",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ml_metrics' has no attribute {name!r}")
+    return getattr(import_module(f"ml_metrics.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,126 @@
+"""What notebooks and scripts call: `from ml_metrics import judge_metrics, measure_goodput, read_events, read_history`.
+
+Each function is a shorter way into one room of the package. docs/python.md has an example of each.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.errors import ConfigError
+from ml_metrics.model import HistoryPoint, JobStatus, Metric, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from ml_metrics.config.regression import RegressionTestConfig
+    from ml_metrics.events import Events
+    from ml_metrics.goodput import GoodputReport
+    from ml_metrics.judge import Judgement
+    from ml_metrics.warehouse import MetricValue
+
+THIS_RUN = "this run"
+
+
+def read_events(folder: str | Path, *, restarts: str = "keep") -> Events:
+    """Read the TensorBoard event files of a folder and its sub-folders, on this machine or in a bucket.
+
+    `restarts="supersede"` drops what a restarted workload wrote again.
+    """
+    from ml_metrics.events import read_events as read
+    from ml_metrics.storage import list_files
+
+    if restarts not in {"keep", "supersede"}:
+        raise ConfigError(f"restarts: {restarts!r} is neither 'keep' nor 'supersede'")
+    return read(list_files(str(folder)), supersede=restarts == "supersede")
+
+
+def read_history(test: str, metric: str, *, limit: int = 50, warehouse: str | None = None) -> list[MetricValue]:
+    """Read the newest values of a test's metric from the warehouse, newest first, with their bounds and verdicts.
+
+    `warehouse` is an address such as `sqlite:///warehouse.db` or `bigquery://project/dataset`; without one, the
+    warehouse of this Airflow deployment is read.
+    """
+    from ml_metrics import connections
+    from ml_metrics.warehouse import open_warehouse
+
+    opened = closing(open_warehouse(warehouse)) if warehouse else connections.warehouse()
+    with opened as source:
+        return source.metric_values(test, metric, limit)
+
+
+def measure_goodput(
+    place: str | Path,
+    *,
+    ideal_step_time: float | None = None,
+    windows: Sequence[float] = (),
+) -> GoodputReport:
+    """Compute goodput, badput and step deviation from the goodput log of a run folder, local or in a bucket.
+
+    `ideal_step_time` is in seconds; without it, it is computed from the steps. `windows` are rolling windows in
+    seconds that end when the job does.
+    """
+    from ml_metrics.goodput import measure
+
+    return measure(str(place), ideal_step_time=ideal_step_time, windows=windows)
+
+
+def judge_metrics(
+    conditions: Mapping[str, Any] | RegressionTestConfig,
+    metrics: Mapping[str, float] | Sequence[Metric],
+    history: Mapping[str, Sequence[float]] | Sequence[HistoryPoint] = (),
+) -> Judgement:
+    """Judge the metrics of a successful run by conditions, and by earlier values where the conditions need them.
+
+    `conditions` are those of a test file (`metric_success_conditions`), by metric. `history` has the earlier values
+    of each metric, oldest first, or the rows of a history with their own times and verdicts.
+    """
+    from ml_metrics.judge import judge_run
+
+    points = list(_history_points(history))
+    newest = max((point.timestamp for point in points), default=datetime.now(UTC))
+    return judge_run(
+        _config(conditions),
+        list(_metrics(metrics)),
+        points,
+        status=JobStatus.SUCCESS,
+        run_key=THIS_RUN,
+        now=newest + timedelta(microseconds=1),
+    )
+
+
+def _config(conditions: Mapping[str, Any] | RegressionTestConfig) -> RegressionTestConfig:
+    from pydantic import ValidationError
+
+    from ml_metrics.config.regression import RegressionTestConfig
+
+    if isinstance(conditions, RegressionTestConfig):
+        return conditions
+    try:
+        return RegressionTestConfig.model_validate({"metric_success_conditions": conditions})
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors())
+        raise ConfigError(f"conditions: {problems}") from error
+
+
+def _metrics(metrics: Mapping[str, float] | Sequence[Metric]) -> Iterator[Metric]:
+    if not hasattr(metrics, "items"):
+        yield from metrics
+        return
+    for name, value in metrics.items():
+        yield Metric(name, float(value), tag=name, strategy="given")
+
+
+def _history_points(history: Mapping[str, Sequence[float]] | Sequence[HistoryPoint]) -> Iterator[HistoryPoint]:
+    """The values as rows of successful runs, a day apart, of which the newest ended now."""
+    if not hasattr(history, "items"):
+        yield from history
+        return
+    now = datetime.now(UTC)
+    for metric, values in history.items():
+        for age, value in enumerate(reversed(values)):
+            key = f"run {age} before"
+            yield HistoryPoint(key, now - timedelta(days=age), metric, float(value), JobStatus.SUCCESS, Outcome.PASS)

@@ -1,0 +1,35 @@
+"""The examples of docs/python.md run one after the other, and the page names everything that the package offers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ml_metrics
+
+PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_the_examples_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {}
+    for block in BLOCKS:
+        exec(compile(block, "docs/python.md", "exec"), namespace)  # noqa: S102  (our own page)
+    assert namespace["dag"].dag_id == "hello-from-python"
+    (series,) = namespace["events"].series
+    assert (series.tag, len(series)) == ("train/loss", 5)
+    assert namespace["report"].found
+    assert not namespace["judgement"].passed
+    assert "warehouse.db" in capsys.readouterr().out
+    assert not (tmp_path / "warehouse.db").exists()
+
+
+def test_the_page_names_every_public_name() -> None:
+    table = re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE)
+    assert sorted(name for row in table for name in re.findall(r"`(\w+)`", row)) == sorted(ml_metrics.__all__)
