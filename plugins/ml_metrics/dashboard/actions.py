@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse import Warehouse
 
-LONGEST_REASON = 1000
-LONGEST_QUARANTINE = timedelta(days=366)
+MAX_REASON_LENGTH = 1000
+MAX_QUARANTINE = timedelta(days=366)
 
 Asked = Annotated[str, Form(max_length=300)]
-Words = Annotated[str, Form(max_length=LONGEST_REASON)]
+Words = Annotated[str, Form(max_length=MAX_REASON_LENGTH)]
 Asker = Annotated[Visitor, Depends(visitor)]
 
 
@@ -68,7 +68,7 @@ def quarantine(asker: Asker, test: Asked, until: Asked, reason: Words) -> Respon
         end = datetime.combine(date.fromisoformat(until) + timedelta(days=1), time(), UTC)
     except (ValueError, OverflowError) as error:
         raise HTTPException(status_code=400, detail=f"{until!r} is no day; write it as 2026-03-31.") from error
-    if end > now + LONGEST_QUARANTINE:
+    if end > now + MAX_QUARANTINE:
         raise HTTPException(status_code=400, detail="A quarantine lasts a year at most: it is to end by itself.")
 
     def change(warehouse: Warehouse) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ml_metrics.dashboard.query import Span
     from ml_metrics.warehouse.pages import Incident, QuarantineRow, ShownMetric, ShownRun, Standing
 
-MOST_RUNS = 30
+RUN_COLUMNS = 30
 """Columns, where each is a run."""
 
 
@@ -146,7 +146,7 @@ def _fill(row: Row, runs: list[ShownRun], broken_of: Mapping[str, list[ShownMetr
         row.well += (
             len(several) if cell is WELL_ONCE else sum(cell.letters[letter] for letter in cell.letters.keys() - BAD)
         )
-        if starts or column < MOST_RUNS:
+        if starts or column < RUN_COLUMNS:
             row.cells[column] = cell
     row.runs = len(runs)
     measured = [run.goodput for run in runs if run.goodput is not None]
@@ -181,7 +181,7 @@ def _days(span: Span) -> tuple[list[datetime], tuple[Column, ...]]:
 
 
 def _runs_ago() -> tuple[list[datetime], tuple[Column, ...]]:
-    columns = (Column(f"{number}", f"{number} runs before the newest") for number in range(1, MOST_RUNS))
+    columns = (Column(f"{number}", f"{number} runs before the newest") for number in range(1, RUN_COLUMNS))
     return [], (Column("0", "the newest run"), *columns)
 
 

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_DAYS = 30
-MOST_DAYS = 366
+MAX_DAYS = 366
 """As many columns as a heatmap has; a chart may show more."""
 EARLIEST, LATEST = date(1970, 1, 2), date(2200, 1, 1)
-LONGEST = 300
+MAX_LENGTH = 300
 """Characters of any one value; a name of a test or a metric is shorter."""
 
 
@@ -75,7 +75,7 @@ def span_of(query: Mapping[str, str], now: datetime, days: int = DEFAULT_DAYS) -
     return Span(first, last, zone)
 
 
-def text(query: Mapping[str, str], name: str, longest: int = LONGEST) -> str:
+def text(query: Mapping[str, str], name: str, longest: int = MAX_LENGTH) -> str:
     """A value of the address."""
     value = query.get(name, "")
     if len(value) > longest:

@@ -50,12 +50,12 @@ def write_report(
         yield _write(folder, file_of(test), "".join(page.html(**named)).encode())
     # last, so that an index never leads to a page that is not there
     page = page_of_tests(
-        warehouse, query, readable=frozenset, now=now, links=links, only=frozenset(tests), most_cells=MOST_CELLS
+        warehouse, query, readable=frozenset, now=now, links=links, only=frozenset(tests), max_cells=MAX_CELLS
     )
     yield _write(folder, "index.html", "".join(page.html()).encode())
 
 
-MOST_CELLS = 10_000_000
+MAX_CELLS = 10_000_000
 """A report has one page of all tests, however many."""
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse import Warehouse
 
-KEPT_SECONDS = 300
+REOPEN_SECONDS = 300
 """After so long a changed connection or setting is seen."""
 
 
@@ -44,7 +44,7 @@ class Source:
 
     def _current(self) -> Warehouse:
         with self._lock:
-            if self._opened is None or time.monotonic() - self._opened[2] > KEPT_SECONDS:
+            if self._opened is None or time.monotonic() - self._opened[2] > REOPEN_SECONDS:
                 manager = warehouse()
                 opened = manager.__enter__()
                 opened.ensure_schema()

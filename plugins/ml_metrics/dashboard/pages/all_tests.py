@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.dashboard.heatmap import Wanted, heatmap_of, prefix_of
 from ml_metrics.dashboard.heatmap_rows import rows_as_html
 from ml_metrics.dashboard.page import Page
-from ml_metrics.dashboard.query import MOST_DAYS, choice, number, span_of, text
+from ml_metrics.dashboard.query import MAX_DAYS, choice, number, span_of, text
 from ml_metrics.dashboard.run_status import MEANINGS, QUARANTINED
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from ml_metrics.dashboard.links import Links
     from ml_metrics.warehouse import Warehouse
 
-MOST_CELLS = 45_000
+MAX_CELLS = 45_000
 """Of one page of rows; a page of them weighs less than a megabyte."""
-MOST_TABS = 12
+MAX_TABS = 12
 ONLY = ("", "failing", "unacknowledged")
 COLUMNS = ("days", "runs")
 
@@ -33,7 +33,7 @@ def page_of_tests(  # noqa: PLR0913  (each is a way in which one such page diffe
     now: datetime,
     links: Links,
     only: Collection[str] | None = None,
-    most_cells: int = MOST_CELLS,
+    max_cells: int = MAX_CELLS,
 ) -> Page:
     """Every test that the reader may see, against time.
 
@@ -44,10 +44,10 @@ def page_of_tests(  # noqa: PLR0913  (each is a way in which one such page diffe
         now: what "today" is.
         links: how the pages lead to one another.
         only: the tests to show; None for all.
-        most_cells: of one page of rows.
+        max_cells: of one page of rows.
     """
     span = span_of(query, now)
-    shown = span.newest(MOST_DAYS)
+    shown = span.newest(MAX_DAYS)
     by_days = choice(query, "by", COLUMNS) == "days"
     named = {name: text(query, name) for name in ("owner", "framework", "accelerator", "prefix")}
     wanted = Wanted(**named, words=text(query, "q"), only=choice(query, "only", ONLY))
@@ -69,16 +69,16 @@ def page_of_tests(  # noqa: PLR0913  (each is a way in which one such page diffe
         by_days=by_days,
     )
     rows = [row for row in heatmap.rows if wanted.has(row)]
-    size = max(1, most_cells // len(heatmap.columns))
+    size = max(1, max_cells // len(heatmap.columns))
     pages = max(1, -(-len(rows) // size))
     page = min(number(query, "page", 1, 1_000_000), pages)
     on_page = rows[(page - 1) * size : page * size]
     return Page(
-        "tests.html",
+        "all_tests.html",
         {
             "title": "Tests",
             "span": shown,
-            "notices": [f"{span.days:,} days are more than a heatmap can show: these are the newest {MOST_DAYS}."]
+            "notices": [f"{span.days:,} days are more than a heatmap can show: these are the newest {MAX_DAYS}."]
             if shown is not span
             else [],
             "asked": {**named, "q": wanted.words, "only": wanted.only, "by": "days" if by_days else "runs"},
@@ -107,7 +107,7 @@ def _choices(heatmap: Heatmap) -> dict[str, list[str]]:
         "owner": sorted({one.owner for one in standings} - {""}),
         "framework": sorted({one.framework for one in standings} - {""}),
         "accelerator": sorted({one.accelerator for one in standings} - {""}),
-        "prefix": prefixes if 1 < len(prefixes) <= MOST_TABS else [],
+        "prefix": prefixes if 1 < len(prefixes) <= MAX_TABS else [],
     }
 
 

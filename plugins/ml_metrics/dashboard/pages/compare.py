@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
     from ml_metrics.warehouse.pages import ShownMetric
 
-MOST_TESTS, MOST_METRICS, MOST_VALUES, MOST_PATTERNS = 20, 20, 20_000, 40
-LONGEST_LIST = 3000
+MAX_TESTS, MAX_METRICS, MAX_VALUES, MAX_PATTERNS = 20, 20, 20_000, 40
+MAX_LIST_LENGTH = 3000
 AXES = (Axis.LINEAR.value, Axis.LOG.value)
 Table = dict[str, dict[str, str]]
 
@@ -39,13 +39,13 @@ def page_of_comparison(
     standings = warehouse.standings()
     dags = readable({one.newest.dag_id for one in standings})
     known = [one.newest.test for one in standings if one.newest.dag_id in dags]
-    tests, notices = _matching(known, asked["tests"], MOST_TESTS, "tests")
+    tests, notices = _matching(known, asked["tests"], MAX_TESTS, "tests")
     names = warehouse.metric_names(tests, span.since, span.until)
-    metrics, more = _matching(names, asked["metrics"], MOST_METRICS, "metrics")
-    values = warehouse.compared(tests, metrics, span.since, span.until, MOST_VALUES + 1)
-    if len(values) > MOST_VALUES:
-        more.append(f"These days hold more than {MOST_VALUES:,} values: ask for fewer days to see all.")
-    values = [one for one in values[:MOST_VALUES] if one.dag_id in dags]
+    metrics, more = _matching(names, asked["metrics"], MAX_METRICS, "metrics")
+    values = warehouse.compared(tests, metrics, span.since, span.until, MAX_VALUES + 1)
+    if len(values) > MAX_VALUES:
+        more.append(f"These days hold more than {MAX_VALUES:,} values: ask for fewer days to see all.")
+    values = [one for one in values[:MAX_VALUES] if one.dag_id in dags]
     metrics = [metric for metric in metrics if any(one.metric == metric for one in values)]
     lines = _lines(values)
     return Page(
@@ -78,9 +78,9 @@ def page_of_comparison(
 
 
 def _patterns(query: Mapping[str, str], name: str) -> list[str]:
-    patterns = [part.strip() for part in text(query, name, LONGEST_LIST).split(",") if part.strip()]
-    if len(patterns) > MOST_PATTERNS:
-        raise BadQueryError(f"{name} names more than {MOST_PATTERNS} patterns.")
+    patterns = [part.strip() for part in text(query, name, MAX_LIST_LENGTH).split(",") if part.strip()]
+    if len(patterns) > MAX_PATTERNS:
+        raise BadQueryError(f"{name} names more than {MAX_PATTERNS} patterns.")
     return patterns
 
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ml_metrics.dashboard.links import Links
     from ml_metrics.warehouse import JobRow, MetricRow, Warehouse
 
-MOST_FILES = 200
-MOST_DELIVERIES = 1000
-MOST_OF_A_MAIL = 100_000
+MAX_FILES = 200
+MAX_DELIVERIES = 1000
+MAX_MAIL_LENGTH = 100_000
 OCCASIONS = ("broken", "worse", "recovered")
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """A name that is a folder of its own. Rows come from outside, and `..` leads out of the storage root."""
@@ -45,13 +45,13 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
     letter = letter_of(run.job_status, run.verdict, broken)
     deliveries = [
         one
-        for one in warehouse.deliveries(run.timestamp - timedelta(days=1), run.test_name, MOST_DELIVERIES)
+        for one in warehouse.deliveries(run.timestamp - timedelta(days=1), run.test_name, MAX_DELIVERIES)
         if one.run_key == run.uuid
     ]
     compared = [_compared(row, before.get(row.metric_name)) for row in rows]
     folder, files, trouble = _files(run)
     return Page(
-        "run.html",
+        "one_run.html",
         {
             "title": f"{run.test_name}: run of {run.timestamp:%Y-%m-%d %H:%M} UTC",
             "run": run,
@@ -66,8 +66,8 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
             "deliveries": deliveries,
             "mails": _mails(run.uuid, {one.message for one in deliveries}),
             "folder": folder,
-            "files": files[:MOST_FILES],
-            "more_files": max(0, len(files) - MOST_FILES),
+            "files": files[:MAX_FILES],
+            "more_files": max(0, len(files) - MAX_FILES),
             "files_trouble": trouble,
             "airflow": airflow_run(run.dag_id, run.run_id) if run.dag_id and run.run_id else "",
             "logs": safe(run.stackdriver_logs_link),
@@ -132,7 +132,7 @@ def _mail(place: str) -> dict[str, str]:
         "subject": str(message["Subject"] or ""),
         "to": str(message["To"] or ""),
         "date": str(message["Date"] or ""),
-        "text": str(text)[:MOST_OF_A_MAIL],
+        "text": str(text)[:MAX_MAIL_LENGTH],
     }
 
 

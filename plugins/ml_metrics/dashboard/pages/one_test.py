@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import JobRow, Warehouse
     from ml_metrics.warehouse.pages import ShownMetric
 
-MOST_RUNS = 1000
+MAX_RUNS = 1000
 DAYS = 90
 AXES = tuple(axis.value for axis in Axis)
 
@@ -41,8 +41,8 @@ def page_of_test(
     test, axis = required(query, "test"), Axis(choice(query, "axis", AXES))
     words = text(query, "q").casefold()
     span = span_of(query, now, DAYS)
-    found = warehouse.runs_of(test, span.since, span.until, MOST_RUNS + 1)
-    runs = found[:MOST_RUNS]
+    found = warehouse.runs_of(test, span.since, span.until, MAX_RUNS + 1)
+    runs = found[:MAX_RUNS]
     newest = runs[0] if runs else warehouse.previous_run(test)
     if newest is None:
         raise NotFoundError(f"There is no test {test!r}, or it has never run.")
@@ -53,14 +53,14 @@ def page_of_test(
     quarantine = warehouse.quarantines().get(test)
     rows = list(_rows(runs, metrics))
     notices = []
-    if len(found) > MOST_RUNS:
-        notices.append(f"These days hold more than {MOST_RUNS:,} runs: the newest {MOST_RUNS:,} are shown.")
+    if len(found) > MAX_RUNS:
+        notices.append(f"These days hold more than {MAX_RUNS:,} runs: the newest {MAX_RUNS:,} are shown.")
     if not runs:
         notices.append(
             f"No run stopped between {span.first} and {span.last}. The newest was on {newest.timestamp:%Y-%m-%d}."
         )
     return Page(
-        "test.html",
+        "one_test.html",
         {
             "title": test,
             "span": span,
