@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics._moved import explain_moved_modules as _explain_moved_modules
+
 if TYPE_CHECKING:
     from ml_metrics.api import judge_metrics, measure_goodput, read_events, read_history
     from ml_metrics.config.definition import TestDefinition
@@ -29,6 +31,8 @@ __all__ = [
     "read_history",
     "tests_from",
 ]
+
+_explain_moved_modules()
 
 # Imported on first use: a training image that imports ml_metrics.telemetry has neither Airflow nor numpy.
 _HOMES = {
