@@ -17,21 +17,24 @@ if TYPE_CHECKING:
 BIGQUERY = frozenset({"google_cloud_platform", "gcpbigquery"})
 
 
-def warehouse() -> AbstractContextManager[Warehouse]:
-    """The warehouse of this deployment: the connection that the settings name, else the SQLite file."""
+def warehouse(*, create: bool = True) -> AbstractContextManager[Warehouse]:
+    """The warehouse of this deployment: the connection that the settings name, else the SQLite file.
+
+    With `create=False` a warehouse that does not exist yet is an error, as `open_warehouse` describes.
+    """
     from ml_metrics.warehouse import open_warehouse
 
     settings = Settings.load()
     connection = find_connection(settings.warehouse_conn_id)
     if connection is None:
-        return closing(open_warehouse(f"sqlite:///{settings.warehouse_file}"))
+        return closing(open_warehouse(f"sqlite:///{settings.warehouse_file}", create=create))
     if connection.conn_type in BIGQUERY:
         from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 
         hook = BigQueryHook(gcp_conn_id=settings.warehouse_conn_id, use_legacy_sql=False)
         client = hook.get_client(project_id=hook.project_id)
-        return closing(open_warehouse(f"bigquery://{client.project}/{settings.dataset}", client=client))
-    return closing(open_warehouse(_sql_address(connection)))
+        return closing(open_warehouse(f"bigquery://{client.project}/{settings.dataset}", create=create, client=client))
+    return closing(open_warehouse(_sql_address(connection), create=create))
 
 
 def cluster_kubeconfig() -> str | None:

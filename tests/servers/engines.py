@@ -52,8 +52,8 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def opener(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Warehouse]]:
-    """Opens the same, at first empty warehouse as often as it is called, as several processes would."""
+def opener(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Warehouse]]:
+    """A function that opens the same, at first missing warehouse on each call, as several processes would."""
     opened: list[Warehouse] = []
     if engine == "sqlite":
         address, client = f"sqlite:///{tmp_path}/not/there/yet/warehouse.db", None
@@ -63,8 +63,8 @@ def opener(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Itera
         server = request.getfixturevalue("bigquery_server")
         address, client = server.new_dataset(), server.client()
 
-    def open_it() -> Warehouse:
-        opened.append(open_warehouse(address, client=client))
+    def open_it(*, create: bool = True) -> Warehouse:
+        opened.append(open_warehouse(address, create=create, client=client))
         return opened[-1]
 
     yield open_it

@@ -35,10 +35,13 @@ TYPES = {str: "STRING", int: "INT64", float: "FLOAT64", datetime: "TIMESTAMP"}
 class BigQueryStore:
     """A dataset."""
 
-    def __init__(self, project: str, dataset: str, client: Any = None, *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, project: str, dataset: str, client: Any = None, *, create: bool = True, patience: float = PATIENCE
+    ) -> None:
         self._project = project
         self._dataset = dataset
         self._given_client = client
+        self._create = create
         self._patience = patience
         self._retry = DEFAULT_RETRY.with_timeout(patience)
 
@@ -68,8 +71,8 @@ class BigQueryStore:
             self.client.close()
 
     def ensure_schema(self) -> None:
-        """Make the dataset and its tables, or extend them in place."""
-        self._reaching(lambda: ensure_dataset(self.client, self.name, self._retry))
+        """Create the dataset and its tables, or extend them in place."""
+        self._reaching(lambda: ensure_dataset(self.client, self.name, self._retry, create=self._create))
 
     def replace(self, records: Sequence[RunRecord]) -> None:
         """Write all rows of some runs in one transaction of one job."""

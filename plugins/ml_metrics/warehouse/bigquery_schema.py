@@ -8,7 +8,7 @@ from google.api_core.exceptions import NotFound, PreconditionFailed
 from google.cloud import bigquery
 
 from ml_metrics.errors import WarehouseError
-from ml_metrics.warehouse.tables import TABLES
+from ml_metrics.warehouse.tables import JOB_HISTORY, TABLES
 
 if TYPE_CHECKING:
     from ml_metrics.warehouse.tables import Column, Table
@@ -18,13 +18,23 @@ ATTEMPTS = 5
 """How often a change of a table is begun again because somebody else changed it in between."""
 
 
-def ensure_dataset(client: Any, dataset: str, retry: Any) -> None:
-    """Bring the dataset to its definition. Refuses, before it changes anything, a table that is something else."""
+def ensure_dataset(client: Any, dataset: str, retry: Any, *, create: bool) -> None:
+    """Bring the dataset to its definition. Reject, before anything is changed, a table that is something else."""
     try:
         client.get_dataset(dataset, retry=retry)
-    except NotFound:  # asked first: who may write tables may not be allowed to make datasets
+    except NotFound as error:  # looked up first: who may write tables may not be allowed to create datasets
+        if not create:
+            raise WarehouseError(
+                f"dataset {dataset}: does not exist. Check the warehouse's address; the dataset is created when the "
+                "first run is loaded."
+            ) from error
         client.create_dataset(bigquery.Dataset(dataset), exists_ok=True, retry=retry)
     existing = {table.name: _existing(client, dataset, table, retry) for table in TABLES}
+    if not create and existing[JOB_HISTORY.name] is None:
+        raise WarehouseError(
+            f"dataset {dataset}: has no table {JOB_HISTORY.name}. Check the warehouse's address; the tables are "
+            "created when the first run is loaded."
+        )
     for table in TABLES:
         if (found := existing[table.name]) is not None:
             _check(dataset, table, found)

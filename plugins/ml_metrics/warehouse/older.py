@@ -43,7 +43,7 @@ STATUSES = {0: JobStatus.SUCCESS, 1: JobStatus.FAILURE, 2: JobStatus.MISSED}
 
 def older_runs(address: str) -> Iterator[list[RunRecord]]:
     """Read them all, some hundred at a time, as records of ours that keep their keys."""
-    store = open_store(address)
+    store = open_store(address, create=False)
     try:
         after = ""
         while jobs := store.rows(JOBS, {"after": after, "page": PAGE}):

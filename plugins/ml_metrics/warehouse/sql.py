@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemy
 from ml_metrics.errors import WarehouseError
 from ml_metrics.values import as_utc
 from ml_metrics.warehouse.sql_engine import engine_of
-from ml_metrics.warehouse.sql_schema import ensure_tables, is_as_defined
+from ml_metrics.warehouse.sql_schema import ensure_tables, is_as_defined, is_warehouse
 from ml_metrics.warehouse.tables import RUN_TABLES, TABLES, Kind
 
 if TYPE_CHECKING:
@@ -34,10 +34,11 @@ WRITTEN = len("2026-03-31 23:59:59.000000")
 class SqlStore:
     """A database that SQLAlchemy knows."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, create: bool = True) -> None:
+        self._create = create
         try:
             self._url = make_url(address)
-            self._engine = engine_of(self._url)
+            self._engine = engine_of(self._url, create=create)
         except (ArgumentError, ImportError, SQLAlchemyError) as error:
             raise WarehouseError(f"{_shown(address)}: cannot be opened: {_first_line(error)}") from error
         self._is_sqlite = self._engine.dialect.name == "sqlite"
@@ -56,6 +57,11 @@ class SqlStore:
         with self._transaction(writes=False) as connection:
             if is_as_defined(connection):
                 return
+            if not self._create and not is_warehouse(connection):
+                raise WarehouseError(
+                    f"{self.address}: has no table job_history. Check the warehouse's address; the tables "
+                    "are created when the first run is loaded."
+                )
         with self._transaction() as connection:
             ensure_tables(connection)
 

@@ -22,25 +22,44 @@ KIND = 0xFF
 """The bits of SQLite's error codes that all codes of one kind have in common."""
 
 
-def engine_of(url: URL) -> Engine:
-    """An engine for an address. The folder of an SQLite file is made."""
+def engine_of(url: URL, *, create: bool) -> Engine:
+    """Return an engine for an address. An SQLite file's missing folder is created, or the missing file is an error."""
     if url.get_backend_name() != "sqlite":
         # a database made without a locale names no encoding, and psycopg would read bytes from it
         return create_engine(url, pool_pre_ping=True, connect_args={"client_encoding": "utf8"})
     if url.database and url.database != ":memory:":
-        try:
-            Path(url.database).expanduser().parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise WarehouseError(f"{url.database}: its folder cannot be made: {error.strerror}") from error
+        file = Path(url.database).expanduser()
+        _prepare_place(file, create=create)
+        url = url.set(database=str(file))
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
-    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "connect", _prepare_sqlite if create else _take_transactions)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _prepare_sqlite(connection: Any, _: Any) -> None:
-    """Take transactions into our own hands, and let readers read while a writer writes."""
+def _prepare_place(file: Path, *, create: bool) -> None:
+    try:
+        if create:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        exists = create or file.exists()
+    except OSError as error:
+        verb = "created" if create else "read"
+        raise WarehouseError(f"{file}: its folder cannot be {verb}: {error.strerror}") from error
+    if not exists:
+        raise WarehouseError(
+            f"{file}: there is no such file. Check the warehouse's address; the file is created when the first run is "
+            "loaded."
+        )
+
+
+def _take_transactions(connection: Any, _: Any) -> None:
+    """Begin transactions ourselves. How an existing file is written stays as it is: it may be another system's."""
     connection.isolation_level = None
+
+
+def _prepare_sqlite(connection: Any, record: Any) -> None:
+    """Begin transactions ourselves, and let readers read while a writer writes."""
+    _take_transactions(connection, record)
     _write_ahead(connection)
     connection.execute("PRAGMA synchronous = FULL")
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
 from ml_metrics.errors import WarehouseError
-from ml_metrics.warehouse.tables import TABLES, Kind
+from ml_metrics.warehouse.tables import JOB_HISTORY, TABLES, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +39,11 @@ SCHEMA_LOCK = 7146_0001
 def is_as_defined(connection: Connection) -> bool:
     """Whether nothing has to be changed: then who may only read, or has to wait for a writer, can go on."""
     return not _changes(connection)
+
+
+def is_warehouse(connection: Connection) -> bool:
+    """Return whether the database holds the runs of ours or of the older system."""
+    return sa.inspect(connection).has_table(JOB_HISTORY.name)
 
 
 def ensure_tables(connection: Connection) -> None:

@@ -79,9 +79,16 @@ def test_a_status_that_nobody_knows_is_an_error_that_names_the_run(tmp_path: Pat
         list(older_runs(source))
 
 
-def test_a_source_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_source_is_an_error_and_is_not_created(tmp_path: Path) -> None:
+    with pytest.raises(WarehouseError, match=r"typo/older\.db: there is no such file"):
+        list(older_runs(f"sqlite:///{tmp_path}/typo/older.db"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_source_without_tables_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
     with pytest.raises(WarehouseError, match="no such table"):
-        list(older_runs(f"sqlite:///{tmp_path}/nothing.db"))
+        list(older_runs(f"sqlite:///{tmp_path}/empty.db"))
 
 
 def _in_sqlite(address: str, tables: dict[str, list[dict[str, object]]] = TABLES) -> str:
