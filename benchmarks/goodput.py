@@ -58,19 +58,19 @@ def our_arithmetic(entries: list[dict[str, Any]]) -> Callable[[], float]:
     """From the columns in memory to goodput with its breakdown."""
     from ml_metrics.goodput.analysis import analyse
     from ml_metrics.goodput.entries import Entries
-    from ml_metrics.goodput.windows import report
+    from ml_metrics.goodput.report_builder import build_report
 
     columns = Entries.of(entries)
-    return lambda: report(analyse(columns), steps=False).document()["goodput_percent"]
+    return lambda: build_report(analyse(columns), steps=False).document()["goodput_percent"]
 
 
 def our_answer_from_dicts(entries: list[dict[str, Any]]) -> Callable[[], float]:
     """The same from a list of dicts, as the older library has them."""
     from ml_metrics.goodput.analysis import analyse
     from ml_metrics.goodput.entries import Entries
-    from ml_metrics.goodput.windows import report
+    from ml_metrics.goodput.report_builder import build_report
 
-    return lambda: report(analyse(Entries.of(entries)), steps=False).document()["goodput_percent"]
+    return lambda: build_report(analyse(Entries.of(entries)), steps=False).document()["goodput_percent"]
 
 
 def their_arithmetic(entries: list[dict[str, Any]]) -> Callable[[], float]:

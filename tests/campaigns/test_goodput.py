@@ -1,4 +1,4 @@
-"""The older library itself, on random logs: our figures are its figures, and with `older_figures` its faults, too."""
+"""The older library itself, on random logs: our figures are its figures, and with `legacy_figures` its faults, too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.goodput import GoodputCalculator
 from ml_metrics.goodput.entries import Entries
-from ml_metrics.goodput.older import older_figures
+from ml_metrics.goodput.legacy import legacy_figures
 from unit.goodput import peer
 from unit.goodput.answers import all_time, close, measured
 from unit.goodput.jobs import orderly_jobs
@@ -69,9 +69,9 @@ def test_the_older_arithmetic_is_the_older_library_s_on_anything(entries: list[d
         older = peer.ask(entries, NOW)
     except ValueError:
         with pytest.raises(ValueError, match=r"zero|invalid"):
-            older_figures(Entries.of(entries), NOW)
+            legacy_figures(Entries.of(entries), NOW)
         return
-    ours = older_figures(Entries.of(entries), NOW)
+    ours = legacy_figures(Entries.of(entries), NOW)
     assert close(ours.goodput, older.goodput)
     assert (ours.max_productive_step, ours.disruptions) == (older.max_step, older.disruptions)
     for name, seconds in older.badput.items():

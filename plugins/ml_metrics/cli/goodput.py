@@ -18,7 +18,7 @@ from ml_metrics.goodput.report import Part
 if TYPE_CHECKING:
     from ml_metrics.cloud import CloudLogger, GCPOptions
     from ml_metrics.goodput.report import GoodputReport
-    from ml_metrics.goodput.uploads import Options
+    from ml_metrics.goodput.uploader import Options
 
 ABOUT = """\
 Tell where the time of a job went: how much of it was productive, and what the rest was spent on.
@@ -105,9 +105,9 @@ def _measured(arguments: argparse.Namespace) -> GoodputReport:
 
 def _followed(arguments: argparse.Namespace) -> GoodputReport:
     """Tell how a running job stands, until it ends or the person does."""
-    from ml_metrics.goodput.uploads import Uploads
+    from ml_metrics.goodput.uploader import Uploader
 
-    uploads = Uploads(_options(arguments))
+    uploads = Uploader(_options(arguments))
     report = uploads.once()
     with suppress(KeyboardInterrupt):
         while not report.ended:
@@ -123,7 +123,7 @@ def _followed(arguments: argparse.Namespace) -> GoodputReport:
 
 def _options(arguments: argparse.Namespace) -> Options:
     """What is written at each interval."""
-    from ml_metrics.goodput.uploads import Options
+    from ml_metrics.goodput.uploader import Options
 
     log, gcp = _cloud_log(arguments), _gcp_options(arguments)
     return Options(
@@ -133,8 +133,8 @@ def _options(arguments: argparse.Namespace) -> Options:
         intervals=dict.fromkeys(Part, arguments.interval),
         ideal_step_time=arguments.ideal_step_time,
         windows=tuple(dict.fromkeys(arguments.window)),
-        source=None if log is None else log.plug(arguments.job),
-        export=None if gcp is None else gcp.plug(arguments.job or _job_in(arguments.log)),
+        source=None if log is None else log.factory_spec(arguments.job),
+        export=None if gcp is None else gcp.factory_spec(arguments.job or _job_in(arguments.log)),
     )
 
 

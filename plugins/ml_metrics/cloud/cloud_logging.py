@@ -11,7 +11,7 @@ from ml_metrics.cloud.emulators import LOGGING, emulator_channel
 from ml_metrics.cloud.log_reading import EARLIEST, LogName, entries_of, filter_of
 from ml_metrics.cloud.log_writing import LogBatches
 from ml_metrics.errors import StorageError
-from ml_metrics.goodput.uploads import Plug
+from ml_metrics.goodput.uploader import FactorySpec
 from ml_metrics.telemetry.record_log import RecordLog
 
 if TYPE_CHECKING:
@@ -101,10 +101,10 @@ class CloudLogger:
             self._remember(page)
         return self._builder.build()
 
-    def plug(self, job_name: str) -> Plug:
+    def factory_spec(self, job_name: str) -> FactorySpec:
         """This reader, for another process to make."""
         arguments = {"job_name": job_name, "log_name": self.log_name, "project_id": self.project_id}
-        return Plug("ml_metrics.cloud.cloud_logging:CloudLogger", arguments)
+        return FactorySpec("ml_metrics.cloud.cloud_logging:CloudLogger", arguments)
 
     def _remember(self, page: list[LoggedEntry]) -> None:
         """Keep in mind what may come again."""

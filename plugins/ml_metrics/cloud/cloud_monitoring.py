@@ -11,7 +11,7 @@ from ml_metrics.cloud.emulators import MONITORING, emulator_channel
 from ml_metrics.cloud.series import Workload, points_of
 from ml_metrics.errors import ConfigError, StorageError
 from ml_metrics.goodput.report import Part
-from ml_metrics.goodput.uploads import Plug
+from ml_metrics.goodput.uploader import FactorySpec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -63,12 +63,12 @@ class GCPOptions:
         goodput = {Part.GOODPUT, Part.WINDOWS} if self.enable_gcp_goodput_metrics else set()
         return frozenset(goodput | ({Part.DEVIATION} if self.enable_gcp_step_deviation_metrics else set()))
 
-    def plug(self, job_name: str) -> Plug | None:
+    def factory_spec(self, job_name: str) -> FactorySpec | None:
         """The exporter, for another process to make; None where everything is switched off."""
         if not self.enabled:
             return None
         arguments = {"job_name": job_name, "options": asdict(self)}
-        return Plug("ml_metrics.cloud.cloud_monitoring:CloudMonitoring", arguments)
+        return FactorySpec("ml_metrics.cloud.cloud_monitoring:CloudMonitoring", arguments)
 
 
 class CloudMonitoring:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.goodput.buckets import Bucket
 from ml_metrics.goodput.report import Part
+from ml_metrics.goodput.time_buckets import Bucket
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -1,7 +1,7 @@
 """From what a run wrote to metrics: one file for each kind of source."""
 
 from ml_metrics.collect.collected import Collected
-from ml_metrics.collect.run import collect_run
+from ml_metrics.collect.collector import collect_run
 from ml_metrics.collect.source import Found, Request
 
 __all__ = ["Collected", "Found", "Request", "collect_run"]

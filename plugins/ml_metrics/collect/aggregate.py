@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.collect.strategies import BY_TIME, BY_VALUE, NUMBERS
-from ml_metrics.collect.untrusted import printable
+from ml_metrics.collect.untrusted_values import printable
 from ml_metrics.config.collection import Strategy
 from ml_metrics.config.patterns import matches
 from ml_metrics.config.problems import did_you_mean

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.collect.json_columns import add_columns
-from ml_metrics.collect.lines import LinesFile, add_in_pieces
-from ml_metrics.collect.points import Rows
-from ml_metrics.collect.results import Results, SubRun
+from ml_metrics.collect.accumulator import Rows
+from ml_metrics.collect.json_lines_columns import add_columns
+from ml_metrics.collect.lines_file import LinesFile, add_in_pieces
 from ml_metrics.collect.source import AS_WRITTEN, Found, Request
 from ml_metrics.collect.streams import is_stream
-from ml_metrics.collect.untrusted import number_of, text_of
+from ml_metrics.collect.sub_runs import SubRun, SubRuns
+from ml_metrics.collect.untrusted_values import number_of, text_of
 from ml_metrics.config.patterns import matches
 from ml_metrics.config.sources import LinesAs
 from ml_metrics.model import Metric, Series
@@ -35,7 +35,7 @@ LOOKED_AT = 20
 def read(request: Request) -> Found:
     """Read the files that the config names."""
     options = request.config.sources.json_lines
-    results = Results(options.named_by)
+    results = SubRuns(options.named_by)
     files = [file for file in request.files if _is_meant(file, options)]
     warnings = [warning for file in files for warning in _read_file(LinesFile(file, request.progress), results)]
     if options.lines is LinesAs.POINTS:
@@ -58,7 +58,7 @@ def _is_meant(file: storage.File, options: JsonLines) -> bool:
     )
 
 
-def _read_file(lines: LinesFile, results: Results) -> list[str]:
+def _read_file(lines: LinesFile, results: SubRuns) -> list[str]:
     first_line = 0
     for block in lines.blocks():
         if not first_line and not any("metrics" in content for _, content in islice(lines.objects(block), LOOKED_AT)):
@@ -73,7 +73,7 @@ def _read_file(lines: LinesFile, results: Results) -> list[str]:
     return lines.warnings()
 
 
-def _add_lines(block: bytes, first_line: int, lines: LinesFile, results: Results) -> None:
+def _add_lines(block: bytes, first_line: int, lines: LinesFile, results: SubRuns) -> None:
     """Add a block line by line. A value that is no number is left out alone."""
     rows: Rows[tuple[str, SubRun, str]] = Rows()
     for number, line in lines.objects(block):
@@ -92,7 +92,7 @@ def _add_lines(block: bytes, first_line: int, lines: LinesFile, results: Results
     rows.move_to(results.points)
 
 
-def _metrics(results: Results, prefix: str, *, in_folders: bool) -> Iterator[Metric]:
+def _metrics(results: SubRuns, prefix: str, *, in_folders: bool) -> Iterator[Metric]:
     """A metric for each name: the last line that has it."""
     labels = results.labels()
     found: dict[str, Metric] = {}
@@ -112,7 +112,7 @@ def _metrics(results: Results, prefix: str, *, in_folders: bool) -> Iterator[Met
     yield from found.values()
 
 
-def _series(results: Results, prefix: str) -> Iterator[Series]:
+def _series(results: SubRuns, prefix: str) -> Iterator[Series]:
     """A series for each metric of each sub-run; the step is the number of the line, from 0."""
     labels = results.labels()
     for (folder, sub_run, name), (line, times, values) in results.points:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ENDING = ".xplane.pb"
-READER = Path(__file__).with_name("xplane.py")
+READER = Path(__file__).with_name("xprof_program.py")
 PATIENCE = 300
 """Seconds after which a profile counts as unreadable."""
 

@@ -1,8 +1,8 @@
 """What every source of metrics is handed, and what it returns.
 
 A source is one function in a file of its own. To add one, write `def read(request: Request) -> Found`, name it in
-`ml_metrics.collect.run.SOURCES` and give it a switch in `ml_metrics.config.sources`. What a source cannot read it tells
-in `Found.warnings`. If it raises, what the other sources found stays, and its error becomes a warning.
+`ml_metrics.collect.collector.SOURCES` and give it a switch in `ml_metrics.config.sources`. A source reports what it
+cannot read in `Found.warnings`. If it raises, its error becomes a warning, and the other sources are not affected.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ml_metrics.collect.lines import LinesFile, add_in_pieces
-from ml_metrics.collect.points import Points, Rows, grouped
+from ml_metrics.collect.accumulator import Points, Rows, grouped
+from ml_metrics.collect.lines_file import LinesFile, add_in_pieces
 from ml_metrics.collect.source import Found, Request
-from ml_metrics.collect.untrusted import number_of
+from ml_metrics.collect.untrusted_values import number_of
 from ml_metrics.model import Series
 
 if TYPE_CHECKING:

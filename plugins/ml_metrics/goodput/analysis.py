@@ -1,4 +1,4 @@
-"""What a log says once it is in order: lives, timeline and step times, from which every report is read off."""
+"""What a log says once it is in order: segments, timeline and step times, from which every report is read off."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.goodput.deviation import StepTimes, step_times
 from ml_metrics.goodput.entries import Entries, Kind
-from ml_metrics.goodput.lives import Lives, lives_of
-from ml_metrics.goodput.order import in_order
-from ml_metrics.goodput.spans import spans_of
-from ml_metrics.goodput.timeline import Timeline, timeline_of
+from ml_metrics.goodput.entry_order import order_entries
+from ml_metrics.goodput.segments import Segments, find_segments
+from ml_metrics.goodput.spans import find_spans
+from ml_metrics.goodput.step_deviation import StepTimes, step_times
+from ml_metrics.goodput.timeline import Timeline, build_timeline
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ class Analysis:
     """A log, understood. Times count from `entries.origin`."""
 
     entries: Entries
-    lives: Lives
+    segments: Segments
     timeline: Timeline
     loads: tuple[NDArray[np.float64], NDArray[np.float64]]
     """The starts and ends of all data loading."""
@@ -35,28 +35,28 @@ class Analysis:
     @cached_property
     def times(self) -> StepTimes:
         """The time of each step."""
-        return step_times(self.lives)
+        return step_times(self.segments)
 
 
 def analyse(entries: Entries, *, until: float | None = None) -> Analysis:
     """Understand a log. Where it recorded no end, the job lasted until then, or until its last entry."""
-    ordered, warnings = in_order(entries)
-    lives = lives_of(ordered)
-    spans = spans_of(ordered, lives)
-    said = [*entries.warnings, *warnings, *_doubts(ordered, lives, spans.unpaired)]
-    start, end, ended = _bounds(ordered, lives, None if until is None else until - ordered.origin)
-    timeline = timeline_of(lives, spans.spans, start, end)
-    return Analysis(ordered, lives, timeline, spans.loads, ended, tuple(said))
+    ordered, warnings = order_entries(entries)
+    segments = find_segments(ordered)
+    spans = find_spans(ordered, segments)
+    said = [*entries.warnings, *warnings, *_doubts(ordered, segments, spans.unpaired)]
+    start, end, ended = _bounds(ordered, segments, None if until is None else until - ordered.origin)
+    timeline = build_timeline(segments, spans.spans, start, end)
+    return Analysis(ordered, segments, timeline, spans.loads, ended, tuple(said))
 
 
-def _bounds(entries: Entries, lives: Lives, until: float | None) -> tuple[float, float, bool]:
+def _bounds(entries: Entries, segments: Segments, until: float | None) -> tuple[float, float, bool]:
     """When the job began and ended, and whether it said so."""
     if not len(entries):
         return 0.0, 0.0, False
     starts, ends = entries.where(Kind.JOB_START), entries.where(Kind.JOB_END)
     start = float(entries.time[starts[0]]) if len(starts) else float(entries.time[0])
-    if lives.lives:
-        start = min(start, float(lives.lives[0].time[0]))
+    if segments.segments:
+        start = min(start, float(segments.segments[0].time[0]))
     resumed = max([-1, *starts[-1:].tolist(), *entries.where(Kind.STEP)[-1:].tolist()])
     if len(ends) and ends[-1] > resumed:
         return start, float(entries.time[ends[-1]]), True
@@ -64,16 +64,18 @@ def _bounds(entries: Entries, lives: Lives, until: float | None) -> tuple[float,
     return start, last if until is None else max(last, until), False
 
 
-def _doubts(entries: Entries, lives: Lives, unpaired: int) -> list[str]:
+def _doubts(entries: Entries, segments: Segments, unpaired: int) -> list[str]:
     """What makes the figures less certain."""
     doubts = []
     starts, ends = entries.where(Kind.JOB_START), entries.where(Kind.JOB_END)
     if len(entries) and not len(starts):
         doubts.append("no start of the job is recorded; the first entry is taken for it")
-    elif lives.lives and entries.time[starts[0]] > lives.lives[0].time[0]:
+    elif segments.segments and entries.time[starts[0]] > segments.segments[0].time[0]:
         doubts.append("steps come before the first start of the job: the beginning of the log is missing")
-    if lives.duplicates:
-        doubts.append(f"{lives.duplicates} steps are recorded twice and were counted once: do several workers write?")
+    if segments.duplicates:
+        doubts.append(
+            f"{segments.duplicates} steps are recorded twice and were counted once: several workers may be writing"
+        )
     without_steps = int((np.diff(np.searchsorted(entries.where(Kind.STEP), starts)) == 0).sum())
     if without_steps:
         doubts.append(f"the job was started again {without_steps} times without a step in between")

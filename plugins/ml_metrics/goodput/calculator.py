@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.goodput.analysis import analyse
-from ml_metrics.goodput.buckets import Bucket, GoodputType
-from ml_metrics.goodput.following import EntryReader, FollowedLog, LogSource, ReadAnew
-from ml_metrics.goodput.older import older_figures, older_window
-from ml_metrics.goodput.windows import report, without
+from ml_metrics.goodput.legacy import legacy_figures, legacy_window
+from ml_metrics.goodput.log_sources import EntryReader, EntryReaderSource, FollowedLog, LogSource
+from ml_metrics.goodput.report_builder import build_report, build_report_without
+from ml_metrics.goodput.time_buckets import Bucket, GoodputType
 from ml_metrics.telemetry.places import RUN_DIR
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.goodput.analysis import Analysis
     from ml_metrics.goodput.entries import Entries
-    from ml_metrics.goodput.older import OlderFigures
+    from ml_metrics.goodput.legacy import LegacyFigures
     from ml_metrics.goodput.report import GoodputReport
 
 Breakdown = dict[Bucket, float | dict[str, float]]
@@ -79,8 +79,8 @@ class GoodputCalculator:
     ) -> tuple[float, Breakdown, int]:
         """The goodput in percent, the percentage of each bucket if asked for, and the last productive step."""
         if self.compatible:
-            older = older_figures(self.entries(), time.time())
-            breakdown = _older_percent(older) if include_badput_breakdown else {}
+            older = legacy_figures(self.entries(), time.time())
+            breakdown = _legacy_percent(older) if include_badput_breakdown else {}
             return older.goodput, breakdown, older.max_productive_step
         del configured_ideal_step_time  # for `get_step_deviation`: no figure here depends on it
         found = self.report(steps=False)
@@ -91,9 +91,9 @@ class GoodputCalculator:
     ) -> tuple[float, Breakdown, int, float, int]:
         """The same for a window, with the breakdown, and then the window's seconds and disruptions."""
         if self.compatible:
-            older = older_window(self.entries(), _seconds(interval_start), _seconds(interval_end))
+            older = legacy_window(self.entries(), _seconds(interval_start), _seconds(interval_end))
             step = older.max_productive_step
-            return older.goodput, _older_percent(older), step, older.total, older.disruptions
+            return older.goodput, _legacy_percent(older), step, older.total, older.disruptions
         found = self.report(start=_seconds(interval_start), end=_seconds(interval_end), steps=False)
         return _goodput(found), _percent(found), found.max_productive_step, found.total_seconds, found.disruptions
 
@@ -106,7 +106,7 @@ class GoodputCalculator:
         """The same without some intervals, and how many seconds of the job those took."""
         analysis = self.analysis()
         excluded = [(_seconds(low), _seconds(high)) for low, high in exclusion_intervals]
-        found = self._found(without(analysis, excluded, ideal_step_time=configured_ideal_step_time))
+        found = self._found(build_report_without(analysis, excluded, ideal_step_time=configured_ideal_step_time))
         return (
             _goodput(found),
             _percent(found) if include_badput_breakdown else {},
@@ -125,7 +125,7 @@ class GoodputCalculator:
         """Everything, in seconds, under the older library's names."""
         found = self.report()
         if self.compatible:
-            older = older_figures(self.entries(), time.time())
+            older = legacy_figures(self.entries(), time.time())
             found = replace(
                 found,
                 end=(found.start or 0.0) + older.total,
@@ -177,7 +177,7 @@ class GoodputCalculator:
         Raises:
             NoGoodputError: There is nothing to report.
         """
-        return self._found(report(self.analysis(), **choices))
+        return self._found(build_report(self.analysis(), **choices))
 
     def analysis(self) -> Analysis:
         """What the log says until now: a job that has not ended still runs."""
@@ -198,7 +198,7 @@ def source_of(cloud_logger: LogSource | EntryReader | None, folder: str, job_nam
     """Where the entries of a job come from."""
     if cloud_logger is None:
         return FollowedLog(folder, job_name)
-    return cloud_logger if isinstance(cloud_logger, LogSource) else ReadAnew(cloud_logger, job_name)
+    return cloud_logger if isinstance(cloud_logger, LogSource) else EntryReaderSource(cloud_logger, job_name)
 
 
 def _goodput(found: GoodputReport) -> float:
@@ -211,7 +211,7 @@ def _percent(found: GoodputReport) -> Breakdown:
     return _by_bucket(found, flat, {name: spent * scale for name, spent in found.custom_badput_seconds.items()})
 
 
-def _older_percent(older: OlderFigures) -> Breakdown:
+def _legacy_percent(older: LegacyFigures) -> Breakdown:
     breakdown: Breakdown = {bucket: older.percent(older.badput.get(bucket, 0.0)) for bucket in _flat(older.badput)}
     breakdown[Bucket.CUSTOM_BADPUT_EVENTS] = {name: older.percent(spent) for name, spent in older.custom.items()}
     return breakdown

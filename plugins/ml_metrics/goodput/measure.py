@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ml_metrics.goodput.analysis import analyse
-from ml_metrics.goodput.following import LogSource
-from ml_metrics.goodput.reading import Log, is_log, log_files, read_log
-from ml_metrics.goodput.windows import report
+from ml_metrics.goodput.log_files import Log, is_log, log_files, read_log
+from ml_metrics.goodput.log_sources import LogSource
+from ml_metrics.goodput.report_builder import build_report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,9 @@ def measure(  # noqa: PLR0913  (each is a choice of the caller's own)
         lasted = "its last entry" if until is None else "its workload did"
         endless = f"the job recorded no end: it lasted until {lasted}, and its last step does not count"
         analysis = replace(analysis, warnings=(*analysis.warnings, endless))
-    return report(analysis, files=log.files, ideal_step_time=ideal_step_time, windows=windows, start=start, end=end)
+    return build_report(
+        analysis, files=log.files, ideal_step_time=ideal_step_time, windows=windows, start=start, end=end
+    )
 
 
 def _log(files: Sequence[storage.File] | str | LogSource, job_name: str | None) -> Log:

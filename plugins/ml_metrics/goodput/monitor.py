@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ml_metrics.goodput.report import Part
-from ml_metrics.goodput.uploads import Options, Plug
+from ml_metrics.goodput.uploader import FactorySpec, Options
 from ml_metrics.telemetry.places import RUN_DIR
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ logger = logging.getLogger(__name__)
 PACKAGES = Path(__file__).parents[2]
 """The folder that holds this package: the other process must find it, too."""
 SHORTEST_INTERVAL = 1.0
-_UPLOADER = "from ml_metrics.goodput.uploads import main; main()"
+_UPLOADER = "from ml_metrics.goodput.uploader import main; main()"
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-class Pluggable(Protocol):
+class SupportsFactorySpec(Protocol):
     """Something that the other process makes for itself, as it cannot be handed over."""
 
-    def plug(self, job_name: str) -> Plug | None:
+    def factory_spec(self, job_name: str) -> FactorySpec | None:
         """What to make; None for nothing."""
 
 
@@ -74,7 +74,7 @@ class GoodputMonitor:
         include_step_deviation: bool = True,  # noqa: FBT001, FBT002
         configured_ideal_step_time: float | None = None,
         step_deviation_interval_seconds: float | None = None,
-        gcp_options: Pluggable | None = None,
+        gcp_options: SupportsFactorySpec | None = None,
         skip_final_flush: bool = False,  # noqa: FBT001, FBT002
         final_flush_timeout_seconds: float | None = 10.0,
         gcs_sync_interval_seconds: float | None = None,
@@ -83,7 +83,7 @@ class GoodputMonitor:
         *,
         include_slice_efficiency: bool = False,
         folder: str | os.PathLike[str] | None = None,
-        cloud_logger: Pluggable | None = None,
+        cloud_logger: SupportsFactorySpec | None = None,
     ) -> None:
         del pathway_enabled, gcs_sync_interval_seconds, cache_dir, max_logs_retention_period
         where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR, "")
@@ -97,9 +97,9 @@ class GoodputMonitor:
         self._intervals = {part: max(upload_interval, SHORTEST_INTERVAL) for part in (Part.GOODPUT, Part.WINDOWS)}
         if include_step_deviation and every > 0:
             self._intervals[Part.DEVIATION] = max(every, SHORTEST_INTERVAL)
-        export = None if gcp_options is None else gcp_options.plug(job_name)
+        export = None if gcp_options is None else gcp_options.factory_spec(job_name)
         if export is not None and include_slice_efficiency:
-            export = Plug(export.name, {**export.arguments, "slice_efficiency": True})
+            export = FactorySpec(export.name, {**export.arguments, "slice_efficiency": True})
         self._options = Options(
             folder=where,
             job_name=job_name,
@@ -107,7 +107,7 @@ class GoodputMonitor:
             intervals={},
             badput=include_badput_breakdown,
             ideal_step_time=configured_ideal_step_time,
-            source=None if cloud_logger is None else cloud_logger.plug(job_name),
+            source=None if cloud_logger is None else cloud_logger.factory_spec(job_name),
             export=export,
         )
         if monitoring_enabled and not self._enabled:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from ml_metrics.goodput.buckets import CUSTOM_PREFIX, ELASTIC, PRODUCTIVE, Bucket
+from ml_metrics.goodput.time_buckets import CUSTOM_PREFIX, ELASTIC, PRODUCTIVE, Bucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     _Ranked = tuple[bool, float, float, "Span"]
 
 _WAITING = {Bucket.OTHER, Bucket.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION}
-"""Time between lives, of which the steps say nothing."""
+"""Time between segments, of which the steps say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Interval:
     """A stretch of time that was spent on one thing."""
 
     start: float
@@ -29,7 +29,7 @@ class Piece:
     label: str
 
 
-def laid_over(base: Iterable[Piece], spans: Iterable[Span]) -> list[Piece]:
+def overlay(base: Iterable[Interval], spans: Iterable[Span]) -> list[Interval]:
     """The same stretch of time, with the spans in the places that they can hold.
 
     Where spans overlap, the one that began last holds the time, as it is the most particular; elastic events
@@ -37,7 +37,7 @@ def laid_over(base: Iterable[Piece], spans: Iterable[Span]) -> list[Piece]:
     """
     waiting = deque(sorted((span for span in spans if span.end > span.start), key=lambda span: span.start))
     active = _Active()
-    pieces: list[Piece] = []
+    pieces: list[Interval] = []
     for piece in base:
         at = piece.start
         while at < piece.end:
@@ -47,9 +47,9 @@ def laid_over(base: Iterable[Piece], spans: Iterable[Span]) -> list[Piece]:
             until = min(piece.end, holder.end if holder else piece.end, waiting[0].start if waiting else piece.end)
             label = holder.label if holder else piece.label
             if pieces and pieces[-1].label == label and pieces[-1].end == at:
-                pieces[-1] = Piece(pieces[-1].start, until, label)
+                pieces[-1] = Interval(pieces[-1].start, until, label)
             else:
-                pieces.append(Piece(at, until, label))
+                pieces.append(Interval(at, until, label))
             at = until
     return pieces
 

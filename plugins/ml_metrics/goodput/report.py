@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.goodput.buckets import Bucket
+from ml_metrics.goodput.time_buckets import Bucket
 from ml_metrics.model import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ml_metrics.goodput.deviation import StepDeviation
+    from ml_metrics.goodput.step_deviation import StepDeviation
 
 
 TYPES_AS_METRICS = 50

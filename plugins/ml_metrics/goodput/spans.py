@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.goodput.buckets import CUSTOM_PREFIX, Bucket
 from ml_metrics.goodput.entries import Entries, Kind
+from ml_metrics.goodput.time_buckets import CUSTOM_PREFIX, Bucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from ml_metrics.goodput.lives import Lives
+    from ml_metrics.goodput.segments import Segments
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,7 +38,7 @@ class Spans:
     """Starts without an end, and ends without a start."""
 
 
-def spans_of(entries: Entries, lives: Lives) -> Spans:
+def find_spans(entries: Entries, segments: Segments) -> Spans:
     """Find the spans in entries that are in order."""
     found: list[Span] = []
     unpaired = 0
@@ -51,7 +51,7 @@ def spans_of(entries: Entries, lives: Lives) -> Spans:
         unpaired += left
         found += [Span(low, high, label) for low, high in zip(starts.tolist(), ends.tolist(), strict=True)]
     loads = _pairs(entries, Kind.DATA_LOADING_START, Kind.DATA_LOADING_END)
-    found += _loads_that_hold_up(loads[0], loads[1], lives)
+    found += _loads_that_hold_up(loads[0], loads[1], segments)
     found += _checkpoints(entries)
     for kinds, label_of in (
         ((Kind.CUSTOM_START, Kind.CUSTOM_END), _custom_label),
@@ -99,15 +99,15 @@ def _wait_label(name: str) -> str:
     return Bucket.ELASTIC_SCALE_UP if "SCALE_UP" in name else Bucket.ELASTIC_SLICE_DOWN
 
 
-def _loads_that_hold_up(starts: NDArray[np.float64], ends: NDArray[np.float64], lives: Lives) -> Iterator[Span]:
-    """The first load before the first step of each life: only then does nothing run beside it."""
+def _loads_that_hold_up(starts: NDArray[np.float64], ends: NDArray[np.float64], segments: Segments) -> Iterator[Span]:
+    """The first load before the first step of each segment: only then does nothing run beside it."""
     since = -np.inf
-    for life in lives.lives:
+    for segment in segments.segments:
         first = int(np.searchsorted(starts, since, "left"))
-        if first < len(starts) and starts[first] < life.time[0]:
+        if first < len(starts) and starts[first] < segment.time[0]:
             yield Span(float(starts[first]), float(ends[first]), Bucket.DATA_LOADING_SYNC)
-        since = float(life.time[-1]) if life.restart is None else life.restart
-    if not lives.lives and len(starts):
+        since = float(segment.time[-1]) if segment.restart is None else segment.restart
+    if not segments.segments and len(starts):
         yield Span(float(starts[0]), float(ends[0]), Bucket.DATA_LOADING_SYNC)
 
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.goodput.buckets import PRODUCTIVE, Bucket
-from ml_metrics.goodput.overlay import Piece, laid_over
-from ml_metrics.goodput.startup import with_startup
+from ml_metrics.goodput.overlay import Interval, overlay
+from ml_metrics.goodput.program_startup import split_program_startup
+from ml_metrics.goodput.time_buckets import PRODUCTIVE, Bucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ml_metrics.goodput.lives import Life, Lives
+    from ml_metrics.goodput.segments import Segment, Segments
     from ml_metrics.goodput.spans import Span
 
 
@@ -30,7 +30,7 @@ class Timeline:
     """When the job began."""
     end: float
     """When it ended, or until when it is known."""
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Interval, ...]
 
     def seconds(self, low: float = -np.inf, high: float = np.inf) -> dict[str, float]:
         """The time spent on each thing, of the whole job or of a window."""
@@ -42,39 +42,39 @@ class Timeline:
         return spent
 
 
-def timeline_of(lives: Lives, spans: Sequence[Span], start: float, end: float) -> Timeline:
+def build_timeline(segments: Segments, spans: Sequence[Span], start: float, end: float) -> Timeline:
     """Lay what the log tells over what its steps tell, and name every moment from start to end."""
-    base = (piece for piece in _base(lives, start, end) if piece.end > piece.start)
-    return Timeline(start, end, tuple(with_startup(laid_over(base, spans), lives)))
+    base = (piece for piece in _base(segments, start, end) if piece.end > piece.start)
+    return Timeline(start, end, tuple(split_program_startup(overlay(base, spans), segments)))
 
 
-def _base(lives: Lives, start: float, end: float) -> Iterator[Piece]:
+def _base(segments: Segments, start: float, end: float) -> Iterator[Interval]:
     """What the steps and restarts tell."""
     known = start
-    for index, life in enumerate(lives.lives):
-        first, last = float(life.time[0]), float(life.time[-1])
-        yield Piece(known, first, Bucket.OTHER)
-        yield Piece(first, life.survives_until, PRODUCTIVE)
-        yield Piece(life.survives_until, last, Bucket.WASTED_PROGRESS_FROM_DISRUPTION)
-        following = float(lives.lives[index + 1].time[0]) if index + 1 < len(lives.lives) else end
-        done = _last_step_until(life, following, lives)
-        yield Piece(last, done, PRODUCTIVE)
-        back = done if life.restart is None else max(done, life.restart)
-        yield Piece(done, back, Bucket.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION)
+    for index, segment in enumerate(segments.segments):
+        first, last = float(segment.time[0]), float(segment.time[-1])
+        yield Interval(known, first, Bucket.OTHER)
+        yield Interval(first, segment.survives_until, PRODUCTIVE)
+        yield Interval(segment.survives_until, last, Bucket.WASTED_PROGRESS_FROM_DISRUPTION)
+        following = float(segments.segments[index + 1].time[0]) if index + 1 < len(segments.segments) else end
+        done = _last_step_until(segment, following, segments)
+        yield Interval(last, done, PRODUCTIVE)
+        back = done if segment.restart is None else max(done, segment.restart)
+        yield Interval(done, back, Bucket.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION)
         known = back
-    yield Piece(known, end, Bucket.OTHER)
+    yield Interval(known, end, Bucket.OTHER)
 
 
-def _last_step_until(life: Life, following: float, lives: Lives) -> float:
-    """When the last step of a life was done, if it was.
+def _last_step_until(segment: Segment, following: float, segments: Segments) -> float:
+    """When the last step of a segment was done, if it was.
 
-    A later life that goes on behind it proves that it was, but nobody saw it end: it gets the time of a usual step.
+    A later segment that goes on behind it proves that it was, but nobody saw it end: it gets the time of a usual step.
     """
-    last = float(life.time[-1])
-    if not life.last_step_is_done:
+    last = float(segment.time[-1])
+    if not segment.last_step_is_done:
         return last
-    if life.ended is not None:
-        return life.ended
-    usual = float(np.median(life.step_seconds)) if len(life.step) > 1 else lives.usual_step_seconds
-    unseen = (life.redone_from - life.last_step) * usual
-    return min(last + unseen, following if life.restart is None else life.restart)
+    if segment.ended is not None:
+        return segment.ended
+    usual = float(np.median(segment.step_seconds)) if len(segment.step) > 1 else segments.usual_step_seconds
+    unseen = (segment.redone_from - segment.last_step) * usual
+    return min(last + unseen, following if segment.restart is None else segment.restart)

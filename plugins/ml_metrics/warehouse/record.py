@@ -191,7 +191,7 @@ def _metric_rows(job: JobRow, metrics: Sequence[Metric], verdicts: Sequence[Verd
 
 def _metadata_rows(run: Run, metadata: Mapping[str, str]) -> Iterator[MetadataRow]:
     """A row for each text, short ones first, until there is no room; then a word about where the rest is."""
-    from ml_metrics.collect.untrusted import shortened
+    from ml_metrics.collect.untrusted_values import shortened
 
     room = MOST_METADATA
     for key, value in sorted(metadata.items(), key=lambda item: (len(item[1]), item[0])):

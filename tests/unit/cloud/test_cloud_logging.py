@@ -109,9 +109,9 @@ def test_a_log_in_the_cloud_is_the_same_log(entries: list[dict[str, Any]]) -> No
 
 
 def peer_source(entries: list[dict[str, Any]]) -> Any:
-    from ml_metrics.goodput.following import ReadAnew
+    from ml_metrics.goodput.log_sources import EntryReaderSource
 
-    return ReadAnew(peer.MemoryLogger(entries), JOB)
+    return EntryReaderSource(peer.MemoryLogger(entries), JOB)
 
 
 def test_a_job_longer_than_a_week_is_read_from_its_start(logging_service: Logging) -> None:

@@ -9,7 +9,7 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.collect import Collected, json_lines, lines, streams
+from ml_metrics.collect import Collected, json_lines, lines_file, streams
 from unit.collect.made import by_name, collected
 
 texts = st.text(max_size=4) | st.sampled_from(
@@ -36,7 +36,7 @@ def told(found: Collected) -> list[str]:
 
 
 def both_ways(name: str, content: bytes, room: Any, **config: Any) -> Collected:
-    with TemporaryDirectory() as folder, mock.patch.object(lines, "PIECE_BYTES", 100):
+    with TemporaryDirectory() as folder, mock.patch.object(lines_file, "PIECE_BYTES", 100):
         Path(folder, name).write_bytes(content)
         quick = collected(Path(folder), **config)
         with mock.patch.object(room, "add_columns" if room is json_lines else "_add_columns", return_value=False):

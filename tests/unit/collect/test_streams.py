@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics import telemetry
-from ml_metrics.collect import lines
+from ml_metrics.collect import lines_file
 from unit.collect.made import by_name, collected
 
 
@@ -91,8 +91,8 @@ def test_parts_of_a_bucket_and_sub_folders_are_read(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(lines, "LONGEST_LINE", 256)
+    monkeypatch.setattr(lines_file, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(lines_file, "LONGEST_LINE", 256)
     (tmp_path / "telemetry.jsonl").write_text(line("app", "x", 1) + "9" * 5000 + "\n" + line("app", "x", 2))
     found = collected(tmp_path)
     assert by_name(found)["app/x_final"].value == 2

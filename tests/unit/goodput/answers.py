@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.goodput.analysis import analyse
 from ml_metrics.goodput.entries import Entries
-from ml_metrics.goodput.windows import report
+from ml_metrics.goodput.report_builder import build_report
 
 if TYPE_CHECKING:
     from ml_metrics.goodput import GoodputReport
 
 
 def measured(entries: list[dict[str, Any]], *, until: float | None = None, **choices: Any) -> GoodputReport:
-    return report(analyse(Entries.of(entries), until=until), files=1, **choices)
+    return build_report(analyse(Entries.of(entries), until=until), files=1, **choices)
 
 
 def close(one: float, other: float) -> bool:

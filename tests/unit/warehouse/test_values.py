@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.collect.untrusted import shortened
+from ml_metrics.collect.untrusted_values import shortened
 from ml_metrics.model import Run, Workload
 from ml_metrics.warehouse import run_record
 from unit.warehouse.records import MONDAY, contents, metric, record, workload

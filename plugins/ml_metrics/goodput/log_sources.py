@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from ml_metrics.goodput.entries import Entries, EntriesBuilder
-from ml_metrics.goodput.reading import LogFile, add_block, log_files
+from ml_metrics.goodput.log_files import LogFile, add_block, log_files
 
 
 @runtime_checkable
@@ -47,7 +47,7 @@ class FollowedLog:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadAnew:
+class EntryReaderSource:
     """A reader that only knows how to read everything."""
 
     reader: EntryReader

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.collect import Collected, Found, Request, run, tensorboard
+from ml_metrics.collect import Collected, Found, Request, collector, tensorboard
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.model import Metric
 from ml_metrics.run_folder import RunFolder
@@ -79,7 +79,7 @@ def test_a_source_that_fails_loses_no_other(tmp_path: Path, monkeypatch: pytest.
         raise RuntimeError("boom")
 
     write(tmp_path, loss=[1])
-    monkeypatch.setitem(run.SOURCES, "broken", broken)
+    monkeypatch.setitem(collector.SOURCES, "broken", broken)
     found = collected(tmp_path)
     assert set(by_name(found)) == {"loss_final"}
     assert found.warnings == ("broken: could not be read: RuntimeError: boom",)
@@ -91,7 +91,7 @@ def test_two_sources_are_never_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return Found(series=found.series, metrics=[Metric("loss_final", 5, "loss", "final"), Metric("x", 1, "x", "x")])
 
     write(tmp_path, loss=[1, 2])
-    monkeypatch.setitem(run.SOURCES, "other", other)
+    monkeypatch.setitem(collector.SOURCES, "other", other)
     found = collected(tmp_path)
     assert by_name(found)["loss_final"].points == 2
     assert by_name(found)["x"].value == 1

@@ -1,4 +1,4 @@
-"""The lives of a job: from one start of training to the restart that ends it, and what of each survived."""
+"""The segments of a job: from one start of training to the restart that ends it, and what of each survived."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NEVER = np.iinfo(np.int64).max
-"""The step at which a life is redone that never is."""
+"""The step at which a segment is redone that never is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Life:
+class Segment:
     """Steps that ran one after the other, without a restart between them. Times never decrease, steps increase."""
 
     step: NDArray[np.int64]
     time: NDArray[np.float64]
     redone_from: int
-    """The lowest step at which a later life began: this one and those after it were lost."""
+    """The lowest step at which a later segment began: this one and those after it were lost."""
     restart: float | None
-    """When the job started again after this life; None if no start was recorded, or none came."""
+    """When the job started again after this segment; None if no start was recorded, or none came."""
     ended: float | None
-    """When the job said that it ended, after the last step of this life and before the restart."""
+    """When the job said that it ended, after the last step of this segment and before the restart."""
 
     @property
     def last_step_is_done(self) -> bool:
-        """Whether the last step that began here was completed, as a later life went on behind it or the job ended."""
+        """Whether the last step of this segment was completed: a later segment continues after it, or the job ended."""
         return self.redone_from > self.last_step and (self.redone_from != NEVER or self.ended is not None)
 
     @property
@@ -43,7 +43,7 @@ class Life:
 
     @property
     def survives_until(self) -> float:
-        """The time up to which the steps of this life count; what came later was done again."""
+        """The time up to which the steps of this segment count; what came later was done again."""
         if self.redone_from > self.last_step:
             return float(self.time[-1])
         at = int(np.searchsorted(self.step, self.redone_from))
@@ -60,35 +60,35 @@ class Life:
 
 
 @dataclass(frozen=True)
-class Lives:
-    """All lives of a job, in order."""
+class Segments:
+    """All segments of a job, in order."""
 
-    lives: tuple[Life, ...]
+    segments: tuple[Segment, ...]
     duplicates: int
     """Entries of steps that had only just been recorded: perhaps a second worker writes."""
 
     @cached_property
     def usual_step_seconds(self) -> float:
-        """The median time of a step in all lives; 0 where none is known."""
-        known = np.concatenate([life.step_seconds for life in self.lives])
+        """The median time of a step in all segments; 0 where none is known."""
+        known = np.concatenate([segment.step_seconds for segment in self.segments])
         return float(np.median(known)) if len(known) else 0.0
 
     @property
     def disruptions(self) -> tuple[float, ...]:
         """When training was last known to run before each restart."""
-        disrupted = list(self.lives[:-1])
-        if self.lives and self.lives[-1].restart is not None:
-            disrupted.append(self.lives[-1])
-        return tuple(float(life.time[-1]) for life in disrupted)
+        disrupted = list(self.segments[:-1])
+        if self.segments and self.segments[-1].restart is not None:
+            disrupted.append(self.segments[-1])
+        return tuple(float(segment.time[-1]) for segment in disrupted)
 
 
-def lives_of(entries: Entries) -> Lives:
-    """Find the lives in entries that are in order."""
+def find_segments(entries: Entries) -> Segments:
+    """Find the segments in entries that are in order."""
     at = entries.where(Kind.STEP)
     starts = entries.where(Kind.JOB_START)
     ends = entries.where(Kind.JOB_END)
     if not len(at):
-        return Lives((), 0)
+        return Segments((), 0)
     step, time = _at(entries.number, at), _at(entries.time, at)
     again = _duplicates(step, time, at, starts)
     if again.any():
@@ -99,13 +99,13 @@ def lives_of(entries: Entries) -> Lives:
     bounds = [0, *cuts.tolist(), len(at)]
     first_steps = step[bounds[:-1]]
     later = np.minimum.accumulate(np.append(first_steps[1:], NEVER)[::-1])[::-1]
-    lives = []
+    segments = []
     for index, (low, high) in enumerate(pairwise(bounds)):
         gap = (at[high - 1], at[high] if high < len(at) else len(entries))
         restart = _last_between(starts, *gap)
         ended = _last_between(ends, gap[0], gap[1] if restart is None else restart)
-        lives.append(
-            Life(
+        segments.append(
+            Segment(
                 step=step[low:high],
                 time=time[low:high],
                 redone_from=int(later[index]),
@@ -113,7 +113,7 @@ def lives_of(entries: Entries) -> Lives:
                 ended=None if ended is None else float(entries.time[ended]),
             )
         )
-    return Lives(tuple(lives), int(again.sum()))
+    return Segments(tuple(segments), int(again.sum()))
 
 
 def _last_between(positions: NDArray[np.intp], low: int, high: int) -> int | None:
@@ -138,10 +138,10 @@ def _duplicates(
     if (step[1:] > step[:-1]).all():
         return again
     order = np.argsort(step, kind="stable")
-    ordered, moment, life = step[order], time[order], np.searchsorted(starts, at[order])
+    ordered, moment, segment = step[order], time[order], np.searchsorted(starts, at[order])
     same = ordered[1:] == ordered[:-1]
     apart = np.diff(moment)
     between = np.diff(moment[np.concatenate([[True], ~same])])
     usual = float(np.median(between[between > 0])) if (between > 0).any() else 0.0
-    again[order[1:]] = same & (life[1:] == life[:-1]) & ((apart < usual) | (apart == 0))
+    again[order[1:]] = same & (segment[1:] == segment[:-1]) & ((apart < usual) | (apart == 0))
     return again

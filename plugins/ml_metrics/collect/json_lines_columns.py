@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.collect import json_table
-from ml_metrics.collect.points import grouped
-from ml_metrics.collect.untrusted import text_of
+from ml_metrics.collect import json_lines_table as json_table
+from ml_metrics.collect.accumulator import grouped
+from ml_metrics.collect.untrusted_values import text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from ml_metrics.collect.results import Results, SubRun
+    from ml_metrics.collect.sub_runs import SubRun, SubRuns
 
 MOST_COMBINATIONS = 1 << 62
 
 
-def add_columns(block: bytes, first_line: int, folder: str, results: Results) -> bool:
+def add_columns(block: bytes, first_line: int, folder: str, results: SubRuns) -> bool:
     """Add a block of results; False, with nothing added, if it is not regular enough for that."""
     if _add(block, first_line, folder, results):
         return True
@@ -28,7 +28,7 @@ def add_columns(block: bytes, first_line: int, folder: str, results: Results) ->
     return numbers != block and _add(numbers, first_line, folder, results, numbers_only=True)
 
 
-def _add(block: bytes, first_line: int, folder: str, results: Results, *, numbers_only: bool = False) -> bool:
+def _add(block: bytes, first_line: int, folder: str, results: SubRuns, *, numbers_only: bool = False) -> bool:
     table = json_table.read(block)
     if table is None or table.num_rows != block.count(b"\n"):
         return False
@@ -61,7 +61,7 @@ def _add(block: bytes, first_line: int, folder: str, results: Results, *, number
     return True
 
 
-def _sub_runs(dimensions: dict[str, pa.Array], rows: int, results: Results) -> tuple[list[SubRun], NDArray[np.int64]]:
+def _sub_runs(dimensions: dict[str, pa.Array], rows: int, results: SubRuns) -> tuple[list[SubRun], NDArray[np.int64]]:
     """The sub-runs of a block, and to which of them each row belongs."""
     telling = {name: column for name, column in dimensions.items() if name in results.named_by or not results.named_by}
     encoded = {name: column.dictionary_encode() for name, column in telling.items()}

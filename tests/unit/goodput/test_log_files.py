@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ml_metrics import storage
 from ml_metrics.goodput import measure
 from ml_metrics.goodput.entries import Entries, Kind
-from ml_metrics.goodput.reading import read_log
+from ml_metrics.goodput.log_files import read_log
 from ml_metrics.telemetry import GoodputRecorder
 from unit.goodput.answers import close
 from unit.goodput.jobs import orderly_jobs

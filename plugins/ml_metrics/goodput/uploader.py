@@ -19,21 +19,21 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ml_metrics.goodput.analysis import analyse
-from ml_metrics.goodput.following import FollowedLog
+from ml_metrics.goodput.log_sources import FollowedLog
 from ml_metrics.goodput.report import Part
+from ml_metrics.goodput.report_builder import build_report
 from ml_metrics.goodput.tensorboard import TensorBoard
-from ml_metrics.goodput.windows import report
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from ml_metrics.goodput.following import LogSource
+    from ml_metrics.goodput.log_sources import LogSource
     from ml_metrics.goodput.report import GoodputReport
 
 logger = logging.getLogger(__name__)
 
 LIFE_SIGN = 1.0
-"""So often, in seconds, the program looks whether the one that started it still lives."""
+"""So often, in seconds, the program looks whether the one that started it still segments."""
 
 
 class Sink(Protocol):
@@ -44,7 +44,7 @@ class Sink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Plug:
+class FactorySpec:
     """Something that another process is to make: a `module:name` and what it is called with."""
 
     name: str
@@ -67,15 +67,17 @@ class Options:
     badput: bool = True
     ideal_step_time: float | None = None
     windows: tuple[float, ...] = ()
-    source: Plug | None = None
+    source: FactorySpec | None = None
     """Where entries come from in place of the folder."""
-    export: Plug | None = None
+    export: FactorySpec | None = None
     """A sink besides TensorBoard."""
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Options:
         """The options as `dataclasses.asdict` took them apart."""
-        plugs = {name: None if document[name] is None else Plug(**document[name]) for name in ("source", "export")}
+        plugs = {
+            name: None if document[name] is None else FactorySpec(**document[name]) for name in ("source", "export")
+        }
         intervals = {Part(name): seconds for name, seconds in document["intervals"].items()}
         return cls(**{**document, **plugs, "intervals": intervals, "windows": tuple(document["windows"])})
 
@@ -95,7 +97,7 @@ class Options:
 
 
 @dataclass(slots=True)
-class Uploads:
+class Uploader:
     """The figures of one job on their way to the sinks."""
 
     options: Options
@@ -119,7 +121,7 @@ class Uploads:
         """Read what is new, and write the figures as they are now: all parts, or some."""
         wanted = set(self.options.intervals if parts is None else parts)
         analysis = analyse(self._log.read(), until=time.time())
-        found = report(
+        found = build_report(
             analysis,
             files=1,
             ideal_step_time=self.options.ideal_step_time,
@@ -134,7 +136,7 @@ class Uploads:
         return found
 
     def seconds_to_wait(self) -> float:
-        """How long nothing is due, and no life sign either."""
+        """How long nothing is due, and no segment sign either."""
         return max(0.0, min([LIFE_SIGN, *(moment - time.monotonic() for moment in self._due.values())]))
 
     def write_what_is_due(self) -> None:
@@ -186,10 +188,10 @@ def main() -> None:
         uploads.try_once()
 
 
-def _ordered(uploads: Uploads | None, order: dict[str, Any]) -> Uploads:
+def _ordered(uploads: Uploader | None, order: dict[str, Any]) -> Uploader:
     options = Options.from_document(order["options"])
     if uploads is None:
-        return Uploads(options)
+        return Uploader(options)
     if order["flush"]:
         uploads.try_once([Part(name) for name in order["flush"]])
         with suppress(OSError):  # nobody waits for it any more

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.goodput.buckets import Bucket
 from ml_metrics.goodput.entries import Kind
+from ml_metrics.goodput.time_buckets import Bucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class OlderFigures:
+class LegacyFigures:
     """What the older library says, in seconds."""
 
     productive: float = 0.0
@@ -56,7 +56,7 @@ class _Events:
     name: tuple[str, ...]
 
 
-def older_figures(entries: Entries, query_time: float) -> OlderFigures:
+def legacy_figures(entries: Entries, query_time: float) -> LegacyFigures:
     """Everything that `get_job_goodput` computes.
 
     Raises:
@@ -68,7 +68,7 @@ def older_figures(entries: Entries, query_time: float) -> OlderFigures:
     return _figures(entries, total)
 
 
-def older_window(entries: Entries, start: float, end: float) -> OlderFigures:
+def legacy_window(entries: Entries, start: float, end: float) -> LegacyFigures:
     """Everything that `get_job_goodput_interval` computes: of the entries in a window, as if there were no others.
 
     Raises:
@@ -88,8 +88,8 @@ def older_window(entries: Entries, start: float, end: float) -> OlderFigures:
     return _figures(part, high - low)
 
 
-def _figures(entries: Entries, total: float) -> OlderFigures:
-    figures = OlderFigures(total=total)
+def _figures(entries: Entries, total: float) -> LegacyFigures:
+    figures = LegacyFigures(total=total)
     figures.badput[Bucket.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME] = _checkpoints(entries, Kind.SAVE)
     figures.badput[Bucket.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME] = _checkpoints(entries, Kind.RESTORE)
     breaks = _add_steps(entries, figures)
@@ -117,7 +117,7 @@ def _total(entries: Entries, query_time: float) -> float:
     return end - float(entries.time[starts[0]])
 
 
-def _add_steps(entries: Entries, figures: OlderFigures) -> list[int]:
+def _add_steps(entries: Entries, figures: LegacyFigures) -> list[int]:
     """Go through steps, closing a segment wherever one comes that the segment already has; return where."""
     events = _custom_events(entries)
     segment: dict[int, float] = {}
@@ -151,12 +151,12 @@ def _add_steps(entries: Entries, figures: OlderFigures) -> list[int]:
     return breaks
 
 
-def _add_pairs(entries: Entries, figures: OlderFigures, start: Kind, bucket: Bucket) -> None:
+def _add_pairs(entries: Entries, figures: LegacyFigures, start: Kind, bucket: Bucket) -> None:
     """The last start counts; an end without one is ignored."""
     figures.add(bucket, sum(seconds for _, seconds in _pairs(entries, start)))
 
 
-def _add_loads(entries: Entries, figures: OlderFigures, breaks: list[int]) -> None:
+def _add_loads(entries: Entries, figures: LegacyFigures, breaks: list[int]) -> None:
     """The first load of all and after each break holds up; so does the latest load before a break, even twice."""
     total = held_up = 0.0
     first, latest = True, 0.0
@@ -190,7 +190,7 @@ def _pairs(entries: Entries, start: Kind) -> Iterator[tuple[int, float]]:
             since = None
 
 
-def _close(segment: dict[int, float], current: int, events: _Events, figures: OlderFigures) -> tuple[float, int]:
+def _close(segment: dict[int, float], current: int, events: _Events, figures: LegacyFigures) -> tuple[float, int]:
     """The productive time of a segment that ends before a step, and its last productive step."""
     if current == 0:
         return 0.0, 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ml_metrics.collect.points import Points
+from ml_metrics.collect.accumulator import Points
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ SubRun = tuple[tuple[str, str], ...]
 """The dimensions that tell a sub-run from the others, sorted by name."""
 
 
-class Results:
+class SubRuns:
     """What the files of a run say.
 
     Args:

@@ -10,7 +10,7 @@ from ml_metrics.collect.aggregate import aggregate, by_tag, is_wanted, unused_pa
 from ml_metrics.collect.collected import Collected
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.collect.timing import start_of, time_to_accuracy, total_wall_time
-from ml_metrics.collect.untrusted import printable
+from ml_metrics.collect.untrusted_values import printable
 from ml_metrics.config.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME
 from ml_metrics.model import Metric
 

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.goodput.buckets import CUSTOM_PREFIX, ELASTIC, PRODUCTIVE, Bucket
-from ml_metrics.goodput.deviation import step_deviation
 from ml_metrics.goodput.entries import Kind
-from ml_metrics.goodput.lives import NEVER
 from ml_metrics.goodput.report import GoodputReport
+from ml_metrics.goodput.segments import NEVER
+from ml_metrics.goodput.step_deviation import step_deviation
+from ml_metrics.goodput.time_buckets import CUSTOM_PREFIX, ELASTIC, PRODUCTIVE, Bucket
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ml_metrics.goodput.analysis import Analysis
-    from ml_metrics.goodput.deviation import StepDeviation
-    from ml_metrics.goodput.lives import Lives
+    from ml_metrics.goodput.segments import Segments
+    from ml_metrics.goodput.step_deviation import StepDeviation
 
 
-def report(  # noqa: PLR0913  (each is a choice of the caller's own)
+def build_report(  # noqa: PLR0913  (each is a choice of the caller's own)
     analysis: Analysis,
     *,
     files: int = 0,
@@ -60,11 +60,11 @@ def report(  # noqa: PLR0913  (each is a choice of the caller's own)
     )
 
 
-def without(
+def build_report_without(
     analysis: Analysis, excluded: Sequence[tuple[float, float]], *, ideal_step_time: float | None = None
 ) -> GoodputReport:
     """A report of the whole job as if some intervals had not been. One that ends before it begins is empty."""
-    whole = report(analysis, ideal_step_time=ideal_step_time)
+    whole = build_report(analysis, ideal_step_time=ideal_step_time)
     if not whole.found:
         return whole
     origin = analysis.entries.origin
@@ -104,9 +104,9 @@ def _of_window(analysis: Analysis, low: float, high: float) -> GoodputReport:
             for label, seconds in sorted(spent.items())
             if label.startswith(CUSTOM_PREFIX)
         },
-        disruptions=sum(low <= moment < high for moment in analysis.lives.disruptions),
-        max_productive_step=_max_productive_step(analysis.lives, high),
-        last_step=_last_step(analysis.lives, high),
+        disruptions=sum(low <= moment < high for moment in analysis.segments.disruptions),
+        max_productive_step=_max_productive_step(analysis.segments, high),
+        last_step=_last_step(analysis.segments, high),
         slice_efficiency=_slice_efficiency(analysis, low, high),
     )
 
@@ -128,25 +128,25 @@ def _badput(analysis: Analysis, spent: dict[str, float], low: float, high: float
     return seconds
 
 
-def _last_step(lives: Lives, high: float) -> int | None:
+def _last_step(segments: Segments, high: float) -> int | None:
     """The last step that had begun."""
-    for life in reversed(lives.lives):
-        begun = int(np.searchsorted(life.time, high, "right"))
+    for segment in reversed(segments.segments):
+        begun = int(np.searchsorted(segment.time, high, "right"))
         if begun:
-            return int(life.step[begun - 1])
+            return int(segment.step[begun - 1])
     return None
 
 
-def _max_productive_step(lives: Lives, high: float) -> int:
+def _max_productive_step(segments: Segments, high: float) -> int:
     """The last step that was complete, and was not lost by then."""
     redone_from = NEVER
-    for life in reversed(lives.lives):
-        begun = int(np.searchsorted(life.time, high, "right"))
+    for segment in reversed(segments.segments):
+        begun = int(np.searchsorted(segment.time, high, "right"))
         if not begun:
             continue
-        if life.ended is not None and life.ended <= high and life.last_step < redone_from:
-            return life.last_step
-        last, first = int(life.step[begun - 1]), int(life.step[0])
+        if segment.ended is not None and segment.ended <= high and segment.last_step < redone_from:
+            return segment.last_step
+        last, first = int(segment.step[begun - 1]), int(segment.step[0])
         if min(last, redone_from) > first:
             return min(last, redone_from) - 1
         redone_from = min(redone_from, first)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def in_order(entries: Entries) -> tuple[Entries, tuple[str, ...]]:
+def order_entries(entries: Entries) -> tuple[Entries, tuple[str, ...]]:
     """The same entries with times that never decrease, and what had to be done for it."""
     time = _every_time(entries)
     origin = float(time.min()) if len(time) else 0.0

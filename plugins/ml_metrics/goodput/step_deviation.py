@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ml_metrics.goodput.lives import Lives
+    from ml_metrics.goodput.segments import Segments
 
 SHORTEST_USUAL_STEP = 1.0
 """Where the usual step is longer than this, shorter ones are left out of the ideal, as ml-goodput-measurement does."""
@@ -74,14 +74,14 @@ class StepDeviation:
         return spike - float(np.median(absolute[-RECENT_STEPS - BASELINE_STEPS : -RECENT_STEPS]))
 
 
-def step_times(lives: Lives) -> StepTimes:
+def step_times(segments: Segments) -> StepTimes:
     """The time of every step whose end is known. A step that was done twice has the time of the last."""
-    if not lives.lives:
+    if not segments.segments:
         return StepTimes(np.empty(0, np.int64), np.empty(0), np.empty(0))
-    step = np.concatenate([life.step[:-1] for life in lives.lives])
-    start = np.concatenate([life.time[:-1] for life in lives.lives])
-    seconds = np.concatenate([life.step_seconds for life in lives.lives])
-    if len(lives.lives) > 1:
+    step = np.concatenate([segment.step[:-1] for segment in segments.segments])
+    start = np.concatenate([segment.time[:-1] for segment in segments.segments])
+    seconds = np.concatenate([segment.step_seconds for segment in segments.segments])
+    if len(segments.segments) > 1:
         _, last = np.unique(step[::-1], return_index=True)
         chosen = len(step) - 1 - last
         step, start, seconds = step[chosen], start[chosen], seconds[chosen]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.goodput.analysis import analyse
 from ml_metrics.goodput.entries import Entries
-from ml_metrics.goodput.windows import report, without
+from ml_metrics.goodput.report_builder import build_report, build_report_without
 from unit.goodput.answers import all_time, close, measured
 from unit.goodput.jobs import orderly_jobs
 from unit.goodput.traces import custom, job_end, job_start, save, span, steps, wild_traces
@@ -83,11 +83,11 @@ def test_what_is_excluded_and_what_is_left_are_the_whole(
     entries: list[dict[str, Any]], shares: list[tuple[float, float]]
 ) -> None:
     analysis = analyse(Entries.of(entries))
-    whole = report(analysis)
+    whole = build_report(analysis)
     if whole.start is None:
         return
     at = [(whole.start + low * whole.total_seconds, whole.start + high * whole.total_seconds) for low, high in shares]
-    left = without(analysis, at)
+    left = build_report_without(analysis, at)
     assert 0 <= left.excluded_seconds <= whole.total_seconds
     assert close(left.total_seconds + left.excluded_seconds, whole.total_seconds)
     assert close(all_time(left), left.total_seconds)
