@@ -1,7 +1,7 @@
-"""Files in buckets, through fsspec. Whatever goes wrong there is one kind of error, which names the place.
+"""Files in buckets, through fsspec. Every failure is a `StorageError` that names the path.
 
-The clients of clouds raise errors of many families: gcsfs alone has OSError, HttpError, ValueError, RuntimeError and
-those of google-auth and aiohttp. And fsspec's own question whether a file is there takes every error for a no.
+Cloud clients raise errors of many families: gcsfs alone raises OSError, HttpError, ValueError, RuntimeError and the
+errors of google-auth and aiohttp. fsspec's own `exists` treats every one of them as "does not exist".
 """
 
 from __future__ import annotations
@@ -10,63 +10,70 @@ import io
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.errors import StorageError
+from ml_metrics.errors import FileMissingError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def found_below(place: str) -> Iterator[tuple[str, str, int]]:
-    """Every file at any depth: its address, its name below the place, its size. A folder that is not there has none."""
-    filesystem = _filesystem(place)
-    root = filesystem._strip_protocol(place).rstrip("/")  # noqa: SLF001  (fsspec's way from an address to its own names)
-    with _told(place, "cannot be listed"):
+def find_files(path: str) -> Iterator[tuple[str, str, int]]:
+    """Yield the path, relative name and size of every file below a folder. A folder that does not exist has none."""
+    filesystem = _filesystem(path)
+    root = filesystem._strip_protocol(path).rstrip("/")  # noqa: SLF001  (the only way to fsspec's form of a path)
+    with _errors_naming(path, "cannot be listed"):
         try:
-            found = filesystem.find(place, detail=True)
+            found = filesystem.find(path, detail=True)
         except FileNotFoundError:
             return
-    for name, about in found.items():
-        yield filesystem.unstrip_protocol(name), name.removeprefix(root).lstrip("/"), int(about["size"])
+    for name, info in found.items():
+        yield filesystem.unstrip_protocol(name), name.removeprefix(root).lstrip("/"), int(info["size"])
 
 
-def exists(place: str) -> bool:
-    """Whether there is a file. Not to know is an error, not a no."""
-    with _told(place, "cannot be looked at"):
+def exists(path: str) -> bool:
+    """Return whether a file exists. Raises if the bucket does not answer, unlike fsspec's `exists`."""
+    with _errors_naming(path, "cannot be checked"):
         try:
-            return bool(_filesystem(place).info(place)["type"] == "file")
+            return bool(_filesystem(path).info(path)["type"] == "file")
         except FileNotFoundError:
             return False
 
 
-def open_read(place: str) -> io.BufferedReader:
-    """Open for reading. What goes wrong later, while it is read, is told in the same way."""
-    with _told(place, "cannot be read"):
-        return io.BufferedReader(_Reading(place, _filesystem(place).open(place, "rb")))
+def open_read(path: str) -> io.BufferedReader:
+    """Open a file for reading. Later failures, while it is read, are `StorageError`s too."""
+    with _errors_naming(path, "cannot be read"):
+        return io.BufferedReader(_RawFile(path, _filesystem(path).open(path, "rb")))
 
 
-def write(place: str, data: bytes) -> None:
-    """Write a whole file. An object appears only when its upload is complete."""
-    with _told(place, "cannot be written"):
-        _filesystem(place).pipe_file(place, data)
+def read(path: str) -> bytes:
+    """Read a whole file with one request. Raises `FileMissingError` if it does not exist."""
+    with _errors_naming(path, "cannot be read"):
+        content: bytes = _filesystem(path).cat_file(path)
+    return content
+
+
+def write(path: str, data: bytes) -> None:
+    """Write a whole file. An object becomes visible only when its upload is complete."""
+    with _errors_naming(path, "cannot be written"):
+        _filesystem(path).pipe_file(path, data)
 
 
 def move(source: str, target: str) -> None:
     """Move one file."""
-    with _told(source, f"cannot be moved to {target}"):
+    with _errors_naming(source, f"cannot be moved to {target}"):
         _filesystem(source).mv(source, target)
 
 
-def remove(place: str) -> None:
-    """Remove one file. One that is not there is no error."""
-    with _told(place, "cannot be removed"), suppress(FileNotFoundError):
-        _filesystem(place).rm_file(place)
+def remove(path: str) -> None:
+    """Remove a file, if it exists."""
+    with _errors_naming(path, "cannot be removed"), suppress(FileNotFoundError):
+        _filesystem(path).rm_file(path)
 
 
-class _Reading(io.RawIOBase):
-    """An open file in a bucket."""
+class _RawFile(io.RawIOBase):
+    """An open file in a bucket, whose errors name its path."""
 
-    def __init__(self, place: str, file: Any) -> None:
-        self._place, self._file = place, file
+    def __init__(self, path: str, file: Any) -> None:
+        self._path, self._file = path, file
 
     def readable(self) -> bool:
         return True
@@ -75,13 +82,13 @@ class _Reading(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with _told(self._place, "cannot be read to its end"):
+        with _errors_naming(self._path, "cannot be read to its end"):
             data = self._file.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        with _told(self._place, "cannot be read to its end"):
+        with _errors_naming(self._path, "cannot be read to its end"):
             return int(self._file.seek(offset, whence))
 
     def tell(self) -> int:
@@ -94,21 +101,23 @@ class _Reading(io.RawIOBase):
 
 
 @contextmanager
-def _told(place: str, what: str) -> Iterator[None]:
+def _errors_naming(path: str, failure: str) -> Iterator[None]:
+    """Turn every error into a `StorageError` that names the path and the failed operation."""
     try:
         yield
     except StorageError:
         raise
     except Exception as error:
-        why = str(getattr(error, "strerror", None) or error).strip().partition("\n")[0]
-        raise StorageError(f"{place}: {what}: {why or type(error).__name__}") from error
+        reason = str(getattr(error, "strerror", None) or error).strip().partition("\n")[0]
+        kind = FileMissingError if isinstance(error, FileNotFoundError) else StorageError
+        raise kind(f"{path}: {failure}: {reason or type(error).__name__}") from error
 
 
-def _filesystem(place: str) -> Any:
+def _filesystem(path: str) -> Any:
     import fsspec
 
     try:
-        # what another process wrote a moment ago is there
-        return fsspec.core.url_to_fs(place, use_listings_cache=False)[0]
+        # without the cache, so that files written a moment ago by another process are listed
+        return fsspec.core.url_to_fs(path, use_listings_cache=False)[0]
     except (ImportError, ValueError) as error:
-        raise StorageError(f"{place}: no way to reach this kind of address: {error}") from error
+        raise StorageError(f"{path}: no way to reach this kind of address: {error}") from error

@@ -1,27 +1,31 @@
-"""The one family of errors that this package raises on purpose.
+"""The errors that this package raises on purpose.
 
-A message says what is wrong, where (file, line, field) and what to do about it; the class says whose turn it is.
+The message states what is wrong, where (file, line, field) and what to do about it. The class states who can fix it.
 """
 
 
 class MlMetricsError(Exception):
-    """Anything that went wrong in a way we foresaw. Catch this one to catch them all."""
+    """The base class of all errors of this package."""
 
 
 class ConfigError(MlMetricsError):
-    """A test file or a setting says something that cannot be meant. Its author can mend it."""
+    """A test file or a setting is invalid. Its author can fix it."""
 
 
 class UnreadableInputError(MlMetricsError):
-    """A file or folder that a run or a person handed us cannot be read as what it should be."""
+    """A file or folder given by a run or a user does not have the expected content."""
 
 
 class StorageError(MlMetricsError):
     """A file, folder or bucket could not be opened, listed or written."""
 
 
+class FileMissingError(StorageError):
+    """The file does not exist."""
+
+
 class WarehouseError(MlMetricsError):
-    """The warehouse cannot be reached, or its tables are not what they should be."""
+    """The warehouse cannot be reached, or its tables do not have the expected columns."""
 
 
 class ClusterError(MlMetricsError):

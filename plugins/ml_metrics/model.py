@@ -1,4 +1,7 @@
-"""The records that every room speaks in. Frozen, plain, and cheap to import: DAG parsing pays for this file."""
+"""The vocabulary of the package: runs, workloads, metrics, bounds and verdicts.
+
+All records are frozen. Every DAG file imports this module, so it imports nothing heavy itself.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-RUN_KEYS = uuid.UUID("6c8b2a52-5c39-5b8b-9d0e-6f7f6b2f3f11")
-"""The namespace of run keys. Changing it would give every run that was ever recorded a second identity."""
+RUN_KEY_NAMESPACE = uuid.UUID("6c8b2a52-5c39-5b8b-9d0e-6f7f6b2f3f11")
+"""The UUID namespace of run keys. It never changes: another one would give every recorded run a second key."""
 
-CONTAINER = "base"
-"""The container of the workload, in its pod; all others serve it. It is the provider's name for it."""
+WORKLOAD_CONTAINER = "base"
+"""The name of the workload's container in its pod, as set by the Kubernetes provider. All others are sidecars."""
 
 
 class JobStatus(StrEnum):
@@ -29,11 +32,11 @@ class JobStatus(StrEnum):
     FAILURE = "failure"
     TIMEOUT = "timeout"
     MISSED = "missed"
-    """It never started: no node, no image, no quota."""
+    """It never started: no node, image or quota was available."""
 
 
 class Outcome(StrEnum):
-    """What a verdict says. There is no value for "nothing was checked and so all is well"."""
+    """The result of judging one metric. An unjudged metric is `SKIPPED`; it never counts as passed."""
 
     PASS = "pass"  # noqa: S105  (not a password)
     FAIL = "fail"
@@ -44,16 +47,16 @@ class Outcome(StrEnum):
 
     @property
     def broken(self) -> bool:
-        """True if a person has to look: out of bounds, missing or not a finite number."""
+        """Whether the metric is out of bounds, missing or not a finite number."""
         return self in BROKEN
 
 
 BROKEN = frozenset({Outcome.FAIL, Outcome.MISSING, Outcome.NON_FINITE})
-"""The outcomes that need a person's attention; SQL and stored rows use the same set."""
+"""The outcomes of a broken condition. SQL queries use the same set."""
 
 
 class Severity(StrEnum):
-    """Whether a broken condition breaks the run, or is only told."""
+    """Whether a broken condition fails the run or is only reported."""
 
     FAIL = "fail"
     WARN = "warn"
@@ -61,7 +64,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One value that a workload wrote."""
+    """One value written by a workload."""
 
     step: int
     wall_time: float
@@ -70,10 +73,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """Every point of one tag in one folder, as columns in the order in which they were written."""
+    """Every point of one tag in one folder, as columns, in the order of writing."""
 
     run: str
-    """The folder below the run folder, with `/`; `.` for the run folder itself."""
+    """The subfolder of the run folder, with `/`; `.` for the run folder itself."""
     tag: str
     step: NDArray[np.int64]
     wall_time: NDArray[np.float64]
@@ -85,11 +88,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number of one run: what is judged, and what becomes a row."""
+    """One aggregated value of one run. Each is judged and becomes one row in the warehouse."""
 
     name: str
     value: float
-    """May be NaN or infinite; documents and tables then hold null."""
+    """Can be NaN or infinite; documents and tables then hold null."""
     tag: str
     strategy: str
     step: int | None = None
@@ -100,14 +103,14 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The open interval in which a value is well; an infinite side is no bound."""
+    """The open interval of values that pass. An infinite side means that there is no bound."""
 
     lower: float = -math.inf
     upper: float = math.inf
     inclusive: bool = False
 
-    def admit(self, value: float) -> bool:
-        """Decide. This is the only comparison in the package: gate, mail, dashboard and history all repeat it."""
+    def contains(self, value: float) -> bool:
+        """Return whether a value passes. Every verdict of the package comes from this comparison."""
         if not math.isfinite(value):
             return False
         if self.lower < value < self.upper:
@@ -122,28 +125,28 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was decided about one metric of one run, and why."""
+    """The decision about one metric of one run, and its reason."""
 
     metric: str
     outcome: Outcome
     value: float | None
-    """None if the run did not produce it, or produced no finite number."""
+    """None if the run did not produce the metric, or produced no finite number."""
     bounds: Bounds | None
     rule: str
-    """The condition in words, for example `greater than 0.96`."""
+    """The condition as text, for example `greater than 0.96`."""
     baseline_points: int = 0
     reason: str = ""
     severity: Severity = Severity.FAIL
 
     @property
     def broken(self) -> bool:
-        """True if a person has to look: out of bounds, missing or not a finite number."""
+        """Whether the metric is out of bounds, missing or not a finite number."""
         return self.outcome.broken
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryPoint:
-    """One earlier value of one metric, as the warehouse remembers it."""
+    """One earlier value of one metric, as stored in the warehouse."""
 
     run_key: str
     timestamp: datetime
@@ -151,7 +154,7 @@ class HistoryPoint:
     value: float | None
     job_status: JobStatus
     outcome: Outcome | None
-    """None in rows from before verdicts were stored."""
+    """None in rows that are older than stored verdicts."""
     test: str = ""
 
 
@@ -166,24 +169,24 @@ class Run:
 
     @property
     def key(self) -> str:
-        """The same for every try, clear and backfill of this run, and for no other run of any deployment."""
-        return str(uuid.uuid5(RUN_KEYS, json.dumps([self.deployment, self.dag_id, self.run_id])))
+        """The run key: the same for every retry, clear and backfill of this run, and unique across deployments."""
+        return str(uuid.uuid5(RUN_KEY_NAMESPACE, json.dumps([self.deployment, self.dag_id, self.run_id])))
 
     @property
     def job_name(self) -> str:
-        """`JOB_NAME` in the workload: the same for every attempt, so that the goodput of a restarted job is of one."""
+        """`JOB_NAME` in the workload. All attempts share it, so that goodput covers the job with its restarts."""
         return f"{self.test}-{self.key[:8]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """How the workload of a run went, told by the cluster. Times are UTC."""
+    """How the workload of a run went, as reported by the cluster. Times are in UTC."""
 
     status: JobStatus
     failure_reason: str | None = None
     """`OOMKilled`, `ImagePullBackOff`, `DeadlineExceeded`, `Evicted`, `ExitCode:3`, ..."""
     detail: str | None = None
-    """The cluster's own sentence about it."""
+    """The cluster's own message about the failure."""
     queued_at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
@@ -200,14 +203,14 @@ class Workload:
 
     @property
     def duration_seconds(self) -> float | None:
-        """From the start of the container that ran to its end; None if it never ran."""
+        """The time from the start of the container to its end; None if it never ran."""
         if self.started_at is None or self.ended_at is None:
             return None
         return (self.ended_at - self.started_at).total_seconds()
 
     @property
     def queued_seconds(self) -> float | None:
-        """From asking for the pod to the start of its container."""
+        """The time from the creation of the pod to the start of its container."""
         if self.queued_at is None or self.started_at is None:
             return None
         return (self.started_at - self.queued_at).total_seconds()

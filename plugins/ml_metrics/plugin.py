@@ -1,4 +1,4 @@
-"""What Airflow loads of this package. It is loaded into every component, so it imports next to nothing."""
+"""The Airflow plugin. Airflow loads it into every component, so it imports as little as possible."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from airflow.plugins_manager import AirflowPlugin
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-PREFIX = "/ml-metrics"
+URL_PREFIX = "/ml-metrics"
 
 
 async def dashboard(scope: Scope, receive: Receive, send: Send) -> None:
-    """The dashboard, imported when the first request comes: only the API server ever gets one."""
+    """Serve the dashboard. It is imported on the first request, which only the API server receives."""
     from ml_metrics.dashboard.app import app
 
     await app(scope, receive, send)
 
 
 class MlMetricsPlugin(AirflowPlugin):
-    """The dashboard, and the links to it."""
+    """The dashboard and the links to it."""
 
     name = "ml_metrics"
     fastapi_apps: list[Any] = [  # noqa: RUF012  (Airflow declares it on the instance)
-        {"app": dashboard, "url_prefix": PREFIX, "name": "ML Metrics"}
+        {"app": dashboard, "url_prefix": URL_PREFIX, "name": "ML Metrics"}
     ]
     external_views: list[Any] = [  # noqa: RUF012
         {
             "name": "ML Metrics",
-            "href": f"{PREFIX}/",
+            "href": f"{URL_PREFIX}/",
             "destination": "nav",
             "url_route": "ml-metrics",
-            "icon": f"{PREFIX}/icon.svg",
+            "icon": f"{URL_PREFIX}/icon.svg",
         },
         {
             "name": "Metrics",
-            "href": f"{PREFIX}/dag?dag_id={{DAG_ID}}",
+            "href": f"{URL_PREFIX}/dag?dag_id={{DAG_ID}}",
             "destination": "dag",
             "url_route": "ml-metrics-dag",
         },
         {
             "name": "Metrics",
-            "href": f"{PREFIX}/dag-run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
+            "href": f"{URL_PREFIX}/dag-run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
             "destination": "dag_run",
             "url_route": "ml-metrics-run",
         },

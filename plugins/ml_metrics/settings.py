@@ -1,6 +1,6 @@
-"""The settings of this package: section `[ml_metrics]` of Airflow's own configuration.
+"""The settings of this package: section `[ml_metrics]` of Airflow's configuration.
 
-Read without importing Airflow, which takes seconds that `ml-metrics collect` does not have. The order is
+They are read without importing Airflow, which takes seconds: too long for `ml-metrics collect`. The precedence is
 Airflow's: the variable `AIRFLOW__ML_METRICS__<KEY>`, the output of the command in `..._CMD`, the file `airflow.cfg`,
 the default.
 """
@@ -21,49 +21,50 @@ SECTION = "ml_metrics"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where things are. Every field may be set by its name in section `[ml_metrics]`; empty means the default."""
+    """The settings. Each field is a key of section `[ml_metrics]`; an empty value means the default."""
 
     deployment: str = "local"
-    """Part of every run's key: two Airflows that share a dataset must differ here."""
+    """Part of every run key. Deployments that share a warehouse need different values."""
     storage_root: str = ""
-    """Where run folders are made: a path or `gs://bucket/folder`. Default: `$AIRFLOW_HOME/ml_metrics/runs`."""
+    """The parent of all run folders: a path or `gs://bucket/folder`. Default: `$AIRFLOW_HOME/ml_metrics/runs`."""
     config_root: str = ""
-    """Where test files lie. Default: `include/metric_configs` beside or inside the DAGs folder."""
+    """The folder of test files. Default: `include/metric_configs` beside or inside the DAGs folder."""
     warehouse_conn_id: str = "ml_metrics_warehouse"
-    """The Airflow connection of the warehouse; where there is none, the SQLite file of `warehouse_file`."""
+    """The Airflow connection of the warehouse. Without it, the warehouse is the SQLite file `warehouse_file`."""
     warehouse_file: str = ""
-    """Default: `$AIRFLOW_HOME/ml_metrics/warehouse.db`."""
+    """The SQLite file of the warehouse. Default: `$AIRFLOW_HOME/ml_metrics/warehouse.db`."""
     dataset: str = "metrics_handler_dataset"
-    """The BigQuery dataset, where the warehouse is BigQuery."""
+    """The BigQuery dataset, if the warehouse is BigQuery."""
     cluster: str = "auto"
-    """`local` runs pods as processes on this machine, `kubernetes` uses `kubernetes_conn_id`, `auto` takes
-    the connection if there is one and the local cluster if not."""
+    """`local` runs pods as processes on this machine, `kubernetes` uses `kubernetes_conn_id`, `auto` uses
+    the connection if it exists and the local cluster otherwise."""
     kubernetes_conn_id: str = "kubernetes_default"
     """The Airflow connection of the cluster."""
     pools: str = ""
-    """Airflow pools in which tests wait for their accelerator, by its name or kind, for example `tpu, h100x8`;
-    `ml-metrics pools --create` makes them."""
+    """Airflow pools in which tests wait for their accelerator, by its name or kind, for example `tpu, h100x8`.
+    `ml-metrics pools --create` creates them."""
     local_cluster_root: str = ""
-    """Where the local cluster keeps pods, logs and its kubeconfig. Default: `$AIRFLOW_HOME/ml_metrics/cluster`."""
+    """The folder of the local cluster: pods, logs and kubeconfig. Default: `$AIRFLOW_HOME/ml_metrics/cluster`."""
     local_image: str = ""
-    """The folder that stands for the files of every image on the local cluster. Default: what holds the DAGs folder."""
+    """The folder that every image maps to on the local cluster. Default: the parent of the DAGs folder."""
     channels: str = "outbox"
-    """Where messages go, several at once: `outbox`, `smtp`, `sendgrid`, `webhook`, `github`, `error_reporting`, each
-    also as `channel:connection`."""
+    """The channels of messages, separated by commas: `outbox`, `smtp`, `sendgrid`, `webhook`, `github`,
+    `error_reporting`, each also as `channel:connection`."""
     outbox: str = ""
-    """The folder in which mails are kept. Default: `$AIRFLOW_HOME/ml_metrics/outbox`."""
+    """The folder of the `outbox` channel. Default: `$AIRFLOW_HOME/ml_metrics/outbox`."""
     mails_per_hour: str = "10"
-    """How many messages an owner gets in an hour; what comes after them waits for the digest."""
+    """The maximum number of messages to an owner in an hour. Later ones wait for the digest."""
     secrets_project: str = ""
-    """The Google Cloud project whose Secret Manager holds SendGrid's key and mail addresses. Default: none."""
+    """The Google Cloud project whose Secret Manager stores SendGrid's key and mail addresses. Default: none."""
     monitoring_project: str = ""
-    """The Google Cloud project whose Cloud Monitoring knows what workloads of the connection used. Default: none."""
+    """The Google Cloud project whose Cloud Monitoring has the memory usage of workloads on `kubernetes_conn_id`.
+    Default: none."""
     dashboard_url: str = ""
-    """The address of the dashboard in messages. Default: Airflow's own `[api] base_url`, then `/ml-metrics`."""
+    """The address of the dashboard in messages. Default: Airflow's `[api] base_url` with `/ml-metrics` appended."""
 
     @classmethod
     def load(cls) -> Settings:
-        """Read the settings of the environment that this process runs in."""
+        """Read the settings from the environment of this process."""
         airflow_cfg = _airflow_cfg()
         section = dict(airflow_cfg[SECTION]) if airflow_cfg.has_section(SECTION) else {}
         found = {field.name: _setting(field.name, section) for field in fields(cls)}
@@ -72,13 +73,13 @@ class Settings:
 
 
 def airflow_home() -> Path:
-    """Airflow's home folder, by Airflow's own rule."""
+    """Return Airflow's home folder, by Airflow's own rule."""
     return Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
 
 
 def _default_paths(dags: Path) -> dict[str, str]:
     state = airflow_home() / "ml_metrics"
-    # on Composer only `dags/` is carried to every parser, so test files may lie inside it
+    # Composer copies only `dags/` to every parser, so test files may have to be inside it
     inside = dags / "include" / "metric_configs"
     return {
         "storage_root": str(state / "runs"),

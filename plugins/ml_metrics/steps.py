@@ -50,12 +50,12 @@ def identity(folder: RunFolder) -> tuple[Run, TestDefinition]:
 
     document = folder.read("run")
     if document is None:
-        raise UnreadableInputError(f"{folder.place}: is no run folder: it holds no {DOCUMENTS}/run.json")
+        raise UnreadableInputError(f"{folder.path}: is no run folder: it holds no {DOCUMENTS}/run.json")
     try:
         test = TestDefinition.model_validate(document["test_file"])
         return Run(*(document[name] for name in ("test", "dag_id", "run_id", "deployment"))), test
     except (KeyError, ValidationError) as error:
-        raise UnreadableInputError(f"{folder.document('run')}: does not say which run this is: {error}") from error
+        raise UnreadableInputError(f"{folder.document_path('run')}: does not say which run this is: {error}") from error
 
 
 def collect(test: TestDefinition, folder: RunFolder) -> Collected:

@@ -1,7 +1,7 @@
 """One way to open, list and write files, on this machine or in a bucket.
 
-A place is a plain path, `file://...` or any address that fsspec knows (`gs://bucket/folder`). Local files are
-handled directly, so that a laptop pays nothing for buckets.
+A path is a plain path, a `file://` URL or any URL that fsspec understands (`gs://bucket/folder`). Local files do not
+go through fsspec, so a laptop does not pay for bucket support.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from ml_metrics import buckets
-from ml_metrics.errors import StorageError
+from ml_metrics.errors import FileMissingError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
-"""What a listing meets where there is no file: its writer removed it while we looked, or a link leads nowhere."""
+MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+"""Errors of a path without a file: it never existed, it was just removed, or it is a link with no target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,92 +30,95 @@ class File:
     """A file in a listing."""
 
     path: str
-    """Where it is: hand it to `open_read`."""
+    """The argument for `open_read`."""
     name: str
-    """Its path below the listed folder, with `/`."""
+    """The path relative to the listed folder, with `/`."""
     size: int
 
 
-def is_local(place: str) -> bool:
-    """True for a plain path or a `file://` address."""
-    return "://" not in place or place.startswith("file://")
+def is_local(path: str) -> bool:
+    """Return whether this is a plain path or a `file://` URL."""
+    return "://" not in path or path.startswith("file://")
 
 
-def local_path(place: str) -> Path:
-    """The path of a local place."""
-    return Path(place.removeprefix("file://"))
+def local_path(path: str) -> Path:
+    """Return a local path as a `Path`."""
+    return Path(path.removeprefix("file://"))
 
 
-def join(place: str, *names: str) -> str:
-    """A place below a place."""
-    return "/".join([place.rstrip("/"), *(name.strip("/") for name in names)])
+def join(path: str, *names: str) -> str:
+    """Append names to a path."""
+    return "/".join([path.rstrip("/"), *(name.strip("/") for name in names)])
 
 
-def _refuse(message: str) -> None:
+def _raise(message: str) -> None:
     raise StorageError(message)
 
 
-def list_files(place: str, unreadable: Callable[[str], None] = _refuse) -> list[File]:
-    """Every file below a folder, at any depth, sorted by name. A folder that is not there has none.
+def list_files(path: str, on_unreadable: Callable[[str], None] = _raise) -> list[File]:
+    """List every file below a folder, at any depth, sorted by name. A folder that does not exist has no files.
 
-    Links to files are followed, links to folders are not: they may lead in a circle, or to what is listed already.
-    `unreadable` is told of a folder inside that must not be listed; by default that is an error.
+    Links to files are followed. Links to folders are not, because they can form a cycle or list a file twice.
+    `on_unreadable` is called with a message for each subfolder that cannot be listed; by default that raises.
     """
-    if is_local(place):
-        found = list(_local_files(local_path(place), unreadable))
+    if is_local(path):
+        files = list(_local_files(local_path(path), on_unreadable))
     else:
-        found = [File(*one) for one in buckets.found_below(place)]
-    return sorted(found, key=lambda file: file.name)
+        files = [File(*found) for found in buckets.find_files(path)]
+    return sorted(files, key=lambda file: file.name)
 
 
-def open_read(place: str) -> IO[bytes]:
-    """Open for reading bytes. The caller closes it."""
-    if not is_local(place):
-        return buckets.open_read(place)
+def open_read(path: str) -> IO[bytes]:
+    """Open a file for reading bytes. The caller closes it."""
+    if not is_local(path):
+        return buckets.open_read(path)
     try:
-        return local_path(place).open("rb")
+        return local_path(path).open("rb")
     except OSError as error:
-        raise StorageError(f"{place}: cannot be read: {error.strerror or error}") from error
+        kind = FileMissingError if error.errno in MISSING else StorageError
+        raise kind(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def read_bytes(place: str) -> bytes:
-    """A whole file."""
-    with open_read(place) as file:
+def read_bytes(path: str) -> bytes:
+    """Read a whole file. Raises `FileMissingError` if it does not exist; in a bucket this is a single request."""
+    if not is_local(path):
+        return buckets.read(path)
+    with open_read(path) as file:
         return file.read()
 
 
-def exists(place: str) -> bool:
-    """Whether there is a file."""
-    if not is_local(place):
-        return buckets.exists(place)
+def exists(path: str) -> bool:
+    """Return whether a file exists. False for folders."""
+    if not is_local(path):
+        return buckets.exists(path)
     try:
-        return local_path(place).is_file()
+        return local_path(path).is_file()
     except OSError as error:
-        raise StorageError(f"{place}: cannot be looked at: {error.strerror or error}") from error
+        raise StorageError(f"{path}: cannot be checked: {error.strerror or error}") from error
 
 
-def write_bytes(place: str, data: bytes) -> None:
-    """Write a whole file: a reader sees the old content or the new, never a part, even after kill -9."""
-    if not is_local(place):
-        return buckets.write(place, data)
+def write_bytes(path: str, data: bytes) -> None:
+    """Write a whole file. Readers see the old content or the new, never a part, even after `kill -9`."""
+    if not is_local(path):
+        return buckets.write(path, data)
     try:
-        _replace_local(local_path(place), data)
+        _replace_local(local_path(path), data)
     except OSError as error:
-        raise StorageError(f"{place}: cannot be written: {error.strerror or error}") from error
+        raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-def make_folder(place: str) -> None:
-    """Make a folder and its parents. Buckets have none, and need none."""
-    if not is_local(place):
+def make_folder(path: str) -> None:
+    """Create a folder and its parents. Does nothing in buckets, which need no folders."""
+    if not is_local(path):
         return
     try:
-        local_path(place).mkdir(parents=True, exist_ok=True)
+        local_path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"{place}: the folder cannot be made: {error.strerror or error}") from error
+        raise StorageError(f"{path}: the folder cannot be created: {error.strerror or error}") from error
 
 
 def move(source: str, target: str) -> None:
-    """Move one file, making the folders on the way."""
+    """Move one file, creating the parent folders of the target."""
     if not is_local(source):
         return buckets.move(source, target)
     try:
@@ -125,31 +128,31 @@ def move(source: str, target: str) -> None:
         raise StorageError(f"{source}: cannot be moved to {target}: {error.strerror or error}") from error
 
 
-def remove(place: str) -> None:
-    """Remove one file. One that is not there is no error."""
-    if not is_local(place):
-        return buckets.remove(place)
+def remove(path: str) -> None:
+    """Remove a file, if it exists."""
+    if not is_local(path):
+        return buckets.remove(path)
     try:
-        local_path(place).unlink(missing_ok=True)
+        local_path(path).unlink(missing_ok=True)
     except OSError as error:
-        raise StorageError(f"{place}: cannot be removed: {error.strerror or error}") from error
+        raise StorageError(f"{path}: cannot be removed: {error.strerror or error}") from error
 
 
-def _local_files(folder: Path, unreadable: Callable[[str], None]) -> Iterator[File]:
-    def tell(error: OSError) -> None:
-        if error.errno not in GONE:
-            unreadable(f"{error.filename}: cannot be listed: {error.strerror}")
+def _local_files(folder: Path, on_unreadable: Callable[[str], None]) -> Iterator[File]:
+    def report(error: OSError) -> None:
+        if error.errno not in MISSING:
+            on_unreadable(f"{error.filename}: cannot be listed: {error.strerror}")
 
-    for parent, _, names in os.walk(folder, onerror=tell):
+    for parent, _, names in os.walk(folder, onerror=report):
         for name in names:
             path = Path(parent, name)
             try:
-                found = path.stat()
+                status = path.stat()
             except OSError as error:
-                tell(error)
+                report(error)
                 continue
-            if stat.S_ISREG(found.st_mode):  # whoever opens a named pipe waits for its writer
-                yield File(str(path), path.relative_to(folder).as_posix(), found.st_size)
+            if stat.S_ISREG(status.st_mode):  # opening a named pipe would wait for its writer
+                yield File(str(path), path.relative_to(folder).as_posix(), status.st_size)
 
 
 def _replace_local(path: Path, data: bytes) -> None:

@@ -65,7 +65,7 @@ def http_service() -> Iterator[Service]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = do_PATCH = handle_any  # noqa: N815  (the names that the standard library looks for)
+        do_GET = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815  (the names that the standard library looks for)
 
         def log_message(self, *_: Any) -> None:
             """Tests read the requests, not a log."""

@@ -1,4 +1,4 @@
-"""Buckets, asked by the real gcsfs: what other processes write, and how the cloud says no."""
+"""Buckets through the real gcsfs: visibility across processes, the number of requests, and errors."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ WRITER = "import sys; from ml_metrics import storage; storage.write_bytes(sys.ar
 REAL_FILES = Path(__file__).parent / "events" / "real_writers"
 
 
-def write_elsewhere(place: str, text: str, project: Path) -> None:
-    subprocess.run([sys.executable, "-c", WRITER, place, text], check=True, cwd=project / "plugins")
+def write_in_another_process(path: str, text: str, project: Path) -> None:
+    subprocess.run([sys.executable, "-c", WRITER, path, text], check=True, cwd=project / "plugins")
 
 
-def test_what_another_process_writes_is_seen_at_once(bucket: str, project: Path) -> None:
-    place = f"{bucket}/x/a"
+def test_files_of_another_process_are_visible_at_once(bucket: str, project: Path) -> None:
+    path = f"{bucket}/x/a"
     assert storage.list_files(f"{bucket}/x") == []
-    assert not storage.exists(place)
-    write_elsewhere(place, "1", project)
-    assert storage.exists(place)
+    assert not storage.exists(path)
+    write_in_another_process(path, "1", project)
+    assert storage.exists(path)
     assert [file.size for file in storage.list_files(f"{bucket}/x")] == [1]
-    write_elsewhere(place, "grown", project)
+    write_in_another_process(path, "grown", project)
     assert [file.size for file in storage.list_files(f"{bucket}/x")] == [5]
-    assert storage.read_bytes(place) == b"grown"
+    assert storage.read_bytes(path) == b"grown"
 
 
 def test_event_files_are_read_as_on_a_disk(bucket: str) -> None:
     for path in REAL_FILES.rglob("events.out.*"):
         storage.write_bytes(f"{bucket}/{path.relative_to(REAL_FILES).as_posix()}", path.read_bytes())
-    found = read(bucket)  # type: ignore[arg-type]  (an address is a place, too)
+    found = read(bucket)  # type: ignore[arg-type]  (a URL works like a path)
     assert points(found) == points(read(REAL_FILES))
     assert found.warnings == []
 
 
-def test_a_run_folder_keeps_its_documents_and_moves_what_an_earlier_attempt_wrote(bucket: str) -> None:
+def test_a_new_attempt_moves_the_files_of_the_earlier_one(bucket: str) -> None:
     folder = RunFolder(f"{bucket}/runs/1")
     assert folder.read_workload() is None
     assert folder.start_attempt() == 1
-    storage.write_bytes(f"{folder.place}/logs/events", b"first")
+    storage.write_bytes(f"{folder.path}/logs/events", b"first")
     folder.write_workload(Workload(JobStatus.SUCCESS, attempts=1))
     assert folder.start_attempt() == 2
     assert folder.files() == []
-    assert storage.read_bytes(f"{folder.place}/_ml_metrics/attempt-1/logs/events") == b"first"
+    assert storage.read_bytes(f"{folder.path}/_ml_metrics/attempt-1/logs/events") == b"first"
 
 
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """A cloud that says what the test wants it to say."""
+    """A fake Google Cloud Storage that returns the answers set by the test."""
     with http_service() as service:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", service.url)
         monkeypatch.setenv("NO_GCE_CHECK", "true")
@@ -68,17 +68,26 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
         fsspec.get_filesystem_class("gs").clear_instance_cache()
 
 
-ASKED: dict[str, Callable[[str], Any]] = {
+@pytest.mark.parametrize(
+    ("answer", "content"), [(Answer(200, {"attempts": 1}), {"attempts": 1}), (Answer(404, {"error": {}}), None)]
+)
+def test_a_document_is_read_with_one_request(cloud: Service, answer: Answer, content: object) -> None:
+    cloud.answers(answer)
+    assert RunFolder("gs://my-bucket/runs/1").read("workload") == content
+    assert len(cloud.requests) == 1
+
+
+OPERATIONS: dict[str, Callable[[str], Any]] = {
     "list": storage.list_files,
-    "look at": storage.exists,
+    "check": storage.exists,
     "read": storage.read_bytes,
-    "write": lambda place: storage.write_bytes(place, b"1"),
-    "move": lambda place: storage.move(place, f"{place}-moved"),
+    "write": lambda path: storage.write_bytes(path, b"1"),
+    "move": lambda path: storage.move(path, f"{path}-moved"),
     "remove": storage.remove,
 }
 
 
-@pytest.mark.parametrize("what", ASKED)
+@pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize(
     ("status", "message"),
     [
@@ -87,25 +96,25 @@ ASKED: dict[str, Callable[[str], Any]] = {
         (400, "The bucket is locked"),
     ],
 )
-def test_a_no_of_the_cloud_is_an_error_that_names_the_place(
-    cloud: Service, what: str, status: int, message: str
+def test_a_rejected_request_is_an_error_that_names_the_path(
+    cloud: Service, operation: str, status: int, message: str
 ) -> None:
     cloud.answers(Answer(status, {"error": {"code": status, "message": message}}))
     with pytest.raises(StorageError, match="gs://my-bucket/x"):
-        ASKED[what]("gs://my-bucket/x")
+        OPERATIONS[operation]("gs://my-bucket/x")
 
 
-class _Breaking:
+class _LostConnection:
     """A file whose server goes away."""
 
     def read(self, _: int) -> bytes:
         raise RuntimeError("the connection was lost\nand more")
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to close."""
 
 
-def test_a_file_that_breaks_off_names_its_place() -> None:
-    reading = buckets._Reading("gs://my-bucket/x", _Breaking())
+def test_a_lost_connection_names_the_path() -> None:
+    file = buckets._RawFile("gs://my-bucket/x", _LostConnection())
     with pytest.raises(StorageError, match=r"^gs://my-bucket/x: cannot be read to its end: the connection was lost$"):
-        reading.read(10)
+        file.read(10)

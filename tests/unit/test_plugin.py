@@ -1,4 +1,4 @@
-"""Airflow's own plugin manager and DAG processor, in processes of their own, on this project as it lies."""
+"""Load this project's plugin and DAGs with Airflow's own plugin manager and DAG processor, in separate processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ print(json.dumps({"names": [p.name for p in plugins], "errors": {k: str(v) for k
 """
 
 HEAVY = ("numpy", "pandas", "pyarrow", "tensorboard", "tensorflow", "google.cloud", "altair", "_jsonnet", "rjsonnet")
-"""What must not be imported where a DAG file is parsed."""
+"""Modules that parsing a DAG file must not import."""
 
 PARSE = """
 import json, sys
@@ -39,7 +39,7 @@ print(json.dumps({"dags": {d: sorted(bag.dags[d].task_ids) for d in bag.dags}, "
 """
 
 
-def answer(code: str, **names: object) -> dict[str, object]:
+def output_of(code: str, **names: object) -> dict[str, object]:
     environment = {
         **os.environ,
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
@@ -52,24 +52,24 @@ def answer(code: str, **names: object) -> dict[str, object]:
         [sys.executable, "-c", head + code], capture_output=True, text=True, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
-    read: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
-    return read
+    output: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return output
 
 
 @pytest.mark.e2e
-def test_airflow_loads_the_plugin_once_and_moves_nothing() -> None:
-    told = answer(LOAD)
-    assert told["errors"] == {}
-    assert told["names"].count("ml_metrics") == 1
-    assert told["moved"] == []
-    assert sorted(told["ours"]) == ["ml_metrics", "ml_metrics.plugin", "ml_metrics_plugin"]
+def test_airflow_loads_the_plugin_once_and_shadows_no_module() -> None:
+    output = output_of(LOAD)
+    assert output["errors"] == {}
+    assert output["names"].count("ml_metrics") == 1
+    assert output["moved"] == []
+    assert sorted(output["ours"]) == ["ml_metrics", "ml_metrics.plugin", "ml_metrics_plugin"]
 
 
 @pytest.mark.e2e
-def test_the_dags_are_parsed_without_error_or_weight() -> None:
-    told = answer(PARSE, HEAVY=HEAVY, DAGS=str(PROJECT / "dags"))
-    assert told["errors"] == {}
+def test_dags_are_parsed_without_errors_or_heavy_imports() -> None:
+    output = output_of(PARSE, HEAVY=HEAVY, DAGS=str(PROJECT / "dags"))
+    assert output["errors"] == {}
     tasks = ["assert_success", "collect_metrics", "judge_run", "load_history", "measure_goodput", "run_workload"]
-    assert told["dags"]["tf-mnist-example-cpu"] == tasks
-    assert told["dags"]["py-mnist-example-cpu"] == tasks
-    assert told["heavy"] == []
+    assert output["dags"]["tf-mnist-example-cpu"] == tasks
+    assert output["dags"]["py-mnist-example-cpu"] == tasks
+    assert output["heavy"] == []

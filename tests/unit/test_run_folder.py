@@ -25,66 +25,66 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder(str(tmp_path / "run"))
 
 
-def test_the_folder_of_a_run_is_named_by_test_and_key() -> None:
+def test_the_folder_is_named_by_test_and_run_key() -> None:
     run = Run("t", "d", "r", "local")
-    assert RunFolder.of(run, "gs://bucket/runs/").place == f"gs://bucket/runs/t/{run.key}"
+    assert RunFolder.of(run, "gs://bucket/runs/").path == f"gs://bucket/runs/t/{run.key}"
 
 
-def test_a_document_comes_back_as_it_was_written(folder: RunFolder) -> None:
+def test_a_document_is_read_as_written(folder: RunFolder) -> None:
     assert folder.read("metrics") is None
     folder.write("metrics", {"value": math.nan, "list": [math.inf, 1.5], "when": datetime(2026, 1, 1, tzinfo=UTC)})
     assert folder.read("metrics") == {"value": None, "list": [None, 1.5], "when": "2026-01-01 00:00:00+00:00"}
 
 
-def test_documents_are_not_the_workloads_files(folder: RunFolder) -> None:
+def test_documents_are_not_listed_as_files_of_the_workload(folder: RunFolder) -> None:
     folder.write("metrics", {})
-    storage.write_bytes(storage.join(folder.place, "train", "events"), b"x")
+    storage.write_bytes(storage.join(folder.path, "train", "events"), b"x")
     assert [file.name for file in folder.files()] == ["train/events"]
 
 
-def test_a_workload_comes_back_as_it_was_written(folder: RunFolder) -> None:
+def test_a_workload_is_read_as_written(folder: RunFolder) -> None:
     folder.write_workload(WORKLOAD)
     assert folder.read_workload() == WORKLOAD
     assert WORKLOAD.duration_seconds == 60
 
 
-def test_a_broken_document_is_named(folder: RunFolder) -> None:
-    storage.write_bytes(folder.document("verdicts"), b'{"half')
+def test_an_invalid_document_is_an_error_that_names_it(folder: RunFolder) -> None:
+    storage.write_bytes(folder.document_path("verdicts"), b'{"half')
     with pytest.raises(UnreadableInputError, match=r"verdicts\.json"):
         folder.read("verdicts")
-    storage.write_bytes(folder.document("verdicts"), b"[]")
+    storage.write_bytes(folder.document_path("verdicts"), b"[]")
     with pytest.raises(UnreadableInputError, match="one JSON object"):
         folder.read("verdicts")
 
 
-def test_the_first_attempt_makes_the_folder(folder: RunFolder) -> None:
+def test_the_first_attempt_creates_the_folder(folder: RunFolder) -> None:
     assert folder.start_attempt() == 1
-    assert Path(folder.place).is_dir()
+    assert Path(folder.path).is_dir()
 
 
-def test_a_failed_attempt_leaves_its_checkpoints_and_no_old_verdict(folder: RunFolder) -> None:
+def test_after_a_failed_attempt_checkpoints_stay_and_verdicts_go(folder: RunFolder) -> None:
     folder.write_workload(replace(WORKLOAD, status=JobStatus.FAILURE))
     folder.write("verdicts", {})
-    storage.write_bytes(storage.join(folder.place, "checkpoint"), b"x")
+    storage.write_bytes(storage.join(folder.path, "checkpoint"), b"x")
     assert folder.start_attempt() == 2
     assert folder.read("verdicts") is None
     assert [file.name for file in folder.files()] == ["checkpoint"]
 
 
-def test_a_run_that_succeeded_starts_over(folder: RunFolder) -> None:
+def test_after_a_successful_attempt_the_files_are_moved_aside(folder: RunFolder) -> None:
     folder.write_workload(WORKLOAD)
-    storage.write_bytes(storage.join(folder.place, "train", "events"), b"x")
+    storage.write_bytes(storage.join(folder.path, "train", "events"), b"x")
     assert folder.start_attempt() == 2
     assert folder.files() == []
-    assert storage.exists(storage.join(folder.place, "_ml_metrics", "attempt-1", "train", "events"))
+    assert storage.exists(storage.join(folder.path, "_ml_metrics", "attempt-1", "train", "events"))
 
 
-def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_write_names_the_path_and_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError, match="cannot be written"):
         RunFolder(str(tmp_path / "file" / "run")).write("metrics", {})
     assert [path.name for path in tmp_path.iterdir() if path.name != "airflow"] == ["file"]
 
 
-def test_null_takes_the_place_of_what_json_lacks() -> None:
+def test_non_finite_numbers_become_null() -> None:
     assert without_non_finite({"a": (math.nan, {"b": -math.inf}), "c": 1}) == {"a": [None, {"b": None}], "c": 1}

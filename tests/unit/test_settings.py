@@ -19,7 +19,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "airflow"
 
 
-def test_a_laptop_needs_no_setting(home: Path) -> None:
+def test_defaults_work_without_any_setting(home: Path) -> None:
     settings = Settings.load()
     assert settings.storage_root == str(home / "ml_metrics" / "runs")
     assert settings.config_root == str(home / "include" / "metric_configs")
@@ -36,7 +36,7 @@ def test_airflow_cfg_is_read(home: Path) -> None:
     assert settings.config_root == "/srv/include/metric_configs"
 
 
-def test_a_variable_goes_before_the_file_and_empty_means_default(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_overrides_the_file_and_empty_means_default(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_cfg(home, "[ml_metrics]\ndeployment = prod\n")
     monkeypatch.setenv("AIRFLOW__ML_METRICS__DEPLOYMENT", "dev")
     assert Settings.load().deployment == "dev"
@@ -44,7 +44,7 @@ def test_a_variable_goes_before_the_file_and_empty_means_default(home: Path, mon
     assert Settings.load().deployment == "local"
 
 
-def test_a_command_may_give_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_may_come_from_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__DATASET_CMD", "echo secret_dataset")
     assert Settings.load().dataset == "secret_dataset"
     monkeypatch.setenv("AIRFLOW__ML_METRICS__DATASET_CMD", "no-such-program --password hunter2")
@@ -60,13 +60,13 @@ def test_test_files_inside_the_dags_folder_are_found(tmp_path: Path, monkeypatch
     assert Settings.load().config_root == str(inside)
 
 
-def test_a_file_that_is_no_configuration_is_named(home: Path) -> None:
+def test_an_invalid_airflow_cfg_is_an_error_that_names_it(home: Path) -> None:
     write_cfg(home, "no section\n")
     with pytest.raises(ConfigError, match=r"airflow\.cfg"):
         Settings.load()
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Settings)])
-def test_every_setting_reads_its_own_variable(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_setting_has_its_variable(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"AIRFLOW__ML_METRICS__{field.upper()}", "something")
     assert getattr(Settings.load(), field) == "something"

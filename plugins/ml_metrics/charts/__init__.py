@@ -3,11 +3,11 @@
 `metric_chart(...)` gives a spec, which is a plain JSON document; `as_png(spec)` draws it without a browser.
 """
 
+from ml_metrics.charts.comparison import comparison_chart
 from ml_metrics.charts.goodput import PRODUCTIVE, goodput_chart
 from ml_metrics.charts.metric import metric_chart
-from ml_metrics.charts.picture import as_png, as_svg
 from ml_metrics.charts.points import Annotation, Axis, Plotted
-from ml_metrics.charts.several import several_chart
+from ml_metrics.charts.render import as_png, as_svg
 
 __all__ = [
     "PRODUCTIVE",
@@ -16,7 +16,7 @@ __all__ = [
     "Plotted",
     "as_png",
     "as_svg",
+    "comparison_chart",
     "goodput_chart",
     "metric_chart",
-    "several_chart",
 ]

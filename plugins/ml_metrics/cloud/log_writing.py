@@ -7,7 +7,7 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.telemetry.places import writer_name
+from ml_metrics.telemetry.destinations import writer_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

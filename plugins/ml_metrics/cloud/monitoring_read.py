@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cloud.cloud_monitoring import metric_client
-from ml_metrics.model import CONTAINER
+from ml_metrics.model import WORKLOAD_CONTAINER
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class MemoryReader:
         job = self._job(workload)
         labels = {
             "namespace_name": workload.namespace,
-            "container_name": CONTAINER,
+            "container_name": WORKLOAD_CONTAINER,
             "location": self.location,
             "cluster_name": self.cluster,
             "pod_name": None if job else workload.pod,

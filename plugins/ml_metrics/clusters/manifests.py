@@ -12,7 +12,7 @@ from ml_metrics.clusters.overrides import merged
 from ml_metrics.clusters.volumes import mounts_and_volumes
 from ml_metrics.config.naming import as_label
 from ml_metrics.errors import ConfigError
-from ml_metrics.model import CONTAINER
+from ml_metrics.model import WORKLOAD_CONTAINER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -133,7 +133,7 @@ def _pod(  # noqa: PLR0913, PLR0917  (what differs between a pod of its own and 
     accelerator = test.accelerator
     selector = {**accelerator.node_selector, **test.node_selector}
     container = {
-        "name": CONTAINER,
+        "name": WORKLOAD_CONTAINER,
         "image": test.image,
         "command": list(test.command),
         "args": list(test.args),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from ml_metrics.model import CONTAINER, JobStatus, Workload
+from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus, Workload
 
-PEAK_MEMORY = f"ml-metrics/peak-memory-bytes.{CONTAINER}"
+PEAK_MEMORY = f"ml-metrics/peak-memory-bytes.{WORKLOAD_CONTAINER}"
 """The annotation in which the local cluster tells what a container used."""
 
 CUT_OFF = {
@@ -65,8 +65,8 @@ def started_at_by(events: list[dict[str, Any]]) -> datetime | None:
     for event in events:
         where = (event.get("involvedObject") or {}).get("fieldPath")
         # an event without a path names the container in its message
-        named = where == f"spec.containers{{{CONTAINER}}}"
-        ours = named if where else event.get("message") == f"Started container {CONTAINER}"
+        named = where == f"spec.containers{{{WORKLOAD_CONTAINER}}}"
+        ours = named if where else event.get("message") == f"Started container {WORKLOAD_CONTAINER}"
         if event.get("reason") == "Started" and ours:
             return as_time(event.get("firstTimestamp") or event.get("eventTime") or event.get("lastTimestamp"))
     return None
@@ -161,12 +161,14 @@ def _what_it_waits_for(
 
 
 def _container_status(status: dict[str, Any]) -> dict[str, Any]:
-    found = (one for one in status.get("containerStatuses") or [] if one.get("name") == CONTAINER)
+    found = (one for one in status.get("containerStatuses") or [] if one.get("name") == WORKLOAD_CONTAINER)
     return next(found, {})
 
 
 def _image(spec: dict[str, Any]) -> str | None:
-    return next((one.get("image") for one in spec.get("containers") or [] if one.get("name") == CONTAINER), None)
+    return next(
+        (one.get("image") for one in spec.get("containers") or [] if one.get("name") == WORKLOAD_CONTAINER), None
+    )
 
 
 def as_time(text: str | datetime | None) -> datetime | None:

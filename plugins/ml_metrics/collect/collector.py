@@ -77,7 +77,7 @@ def collect_run(  # noqa: PLR0913  (one run, and what may be asked about it)
     if start is None and isinstance(reached, Metric):
         warnings.append(f"{reached.name} is counted from the first point: nothing says when the run began")
     if not series and not any(each.metrics for each in found.values()):
-        warnings.append(f"{folder.place}: holds no metrics: none of its {len(request.files)} files has any")
+        warnings.append(f"{folder.path}: holds no metrics: none of its {len(request.files)} files has any")
     return Collected(
         tuple(metrics.values()),
         tuple(warnings),

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ml_metrics.config.naming import as_label
 from ml_metrics.config.strict import Strict
-from ml_metrics.model import CONTAINER
+from ml_metrics.model import WORKLOAD_CONTAINER
 
 _QUANTITY = re.compile(r"([0-9]+(\.[0-9]+)?|\.[0-9]+)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)?")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -73,9 +73,9 @@ def _override(pod: dict[str, Any]) -> dict[str, Any]:
 
 def _container_override(container: Any) -> None:
     if not isinstance(container, dict) or not container.get("name"):
-        raise ValueError(f"each container under spec.containers needs a name; the workload's is {CONTAINER!r}")
+        raise ValueError(f"each container under spec.containers needs a name; the workload's is {WORKLOAD_CONTAINER!r}")
     for key in _SAID_BY_THE_TEST:
-        if container["name"] == CONTAINER and key in container:
+        if container["name"] == WORKLOAD_CONTAINER and key in container:
             raise ValueError(f"{key!r} of the workload's own container is said by the test: write `{key}: ...` there")
 
 

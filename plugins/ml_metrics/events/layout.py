@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from ml_metrics.events.record import LONGEST_TEXT, Name, Record
+from ml_metrics.events.record import MAX_TEXT_BYTES, Name, Record
 from ml_metrics.events.wire import BYTES, FIXED32, FIXED64, VARINT, Odd, Readable, fields, signed, varint
 
 SCALARS = b"scalars"
@@ -82,7 +82,7 @@ class Layout:
             self.session_start,
             [(slot.name, slot.read(data)) for slot in self.slots],
             [
-                (name, bytes(data[where.start : min(where.stop, where.start + LONGEST_TEXT + 1)]))
+                (name, bytes(data[where.start : min(where.stop, where.start + MAX_TEXT_BYTES + 1)]))
                 for name, where in self.texts
             ],
             self.foreign,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ml_metrics.events.layout import FORMATS, SCALARS, START, STRING, TEXT
-from ml_metrics.events.record import LONGEST_TEXT, Name, Record
+from ml_metrics.events.record import MAX_TEXT_BYTES, Name, Record
 
 BFLOAT16, HALF = 14, 19
 LISTS = {1: "float_val", 2: "double_val", 3: "int_val", 4: "int_val", 5: "int_val", 6: "int_val", 9: "int64_val",
@@ -48,7 +48,7 @@ def _tensor(record: Record, tag: bytes, plugin: bytes, tensor: Any) -> None:
         record.foreign.append(tag)
     elif tensor.dtype == STRING:
         if tensor.string_val and plugin != SCALARS:
-            record.texts.append((Name(tag, plugin != TEXT), tensor.string_val[0][: LONGEST_TEXT + 1]))
+            record.texts.append((Name(tag, plugin != TEXT), tensor.string_val[0][: MAX_TEXT_BYTES + 1]))
     elif plugin != TEXT:
         numbers = _numbers(tensor)
         if len(numbers) == 1:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.events.accumulator import Gathering
 from ml_metrics.events.blocks import CAPACITY, Block, Blocks, EventFile
 from ml_metrics.events.decoding import Decoding
-from ml_metrics.events.record import LONGEST_TEXT
+from ml_metrics.events.record import MAX_TEXT_BYTES
 from ml_metrics.events.sessions import Session, without_superseded
 from ml_metrics.model import Series
 
@@ -109,7 +109,7 @@ def _name(tag: bytes) -> str:
 
 def _text(text: bytes) -> str:
     """A text, cut between two letters if it is too long."""
-    return text[:LONGEST_TEXT].decode("utf-8", "ignore") if len(text) > LONGEST_TEXT else _name(text)
+    return text[:MAX_TEXT_BYTES].decode("utf-8", "ignore") if len(text) > MAX_TEXT_BYTES else _name(text)
 
 
 def _notes(gathering: Gathering) -> list[str]:
@@ -119,8 +119,8 @@ def _notes(gathering: Gathering) -> list[str]:
         for (run, tag), elements in sorted(gathering.shaped.items())
     ]
     cut = [
-        f"{run}: text {_name(tag)!r} is longer than {LONGEST_TEXT:,} bytes; the rest of it is left out"
+        f"{run}: text {_name(tag)!r} is longer than {MAX_TEXT_BYTES:,} bytes; the rest of it is left out"
         for (run, tag), (_, text) in sorted(gathering.texts.items())
-        if len(text) > LONGEST_TEXT
+        if len(text) > MAX_TEXT_BYTES
     ]
     return [*shaped, *cut]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-LONGEST_TEXT = 1 << 16
+MAX_TEXT_BYTES = 1 << 16
 """Bytes of a text that are kept: a whole log in a text summary would burden every table and document."""
 
 
@@ -27,7 +27,7 @@ class Record:
     """A process begins here, and writes anew everything from this step on."""
     scalars: list[tuple[Name, float]] = field(default_factory=list)
     texts: list[tuple[Name, bytes]] = field(default_factory=list)
-    """One byte longer than `LONGEST_TEXT` if there is more of it."""
+    """One byte longer than `MAX_TEXT_BYTES` if there is more of it."""
     foreign: list[bytes] = field(default_factory=list)
     """Tags whose tensors belong to a plugin that shows no scalars."""
     shaped: list[tuple[bytes, int]] = field(default_factory=list)

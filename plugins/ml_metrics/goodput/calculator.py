@@ -14,7 +14,7 @@ from ml_metrics.goodput.legacy import legacy_figures, legacy_window
 from ml_metrics.goodput.log_sources import EntryReader, EntryReaderSource, FollowedLog, LogSource
 from ml_metrics.goodput.report_builder import build_report, build_report_without
 from ml_metrics.goodput.time_buckets import Bucket, GoodputType
-from ml_metrics.telemetry.places import RUN_DIR
+from ml_metrics.telemetry.destinations import RUN_DIR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -104,14 +104,14 @@ def level_verdict(verdict: Verdict, condition: Condition, past: Past) -> Verdict
     broke: Change | None = None
     bounds = _bounds(good, condition, rule)
     for level, change in zip(levels, [None, *changes], strict=True):
-        if bounds.admit(level):
+        if bounds.contains(level):
             broke = None
             good = _better(good, level, condition)
             bounds = _bounds(good, condition, rule)
         else:
             broke = broke or change
     verdict = replace(verdict, bounds=bounds)
-    if bounds.admit(levels[-1]):
+    if bounds.contains(levels[-1]):
         return replace(verdict, outcome=Outcome.PASS, reason=f"the level is {levels[-1]:.6g}, as good as {good:.6g}")
     reason = f"{broke}" if broke else f"the level is {levels[-1]:.6g} and was {good:.6g} when it last was well"
     return replace(verdict, outcome=Outcome.FAIL, reason=reason)

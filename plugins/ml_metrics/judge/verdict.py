@@ -86,7 +86,7 @@ def _compared(verdict: Verdict, condition: Condition, past: Past) -> Verdict:
     verdict = replace(verdict, bounds=span.bounds, reason=span.words)
     if verdict.value is None:
         return verdict
-    if span.bounds.admit(verdict.value):
+    if span.bounds.contains(verdict.value):
         return replace(verdict, outcome=Outcome.PASS)
     why = beside(verdict.value, span.bounds)
     return replace(verdict, outcome=Outcome.FAIL, reason=f"{why} ({span.words})" if span.words else why)

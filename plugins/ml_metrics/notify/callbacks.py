@@ -55,7 +55,7 @@ def tell_of_lost_gate(context: Mapping[str, Any]) -> None:
     dag_run = context.get("dag_run") or SimpleNamespace(dag_id=dag.dag_id, run_id=context["run_id"])
     known = {**context, "dag_run": dag_run, "task": gate}
     try:
-        decided = storage.exists(folder_of(gate.test.name, known).document("gate"))
+        decided = storage.exists(folder_of(gate.test.name, known).document_path("gate"))
     except StorageError as error:
         log.warning("whether the gate decided is not known, and a message too many is better than silence: %s", error)
         decided = False

@@ -82,7 +82,7 @@ class HostLogs:
                 self._read(index_of(pod), pod["metadata"]["name"])
         kept = []
         for file in sorted(Path(self._folder.name).iterdir()):
-            place = storage.join(folder.place, DOCUMENTS, "logs", f"attempt-{attempt}-{file.name}")
+            place = storage.join(folder.path, DOCUMENTS, "logs", f"attempt-{attempt}-{file.name}")
             try:
                 storage.write_bytes(place, file.read_bytes())
                 kept.append(place)

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowException, TaskDeferred
 from kubernetes.client.exceptions import ApiException
 
 from ml_metrics.clusters.hosts import Hosts, Stage
-from ml_metrics.model import CONTAINER, JobStatus
+from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.host_logs import HostLogs
 from ml_metrics.operators.host_objects import HostObjects
 from ml_metrics.operators.outage import is_outage
@@ -69,7 +69,7 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
         if context is None:
             return super().build_job_request_obj(context)
         run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
-        made = HostObjects.job(self.test, f"{JOB_NAME_PREFIX}{self.name}", run, folder.place)
+        made = HostObjects.job(self.test, f"{JOB_NAME_PREFIX}{self.name}", run, folder.path)
         self.use_template(HostObjects.template(made), context)
         self.ttl_seconds_after_finished = made["spec"]["ttlSecondsAfterFinished"]
         self.labels = {**made["metadata"]["labels"], **self.labels}
@@ -181,7 +181,7 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
 
     def _open_log(self, pod: str) -> Iterable[bytes]:
         log: Iterable[bytes] = self.client.read_namespaced_pod_log(
-            pod, self.own_namespace, container=CONTAINER, follow=True, timestamps=True, _preload_content=False
+            pod, self.own_namespace, container=WORKLOAD_CONTAINER, follow=True, timestamps=True, _preload_content=False
         )
         return log
 

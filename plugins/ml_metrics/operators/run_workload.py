@@ -58,7 +58,7 @@ class RunWorkload(WorkloadRun):
             run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
             # the same for every attempt, so that the goodput of a restarted job is that of one job
             job_name = {"JOB_NAME": f"{run.test}-{run.key[:8]}"}
-            template = pod_of(self.test, run_dir=folder.place, env=job_name, labels=self.labels)
+            template = pod_of(self.test, run_dir=folder.path, env=job_name, labels=self.labels)
             self.use_template({**template, "spec": without_program(template)}, context)
         return super().build_pod_request_obj(context, **options)
 

@@ -120,7 +120,7 @@ class AssertSuccess(TestTask):
     def perform(self, context: Mapping[str, Any]) -> str:
         """Collect the reasons; the run passes if there are none."""
         folder = self.folder(context)
-        folder.forget(
+        folder.remove(
             "gate"
         )  # an earlier try may have written it; if this process dies, it must not be read as the result
         gate = steps.close_gate(folder, self._upstream_states(context))

@@ -12,7 +12,7 @@ from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperato
 from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
 
 from ml_metrics.errors import ConfigError
-from ml_metrics.model import CONTAINER, JobStatus
+from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.attempts import (
     LOST_WORKERS,
     attempt_is_created,
@@ -103,7 +103,7 @@ class WorkloadRun(KubernetesPodOperator):
         test_file = self.test.model_dump(mode="json", exclude_unset=True)
         folder.write("run", {**identity, "test_file": test_file, "params": params})
         self.use_what_was_asked(params)
-        context["ti"].xcom_push(key="run_folder", value=folder.place)
+        context["ti"].xcom_push(key="run_folder", value=folder.path)
         self.labels = {**self.labels, RUN_KEY: run.key}
 
     def use_what_was_asked(self, params: Mapping[str, Any]) -> None:
@@ -117,7 +117,9 @@ class WorkloadRun(KubernetesPodOperator):
         """Build the pod from this, with parameters filled in."""
         self.pod_template_dict = self.render_template(template, context)
         # the provider would write its own default over what the test says
-        workload = next(one for one in self.pod_template_dict["spec"]["containers"] if one["name"] == CONTAINER)
+        workload = next(
+            one for one in self.pod_template_dict["spec"]["containers"] if one["name"] == WORKLOAD_CONTAINER
+        )
         self.termination_message_policy = workload.get("terminationMessagePolicy", "File")
 
     def start_attempt(self, context: Context, namespace: str | None, name: str | None) -> None:

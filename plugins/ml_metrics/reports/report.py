@@ -159,7 +159,7 @@ def _commands(run: Run, folder: RunFolder, workload: Workload) -> Iterator[Fact]
         yield Fact("Download the logs", workload.logs_command)
     if workload.status is JobStatus.SUCCESS:
         yield Fact("See the values of earlier runs", f"ml-metrics history {run.test}")
-    yield Fact("The files of the run", folder.place)
+    yield Fact("The files of the run", folder.path)
 
 
 def _status(workload: Workload) -> str:

@@ -89,7 +89,7 @@ def _described(key: str, folder: RunFolder, past: TestPast) -> dict[str, object]
     """What is known of a run: what the warehouse holds, and its folder, if that is still there."""
     job = next((job for job in past.jobs if job.uuid == key), None)
     row = {"image": job.image, "accelerator": job.accelerator, "framework": job.framework_version} if job else {}
-    parent, _, _ = folder.place.rstrip("/").rpartition("/")
+    parent, _, _ = folder.path.rstrip("/").rpartition("/")
     return {**row, **_from_folder(RunFolder(storage.join(parent, key)))}
 
 

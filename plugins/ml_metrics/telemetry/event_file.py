@@ -11,7 +11,7 @@ import struct
 import time
 from pathlib import Path
 
-from ml_metrics.telemetry.places import BucketParts, LocalFile, is_remote, writer_name
+from ml_metrics.telemetry.destinations import BucketParts, LocalFile, is_remote, writer_name
 from ml_metrics.telemetry.record_log import RecordLog
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5

@@ -12,8 +12,8 @@ from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple
 
+from ml_metrics.telemetry.destinations import RUN_DIR, open_destination
 from ml_metrics.telemetry.event_file import ScalarWriter
-from ml_metrics.telemetry.places import RUN_DIR, open_place
 from ml_metrics.telemetry.record_log import RecordLog
 
 logger = logging.getLogger(__name__)
@@ -175,7 +175,7 @@ def number(value: Any) -> float:
 
 def _log_of(folder: str) -> RecordLog:
     log = _logs.get(folder)  # without a lock, which a fork might leave locked for ever in the child
-    return log if log is not None else _logs.setdefault(folder, RecordLog(open_place(folder, STEM), _render))
+    return log if log is not None else _logs.setdefault(folder, RecordLog(open_destination(folder, STEM), _render))
 
 
 def _render(record: tuple[float, str, str, float]) -> bytes:

@@ -14,7 +14,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ml_metrics.telemetry.places import RUN_DIR, open_place
+from ml_metrics.telemetry.destinations import RUN_DIR, open_destination
 from ml_metrics.telemetry.record_log import RecordLog
 
 if TYPE_CHECKING:
@@ -261,4 +261,4 @@ def _open_log(folder: str | os.PathLike[str] | None, job_name: str) -> RecordLog
             return f'{head}, "step_count": {record[0]}, "step_start_time": {record[1]!r}}}\n'.encode()
         return json.dumps(record, default=str).encode() + b"\n"
 
-    return RecordLog(open_place(where, STEM, alone=True), render)
+    return RecordLog(open_destination(where, STEM, alone=True), render)

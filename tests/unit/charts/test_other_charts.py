@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ml_metrics.charts import PRODUCTIVE, Axis, as_svg, goodput_chart, several_chart
+from ml_metrics.charts import PRODUCTIVE, Axis, as_svg, comparison_chart, goodput_chart
 from unit.charts.plotted import START, run
 
 
@@ -14,7 +14,7 @@ def test_the_time_of_a_run_is_stacked_productive_first() -> None:
 
 def test_no_two_of_many_tests_look_alike() -> None:
     lines = {f"test-{number}": [run(1, number), run(2, number + 1)] for number in range(20)}
-    spec = several_chart(lines)
+    spec = comparison_chart(lines)
     colours = spec["encoding"]["color"]["scale"]["range"]
     shapes = spec["layer"][1]["encoding"]["shape"]["scale"]["range"]
     assert len(set(zip(colours, shapes, strict=True))) == 20
@@ -23,6 +23,6 @@ def test_no_two_of_many_tests_look_alike() -> None:
 
 def test_what_an_axis_has_no_place_for_is_left_out() -> None:
     lines = {"a": [run(1, None), run(2, 0.0), run(3, 5.0)]}
-    assert len(several_chart(lines)["datasets"]["values"]) == 2
-    assert len(several_chart(lines, axis=Axis.LOG)["datasets"]["values"]) == 1
-    assert "<svg" in as_svg(several_chart({}))
+    assert len(comparison_chart(lines)["datasets"]["values"]) == 2
+    assert len(comparison_chart(lines, axis=Axis.LOG)["datasets"]["values"]) == 1
+    assert "<svg" in as_svg(comparison_chart({}))

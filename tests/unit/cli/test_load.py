@@ -109,7 +109,7 @@ def test_a_test_that_is_not_to_be_recorded_is_not_and_it_is_told(
 ) -> None:
     quiet = {**TEST_FILE, "metric_collection_config": {"write_to_bigquery": False}}
     folder = _run_folder(tmp_path / "runs", 0, quiet)
-    for words in (["load", folder.place], ["backfill", TEST, "--runs", str(tmp_path / "runs")]):
+    for words in (["load", folder.path], ["backfill", TEST, "--runs", str(tmp_path / "runs")]):
         assert cli.main([*words, "--warehouse", address]) == 0
         assert "`write_to_bigquery: false`" in capsys.readouterr().out
     assert _rows(address) == []

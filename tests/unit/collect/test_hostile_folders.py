@@ -12,7 +12,7 @@ from ml_metrics import storage
 from ml_metrics.collect import Collected, collect_run
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.errors import StorageError
-from ml_metrics.events.record import LONGEST_TEXT
+from ml_metrics.events.record import MAX_TEXT_BYTES
 from ml_metrics.run_folder import RunFolder
 from unit.events.written import NAME, event, field, simple, tensor, write
 
@@ -96,15 +96,15 @@ def test_a_folder_that_goes_while_it_is_read(good: Path) -> None:
     assert len(files) == 1
 
 
-@pytest.mark.parametrize("size", [LONGEST_TEXT, LONGEST_TEXT + 1, 3_000_000, 9_000_000])
+@pytest.mark.parametrize("size", [MAX_TEXT_BYTES, MAX_TEXT_BYTES + 1, 3_000_000, 9_000_000])
 def test_a_huge_text_is_cut_and_told(good: Path, size: int) -> None:
     text = tensor("log/text_summary", b"\x08\x07" + field(8, "é".encode() * (size // 2) + b"x" * (size % 2)), "text")
     write(good, event(1, text), event(2, simple("acc", 0.9)), name="events.out.tfevents.2")
     found = collected(good)
     assert set(values(found)) == {"acc_final", "loss_final"}
-    assert found.metadata["log/text_summary"] == "é" * (LONGEST_TEXT // 2)
+    assert found.metadata["log/text_summary"] == "é" * (MAX_TEXT_BYTES // 2)
     cut = (".: text 'log/text_summary' is longer than 65,536 bytes; the rest of it is left out",)
-    assert found.warnings == (cut if size > LONGEST_TEXT else ())
+    assert found.warnings == (cut if size > MAX_TEXT_BYTES else ())
 
 
 def test_names_of_ten_thousand_letters_stay_apart(good: Path) -> None:

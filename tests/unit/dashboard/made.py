@@ -35,7 +35,7 @@ def recorded(  # noqa: PLR0913
 ) -> RunRecord:
     ended = TODAY - timedelta(days=days_ago)
     bounds = Bounds(upper=upper)
-    outcome = Outcome.PASS if bounds.admit(value) else Outcome.FAIL
+    outcome = Outcome.PASS if bounds.contains(value) else Outcome.FAIL
     outcome = outcome if status is JobStatus.SUCCESS else Outcome.SKIPPED
     values = {metric: value, **(more or {})}
     return run_record(

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import ml_metrics.dashboard
-from ml_metrics.charts.picture import VEGA_LITE
+from ml_metrics.charts.render import VEGA_LITE
 from ml_metrics.charts.theme import SCHEMA
 
 HERE = Path(ml_metrics.dashboard.__file__).parent

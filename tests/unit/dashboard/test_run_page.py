@@ -40,7 +40,7 @@ def test_the_mail_is_shown_as_it_was_sent(shown: TestClient, filled: Warehouse, 
 
 
 def test_the_files_of_the_run_folder_are_listed(shown: TestClient, state: Path) -> None:
-    folder = Path(RunFolder.of(run_of(SHIFTED, 0), f"{state}/runs").place)
+    folder = Path(RunFolder.of(run_of(SHIFTED, 0), f"{state}/runs").path)
     folder.mkdir(parents=True)
     (folder / "events.out.tfevents.1").write_bytes(b"x" * 1234)
     assert "events.out.tfevents.1" in shown.get(PAGE).text

@@ -214,7 +214,7 @@ def test_airflow_hands_the_callback_what_it_needs_and_nothing_more() -> None:
 def test_documents_that_cannot_be_read_silence_nobody(caplog: pytest.LogCaptureFixture) -> None:
     folder = play(1, BAD)
     for document in ("gate", "verdicts", "told"):
-        Path(folder.document(document)).write_text("{ torn")
+        Path(folder.document_path(document)).write_text("{ torn")
     tell(1, BAD)
     tell(1, BAD)
     assert subjects() == [f"[ML Metrics] {NAME} failed: its documents cannot be read"]
@@ -296,7 +296,7 @@ def test_a_failed_run_is_told_by_its_dag_only_where_its_gate_cannot() -> None:
 
 def test_a_bucket_that_does_not_answer_silences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_answer(place: str) -> bool:
-        raise StorageError(f"{place}: cannot be looked at: Service Unavailable")
+        raise StorageError(f"{place}: cannot be checked: Service Unavailable")
 
     monkeypatch.setattr(storage, "exists", no_answer)
     overdue(1)

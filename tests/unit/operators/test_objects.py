@@ -145,8 +145,8 @@ def test_the_job_is_the_one_that_render_prints(context: Any) -> None:
     made = plain(operator.build_job_request_obj(context))
     kubernetes_validate.validate(made, NEWEST, strict=True)
     folder = RunFolder(context["pushed"]["run_folder"])
-    key = Path(folder.place).name
-    printed = job(test, name="job-everything-1", run_dir=folder.place, env={"JOB_NAME": f"everything-{key[:8]}"})
+    key = Path(folder.path).name
+    printed = job(test, name="job-everything-1", run_dir=folder.path, env={"JOB_NAME": f"everything-{key[:8]}"})
     assert made["metadata"]["name"] == "job-everything-1"
     assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpu"
     template = made["spec"].pop("template")

@@ -102,10 +102,10 @@ def test_a_test_that_was_never_good_says_so() -> None:
 
 def test_a_folder_that_is_gone_or_torn_tells_nothing_and_harms_nothing() -> None:
     first = play(1, good())
-    Path(first.document("workload")).write_text("{ torn")
+    Path(first.document_path("workload")).write_text("{ torn")
     (said,) = suspects_after(BAD)
     assert "Nothing that is recorded changed in between" in said
-    Path(first.document("run")).unlink()
+    Path(first.document_path("run")).unlink()
     (said,) = suspects_after(BAD)
     assert "the last good one was run" in said
 

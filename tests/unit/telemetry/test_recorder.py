@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ml_metrics.telemetry import GoodputRecorder
-from ml_metrics.telemetry.places import RUN_DIR
+from ml_metrics.telemetry.destinations import RUN_DIR
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -229,7 +229,7 @@ def test_a_forked_worker_writes_to_a_file_of_its_own(tmp_path: Path) -> None:
 
 
 def test_the_queue_is_bounded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    from ml_metrics.telemetry.places import LocalFile
+    from ml_metrics.telemetry.destinations import LocalFile
     from ml_metrics.telemetry.record_log import RecordLog
 
     (tmp_path / "file").write_text("")

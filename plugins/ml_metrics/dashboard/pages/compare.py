@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts import Axis, Plotted, several_chart
+from ml_metrics.charts import Axis, Plotted, comparison_chart
 from ml_metrics.dashboard.chart_data import charts_data
 from ml_metrics.dashboard.page import Page, embedded
 from ml_metrics.dashboard.query import BadQueryError, choice, span_of, text
@@ -64,7 +64,10 @@ def page_of_comparison(
             "charts": embedded(
                 charts_data(
                     [
-                        (f"chart-{index}", several_chart(lines[metric], axis=axis, utc=span.is_utc, width="container"))
+                        (
+                            f"chart-{index}",
+                            comparison_chart(lines[metric], axis=axis, utc=span.is_utc, width="container"),
+                        )
                         for index, metric in enumerate(metrics)
                     ],
                     {one.run_key: links.run(one.run_key, one.test) for one in values},

@@ -22,7 +22,7 @@ BUCKET_INTERVAL = 1.0
 """Seconds between two writes. A bucket takes no more than one write of an object in a second."""
 
 
-def open_place(folder: str, stem: str, *, alone: bool = False) -> LocalFile | BucketParts:
+def open_destination(folder: str, stem: str, *, alone: bool = False) -> LocalFile | BucketParts:
     """Where the lines of `<stem>.jsonl` go in a folder.
 
     Args:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ml_metrics.charts.points import Plotted
 
 
-def several_chart(
+def comparison_chart(
     lines: Mapping[str, Sequence[Plotted]],
     *,
     axis: Axis = Axis.LINEAR,
