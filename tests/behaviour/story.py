@@ -14,6 +14,7 @@ from ml_metrics.connections import warehouse
 from ml_metrics.model import JobStatus, Metric, Run, Workload
 from ml_metrics.notify import tell_people
 from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
 
 NAME = "tf-mnist-example-cpu"
@@ -101,11 +102,11 @@ def play(number: int, day: Day) -> RunFolder:
     metrics = tuple(Metric(name, value, name, "final", wall_time=ended.timestamp()) for name, value in wobble.items())
     folder.write("metrics", Collected(metrics).document())
     with warehouse() as open_warehouse:
-        steps.judge(day.test, run, folder, open_warehouse)
+        steps.judge(day.test, run, RunState(folder), open_warehouse)
         if day.states.get("load_history") != "failed":
-            steps.load(day.test, run, folder, open_warehouse)
+            steps.load(day.test, run, RunState(folder), open_warehouse)
     if not day.gate_is_killed:
-        steps.close_gate(folder, {task: day.states.get(task, "success") for task in steps.TASKS[:-1]})
+        steps.decide(RunState(folder), {task: day.states.get(task, "success") for task in steps.TASKS[:-1]})
     return folder
 
 

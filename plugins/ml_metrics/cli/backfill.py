@@ -10,6 +10,7 @@ from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.cli.output import warn
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.run_folder import DOCUMENTS, RunFolder
+from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -44,16 +45,17 @@ def run(arguments: argparse.Namespace) -> int:
     with open_chosen(arguments) as warehouse:
         for folder in run_folders(storage.join(arguments.runs or settings.storage_root, arguments.test)):
             try:
-                the_run, test = steps.identity(folder)
+                state = RunState(folder)
+                the_run, test = state.identity
                 if config is not None:
                     both = ("metric_collection_config", "regression_test_config")
                     test = test.model_copy(update={name: getattr(config, name) for name in both})
-                steps.collect(test, folder)
+                steps.collect(test, state)
                 if test.goodput.enabled:
-                    steps.measure_goodput(test, folder)
-                judgement = steps.judge(test, the_run, folder, warehouse)
+                    steps.measure_goodput(test, state)
+                judgement = steps.judge(test, the_run, state, warehouse)
                 if test.metric_collection_config.write_to_bigquery:
-                    steps.load(test, the_run, folder, warehouse)
+                    steps.load(test, the_run, state, warehouse)
             except UnreadableInputError as error:
                 unreadable += 1
                 warn(str(error))
@@ -79,4 +81,4 @@ def run_folders(place: str) -> Iterator[RunFolder]:
 
 
 def _ended_at(folder: RunFolder) -> datetime:
-    return steps.workload_of(folder).ended_at or datetime.max.replace(tzinfo=UTC)
+    return RunState(folder).workload.ended_at or datetime.max.replace(tzinfo=UTC)

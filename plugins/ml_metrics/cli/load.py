@@ -9,6 +9,7 @@ from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.cli.output import warn
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_state import RunState
 
 if TYPE_CHECKING:
     import argparse
@@ -33,13 +34,13 @@ def run(arguments: argparse.Namespace) -> int:
     unreadable = 0
     with open_chosen(arguments) as warehouse:
         for place in arguments.run_dir:
-            folder = RunFolder(place)
+            state = RunState(RunFolder(place))
             try:
-                the_run, test = steps.identity(folder)
+                the_run, test = state.identity
                 if not test.metric_collection_config.write_to_bigquery:
                     print(f"{the_run.test} {the_run.key}: skipped: its test file says `write_to_bigquery: false`")
                     continue
-                record = steps.load(test, the_run, folder, warehouse)
+                record = steps.load(test, the_run, state, warehouse)
             except UnreadableInputError as error:
                 unreadable += 1
                 warn(str(error))

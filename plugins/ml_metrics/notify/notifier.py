@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics import steps
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.delivery import State, deliver
 from ml_metrics.alerts.message import Occasion
@@ -16,6 +15,7 @@ from ml_metrics.alerts.policy import Incident, News, Standing, news_of
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.notify.digest import MILD, is_single
 from ml_metrics.reports import Plain, Troubles, plain_report, report_of, troubles_of
+from ml_metrics.run_state import RunState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -49,7 +49,7 @@ class Telling:
 
     def tell(self, test: TestDefinition) -> News | None:
         """Decide whether this run is news, say it, and remember that it was said. Returns the news, or None."""
-        gate, found = steps.Gate.read(self.folder), troubles_of(self.folder)
+        gate, found = RunState(self.folder).gate, troubles_of(self.folder)
         well = gate is not None and not gate.reasons
         troubles = replace(found, at_once={}) if well else found
         alert = self.warehouse.open_alert(self.run.test) if self.warehouse else None
@@ -161,7 +161,7 @@ class Telling:
 
     def _is_newest(self) -> bool:
         """Whether no run of the test ended after this one: an old run that is judged again says nothing of today."""
-        ended = steps.workload_of(self.folder).ended_at
+        ended = RunState(self.folder).workload.ended_at
         newest = next(iter(self.warehouse.runs(self.run.test, 1)), None) if self.warehouse else None
         return newest is None or newest.uuid == self.run.key or ended is None or newest.timestamp <= ended
 

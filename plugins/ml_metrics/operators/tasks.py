@@ -12,6 +12,7 @@ from ml_metrics.connections import warehouse
 from ml_metrics.errors import ConfigError, UnreadableInputError
 from ml_metrics.model import Run
 from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -56,13 +57,17 @@ class TestTask(BaseOperator):
         """Return the folder of the run."""
         return folder_of(self.test.name, context)
 
+    def state(self, context: Mapping[str, Any]) -> RunState:
+        """Return the documents of the run, for one step."""
+        return RunState(self.folder(context))
+
 
 class CollectMetrics(TestTask):
     """Aggregate what the workload wrote to the run folder into `metrics.json`."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
         """Collect the metrics."""
-        collected = steps.collect(self.test, self.folder(context))
+        collected = steps.collect(self.test, self.state(context))
         for warning in collected.warnings:
             self.log.warning("%s", warning)
         for metric in collected.metrics:
@@ -77,7 +82,7 @@ class MeasureGoodput(TestTask):
         """Measure the goodput, unless the test file turns it off."""
         if not self.test.goodput.enabled:
             raise AirflowSkipException("the test file sets `goodput: {enabled: false}`")
-        report = steps.measure_goodput(self.test, self.folder(context))
+        report = steps.measure_goodput(self.test, self.state(context))
         for warning in report.warnings:
             self.log.warning("%s", warning)
         for metric in report.metrics():
@@ -92,7 +97,7 @@ class JudgeRun(TestTask):
         """Judge the run."""
         with warehouse() as open_warehouse:
             run = run_of(self.test.name, context)
-            judgement = steps.judge(self.test, run, self.folder(context), open_warehouse)
+            judgement = steps.judge(self.test, run, self.state(context), open_warehouse)
         for verdict in judgement.verdicts:
             log = self.log.warning if verdict.broken else self.log.info
             log("%s: %s. %s", verdict.metric, verdict.outcome, verdict.reason)
@@ -109,7 +114,7 @@ class LoadHistory(TestTask):
             raise AirflowSkipException("the test file sets `write_to_bigquery: false`: nothing is recorded")
         run = run_of(self.test.name, context)
         with warehouse() as open_warehouse:
-            record = steps.load(self.test, run, self.folder(context), open_warehouse)
+            record = steps.load(self.test, run, self.state(context), open_warehouse)
         self.log.info("job_history: run %s is %s", run.key, record.job.job_status)
         return f"1 job row and {len(record.metrics)} metric rows for run {run.key}"
 
@@ -119,11 +124,10 @@ class AssertSuccess(TestTask):
 
     def perform(self, context: Mapping[str, Any]) -> str:
         """Collect the reasons; the run passes if there are none."""
-        folder = self.folder(context)
-        folder.remove(
-            "gate"
-        )  # an earlier try may have written it; if this process dies, it must not be read as the result
-        gate = steps.close_gate(folder, self._upstream_states(context))
+        state = self.state(context)
+        # an earlier try may have written a decision; if this process dies, that one must not be read as the result
+        state.folder.remove("gate")
+        gate = steps.decide(state, self._upstream_states(context))
         if gate.reasons:
             raise AirflowFailException("; ".join(gate.reasons))
         return "every task, the workload and every verdict passed"

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from ml_metrics import steps
 from ml_metrics.alerts.message import Fact, Occasion, Report, Trouble
 from ml_metrics.model import JobStatus, Workload
 from ml_metrics.reports.drift import drift_of
@@ -17,6 +16,7 @@ from ml_metrics.reports.picture import picture_of
 from ml_metrics.reports.suspect import Row, row_before, suspects
 from ml_metrics.reports.troubles import metric_of, short
 from ml_metrics.reports.warnings import warnings_of
+from ml_metrics.run_state import RunState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ def report_of(  # noqa: PLR0913  (a report draws on all that is known of a run)
     dashboard_url: str,
 ) -> Report:
     """Everything that a message about a run tells. Without the warehouse, what the run folder alone knows."""
-    workload = steps.workload_of(folder)
+    workload = RunState(folder).workload
     told = {} if occasion is Occasion.RECOVERED else dict(sentences)
     inquiry = _Inquiry(run, folder, workload, warehouse)
     troubles = tuple(inquiry.trouble(name, sentence) for name, sentence in told.items())
@@ -81,7 +81,7 @@ class _Inquiry:
     """Looks into the troubles of one run, and asks the warehouse for each metric once."""
 
     def __init__(self, run: Run, folder: RunFolder, workload: Workload, warehouse: Warehouse | None) -> None:
-        judgement = steps.read_judgement(folder)
+        judgement = RunState(folder).judgement
         self.run, self.folder, self.workload, self.warehouse = run, folder, workload, warehouse
         self.verdicts = {verdict.metric: verdict for verdict in judgement.verdicts} if judgement else {}
         self.past = TestPast.of(warehouse, run) if warehouse else None

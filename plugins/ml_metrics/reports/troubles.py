@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ml_metrics import steps
 from ml_metrics.model import Severity
+from ml_metrics.run_state import RunState
 
 if TYPE_CHECKING:
     from ml_metrics.model import Workload
@@ -37,10 +37,11 @@ class Troubles:
 
 def troubles_of(folder: RunFolder) -> Troubles:
     """What is wrong with a run, also if its gate was killed before it could say so."""
-    gate, judgement = steps.Gate.read(folder), steps.read_judgement(folder)
+    state = RunState(folder)
+    gate, judgement = state.gate, state.judgement
     mild = {verdict.metric for verdict in judgement.verdicts if verdict.severity is Severity.WARN} if judgement else {}
     if gate is not None:
-        told = gate.troubles
+        told = gate.problems
     else:
         alerts = judgement.alerts if judgement else ()
         told = {f"{alert.kind}:{alert.metric or ''}": alert.message for alert in alerts}

@@ -100,7 +100,7 @@ def test_a_folder_that_is_no_run_stops_no_other(
     (tmp_path / "empty").mkdir()
     (good,) = (runs / TEST).glob(Run(TEST, TEST, "scheduled__0", "tests").key)
     assert cli.main(["load", str(tmp_path / "empty"), str(good), "--warehouse", address]) == 2
-    assert f"{tmp_path}/empty: is no run folder" in capsys.readouterr().err
+    assert f"{tmp_path}/empty: is not a run folder" in capsys.readouterr().err
     assert len(_rows(address)) == 1
 
 

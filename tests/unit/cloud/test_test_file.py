@@ -10,6 +10,7 @@ from ml_metrics import steps
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.model import Run
 from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_state import RunState
 from servers.google_cloud import Logging, Monitoring
 from unit.cloud.test_cloud_logging import ENTRIES, theirs, write
 from unit.cloud.test_cloud_monitoring import read_back
@@ -28,7 +29,7 @@ def measured(tmp_path: Path, goodput: dict[str, Any]) -> dict[str, Any]:
             "test_file": test.model_dump(mode="json", exclude_unset=True),
         },
     )
-    steps.measure_goodput(test, folder)
+    steps.measure_goodput(test, RunState(folder))
     document = folder.read("goodput")
     assert document is not None
     return document
@@ -40,7 +41,7 @@ def test_a_test_reads_from_one_service_and_sends_to_the_other(
     entries = [{**entry, "job_name": RUN.job_name} for entry in ENTRIES]
     log = f"goodput_{RUN.job_name}"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cloud.test_cloud_logging.LOG", log)
+        patch.setattr("unit.cloud.test_cloud_logging.LOG", log)
         write(logging_service, entries, datetime.now(UTC))
     document = measured(
         tmp_path,

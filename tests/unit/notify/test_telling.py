@@ -20,6 +20,7 @@ from ml_metrics.model import JobStatus
 from ml_metrics.notify.digest import send_due_digests
 from ml_metrics.notify.mail_settings import post_office
 from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse import Delivery, OpenAlert
 from servers.channels import Answer, http_service
@@ -127,7 +128,7 @@ def test_a_run_of_which_nothing_is_known_is_told() -> None:
 def test_an_old_run_that_is_judged_again_does_not_end_a_newer_trouble() -> None:
     old = live(1, good("old and good"))
     live(2, BAD)
-    steps.close_gate(old, {})
+    steps.decide(RunState(old), {})
     tell(1, good())
     assert open_alert() is not None
     assert len(subjects()) == 1
@@ -189,7 +190,7 @@ def test_an_overdue_run_that_fails_in_the_end_is_told_once_more() -> None:
 
 def test_a_run_that_got_worse_on_a_second_look_is_told_its_new_trouble() -> None:
     folder = live(1, BAD)
-    steps.close_gate(folder, {"load_history": "failed"})
+    steps.decide(RunState(folder), {"load_history": "failed"})
     tell(1, BAD)
     assert subjects()[1:] == [f"[ML Metrics] {NAME} got worse: task load_history failed (+1 more)"]
 

@@ -3,15 +3,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from behaviour.story import TEST, good, play, with_test
-from ml_metrics import steps
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.load import load_file
 from ml_metrics.reports.warnings import warnings_of
+from ml_metrics.run_state import RunState
 
 
 def said(test: TestDefinition) -> list[str]:
     folder = play(1, with_test(good(), **test.model_dump(exclude_unset=True)))
-    judgement = steps.read_judgement(folder)
+    judgement = RunState(folder).judgement
     assert judgement is not None
     return list(warnings_of(test, folder, judgement.verdicts))
 

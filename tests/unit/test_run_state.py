@@ -1,0 +1,75 @@
+"""The documents of a run: each is read at most once, and what is missing or damaged is reported."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ml_metrics.collect import Collected
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.errors import UnreadableInputError
+from ml_metrics.model import JobStatus, Metric, Workload
+from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_state import NEVER_STARTED, RunState
+
+TEST = TestDefinition(name="t", image="i", command=("c",))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder(str(tmp_path))
+
+
+def write_identity(folder: RunFolder) -> None:
+    identity = {"test": "t", "dag_id": "d", "run_id": "r", "deployment": "x"}
+    folder.write("run", {**identity, "test_file": TEST.model_dump(mode="json"), "params": {"epochs": 3}})
+
+
+def test_an_empty_folder_has_a_workload_that_never_started_and_nothing_else(folder: RunFolder) -> None:
+    state = RunState(folder)
+    assert (state.recorded_workload, state.workload) == (None, NEVER_STARTED)
+    assert (state.metrics, state.collected, state.judgement, state.gate, state.params) == ((), None, None, None, {})
+
+
+def test_the_identity_of_a_run_is_read_from_its_folder(folder: RunFolder) -> None:
+    write_identity(folder)
+    run, test = RunState(folder).identity
+    assert (run.test, run.dag_id, run.run_id, run.deployment, test.name) == ("t", "d", "r", "x", "t")
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [(None, "is not a run folder"), ({"test": "t"}, "does not identify a run")],
+)
+def test_a_folder_without_an_identity_is_rejected(
+    folder: RunFolder, document: dict[str, str] | None, message: str
+) -> None:
+    if document:
+        folder.write("run", document)
+    with pytest.raises(UnreadableInputError, match=message):
+        _ = RunState(folder).identity
+
+
+def test_a_collected_metric_takes_precedence_over_a_goodput_metric_of_the_same_name(folder: RunFolder) -> None:
+    collected = Metric("goodput", 97, "goodput", "as_written")
+    measured = Metric("goodput", 12, "goodput", "goodput")
+    other = Metric("badput_tpu_init", 3, "badput", "goodput")
+    folder.write("metrics", Collected((collected,)).document())
+    folder.write("goodput", Collected((measured, other)).document())
+    assert RunState(folder).metrics == (collected, other)
+
+
+def test_each_document_is_read_once(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_identity(folder)
+    folder.write_workload(Workload(JobStatus.SUCCESS))
+    folder.write("metrics", Collected(()).document())
+    folder.write("gate", {"reasons": [], "problems": {}})
+    reads: Counter[str] = Counter()
+    read = RunFolder.read
+    monkeypatch.setattr(RunFolder, "read", lambda self, name: (reads.update([name]), read(self, name))[1])
+    state = RunState(folder)
+    for _ in range(3):
+        _ = (state.identity, state.params, state.workload, state.collected, state.metrics, state.judgement, state.gate)
+    assert reads == dict.fromkeys(("run", "workload", "metrics", "goodput", "verdicts", "gate"), 1)

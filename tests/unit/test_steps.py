@@ -1,0 +1,95 @@
+"""The steps of a run, without Airflow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ml_metrics import steps
+from ml_metrics.collect import Collected
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.config.quarantine import Quarantine
+from ml_metrics.model import JobStatus, Metric, Run, Workload
+from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_state import RunState
+from ml_metrics.warehouse import open_warehouse
+
+TODAY = datetime.now(UTC).date()
+FLAKY = Quarantine(until=TODAY + timedelta(days=2), reason="flaky")
+CONDITIONS = {"loss": {"comparison": "less", "success_threshold": {"fixed_value": 0.5}}}
+RUN = Run("t", "t", "r", "tests")
+
+
+def definition(quarantine: Quarantine | None = None) -> TestDefinition:
+    config = {"metric_success_conditions": CONDITIONS}
+    return TestDefinition(name="t", image="i", command=("c",), quarantine=quarantine, regression_test_config=config)
+
+
+def measured_run(folder: RunFolder, loss: float) -> None:
+    now = datetime.now(UTC)
+    folder.write("run", {"test_file": definition().model_dump(mode="json"), "params": {"epochs": 3}})
+    folder.write_workload(Workload(JobStatus.SUCCESS, started_at=now - timedelta(minutes=1), ended_at=now))
+    folder.write("metrics", Collected((Metric("loss", loss, "loss", "final"),)).document())
+
+
+def test_a_failing_run_reads_each_document_once_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = RunFolder(str(tmp_path / "run"))
+    measured_run(folder, loss=0.7)
+    reads: Counter[str] = Counter()
+    read = RunFolder.read
+    monkeypatch.setattr(RunFolder, "read", lambda self, name: (reads.update([name]), read(self, name))[1])
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        steps.judge(definition(), RUN, RunState(folder), warehouse)
+        assert reads == {"workload": 1, "metrics": 1, "goodput": 1}
+        reads.clear()
+        steps.load(definition(), RUN, RunState(folder), warehouse)
+        assert reads == {"workload": 1, "metrics": 1, "goodput": 1, "verdicts": 1, "run": 1}
+    reads.clear()
+    gate = steps.decide(RunState(folder), {"judge_run": "success"})
+    assert reads == {"workload": 1, "verdicts": 1}
+    assert list(gate.problems) == ["out_of_bounds:loss"]
+
+
+def test_a_gate_passes_a_run_whose_tasks_workload_and_verdicts_passed(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path / "run"))
+    measured_run(folder, loss=0.3)
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        steps.judge(definition(), RUN, RunState(folder), warehouse)
+    assert steps.decide(RunState(folder), {"measure_goodput": "skipped"}).reasons == ()
+    assert steps.decide(RunState(folder), {"load_history": "failed"}).reasons == ("Task `load_history` is failed",)
+
+
+def test_a_run_without_verdicts_fails(tmp_path: Path) -> None:
+    gate = steps.decide(RunState(RunFolder(str(tmp_path))), {})
+    assert gate.reasons == (
+        "the workload ended with missed: NotStarted",
+        "there are no verdicts: the run was not judged",
+    )
+    assert gate.problems == {"job_status:": gate.reasons[0]}
+
+
+def test_the_quarantine_of_a_test_file_is_recorded_once_and_lifted_with_it(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        for _ in range(2):
+            steps._record_quarantine(definition(FLAKY), warehouse)
+        row = warehouse.quarantines()["t"]
+        assert (row.reason, row.by) == ("flaky", steps.TEST_FILE)
+        assert row.until.date() == TODAY + timedelta(days=3), "the last day is in quarantine to its end"
+        steps._record_quarantine(definition(FLAKY), warehouse)
+        assert warehouse.quarantines()["t"].at == row.at, "recorded once"
+        steps._record_quarantine(definition(), warehouse)
+        assert not warehouse.quarantines()["t"].holds(now + timedelta(seconds=5))
+
+
+def test_a_quarantine_set_by_a_user_stays(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        warehouse.quarantine("t", until=now + timedelta(days=1), reason="a move", by="vera")
+        steps._record_quarantine(definition(), warehouse)
+        steps._record_quarantine(definition(Quarantine(until=TODAY - timedelta(days=1), reason="over")), warehouse)
+        assert warehouse.quarantines()["t"].by == "vera"
+        assert warehouse.quarantines()["t"].holds(now)
