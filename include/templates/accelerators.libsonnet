@@ -1,5 +1,5 @@
 // Every accelerator, by its name with `_` for `-`: `base.cpu`, `base.t4`, `base.v5litepod_16`.
-// Written from the catalogue in ml_metrics/spec by tests/spec/test_templates.py, with UPDATE_GOLDEN=1.
+// Written from the catalogue in ml_metrics/config by tests/unit/config/test_templates.py, with UPDATE_GOLDEN=1.
 local on(resource, count, name, hosts, nodeSelector) = {
   name: name,
   hosts: hosts,

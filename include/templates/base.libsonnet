@@ -9,7 +9,7 @@
 local accelerators = import 'accelerators.libsonnet';
 local kubernetes = import 'kubernetes.libsonnet';
 local mixins = import 'mixins.libsonnet';
-local said = import 'said.libsonnet';
+local withoutEmpty = import 'without_empty.libsonnet';
 
 accelerators + mixins {
   BaseTest:: {
@@ -65,7 +65,7 @@ accelerators + mixins {
       local unknown = std.setDiff(std.set(std.objectFields(test)), std.set(std.objectFieldsAll($.BaseTest)));
       assert std.length(unknown) == 0
              : 'BaseTest has no field %s; make it hidden (`::`) if it is your own' % std.join(', ', unknown);
-      said({
+      withoutEmpty({
       framework: test.frameworkPrefix,
       model: test.modelName,
       mode: test.mode,
@@ -80,7 +80,7 @@ accelerators + mixins {
       volumes: test.volumeMap,
       node_selector: test.nodeSelector,
       labels: test.labels,
-      resources: said({ cpu: test.cpu, memory: test.memory }),
+      resources: withoutEmpty({ cpu: test.cpu, memory: test.memory }),
     }) + {
       metric_collection_config: test.metricCollectionConfig,
       regression_test_config: test.regressionTestConfig,

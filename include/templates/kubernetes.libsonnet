@@ -1,5 +1,5 @@
 // The Kubernetes objects of a test, the same that `ml-metrics render` makes.
-local said = import 'said.libsonnet';
+local withoutEmpty = import 'without_empty.libsonnet';
 
 {
   // Where an object keeps the test that it was made from.
@@ -49,11 +49,11 @@ local said = import 'said.libsonnet';
 
   local resources(test) =
     local text(value) = if value == null then null else std.toString(value);
-    local asked = said({ cpu: text(test.cpu), memory: text(test.memory) }) + test.accelerator.resources;
+    local asked = withoutEmpty({ cpu: text(test.cpu), memory: text(test.memory) }) + test.accelerator.resources;
     if asked == {} then {} else { requests: asked, limits: asked },
 
   local volumes(test) =
-    local sources(volume) = said({
+    local sources(volume) = withoutEmpty({
       persistentVolumeClaim: if std.objectHas(volume, 'claim') then { claimName: volume.claim },
       configMap: if std.objectHas(volume, 'config_map') then { name: volume.config_map },
       secret: if std.objectHas(volume, 'secret') then { secretName: volume.secret },
@@ -75,11 +75,11 @@ local said = import 'said.libsonnet';
 
   local podTemplate(test) = {
     metadata: { labels: labels(test) },
-    spec: said({
+    spec: withoutEmpty({
       restartPolicy: 'Never',
       activeDeadlineSeconds: seconds(test.timeout),
       subdomain: if test.accelerator.hosts > 1 then test.testName,
-      containers: [said({
+      containers: [withoutEmpty({
         name: 'base',
         image: test.image + ':' + test.imageTag,
         command: [std.toString(word) for word in test.command],

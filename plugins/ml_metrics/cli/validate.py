@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics.cli.output import print_json, warn
-from ml_metrics.config.load import Library, config_files, load_file, load_tests
+from ml_metrics.config.load import LoadedTests, config_files, load_file, load_tests
 from ml_metrics.config.problems import InvalidFileError, Problem
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.settings import Settings
@@ -59,14 +59,14 @@ def _files(path: Path) -> list[Path]:
     return list(config_files(path)) if path.is_dir() else [path]
 
 
-def _checked(path: Path) -> Library:
+def _checked(path: Path) -> LoadedTests:
     if path.is_dir():
         return load_tests(path)
     try:
         loaded = load_file(path)
     except InvalidFileError as error:
-        return Library(problems=error.problems)
-    return Library(loaded.tests, (), loaded.warnings)
+        return LoadedTests(problems=error.problems)
+    return LoadedTests(loaded.tests, (), loaded.warnings)
 
 
 def _tell(problems: list[Problem], warnings: list[str], tests: list[str], files: int) -> None:

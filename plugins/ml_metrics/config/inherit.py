@@ -25,7 +25,7 @@ DEFAULTS = "_defaults"
 
 
 @dataclass(slots=True)
-class Shelf:
+class ConfigFolder:
     """The documents below one folder, each read once."""
 
     root: Path

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics.config import locations
+from ml_metrics.config.config_file import LoadedFile, name_of_file, read_file
 from ml_metrics.config.document import SUFFIXES
-from ml_metrics.config.inherit import Shelf
+from ml_metrics.config.inherit import ConfigFolder
 from ml_metrics.config.naming import as_name
 from ml_metrics.config.problems import InvalidFileError, Problem
-from ml_metrics.config.read import LoadedFile, name_of_file, read_file
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.definition import TestDefinition
 
-__all__ = ["Library", "LoadedFile", "config_files", "load_file", "load_test", "load_tests"]
+__all__ = ["LoadedFile", "LoadedTests", "config_files", "load_file", "load_test", "load_tests"]
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class LoadedTests:
     """Every test below a folder, and everything that is wrong there."""
 
     tests: tuple[TestDefinition, ...] = ()
@@ -41,14 +41,14 @@ def load_file(path: Path | str, root: Path | str | None = None) -> LoadedFile:
     `root` is the folder whose defaults count and in which shared files are found; without one, that of the settings.
     """
     path = Path(path)
-    with Shelf(Path(root) if root else root_of(path)) as shelf:
-        loaded = read_file(path, shelf)
+    with ConfigFolder(Path(root) if root else root_of(path)) as folder:
+        loaded = read_file(path, folder)
     if loaded.problems:
         raise InvalidFileError(loaded.problems)
     return loaded
 
 
-def load_tests(root: Path | str) -> Library:
+def load_tests(root: Path | str) -> LoadedTests:
     """Read every test file below a folder. A broken file takes no other down."""
     tests: list[TestDefinition] = []
     problems: list[Problem] = []
@@ -57,10 +57,10 @@ def load_tests(root: Path | str) -> Library:
         problems.append(
             Problem(str(root), None, "", "there is no such folder for test files", name_of_file(Path(root)))
         )
-    with Shelf(Path(root)) as shelf:
-        for path in config_files(shelf.root):
+    with ConfigFolder(Path(root)) as folder:
+        for path in config_files(folder.root):
             try:
-                loaded = read_file(path, shelf)
+                loaded = read_file(path, folder)
             except InvalidFileError as error:
                 problems += error.problems
             except Exception as error:  # noqa: BLE001  (a mistake of ours in one file may not stop every other test)
@@ -72,7 +72,7 @@ def load_tests(root: Path | str) -> Library:
                 warnings += loaded.warnings
     doubles = _doubles(tests)
     refused = {problem.test for problem in doubles}
-    return Library(
+    return LoadedTests(
         tests=tuple(sorted((test for test in tests if test.name not in refused), key=lambda test: test.name)),
         problems=(*problems, *doubles),
         warnings=tuple(dict.fromkeys(warnings)),
@@ -88,10 +88,10 @@ def load_test(root: Path | str, name: str) -> TestDefinition:
     root = Path(root)
     known = locations.recall(root, name)
     problems: list[Problem] = []
-    with Shelf(root) as shelf:
+    with ConfigFolder(root) as folder:
         for path in chain(known, _likely_first(root, name)):
             try:
-                loaded = read_file(path, shelf)
+                loaded = read_file(path, folder)
             except InvalidFileError as error:
                 problems += error.problems
                 continue

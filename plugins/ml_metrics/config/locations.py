@@ -35,4 +35,4 @@ def remember(root: Path, name: str, path: Path) -> None:
 
 def _hint(root: Path, name: str) -> Path:
     key = hashlib.sha256(f"{root.resolve()}\0{name}".encode()).hexdigest()
-    return airflow_home() / "ml_metrics" / "whereabouts" / key[:32]
+    return airflow_home() / "ml_metrics" / "locations" / key[:32]

@@ -13,7 +13,7 @@ from ml_metrics.values import as_utc
 
 DEFAULT = "default"
 """The key of the condition for every metric that has none of its own."""
-LONGEST_SERIES = 2_000
+MAX_CHANGE_POINT_RUNS = 2_000
 """How many runs a search for change points may look at."""
 
 
@@ -178,8 +178,10 @@ class Condition(Strict):
             raise ValueError(f"{kind} cannot be compared by `equal`; write `within`")
         if kind == "change_point" and self.compare_to is not None:
             raise ValueError("change_point looks at the metric's own series: it has no compare_to")
-        if kind == "change_point" and self.reach > LONGEST_SERIES:
-            raise ValueError(f"change_point looks at {LONGEST_SERIES} runs at most: its cost grows with their square")
+        if kind == "change_point" and self.baseline_runs > MAX_CHANGE_POINT_RUNS:
+            raise ValueError(
+                f"change_point looks at {MAX_CHANGE_POINT_RUNS} runs at most: its cost grows with their square"
+            )
         return self
 
     @model_validator(mode="after")
@@ -208,7 +210,7 @@ class Condition(Strict):
         return self
 
     @property
-    def reach(self) -> int:
+    def baseline_runs(self) -> int:
         """How many runs of history count: `window`, or as many as the default needs to mean something."""
         if "window" in self.model_fields_set:
             return self.window

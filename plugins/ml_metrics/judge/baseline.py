@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def baseline_of(metric: str, condition: Condition, past: Past) -> list[HistoryPoint]:
     """The runs that a metric is compared with, oldest first.
 
-    The newest `reach` runs that succeeded with a finite value and whose verdict was not `fail`; not before `since`, the
-    accepted run or `time_window`.
+    The newest `baseline_runs` runs that succeeded with a finite value and whose verdict was not `fail`; not before
+    `since`, the accepted run or `time_window`.
     """
     accepted = past.accepted(metric, condition.compare_to)
     rows = _rows_from_start(metric, condition, past, accepted)
@@ -31,24 +31,24 @@ def baseline_of(metric: str, condition: Condition, past: Past) -> list[HistoryPo
     if condition.time_window is not None:
         earliest = _end_of_window(rows, good, past.now) - condition.time_window
         good = [row for row in good if row.timestamp >= earliest]
-    return good[-condition.reach :]
+    return good[-condition.baseline_runs :]
 
 
 def series_of(metric: str, condition: Condition, past: Past) -> list[HistoryPoint]:
-    """The newest `reach` values of a metric, good or bad: where a level changes, the bad ones are the point.
+    """The newest `baseline_runs` values of a metric, good or bad: where a level changes, the bad ones are the point.
 
     A bad one counts among the newest rows only. One query cannot look for good and bad values without end, and a
     regression that is so many runs old has long been told.
     """
     rows = _rows_from_start(metric, condition, past, past.accepted(metric))
     earliest = None if condition.time_window is None else past.now - condition.time_window
-    older = max(0, len(rows) - max(RECENT, condition.reach))
+    older = max(0, len(rows) - max(RECENT, condition.baseline_runs))
     whole = [
         row
         for number, row in enumerate(rows)
         if (measured(row) if number >= older else counts(row)) and (earliest is None or row.timestamp >= earliest)
     ]
-    return whole[-condition.reach :]
+    return whole[-condition.baseline_runs :]
 
 
 def counts(row: HistoryPoint, accepted: tuple[Moment, datetime] | None = None) -> bool:

@@ -46,7 +46,7 @@ def history_needs(config: RegressionTestConfig, test: str) -> HistoryNeeds:
     conditions = list(config.metric_success_conditions.values())
     historical = [condition for condition in conditions if looks_back(condition)]
     others = dict.fromkeys(condition.compare_to for condition in historical if condition.compare_to)
-    window = max((condition.reach for condition in historical), default=0)
+    window = max((condition.baseline_runs for condition in historical), default=0)
     starts = [condition.since for condition in historical]
     return HistoryNeeds(
         tests=tuple(dict.fromkeys([test, *others])),

@@ -7,7 +7,7 @@ import pytest
 
 from ml_metrics.config import load as loading
 from ml_metrics.config.collection import MetricCollectionConfig, Strategy
-from ml_metrics.config.inherit import Shelf
+from ml_metrics.config.inherit import ConfigFolder
 from ml_metrics.config.load import LoadedFile, load_file, load_test, load_tests
 from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.errors import ConfigError
@@ -89,8 +89,8 @@ def test_a_mistake_of_ours_in_one_file_takes_no_other_down(tmp_path: Path, monke
     write(tmp_path / "odd.yaml", MNIST.replace("mnist", "odd"))
     read = loading.read_file
 
-    def mistaken(path: Path, shelf: Shelf) -> LoadedFile:
-        return read(path, shelf) if path.stem == "good" else LoadedFile()
+    def mistaken(path: Path, folder: ConfigFolder) -> LoadedFile:
+        return read(path, folder) if path.stem == "good" else LoadedFile()
 
     monkeypatch.setattr(loading, "read_file", mistaken)
     library = load_tests(tmp_path)

@@ -13,7 +13,7 @@ import yaml
 from golden import check
 from ml_metrics.clusters.manifests import cron_job, job
 from ml_metrics.config.accelerator import Kind
-from ml_metrics.config.accelerators import catalogue
+from ml_metrics.config.catalogue import catalogue
 from ml_metrics.config.jsonnet import ANNOTATION
 from ml_metrics.config.load import load_file
 from ml_metrics.errors import ConfigError
@@ -90,7 +90,7 @@ def by_the_program(path: Path) -> dict:
 
 LIBRARY = """\
 // Every accelerator, by its name with `_` for `-`: `base.cpu`, `base.t4`, `base.v5litepod_16`.
-// Written from the catalogue in ml_metrics/spec by tests/spec/test_templates.py, with UPDATE_GOLDEN=1.
+// Written from the catalogue in ml_metrics/config by tests/unit/config/test_templates.py, with UPDATE_GOLDEN=1.
 local on(resource, count, name, hosts, nodeSelector) = {
   name: name,
   hosts: hosts,

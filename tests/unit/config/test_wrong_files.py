@@ -20,7 +20,7 @@ def test_what_is_wrong_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     told = io.StringIO()
     with redirect_stdout(told):
         assert main(["validate", name]) == 1
-    check(f"spec/wrong/{name}.txt", told.getvalue())
+    check(f"config/wrong/{name}.txt", told.getvalue())
 
 
 def test_a_folder_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

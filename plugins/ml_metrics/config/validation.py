@@ -43,7 +43,7 @@ EXPECTED = {
 }
 
 
-def explain(error: ValidationError, document: Document, model: type[BaseModel]) -> list[Problem]:
+def problems_of(error: ValidationError, document: Document, model: type[BaseModel]) -> list[Problem]:
     """One problem for each place in the document that is wrong."""
     found: dict[Where, Problem] = {}
     for details in error.errors(include_url=False):

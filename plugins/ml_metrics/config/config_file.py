@@ -9,13 +9,13 @@ from pydantic import BaseModel, Field, ValidationError
 
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.definition import NAME_PARTS, TestDefinition
-from ml_metrics.config.explain import annotation_at, explain
-from ml_metrics.config.inherit import Shelf, is_shared
+from ml_metrics.config.inherit import ConfigFolder, is_shared
 from ml_metrics.config.naming import MAX_NAME, as_name
 from ml_metrics.config.problems import InvalidFileError, Problem, dotted
 from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.config.strict import Strict
 from ml_metrics.config.sweep import swept
+from ml_metrics.config.validation import annotation_at, problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,11 +51,11 @@ class LoadedFile:
     """What is wrong with the tests of a sweep that are not among `tests`."""
 
 
-def read_file(path: Path, shelf: Shelf) -> LoadedFile:
+def read_file(path: Path, folder: ConfigFolder) -> LoadedFile:
     """Read one file. Raises InvalidFileError where nothing of it can be meant."""
     name = name_of_file(path)
     try:
-        document = shelf.complete(path)
+        document = folder.complete(path)
         name = probable_name(document) or name
         if is_shared(document):
             return _metric_config(path, document)
@@ -84,7 +84,7 @@ def _metric_config(path: Path, document: Document) -> LoadedFile:
     try:
         config = MetricConfig.model_validate(document.content)
     except ValidationError as error:
-        raise InvalidFileError(explain(error, document, MetricConfig)) from error
+        raise InvalidFileError(problems_of(error, document, MetricConfig)) from error
     warnings = (*document.warnings, *_text_as_boolean(document, MetricConfig))
     return LoadedFile(path, config.metric_collection_config, config.regression_test_config, (), warnings)
 
@@ -97,7 +97,7 @@ def _tests(path: Path, documents: list[Document], name: str) -> LoadedFile:
             tests.append(TestDefinition.from_file(document.content, str(path)))
         except ValidationError as error:
             broken = probable_name(document) or name
-            problems += [problem.of_test(broken) for problem in explain(error, document, TestDefinition)]
+            problems += [problem.of_test(broken) for problem in problems_of(error, document, TestDefinition)]
     if not tests:
         raise InvalidFileError(problems)
     first = tests[0]
