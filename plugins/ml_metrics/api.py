@@ -42,12 +42,12 @@ def read_history(test: str, metric: str, *, limit: int = 50, warehouse: str | No
     """Read the newest values of a test's metric from the warehouse, newest first, with their bounds and verdicts.
 
     `warehouse` is an address such as `sqlite:///warehouse.db` or `bigquery://project/dataset`; without one, the
-    warehouse of this Airflow deployment is read.
+    warehouse of this Airflow deployment is read. A warehouse that does not exist is an error: nothing is created.
     """
     from ml_metrics import connections
     from ml_metrics.warehouse import open_warehouse
 
-    opened = closing(open_warehouse(warehouse)) if warehouse else connections.warehouse()
+    opened = closing(open_warehouse(warehouse, create=False)) if warehouse else connections.warehouse(create=False)
     with opened as source:
         return source.metric_values(test, metric, limit)
 
