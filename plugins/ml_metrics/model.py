@@ -137,6 +137,11 @@ class Verdict:
     baseline_points: int = 0
     reason: str = ""
     severity: Severity = Severity.FAIL
+    reference: float | None = None
+    """The level of the baseline that the bounds were computed from: its mean, median or best level. None if they are
+    fixed."""
+    spread: float | None = None
+    """The spread of the baseline that the bounds were computed from; None if the rule does not use one."""
 
     @property
     def broken(self) -> bool:

@@ -34,6 +34,9 @@ class Curve:
     annotations: tuple[Annotation, ...]
     rule: str
     """The condition in words, as the newest run was judged by it; empty if there is none."""
+    reference: float | None = None
+    """The level of the baseline that the newest run's bounds were computed from."""
+    spread: float | None = None
 
     @property
     def newest(self) -> Plotted:
@@ -89,7 +92,7 @@ def _curve(
     annotations = [Annotation(change.timestamp, str(change), "level") for change in changes]
     annotations += [Annotation(at, f"accepted by {one.accepted_by}: {one.reason}", "accepted") for at, one in accepted]
     rule = next((row.rule for row in reversed(ordered) if row.rule), "")
-    return Curve(name, points, tuple(annotations), rule or "")
+    return Curve(name, points, tuple(annotations), rule or "", ordered[-1].reference, ordered[-1].spread)
 
 
 def _history(row: ShownMetric, job: JobRow) -> HistoryPoint:

@@ -29,10 +29,13 @@ POINTS_NEEDED = {"stddevs_from_mean": 2, "mads_from_median": 2, "percent_differe
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bounds, and in words what of the history they were made of."""
+    """Bounds, and the level and spread of the baseline that they were computed from."""
 
     bounds: Bounds
-    words: str = ""
+    reference: float | None = None
+    spread: float | None = None
+    text: str = ""
+    """`mean 61, sd 0.76`."""
 
 
 def points_needed(condition: Condition) -> int:
@@ -59,7 +62,8 @@ def span_of(condition: Condition, baseline: Sequence[float]) -> Span:
     level = _level(condition, baseline)
     unit = "sd" if threshold.mads_from_median is None else "MAD"
     bounds = _around(condition, level.value, times * level.spread, loose=times > 0)
-    return Span(bounds, f"{level.words} {level.value:.6g}, {unit} {level.spread:.6g}")
+    text = f"{level.name} {level.value:.6g}, {unit} {level.spread:.6g}"
+    return Span(bounds, level.value, level.spread, text)
 
 
 def _percent_span(condition: Condition, given: PercentDifference, baseline: Sequence[float]) -> Span:
@@ -67,10 +71,11 @@ def _percent_span(condition: Condition, given: PercentDifference, baseline: Sequ
     if given.value is not None:
         return Span(_around(condition, given.value, _percent_of(given.value, given.percent), loose=loose))
     level = _level(condition, baseline)
-    words = f"{level.words} {level.value:.6g}"
+    text = f"{level.name} {level.value:.6g}"
     if level.value == 0 and condition.min_change is None:
-        words += ", of which every percentage is 0: min_change would give it room"
-    return Span(_around(condition, level.value, _percent_of(level.value, given.percent), loose=loose), words)
+        text += ", of which every percentage is 0: set min_change to allow a difference"
+    bounds = _around(condition, level.value, _percent_of(level.value, given.percent), loose=loose)
+    return Span(bounds, level.value, text=text)
 
 
 def _level(condition: Condition, baseline: Sequence[float]) -> Level:

@@ -110,7 +110,7 @@ def level_verdict(verdict: Verdict, condition: Condition, past: Past) -> Verdict
             bounds = _bounds(good, condition, rule)
         else:
             broke = broke or change
-    verdict = replace(verdict, bounds=bounds)
+    verdict = replace(verdict, bounds=bounds, reference=good)
     if bounds.contains(levels[-1]):
         return replace(verdict, outcome=Outcome.PASS, reason=f"the level is {levels[-1]:.6g}, as good as {good:.6g}")
     reason = f"{broke}" if broke else f"the level is {levels[-1]:.6g} and was {good:.6g} when it last was well"

@@ -94,6 +94,8 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "verdict": str(verdict.outcome),
         "rule": verdict.rule,
         "baseline_points": verdict.baseline_points,
+        "reference": verdict.reference,
+        "spread": verdict.spread,
         "reason": verdict.reason,
     }
     if verdict.severity is not Severity.FAIL:
@@ -112,10 +114,16 @@ def _verdict(document: dict[str, Any]) -> Verdict:
     return Verdict(
         metric=document["metric"],
         outcome=Outcome(document["verdict"]),
-        value=None if document["value"] is None else float(document["value"]),
+        value=_number_or_none(document["value"]),
         bounds=None if lower is None and upper is None else bounds,
         rule=document["rule"],
         baseline_points=int(document["baseline_points"]),
+        reference=_number_or_none(document.get("reference")),
+        spread=_number_or_none(document.get("spread")),
         reason=document["reason"],
         severity=Severity(document.get("severity", Severity.FAIL)),
     )
+
+
+def _number_or_none(value: Any) -> float | None:
+    return None if value is None else float(value)

@@ -24,7 +24,7 @@ class Level:
 
     value: float
     spread: float
-    words: str
+    name: str
     """`mean`, `median`, `best level`."""
 
 

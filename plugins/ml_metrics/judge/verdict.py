@@ -83,10 +83,10 @@ def _compared(verdict: Verdict, condition: Condition, past: Past) -> Verdict:
     if len(values) < needed:
         return replace(verdict, reason=f"the history has {len(values)} of the {needed} runs that this needs")
     span = span_of(condition, values)
-    verdict = replace(verdict, bounds=span.bounds, reason=span.words)
+    verdict = replace(verdict, bounds=span.bounds, reference=span.reference, spread=span.spread, reason=span.text)
     if verdict.value is None:
         return verdict
     if span.bounds.contains(verdict.value):
         return replace(verdict, outcome=Outcome.PASS)
     why = beside(verdict.value, span.bounds)
-    return replace(verdict, outcome=Outcome.FAIL, reason=f"{why} ({span.words})" if span.words else why)
+    return replace(verdict, outcome=Outcome.FAIL, reason=f"{why} ({span.text})" if span.text else why)

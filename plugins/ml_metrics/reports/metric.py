@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact
-from ml_metrics.reports.past import average
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,11 +13,14 @@ if TYPE_CHECKING:
     from ml_metrics.reports.past import MetricPast
 
 LAST = 8
-"""How many earlier values are told as numbers."""
+"""How many earlier values are listed."""
 
 
 def metric_facts(verdict: Verdict, past: MetricPast | None) -> Iterator[Fact]:
-    """Value, bounds, rule, baseline, change and the last runs, as far as there are any."""
+    """Yield the value, bounds, rule, reason, baseline, change and last values, as far as there are any.
+
+    The baseline is the one of the verdict: only the judge computes it.
+    """
     yield Fact("value", "none" if verdict.value is None else f"{verdict.value:.6g}")
     if verdict.bounds is not None:
         yield Fact("bounds", str(verdict.bounds))
@@ -26,20 +28,18 @@ def metric_facts(verdict: Verdict, past: MetricPast | None) -> Iterator[Fact]:
         yield Fact("rule", verdict.rule)
     if verdict.reason:
         yield Fact("because", verdict.reason)
-    if past is None:
-        return
-    baseline = past.baseline(verdict.baseline_points)
-    usual = average(baseline)
-    if usual is not None:
-        yield Fact("baseline", f"{usual:.6g}, the average of {_runs(len(baseline))}")
-        if verdict.value is not None and usual != 0:
-            yield Fact("change", f"{(verdict.value - usual) / abs(usual) * 100:+.3g} % from the baseline")
-    if past.values:
+    if verdict.reference is not None:
+        spread = "" if verdict.spread is None else f", spread {verdict.spread:.6g}"
+        yield Fact("baseline", f"{verdict.reference:.6g}{spread}, from {_runs(verdict.baseline_points)}")
+        if verdict.value is not None and verdict.reference != 0:
+            change = (verdict.value - verdict.reference) / abs(verdict.reference) * 100
+            yield Fact("change", f"{change:+.3g} % from the baseline")
+    if past is not None and past.values:
         yield Fact("last runs", " ".join(_number(value.value) for value in past.values[-LAST:]))
 
 
 def _runs(number: int) -> str:
-    return "1 good run" if number == 1 else f"{number} good runs"
+    return "1 run" if number == 1 else f"{number} runs"
 
 
 def _number(value: float | None) -> str:

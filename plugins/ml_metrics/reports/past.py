@@ -1,9 +1,8 @@
-"""What a metric was in the runs before: the baseline that a person compares with, and the last values."""
+"""The earlier runs of a test and the earlier values of a metric."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from ml_metrics.model import BROKEN, HistoryPoint, JobStatus, Outcome
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
 
 RUNS = 100
 """How far back a message looks."""
-USUAL_BASELINE = 20
-"""For rules that look at no history: how many good runs their average is made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +29,6 @@ class MetricPast:
         newest = [value for value in warehouse.metric_values(run.test, metric, RUNS) if value.run_key != run.key]
         accepted = [one for one in warehouse.acceptances(run.test) if one.metric == metric]
         return cls(tuple(reversed(newest)), accepted[-1].run_key if accepted else "")
-
-    def baseline(self, points: int) -> list[float]:
-        """The newest good values since the last accepted level; as many as the rule itself looked at."""
-        good = [
-            value.value
-            for value in self._since_accepted()
-            if value.value is not None and value.job_status == JobStatus.SUCCESS and value.verdict != Outcome.FAIL
-        ]
-        return good[-(points or USUAL_BASELINE) :]
 
     def measured(self, metric: str) -> list[HistoryPoint]:
         """The values of successful runs since the last accepted level, as the judge of levels reads them."""
@@ -76,8 +64,3 @@ class TestPast:
     def ended(self) -> list[tuple[str, bool]]:
         """Which runs there were, and whether their workload failed."""
         return [(job.uuid, job.job_status != JobStatus.SUCCESS) for job in self.jobs]
-
-
-def average(values: list[float]) -> float | None:
-    """The mean, or None of nothing."""
-    return fmean(values) if values else None

@@ -68,7 +68,7 @@ LIMIT :limit
 METRICS_OF_TEST = """
 SELECT
   metric.uuid, metric.metric_name, metric.metric_value, metric.metric_lower_bound, metric.metric_upper_bound,
-  metric.verdict, metric.rule
+  metric.verdict, metric.rule, metric.reference, metric.spread
 FROM job_history AS job
 JOIN metric_history AS metric ON metric.uuid = job.uuid
 WHERE job.test_name = :test AND job.timestamp >= :since AND job.timestamp < :until

@@ -51,6 +51,9 @@ class ShownMetric:
     upper: float | None
     verdict: str | None
     rule: str | None = None
+    reference: float | None = None
+    """The level of the baseline that the bounds were computed from."""
+    spread: float | None = None
     test: str = ""
     dag_id: str = ""
     at: datetime | None = None
@@ -226,6 +229,8 @@ def _shown_metric(row: dict[str, Any]) -> ShownMetric:
         upper=row["metric_upper_bound"],
         verdict=row["verdict"],
         rule=row.get("rule"),
+        reference=row.get("reference"),
+        spread=row.get("spread"),
         test=row.get("test_name", ""),
         dag_id=row.get("dag_id") or row.get("test_name", ""),
         at=row.get("timestamp"),

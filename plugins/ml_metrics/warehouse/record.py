@@ -69,6 +69,8 @@ class MetricRow:
     rule: str | None = None
     baseline_points: int | None = None
     step: int | None = None
+    reference: float | None = None
+    spread: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,8 @@ def _metric_rows(job: JobRow, metrics: Sequence[Metric], verdicts: Sequence[Verd
             rule=verdict.rule if verdict else None,
             baseline_points=verdict.baseline_points if verdict else None,
             step=metric.step if metric else None,
+            reference=verdict.reference if verdict else None,
+            spread=verdict.spread if verdict else None,
         )
 
 

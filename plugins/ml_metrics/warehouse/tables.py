@@ -119,6 +119,8 @@ METRIC_HISTORY = Table(
         Column("rule", Kind.STRING, "The condition in words."),
         Column("baseline_points", Kind.INTEGER, "How many earlier runs the bounds were made from."),
         Column("step", Kind.INTEGER, "The step of the point."),
+        Column("reference", Kind.FLOAT, "The level of the baseline that the bounds were computed from."),
+        Column("spread", Kind.FLOAT, "The spread of the baseline that the bounds were computed from."),
     ),
     key=("uuid", "metric_name"),
     indexes=(("test_name", "metric_name", "timestamp"),),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -65,3 +66,14 @@ def test_a_name_that_leads_out_of_the_storage_root_is_not_followed(
     text = browser.get(f"/run?run={run.key}").text
     assert "password.txt" not in text
     assert "no names of a folder" in text
+
+
+def test_run_page_and_test_page_show_the_stored_baseline(shown: TestClient, filled: Warehouse, state: Path) -> None:
+    assert state.is_dir()
+    run = recorded(SHIFTED, 0, 12.0)
+    filled.load(replace(run, metrics=tuple(replace(row, reference=9.5, spread=0.25) for row in run.metrics)))
+    assert "<td>9.5, spread 0.25</td>" in shown.get(PAGE).text
+    assert "(baseline 9.5, spread 0.25)" in shown.get(f"/test?test={SHIFTED}").text
+    assert shown.get(f"{PAGE}&format=csv").text.splitlines()[1].endswith(",9.5,0.25")
+    filled.load(run)
+    assert "(baseline" not in shown.get(f"/test?test={SHIFTED}").text

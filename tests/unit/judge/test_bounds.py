@@ -109,3 +109,28 @@ def test_numbers_too_large_for_bounds_fail_with_the_reason(values: list[float]) 
     found = verdict(condition({"stddevs_from_mean": 4}, "within"), 1.0, history(values))
     assert found.outcome is Outcome.FAIL
     assert "could not be applied" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("rule", "reference", "spread"),
+    [
+        (condition({"stddevs_from_mean": 2.0}), 3.0, 2.0),
+        (condition({"mads_from_median": 2.0}), 3.0, 2.0),
+        (condition({"mads_from_median": 2.0}, "greater", against="best"), 3.0, pytest.approx(4 / 2**0.5)),
+        (condition({"percent_difference": 10}), 3.0, None),
+        (condition({"percent_difference": {"percent": 10, "value": 3.0}}), None, None),
+        (condition({"fixed_value": 3.0}, "equal"), None, None),
+        (condition({"within_bounds": {"lower": 1.0}}), None, None),
+    ],
+)
+def test_reference_and_spread_are_those_that_the_bounds_were_computed_from(
+    rule: dict[str, Any], reference: float | None, spread: float | None
+) -> None:
+    found = verdict(rule, 3.0, history([1.0, 5.0, 1.0, 5.0]))
+    assert found.bounds is not None
+    assert (found.reference, found.spread) == (reference, spread)
+
+
+def test_a_baseline_that_is_too_small_has_no_reference() -> None:
+    found = verdict(condition({"stddevs_from_mean": 2.0}), 3.0, history([1.0]))
+    assert (found.bounds, found.reference, found.spread) == (None, None, None)

@@ -36,6 +36,16 @@ def test_it_stays_open_when_the_old_level_has_left_the_window(seed: int) -> None
     assert failed == list(range(failed[0], 80))
 
 
+def test_the_reference_is_the_level_to_keep() -> None:
+    values = noisy([(100, 30), (115, 10)])
+    found = verdict(RULE, values[-1], history(values[:-1]))
+    assert found.outcome is Outcome.FAIL
+    assert found.reference == pytest.approx(100, abs=1)
+    assert found.bounds is not None
+    assert found.bounds.upper == pytest.approx(found.reference * 1.05)
+    assert found.spread is None
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_it_ends_when_the_level_is_back(seed: int) -> None:
     failed = failing_runs(noisy([(100, 30), (115, 10), (100, 20)], seed))

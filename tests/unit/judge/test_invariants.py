@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.judge import Judgement, history_needs, replay
 from ml_metrics.model import HistoryPoint, JobStatus, Outcome
-from unit.judge.cases import DAY, NOW, START, TEST, condition, config, judged, point
+from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, point
 
 UNHURRIED = settings(deadline=None)  # a busy machine is no counterexample
 VALUES = st.one_of(
@@ -172,6 +172,15 @@ def test_no_verdict_is_lost_and_none_passes_without_reason(
         assert verdict.baseline_points > 0
     assert judgement.passed == (not verdict.broken)
     assert Judgement.from_document(judgement.document()) == judgement
+
+
+def test_documents_from_before_the_reference_was_stored_are_read() -> None:
+    judgement = judged(config({"loss": condition({"stddevs_from_mean": 2})}), {"loss": 3.0}, history([1.0, 2.0, 3.0]))
+    document = judgement.document()
+    for each in document["verdicts"]:
+        del each["reference"], each["spread"]
+    (found,) = Judgement.from_document(document).verdicts
+    assert found == replace(judgement.verdicts[0], reference=None, spread=None)
 
 
 @UNHURRIED

@@ -1,18 +1,29 @@
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.model import Bounds, Outcome, Verdict
+from ml_metrics.config.regression import RegressionTestConfig
+from ml_metrics.judge import Judgement, judge_run
+from ml_metrics.model import Bounds, HistoryPoint, JobStatus, Metric, Outcome, Run, Verdict, Workload
 from ml_metrics.reports.metric import metric_facts
 from ml_metrics.reports.past import MetricPast
 from ml_metrics.reports.picture import picture_of
-from ml_metrics.warehouse import MetricValue
+from ml_metrics.warehouse import MetricValue, open_warehouse, run_record
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
-BAD = Verdict("loss", Outcome.FAIL, 2.0, Bounds(-math.inf, 1.5), "less than mean + 3 sd", 3, "2 is above 1.5")
+BAD = Verdict(
+    "loss", Outcome.FAIL, 2.0, Bounds(-math.inf, 1.5), "less than mean + 3 sd", 3, "2 is above 1.5",
+    reference=1.0, spread=0.2,
+)  # fmt: skip
 
 
 def value(day: int, number: float | None, verdict: str = "pass", status: str = "success") -> MetricValue:
@@ -23,36 +34,67 @@ def facts(verdict: Verdict, *values: MetricValue, accepted: str = "") -> dict[st
     return {fact.name: fact.value for fact in metric_facts(verdict, MetricPast(values, accepted))}
 
 
-def test_a_metric_s_change_is_told_beside_the_runs_that_its_rule_looked_at() -> None:
-    told = facts(BAD, value(1, 100.0), value(2, 1.0), value(3, 1.0), value(4, 1.0))
-    assert told == {
+def test_the_baseline_of_a_metric_is_the_one_of_its_verdict() -> None:
+    found = facts(BAD, value(1, 100.0), value(2, 1.0), value(3, 1.0), value(4, 1.0))
+    assert found == {
         "value": "2",
         "bounds": "(-inf, 1.5)",
         "rule": "less than mean + 3 sd",
         "because": "2 is above 1.5",
-        "baseline": "1, the average of 3 good runs",
+        "baseline": "1, spread 0.2, from 3 runs",
         "change": "+100 % from the baseline",
         "last runs": "100 1 1 1",
     }
 
 
-def test_runs_that_were_not_good_are_in_no_baseline() -> None:
-    told = facts(BAD, value(1, 1.0), value(2, 9.0, "fail"), value(3, 9.0, "skipped", "failure"), value(4, None))
-    assert told["baseline"] == "1, the average of 1 good run"
-    assert told["last runs"] == "1 9 9 none"
+def test_the_last_runs_include_those_that_failed() -> None:
+    found = facts(BAD, value(1, 1.0), value(2, 9.0, "fail"), value(3, 9.0, "skipped", "failure"), value(4, None))
+    assert found["last runs"] == "1 9 9 none"
 
 
-def test_a_baseline_begins_with_the_level_that_was_accepted_last() -> None:
-    told = facts(BAD, value(1, 9.0), value(2, 1.0), value(3, 1.0), accepted="run 2")
-    assert told["baseline"] == "1, the average of 2 good runs"
+def test_a_change_from_a_baseline_of_zero_has_no_percentage() -> None:
+    assert "change" not in facts(replace(BAD, reference=0.0), value(1, 0.0))
 
 
-def test_a_metric_without_a_past_or_a_value_is_told_as_far_as_it_is_known() -> None:
+def test_a_metric_without_history_or_value_has_the_facts_that_there_are() -> None:
     missing = Verdict("loss", Outcome.MISSING, None, None, "", 0, "the run did not produce it")
     assert facts(missing) == {"value": "none", "because": "the run did not produce it"}
-    assert "change" not in facts(missing, value(1, 1.0))
-    assert [fact.name for fact in metric_facts(BAD, None)] == ["value", "bounds", "rule", "because"]
-    assert "change" not in facts(BAD, value(1, 0.0))
+    assert set(facts(missing, value(1, 1.0))) == {"value", "because", "last runs"}
+    fixed = replace(BAD, reference=None, spread=None)
+    assert [fact.name for fact in metric_facts(fixed, None)] == ["value", "bounds", "rule", "because"]
+
+
+def test_judge_document_warehouse_and_mail_have_one_baseline(tmp_path: Path) -> None:
+    """The metric is compared with another test: an average of its own history would be another baseline."""
+    condition = {
+        "comparison": "less",
+        "success_threshold": {"percent_difference": 10},
+        "compare_to": "base",
+    }
+    config = RegressionTestConfig.model_validate({"metric_success_conditions": {"loss": condition}})
+    run = Run("candidate", "candidate", "scheduled__1", "tests")
+    history = [
+        HistoryPoint(f"{test}-{day}", NOON + timedelta(days=day), "loss", level, JobStatus.SUCCESS, None, test)
+        for test, level in (("base", 1.0), ("candidate", 1.05))
+        for day in range(4)
+    ]
+    ended = NOON + timedelta(days=5)
+    metrics = [Metric("loss", 5.0, "loss", "final")]
+    judgement = judge_run(config, metrics, history, status=JobStatus.SUCCESS, run_key=run.key, now=ended, test=run.test)
+    stored = Judgement.from_document(json.loads(json.dumps(judgement.document())))
+    assert stored == judgement
+    (verdict,) = stored.verdicts
+    assert (verdict.reference, verdict.spread) == (1.0, None)
+    workload = Workload(JobStatus.SUCCESS, started_at=NOON, ended_at=ended)
+    record = run_record(run, workload, metrics, stored.verdicts, {}, test_type="", accelerator="", framework_version="")
+    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db") as warehouse:
+        warehouse.load(record)
+        (row,) = warehouse.metrics_of(run.key)
+    assert (row.reference, row.spread, row.baseline_points) == (1.0, None, 4)
+    found = facts(verdict, value(1, 1.05), value(2, 1.05))
+    assert found["because"] == "5 is above 1.1 (mean 1)"
+    assert found["baseline"] == "1, from 4 runs"
+    assert found["change"] == "+400 % from the baseline"
 
 
 @pytest.mark.parametrize("number", [2.0, None, 1e300, -1e300, 5e-324])

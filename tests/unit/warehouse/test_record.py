@@ -40,9 +40,11 @@ def test_a_metric_that_is_missing_has_a_row_with_its_verdict() -> None:
 
 
 def test_bounds_and_rule_stand_beside_the_value_and_an_open_side_is_null() -> None:
-    (row,) = of(verdict("accuracy_final", Outcome.FAIL, 0.4, baseline_points=7)).metrics
+    found = verdict("accuracy_final", Outcome.FAIL, 0.4, baseline_points=7, reference=0.9, spread=0.1)
+    (row,) = of(found).metrics
     assert (row.metric_lower_bound, row.metric_upper_bound) == (0.5, None)
     assert (row.verdict, row.rule, row.baseline_points) == ("fail", "greater than 0.5", 7)
+    assert (row.reference, row.spread) == (0.9, 0.1)
 
 
 @pytest.mark.parametrize(

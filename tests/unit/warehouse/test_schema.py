@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -188,6 +189,10 @@ def _check_older_and_newer(warehouse: Warehouse) -> None:
     needs = HistoryNeeds(tests=(TEST,), window=10, recent=1, earliest=None)
     (point,) = warehouse.history(needs, exclude=run_of(1).key)
     assert (point.value, point.outcome, point.timestamp) == (0.9, None, MONDAY)
+    newer = record(2)
+    warehouse.load(replace(newer, metrics=(replace(newer.metrics[0], reference=0.9, spread=0.1),)))
+    rows = [*warehouse.metrics_of("older"), *warehouse.metrics_of(newer.key)]
+    assert [(row.reference, row.spread) for row in rows] == [(None, None), (0.9, 0.1)]
 
 
 def _older_tables(address: str, metric_table: str) -> None:

@@ -143,7 +143,8 @@ def _as_shown(row: MetricRow) -> ShownMetric:
 
 
 def _table(rows: Sequence[MetricRow]) -> Iterator[Sequence[Any]]:
-    yield ("metric", "value", "lower_bound", "upper_bound", "verdict", "rule", "baseline_points", "step")
+    yield ("metric", "value", "lower_bound", "upper_bound", "verdict", "rule", "baseline_points", "step",
+           "reference", "spread")  # fmt: skip
     for row in rows:
         yield (row.metric_name, row.metric_value, row.metric_lower_bound, row.metric_upper_bound, row.verdict,
-               row.rule, row.baseline_points, row.step)  # fmt: skip
+               row.rule, row.baseline_points, row.step, row.reference, row.spread)  # fmt: skip
