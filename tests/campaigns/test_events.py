@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unit.events.written import NAME, event, image, read, record, session_start, simple, tensor, version
+from unit.events.event_files import NAME, event, image, read, record, session_start, simple, tensor, version
 
 SECONDS = float(os.environ.get("EVENT_FUZZ_SECONDS", "3"))
 """How long the campaign plays."""

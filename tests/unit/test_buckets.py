@@ -16,7 +16,7 @@ from ml_metrics.errors import StorageError
 from ml_metrics.model import JobStatus, Workload
 from ml_metrics.run_folder import RunFolder
 from servers.channels import Answer, Service, http_service
-from unit.events.written import points, read
+from unit.events.event_files import points, read
 
 WRITER = "import sys; from ml_metrics import storage; storage.write_bytes(sys.argv[1], sys.argv[2].encode())"
 REAL_FILES = Path(__file__).parent / "events" / "real_writers"

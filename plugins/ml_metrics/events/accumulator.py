@@ -1,4 +1,4 @@
-"""What was found, in columns: block by block, and at the end as series."""
+"""The contents of all blocks, accumulated in columns and returned as one series per tag."""
 
 from __future__ import annotations
 
@@ -14,94 +14,94 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ml_metrics.events.record import Name
+    from ml_metrics.events.event import TagName
     from ml_metrics.events.sessions import Session
 
 
 Key = tuple[str, str, int]
-_FORGOTTEN = np.empty(0, np.int64)
+_EMPTY = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SeriesPart:
     """The points of one tag in one session."""
 
     session: Session
-    name: Name
+    name: TagName
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Points of any parts, side by side."""
+    """Points of several series parts, side by side."""
 
     order: NDArray[np.int64]
-    """The numbers of the records that the points stand in: they rise."""
+    """The number of each point's record in its block, in ascending order."""
     part: NDArray[np.int32]
     step: NDArray[np.int64]
     wall_time: NDArray[np.float64]
     value: NDArray[np.float64]
     parts: tuple[int, ...]
-    """Every part that has a point here."""
+    """The numbers of all series parts that have a point here."""
 
 
 @dataclass(slots=True)
-class Findings:
-    """What one block holds."""
+class BlockContents:
+    """Everything read from one block."""
 
     columns: list[Columns] = field(default_factory=list)
-    texts: list[tuple[str, Name, float, bytes]] = field(default_factory=list)
+    texts: list[tuple[str, TagName, float, bytes]] = field(default_factory=list)
     """Run, name, wall time, text."""
-    foreign: set[tuple[str, bytes]] = field(default_factory=set)
-    """Run and tag of tensors that a plugin other than scalars shows."""
-    shaped: dict[tuple[str, bytes], int] = field(default_factory=dict)
-    """Run and tag of tensors that should be scalars but hold another number of elements."""
+    other_plugin_tags: set[tuple[str, bytes]] = field(default_factory=set)
+    """Run and tag of tensors that belong to a plugin other than scalars."""
+    multi_element_tags: dict[tuple[str, bytes], int] = field(default_factory=dict)
+    """Run and tag of tensors of the scalars plugin without exactly one element, with the number of elements."""
 
 
-class Gathering:
-    """Everything that was found so far."""
+class Accumulator:
+    """Everything read so far."""
 
     def __init__(self) -> None:
-        self.parts: list[Part] = []
+        self.parts: list[SeriesPart] = []
         self.texts: dict[tuple[str, bytes], tuple[float, bytes]] = {}
-        self.foreign: set[tuple[str, bytes]] = set()
-        self.shaped: dict[tuple[str, bytes], int] = {}
-        self._numbers: dict[tuple[Session, Name], int] = {}
+        self.other_plugin_tags: set[tuple[str, bytes]] = set()
+        self.multi_element_tags: dict[tuple[str, bytes], int] = {}
+        self._numbers: dict[tuple[Session, TagName], int] = {}
         self._columns: list[Columns] = []
         self._text_tags: set[tuple[str, bytes]] = set()
 
-    def number_of(self, session: Session, name: Name) -> int:
-        """The number of a part; the next free one if it is new."""
+    def part_number(self, session: Session, name: TagName) -> int:
+        """Return the number of a series part. A new part gets the next free number."""
         key = (session, name)
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self.parts)
-            self.parts.append(Part(session, name))
+            self.parts.append(SeriesPart(session, name))
         return number
 
-    def add(self, found: Findings) -> None:
-        """Keep what a block held."""
-        pieces = found.columns if _is_in_order(found.columns) else [_in_order(found.columns)]
-        self._columns += [replace(piece, order=_FORGOTTEN, parts=()) for piece in pieces]
-        self.foreign |= found.foreign
-        self.shaped |= found.shaped
+    def add(self, found: BlockContents) -> None:
+        """Add the contents of a block."""
+        chunks = found.columns if _is_ordered(found.columns) else [_ordered(found.columns)]
+        self._columns += [replace(chunk, order=_EMPTY, parts=()) for chunk in chunks]
+        self.other_plugin_tags |= found.other_plugin_tags
+        self.multi_element_tags |= found.multi_element_tags
         for run, name, wall_time, text in found.texts:
             key = (run, name.tag)
-            if not name.bare:
+            if not name.plugin_unknown:
                 self._text_tags.add(key)
-            known = self.texts.get(key)
-            if key in self._text_tags and (known is None or wall_time >= known[0]):
+            previous = self.texts.get(key)
+            if key in self._text_tags and (previous is None or wall_time >= previous[0]):
                 self.texts[key] = (wall_time, text)
 
     def points(self, keys: list[Key | None]) -> Iterator[tuple[Key, Points]]:
-        """The points of all parts that were given the same key, sorted by key; not those whose part has none.
+        """Yield the points of all series parts with the same key, sorted by key. Parts without a key are left out.
 
-        Hands everything over: it can be called once.
+        This releases the columns, so it can be called only once.
         """
         names = sorted({key for key in keys if key is not None})
         numbers = {key: number for number, key in enumerate(names)}
         of_part = np.array([len(names) if key is None else numbers[key] for key in keys] or [0], np.int32)
         series = of_part[self._column("part")]
-        narrow = series.astype(np.uint16) if len(names) < 1 << 16 else series  # numpy sorts these by radix
+        narrow = series.astype(np.uint16) if len(names) < 1 << 16 else series  # numpy uses radix sort for these
         order = np.argsort(narrow, kind="stable")
         together = Points(*(self._column(name)[order] for name in ("step", "wall_time", "value")))
         self._columns = []
@@ -114,28 +114,28 @@ class Gathering:
         return np.concatenate([getattr(columns, name) for columns in self._columns] or [np.empty(0, np.int64)])
 
 
-def _is_in_order(pieces: list[Columns]) -> bool:
-    """Whether each part's points stand in the order of the buffer when the pieces are put one after the other."""
+def _is_ordered(chunks: list[Columns]) -> bool:
+    """Return whether each part's points are in record order after the chunks are concatenated."""
     reached: dict[int, int] = {}
-    for piece in pieces:
-        first, last = int(piece.order[0]), int(piece.order[-1])
-        for part in piece.parts:
+    for chunk in chunks:
+        first, last = int(chunk.order[0]), int(chunk.order[-1])
+        for part in chunk.parts:
             if reached.get(part, -1) >= first:
                 return False
             reached[part] = last
     return True
 
 
-def _in_order(pieces: list[Columns]) -> Columns:
-    """One piece, in the order of the buffer."""
-    order = np.concatenate([piece.order for piece in pieces])
+def _ordered(chunks: list[Columns]) -> Columns:
+    """Merge chunks into one, in record order."""
+    order = np.concatenate([chunk.order for chunk in chunks])
     place = np.full(int(order.max()) + 1, -1, np.int64)
     place[order] = np.arange(order.size)
     by_order = place[place >= 0]
-    if by_order.size < order.size:  # some record holds several points
+    if by_order.size < order.size:  # some records hold several points
         by_order = np.argsort(order, kind="stable")
     part, step, wall_time, value = (
-        np.concatenate([getattr(piece, name) for piece in pieces])[by_order]
+        np.concatenate([getattr(chunk, name) for chunk in chunks])[by_order]
         for name in ("part", "step", "wall_time", "value")
     )
     return Columns(order[by_order], part, step, wall_time, value, ())

@@ -1,6 +1,6 @@
-"""Event files as blocks of whole records: many small files in one block, a large file in many.
+"""Event files as blocks of whole records: many small files in one block, or a large file in many.
 
-One buffer of fixed size is filled again and again, so that reading takes the same memory however large the files are.
+A single buffer of fixed size is reused, so memory usage does not depend on the size of the files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from ml_metrics import storage
 from ml_metrics.errors import StorageError
-from ml_metrics.events.framing import AROUND, FOOTER, HEADER, Frames, frame
+from ml_metrics.events.framing import FOOTER, FRAMING_SIZE, HEADER, Frames, frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -22,100 +22,101 @@ if TYPE_CHECKING:
 
     from ml_metrics.events.sessions import Session
 
-CAPACITY = 8 << 20
-SLACK = 16
-"""Readable bytes behind the last record, for those who read whole words."""
-ALWAYS_CHECKED = 4096
-"""Payloads up to this size pass their checksum before anything in them is believed, so that no scalar can be taken
-for something else. Larger ones are only checked if they hold something that is read, or if everything is."""
-CUT = "the last record is cut off (its writer stopped, or is still writing)"
+BLOCK_SIZE = 8 << 20
+PADDING = 16
+"""Readable bytes after the last record, so that readers may load whole words."""
+ALWAYS_VERIFIED_SIZE = 4096
+"""Payloads up to this size always pass their checksum before they are decoded, so that a corrupt one is never taken for
+a scalar. Larger ones are verified only if they hold something to read, or if `verify` is set.
+"""
+TRUNCATED = "the last record is cut off (its writer stopped, or is still writing)"
 
 
 @dataclass(slots=True, eq=False)
 class EventFile:
-    """One event file and what is known of it so far."""
+    """An event file and the state of reading it."""
 
-    place: str
+    path: str
     name: str
     size: int
     sessions: list[Session]
-    """The last one is the one that the next record belongs to."""
+    """The next record belongs to the last one."""
     fault: str | None = None
-    """Why the rest of the file is not read."""
+    """The reason why the rest of the file is not read."""
 
-    def stop(self, offset: int, why: str) -> None:
-        """Trust nothing from this offset on."""
-        self.fault = f"{self.name}: at byte {offset}: {why}"
+    def stop(self, offset: int, reason: str) -> None:
+        """Do not read the file beyond this offset."""
+        self.fault = f"{self.name}: at byte {offset}: {reason}"
 
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """Records of one file, one behind the other in the buffer."""
+    """Consecutive records of one file in the buffer."""
 
     file: EventFile
     session: Session
     offsets: NDArray[np.int64]
-    """Where each payload begins in the buffer."""
+    """Where each payload starts in the buffer."""
     lengths: NDArray[np.int64]
-    places: NDArray[np.int64]
-    """Where each record begins in the file."""
-    begins_session: bool = False
-    """Its first record is the one that says that the session begins."""
+    file_offsets: NDArray[np.int64]
+    """Where each record starts in the file."""
+    starts_session: bool = False
+    """Its first record is the one that starts the session."""
 
-    def part(self, chosen: NDArray[np.int64] | slice, session: Session, *, begins_session: bool = False) -> Segment:
-        """Some of the records, as those of a session."""
+    def select(self, chosen: NDArray[np.int64] | slice, session: Session, *, starts_session: bool = False) -> Segment:
+        """Return some of the records as a segment of a session."""
         return Segment(
-            self.file, session, self.offsets[chosen], self.lengths[chosen], self.places[chosen], begins_session
+            self.file, session, self.offsets[chosen], self.lengths[chosen], self.file_offsets[chosen], starts_session
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A filled buffer. It is only good until the next one is asked for."""
+    """A filled buffer. It is valid until the next block is requested."""
 
     buffer: NDArray[np.uint8]
     segments: list[Segment]
 
 
 @dataclass(frozen=True, slots=True)
-class Giant:
-    """A record that is larger than the buffer. Its reader may move in the stream."""
+class OversizedRecord:
+    """A record that is larger than the buffer. Its reader may seek in the stream."""
 
     stream: io.BufferedIOBase
     file: EventFile
     start: int
-    """Where the payload begins in the file."""
+    """Where the payload starts in the file."""
     length: int
 
 
-class Blocks:
-    """Reads event files, in order, each to its end or its first fault.
+class BlockReader:
+    """Reads event files in order, each to its end or its first fault.
 
-    `passes_over` says of a large record whether nothing in it is to be read. Such records make room for others, so
-    that a block is full of records that matter.
+    `can_skip` returns whether a large record holds nothing to read. Such records are dropped from the block to make
+    room for others.
     """
 
     def __init__(
         self,
         progress: Callable[[int], None],
-        passes_over: Callable[[memoryview, int, Session], bool],
+        can_skip: Callable[[memoryview, int, Session], bool],
         capacity: int,
     ) -> None:
         self.progress = progress
-        self.passes_over = passes_over
+        self.can_skip = can_skip
         self.capacity = capacity
-        self.buffer = np.empty(capacity + SLACK, np.uint8)
-        self._bytes = memoryview(self.buffer)  # type: ignore[arg-type]  # numpy's stubs do not say so yet
+        self.buffer = np.empty(capacity + PADDING, np.uint8)
+        self._bytes = memoryview(self.buffer)  # type: ignore[arg-type]  # missing in numpy's stubs
         self._used = 0
         self._segments: list[Segment] = []
 
-    def read(self, files: Iterable[EventFile]) -> Iterator[Block | Giant]:
-        """Every whole record of every file. A file that got a fault from the caller is not read on."""
+    def read(self, files: Iterable[EventFile]) -> Iterator[Block | OversizedRecord]:
+        """Yield every whole record of every file. Files in which the caller found a fault are not read further."""
         for file in files:
             if not file.size:
                 continue
             try:
-                with storage.open_read(file.place) as stream:
+                with storage.open_read(file.path) as stream:
                     yield from self._read_file(file, cast("io.BufferedIOBase", stream))
             except StorageError as error:
                 file.fault = str(error)
@@ -123,58 +124,58 @@ class Blocks:
                 file.fault = f"{file.name}: could not be read to its end: {error}"
         yield self._flush()
 
-    def _read_file(self, file: EventFile, stream: io.BufferedIOBase) -> Iterator[Block | Giant]:
+    def _read_file(self, file: EventFile, stream: io.BufferedIOBase) -> Iterator[Block | OversizedRecord]:
         begin, shift = self._used, -self._used
         while True:
             at_end = self._fill(stream)
             frames = frame(self.buffer, begin, self._used)
             if frames.corrupt or at_end:
-                self._judge_end(file, frames, shift)
-                self._used = self._take(file, frames, begin, shift)
+                self._check_tail(file, frames, shift)
+                self._used = self._add_segment(file, frames, begin, shift)
                 return
-            end = self._take(file, frames, begin, shift)
+            end = self._add_segment(file, frames, begin, shift)
             if max(2 * end, end + frames.next_size) > self.capacity:
                 yield self._flush()
                 end = 0
-            self._carry(frames.end, end)
+            self._keep_remainder(frames.end, end)
             begin, shift = end, shift + frames.end - end
             if not file.fault and frames.next_size > self.capacity:
-                yield from self._pass(file, stream, shift, frames.next_size)
+                yield from self._read_oversized(file, stream, shift, frames.next_size)
                 shift += frames.next_size
                 self._used = 0
             if file.fault:
                 self._used = 0
                 return
 
-    def _take(self, file: EventFile, frames: Frames, begin: int, shift: int) -> int:
-        """Keep the records that matter, moved together, and return where they end in the buffer."""
+    def _add_segment(self, file: EventFile, frames: Frames, begin: int, shift: int) -> int:
+        """Add the records that cannot be skipped, without gaps, and return where they end in the buffer."""
         session = file.sessions[-1]
         segment = Segment(file, session, frames.offsets, frames.lengths, frames.offsets - HEADER + shift)
-        passed = [
+        skipped = [
             index
-            for index in np.flatnonzero(frames.lengths > ALWAYS_CHECKED).tolist()
-            if self._passes(int(frames.offsets[index]), int(frames.lengths[index]), session)
+            for index in np.flatnonzero(frames.lengths > ALWAYS_VERIFIED_SIZE).tolist()
+            if self._can_skip(int(frames.offsets[index]), int(frames.lengths[index]), session)
         ]
         end = frames.end
-        if passed:
+        if skipped:
             keep = np.ones(frames.lengths.size, np.bool_)
-            keep[passed] = False
-            segment = segment.part(np.flatnonzero(keep), session)
-            end = self._close_up(frames, passed, begin)
-            ends = begin + np.cumsum(segment.lengths + AROUND)
+            keep[skipped] = False
+            segment = segment.select(np.flatnonzero(keep), session)
+            end = self._compact(frames, skipped, begin)
+            ends = begin + np.cumsum(segment.lengths + FRAMING_SIZE)
             segment.offsets = ends - segment.lengths - FOOTER
         self._segments.append(segment)
         return end
 
-    def _passes(self, start: int, length: int, session: Session) -> bool:
+    def _can_skip(self, start: int, length: int, session: Session) -> bool:
         end = start + length
         stored = int.from_bytes(self._bytes[end : end + FOOTER], "little")
-        return self.passes_over(self._bytes[start:end], stored, session)
+        return self.can_skip(self._bytes[start:end], stored, session)
 
-    def _close_up(self, frames: Frames, passed: list[int], begin: int) -> int:
-        """Move the records between those that are passed over together."""
+    def _compact(self, frames: Frames, skipped: list[int], begin: int) -> int:
+        """Close the gaps left by skipped records."""
         data, target, source = self._bytes, begin, begin
-        for start, length in zip(frames.offsets[passed].tolist(), frames.lengths[passed].tolist(), strict=True):
+        for start, length in zip(frames.offsets[skipped].tolist(), frames.lengths[skipped].tolist(), strict=True):
             size = start - HEADER - source
             data[target : target + size] = data[source : source + size]
             target += size
@@ -184,7 +185,7 @@ class Blocks:
         return target + size
 
     def _fill(self, stream: io.BufferedIOBase) -> bool:
-        """Read until the buffer is full (false) or the file is at its end (true)."""
+        """Read until the buffer is full (returns False) or the file ends (returns True)."""
         while self._used < self.capacity:
             count = stream.readinto(self._bytes[self._used : self.capacity])
             if not count:
@@ -193,21 +194,23 @@ class Blocks:
             self.progress(count)
         return False
 
-    def _carry(self, begin: int, target: int) -> None:
-        """Keep what follows the last whole record, behind what is kept already."""
+    def _keep_remainder(self, begin: int, target: int) -> None:
+        """Move the bytes after the last whole record behind the records that are kept."""
         rest = self._used - begin
         self._bytes[target : target + rest] = self._bytes[begin : self._used]
         self._used = target + rest
 
-    def _pass(self, file: EventFile, stream: io.BufferedIOBase, start: int, size: int) -> Iterator[Giant]:
+    def _read_oversized(
+        self, file: EventFile, stream: io.BufferedIOBase, start: int, size: int
+    ) -> Iterator[OversizedRecord]:
         already = stream.tell()
         if start + size > stream.seek(0, io.SEEK_END):
-            file.stop(start, CUT)
+            file.stop(start, TRUNCATED)
             return
-        yield Giant(stream, file, start + HEADER, size - AROUND)
+        yield OversizedRecord(stream, file, start + HEADER, size - FRAMING_SIZE)
         self.progress(stream.seek(start + size) - already)
 
-    def _judge_end(self, file: EventFile, frames: Frames, shift: int) -> None:
+    def _check_tail(self, file: EventFile, frames: Frames, shift: int) -> None:
         rest = self.buffer[frames.end : self._used]
         where = frames.end + shift
         if frames.corrupt and not rest.any():
@@ -217,7 +220,7 @@ class Blocks:
         elif frames.corrupt:
             file.stop(where, "the length of a record fails its checksum; the rest of the file is not read")
         elif rest.size:
-            file.stop(where, CUT)
+            file.stop(where, TRUNCATED)
 
     def _flush(self) -> Block:
         block = Block(self.buffer, self._segments)

@@ -1,6 +1,6 @@
-"""CRC-32C as event files store it, and the same for many records at once.
+"""CRC-32C as stored in event files, for single payloads and for many records at once.
 
-A record's checksum is masked, so that a checksum of data that holds checksums stays a good one.
+Event files store checksums masked, because the CRC of data that contains CRCs is weak.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ ROTATION = 0xA282EAD8
 
 
 def checksum(data: bytes | NDArray[np.uint8]) -> int:
-    """The masked CRC-32C of a payload."""
+    """Return the masked CRC-32C of a payload."""
     return mask(google_crc32c.value(data))
 
 
 def mask(crc: int) -> int:
-    """The form in which a checksum stands in a file."""
+    """Return a checksum in its stored form."""
     return ((crc >> 15 | crc << 17) + ROTATION) & 0xFFFFFFFF
 
 
 @lru_cache(maxsize=1 << 16)
 def length_checksum(length: int) -> int:
-    """The masked CRC-32C of a record's length field."""
+    """Return the masked CRC-32C of a record's length field."""
     return checksum(length.to_bytes(8, "little"))
 
 
-def checksum_in_parts(parts: Iterable[bytes]) -> int:
-    """The masked CRC-32C of a payload that is too large to hold."""
+def checksum_of_chunks(parts: Iterable[bytes]) -> int:
+    """Return the masked CRC-32C of a payload that is too large for memory."""
     crc = 0
     for part in parts:
         crc = google_crc32c.extend(crc, part)
@@ -45,25 +45,26 @@ def checksum_in_parts(parts: Iterable[bytes]) -> int:
 
 
 def mask_all(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """`mask` for an array."""
+    """Apply `mask` to an array."""
     return (crc >> np.uint32(15) | crc << np.uint32(17)) + np.uint32(ROTATION)
 
 
 @lru_cache(maxsize=1 << 13)
 def byte_table(following: int) -> NDArray[np.uint32]:
-    """What each value of a byte adds to the CRC of a payload in which so many bytes follow it.
+    """Return what each value of a byte contributes to the CRC of a payload, given the number of bytes after it.
 
-    CRC-32C is linear: the CRC of a payload is that of the payload with some bytes zero, xor what those bytes add.
+    CRC-32C is linear: the CRC of a payload is the CRC of the payload with some bytes zeroed, xor the contributions of
+    those bytes.
     """
     if following == 0:
-        return _table_of_the_last_byte()
+        return _last_byte_table()
     shorter = byte_table(following - 1)
-    table: NDArray[np.uint32] = (shorter >> np.uint32(8)) ^ _table_of_the_last_byte()[shorter & np.uint32(0xFF)]
+    table: NDArray[np.uint32] = (shorter >> np.uint32(8)) ^ _last_byte_table()[shorter & np.uint32(0xFF)]
     return table
 
 
 @lru_cache(maxsize=1)
-def _table_of_the_last_byte() -> NDArray[np.uint32]:
+def _last_byte_table() -> NDArray[np.uint32]:
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         table = np.where(table & np.uint32(1), (table >> np.uint32(1)) ^ np.uint32(POLYNOMIAL), table >> np.uint32(1))

@@ -1,7 +1,7 @@
-"""Where the parts of one record lie: its wall time, its step, and each scalar.
+"""Finds the parts of one record: its wall time, its step and each scalar.
 
-The layout of a record serves for every record that agrees with it in all bytes but those, so almost all records of
-a file are read without being parsed.
+A layout applies to every record that has the same bytes everywhere else, so almost all records of a file are read
+without being parsed.
 """
 
 from __future__ import annotations
@@ -9,18 +9,28 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from ml_metrics.events.record import MAX_TEXT_BYTES, Name, Record
-from ml_metrics.events.wire import BYTES, FIXED32, FIXED64, VARINT, Odd, Readable, fields, signed, varint
+from ml_metrics.events.event import MAX_TEXT_BYTES, Event, TagName
+from ml_metrics.events.protobuf_wire import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    VARINT,
+    NonCanonicalError,
+    Readable,
+    fields,
+    signed,
+    varint,
+)
 
 SCALARS = b"scalars"
 TEXT = b"text"
 STRING = 7
 START = 1
-"""The status in a session log that says that a process begins."""
+"""The status in a session log that marks the start of a process."""
 FORMATS = {
     1: "<f4", 2: "<f8", 3: "<i4", 4: "|u1", 5: "<i2", 6: "|i1", 9: "<i8", 10: "|u1", 19: "<f2", 22: "<u4", 23: "<u8"
 }  # fmt: skip
-"""How the bytes of a tensor's content are read, by the number of its type."""
+"""The number format of a tensor's content, by the number of its data type."""
 SIZES = {name: int(name[2:]) for name in FORMATS.values()}
 _CODES = {"<f4": "f", "<f8": "d", "<f2": "e", "<i2": "h", "<i4": "i", "<i8": "q", "|i1": "b", "|u1": "B",
           "<u4": "I", "<u8": "Q"}  # fmt: skip
@@ -41,56 +51,56 @@ DTYPE, SHAPE, VERSION, CONTENT, FLOAT_VAL, DOUBLE_VAL, STRING_VAL = 1, 2, 3, 4, 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One scalar of a record."""
+    """The position of one scalar in a record."""
 
-    name: Name
+    name: TagName
     start: int
     format: str
 
     @property
     def end(self) -> int:
-        """Behind its bytes."""
+        """The end of its bytes."""
         return self.start + SIZES[self.format]
 
     def read(self, data: Readable) -> float:
-        """Its value in a record of this layout."""
+        """Return its value in a record of this layout."""
         return float(_UNPACK[self.format](data[self.start : self.end])[0])
 
 
 @dataclass(slots=True)
 class Layout:
-    """Where the parts of a record lie, counted from the start of its payload."""
+    """The positions of a record's parts, relative to the start of its payload."""
 
     wall_time: int | None = None
     step: tuple[int, int] | None = None
     session_start: bool = False
     slots: list[Slot] = field(default_factory=list)
-    texts: list[tuple[Name, slice]] = field(default_factory=list)
-    foreign: list[bytes] = field(default_factory=list)
-    """Tags whose tensors belong to a plugin that shows no scalars."""
+    texts: list[tuple[TagName, slice]] = field(default_factory=list)
+    other_plugin_tags: list[bytes] = field(default_factory=list)
+    """Tags of tensors that belong to a plugin other than scalars and text."""
 
     @property
     def reusable(self) -> bool:
-        """Whether it may serve for other records."""
-        return bool(self.slots) and not self.texts and not self.foreign and self.wall_time == 1
+        """Whether the layout may be applied to other records."""
+        return bool(self.slots) and not self.texts and not self.other_plugin_tags and self.wall_time == 1
 
-    def read(self, data: Readable) -> Record:
-        """What a record of this layout says."""
-        return Record(
+    def read(self, data: Readable) -> Event:
+        """Read a record of this layout."""
+        return Event(
             0.0 if self.wall_time is None else float(_UNPACK["<f8"](data[self.wall_time : self.wall_time + 8])[0]),
             0 if self.step is None else signed(varint(data, *self.step)[0]),
             self.session_start,
             [(slot.name, slot.read(data)) for slot in self.slots],
             [
-                (name, bytes(data[where.start : min(where.stop, where.start + MAX_TEXT_BYTES + 1)]))
-                for name, where in self.texts
+                (name, bytes(data[span.start : min(span.stop, span.start + MAX_TEXT_BYTES + 1)]))
+                for name, span in self.texts
             ],
-            self.foreign,
+            self.other_plugin_tags,
         )
 
 
 def read_layout(data: Readable, length: int) -> Layout:
-    """Find the parts of a record. Raises `Odd` if it is not written in the plain way."""
+    """Find the parts of a record. Raises `NonCanonicalError` if its encoding is unusual."""
     layout = Layout()
     contents = 0
     for number, kind, start, end in fields(data, 0, length):
@@ -103,16 +113,16 @@ def read_layout(data: Readable, length: int) -> Layout:
             if number == SUMMARY:
                 _summary(layout, data, start, end)
             elif number == SESSION_LOG:
-                layout.session_start = _is_start(data, start, end)
+                layout.session_start = _is_session_start(data, start, end)
         else:
-            raise Odd
+            raise NonCanonicalError
     return layout
 
 
 def _summary(layout: Layout, data: Readable, start: int, end: int) -> None:
     for number, kind, value_start, value_end in fields(data, start, end, repeated=1):
         if number != 1 or kind != BYTES:
-            raise Odd
+            raise NonCanonicalError
         _value(layout, data, value_start, value_end)
 
 
@@ -129,17 +139,17 @@ def _value(layout: Layout, data: Readable, start: int, end: int) -> None:
         elif number == METADATA and kind == BYTES:
             plugin = _plugin(data, field_start, field_end)
         elif kind != BYTES:
-            raise Odd
+            raise NonCanonicalError
     if kinds > 1:
-        raise Odd
+        raise NonCanonicalError
     if simple is not None:
-        layout.slots.append(Slot(Name(tag, bare=False), simple, "<f4"))
+        layout.slots.append(Slot(TagName(tag, plugin_unknown=False), simple, "<f4"))
     elif tensor is not None:
         _tensor(layout, data, tensor, tag, plugin)
 
 
 def _plugin(data: Readable, start: int, end: int) -> bytes:
-    """The name of the plugin that a value's metadata tells, or nothing."""
+    """Return the plugin name in a value's metadata, or nothing."""
     for number, kind, field_start, field_end in fields(data, start, end):
         if number == 1 and kind == BYTES:
             for inner, inner_kind, name_start, name_end in fields(data, field_start, field_end):
@@ -148,12 +158,12 @@ def _plugin(data: Readable, start: int, end: int) -> bytes:
     return b""
 
 
-def _tensor(layout: Layout, data: Readable, where: tuple[int, int], tag: bytes, plugin: bytes) -> None:
+def _tensor(layout: Layout, data: Readable, span: tuple[int, int], tag: bytes, plugin: bytes) -> None:
     if plugin not in {b"", SCALARS, TEXT}:
-        layout.foreign.append(tag)
+        layout.other_plugin_tags.append(tag)
         return
-    tensor = _parts(data, *where)
-    name = Name(tag, plugin == b"")
+    tensor = _parse_tensor(data, *span)
+    name = TagName(tag, plugin == b"")
     if plugin != SCALARS and tensor.dtype == STRING and tensor.values and tensor.values[:2] == (STRING_VAL, BYTES):
         layout.texts.append((name, slice(*tensor.values[2:])))
     elif plugin == b"" and tensor.elements not in {None, 1}:
@@ -161,7 +171,7 @@ def _tensor(layout: Layout, data: Readable, where: tuple[int, int], tag: bytes, 
     elif plugin != TEXT and tensor.dtype != STRING:
         layout.slots.append(Slot(name, *_number(tensor)))
     else:
-        raise Odd
+        raise NonCanonicalError
 
 
 @dataclass(slots=True)
@@ -172,7 +182,7 @@ class _Tensor:
     values: tuple[int, int, int, int] | None = None
 
 
-def _parts(data: Readable, start: int, end: int) -> _Tensor:
+def _parse_tensor(data: Readable, start: int, end: int) -> _Tensor:
     tensor = _Tensor()
     for number, kind, field_start, field_end in fields(data, start, end):
         if number == DTYPE and kind == VARINT:
@@ -184,30 +194,30 @@ def _parts(data: Readable, start: int, end: int) -> _Tensor:
         elif number > CONTENT and tensor.values is None:
             tensor.values = (number, kind, field_start, field_end)
         elif number != VERSION:
-            raise Odd
+            raise NonCanonicalError
     return tensor
 
 
 def _number(tensor: _Tensor) -> tuple[int, str]:
-    """Where the only element of a tensor lies, and its format."""
+    """Return the position of a tensor's only element, and its format."""
     if tensor.elements not in {None, 1} or (tensor.content is None) == (tensor.values is None):
-        raise Odd
+        raise NonCanonicalError
     if tensor.content:
         start, end = tensor.content
-        form = FORMATS.get(tensor.dtype)
+        kind = FORMATS.get(tensor.dtype)
     else:
         number, _, start, end = tensor.values or (0, 0, 0, 0)
-        form = {(1, FLOAT_VAL): "<f4", (2, DOUBLE_VAL): "<f8"}.get((tensor.dtype, number))
-    if form is None or end - start != SIZES[form]:
-        raise Odd
-    return start, form
+        kind = {(1, FLOAT_VAL): "<f4", (2, DOUBLE_VAL): "<f8"}.get((tensor.dtype, number))
+    if kind is None or end - start != SIZES[kind]:
+        raise NonCanonicalError
+    return start, kind
 
 
 def _elements(data: Readable, start: int, end: int) -> int:
     elements = 1
     for number, kind, dim_start, dim_end in fields(data, start, end, repeated=DIM):
         if number != DIM or kind != BYTES:
-            raise Odd
+            raise NonCanonicalError
         size = 0
         for inner, inner_kind, size_start, size_end in fields(data, dim_start, dim_end):
             if inner == 1 and inner_kind == VARINT:
@@ -216,7 +226,7 @@ def _elements(data: Readable, start: int, end: int) -> int:
     return elements
 
 
-def _is_start(data: Readable, start: int, end: int) -> bool:
+def _is_session_start(data: Readable, start: int, end: int) -> bool:
     return any(
         number == 1 and varint(data, begin, stop)[0] == START for number, _, begin, stop in fields(data, start, end)
     )

@@ -1,52 +1,52 @@
-"""A record that does not fit into the buffer: looked at through a window, piece by piece."""
+"""Reads a record that is larger than the buffer, page by page."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, overload
 
-from ml_metrics.events.checksum import checksum_in_parts
+from ml_metrics.events.checksum import checksum_of_chunks
 from ml_metrics.events.framing import FOOTER
-from ml_metrics.events.record_reader import CHECKSUM_FAILS, FaultError
+from ml_metrics.events.record_reader import CHECKSUM_FAILS, CorruptRecordError
 
 if TYPE_CHECKING:
-    from ml_metrics.events.blocks import Giant
+    from ml_metrics.events.blocks import OversizedRecord
 
-PAGE = 4096
-PART = 1 << 20
+PAGE_SIZE = 4096
+CHUNK_SIZE = 1 << 20
 
 
-class Window:
-    """A payload in a file, of which only the page in use is held."""
+class PayloadWindow:
+    """A payload in a file, of which only the current page is in memory."""
 
-    def __init__(self, giant: Giant) -> None:
-        self.giant = giant
+    def __init__(self, record: OversizedRecord) -> None:
+        self._record = record
         self._page = b""
         self._page_start = 0
 
     @overload
-    def __getitem__(self, where: int) -> int: ...
+    def __getitem__(self, index: int) -> int: ...
     @overload
-    def __getitem__(self, where: slice) -> bytes: ...
-    def __getitem__(self, where: int | slice) -> int | bytes:
-        """The same as of bytes, for a place or a slice without a step."""
-        if isinstance(where, slice):
-            start, end, _ = where.indices(self.giant.length)
+    def __getitem__(self, index: slice) -> bytes: ...
+    def __getitem__(self, index: int | slice) -> int | bytes:
+        """Index like bytes, with an integer or a slice without a step."""
+        if isinstance(index, slice):
+            start, end, _ = index.indices(self._record.length)
             return self._read(start, max(0, end - start))
-        at = where - self._page_start
+        at = index - self._page_start
         if not 0 <= at < len(self._page):
-            if not 0 <= where < self.giant.length:
-                raise IndexError(where)
-            self._page, self._page_start, at = self._read(where, PAGE), where, 0
+            if not 0 <= index < self._record.length:
+                raise IndexError(index)
+            self._page, self._page_start, at = self._read(index, PAGE_SIZE), index, 0
         return self._page[at]
 
-    def checked(self) -> Window:
-        """The same window, once the whole payload has passed its checksum."""
-        found = checksum_in_parts(self._read(start, PART) for start in range(0, self.giant.length, PART))
-        self.giant.stream.seek(self.giant.start + self.giant.length)
-        if found != int.from_bytes(self.giant.stream.read(FOOTER), "little"):
-            raise FaultError(CHECKSUM_FAILS)
+    def verified(self) -> PayloadWindow:
+        """Return this window after verifying the checksum of the whole payload."""
+        found = checksum_of_chunks(self._read(start, CHUNK_SIZE) for start in range(0, self._record.length, CHUNK_SIZE))
+        self._record.stream.seek(self._record.start + self._record.length)
+        if found != int.from_bytes(self._record.stream.read(FOOTER), "little"):
+            raise CorruptRecordError(CHECKSUM_FAILS)
         return self
 
     def _read(self, start: int, size: int) -> bytes:
-        self.giant.stream.seek(self.giant.start + start)
-        return self.giant.stream.read(min(size, self.giant.length - start))
+        self._record.stream.seek(self._record.start + start)
+        return self._record.stream.read(min(size, self._record.length - start))

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Points:
-    """Steps, wall times and values, in the order in which they were written."""
+    """Steps, wall times and values, in the order of writing."""
 
     step: NDArray[np.int64]
     wall_time: NDArray[np.float64]
     value: NDArray[np.float64]
 
     def where(self, chosen: NDArray[np.bool_] | slice) -> Points:
-        """Some of the points."""
+        """Return some of the points."""
         return Points(self.step[chosen], self.wall_time[chosen], self.value[chosen])
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """The points of one part after those of the other."""
+        """Concatenate points."""
         return cls(
             np.concatenate([part.step for part in parts]),
             np.concatenate([part.wall_time for part in parts]),

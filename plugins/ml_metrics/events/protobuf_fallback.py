@@ -1,6 +1,6 @@
-"""Records that are not written in the plain way, through the protobuf library.
+"""Decodes records of unusual encoding with the protobuf library.
 
-It is imported when the first such record comes: it costs more than reading a small run.
+The library is imported at the first such record, because the import takes longer than reading a small run.
 """
 
 from __future__ import annotations
@@ -10,66 +10,66 @@ from typing import Any
 
 import numpy as np
 
+from ml_metrics.events.event import MAX_TEXT_BYTES, Event, TagName
 from ml_metrics.events.layout import FORMATS, SCALARS, START, STRING, TEXT
-from ml_metrics.events.record import MAX_TEXT_BYTES, Name, Record
 
 BFLOAT16, HALF = 14, 19
 LISTS = {1: "float_val", 2: "double_val", 3: "int_val", 4: "int_val", 5: "int_val", 6: "int_val", 9: "int64_val",
          10: "bool_val", BFLOAT16: "half_val", HALF: "half_val", 22: "uint32_val", 23: "uint64_val"}  # fmt: skip
-"""The field of a tensor that holds its elements, by the number of its type."""
+"""The field of a tensor that holds its elements, by the number of its data type."""
 
 
 class NotAnEventError(Exception):
-    """The bytes are no event at all."""
+    """The bytes are not an event."""
 
 
-def read_odd(payload: bytes) -> Record:
-    """Read any record that the protobuf library can read."""
+def parse_event(payload: bytes) -> Event:
+    """Decode any event that the protobuf library can decode."""
     from google.protobuf.message import DecodeError
-    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto import event_pb2
 
     try:
-        event = Event.FromString(payload)
+        message = event_pb2.Event.FromString(payload)
     except DecodeError as error:
         raise NotAnEventError from error
-    record = Record(event.wall_time, event.step, event.session_log.status == START)
-    for value in event.summary.value:
+    event = Event(message.wall_time, message.step, message.session_log.status == START)
+    for value in message.summary.value:
         tag, kind = value.tag.encode(), value.WhichOneof("value")
         plugin = value.metadata.plugin_data.plugin_name.encode()
         if kind == "simple_value":
-            record.scalars.append((Name(tag, bare=False), value.simple_value))
+            event.scalars.append((TagName(tag, plugin_unknown=False), value.simple_value))
         elif kind == "tensor":
-            _tensor(record, tag, plugin, value.tensor)
-    return record
+            _tensor(event, tag, plugin, value.tensor)
+    return event
 
 
-def _tensor(record: Record, tag: bytes, plugin: bytes, tensor: Any) -> None:
+def _tensor(event: Event, tag: bytes, plugin: bytes, tensor: Any) -> None:
     if plugin not in {b"", SCALARS, TEXT}:
-        record.foreign.append(tag)
+        event.other_plugin_tags.append(tag)
     elif tensor.dtype == STRING:
         if tensor.string_val and plugin != SCALARS:
-            record.texts.append((Name(tag, plugin != TEXT), tensor.string_val[0][: MAX_TEXT_BYTES + 1]))
+            event.texts.append((TagName(tag, plugin != TEXT), tensor.string_val[0][: MAX_TEXT_BYTES + 1]))
     elif plugin != TEXT:
         numbers = _numbers(tensor)
         if len(numbers) == 1:
-            record.scalars.append((Name(tag, plugin == b""), float(numbers[0])))
+            event.scalars.append((TagName(tag, plugin == b""), float(numbers[0])))
         elif plugin == SCALARS:
-            record.shaped.append((tag, len(numbers)))
+            event.multi_element_tags.append((tag, len(numbers)))
 
 
 def _numbers(tensor: Any) -> Any:
-    """The elements of a numeric tensor; none of a type that is no number."""
+    """Return the elements of a numeric tensor, or nothing for other data types."""
     elements = math.prod(dim.size for dim in tensor.tensor_shape.dim)
     listed = getattr(tensor, LISTS.get(tensor.dtype, ""), ())
     if tensor.tensor_content:
         return _content(tensor.dtype, tensor.tensor_content)
     if tensor.dtype not in LISTS:
         return ()
-    if not listed:  # the format leaves out what is zero
+    if not listed:  # zeros are omitted in this format
         return [0] * elements if elements == 1 else range(max(0, elements))
     if tensor.dtype in {HALF, BFLOAT16}:
         return _content(tensor.dtype, np.array(listed, "<u2").tobytes())
-    if len(tensor.tensor_shape.dim) and elements != len(listed):  # the last element stands for those that follow
+    if len(tensor.tensor_shape.dim) and elements != len(listed):  # the last element is repeated to fill the shape
         return range(elements)
     return listed
 

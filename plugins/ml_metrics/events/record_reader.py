@@ -1,7 +1,7 @@
-"""Records read one at a time: those of which there are too few to be worth columns, and the large ones.
+"""Reads records one at a time: large ones, and those of which there are too few to be read in columns.
 
-A layout is remembered with the bytes around its scalars, so that the next record of the same tag is found by one
-look into a dictionary.
+Layouts are cached by the bytes around their scalars, so the layout of the next record of the same tag is a single
+dictionary lookup.
 """
 
 from __future__ import annotations
@@ -11,59 +11,59 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.events.accumulator import Columns, Findings, Gathering
-from ml_metrics.events.blocks import ALWAYS_CHECKED
+from ml_metrics.events.accumulator import Accumulator, BlockContents, Columns
+from ml_metrics.events.blocks import ALWAYS_VERIFIED_SIZE
 from ml_metrics.events.checksum import checksum
 from ml_metrics.events.layout import Layout, Slot, read_layout
-from ml_metrics.events.protobuf_fallback import NotAnEventError, read_odd
+from ml_metrics.events.protobuf_fallback import NotAnEventError, parse_event
+from ml_metrics.events.protobuf_wire import CONTINUATION_BIT, NonCanonicalError, Readable, signed, varint
 from ml_metrics.events.skip_records import STEP, WALL_TIME
-from ml_metrics.events.wire import CONTINUES, Odd, Readable, signed, varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ml_metrics.events.record import Record
+    from ml_metrics.events.event import Event
     from ml_metrics.events.sessions import Session
 
-SHORTEST = 16
-"""No record with a wall time, a step and a scalar has fewer bytes."""
-REMEMBERED = 100_000
-"""How many layouts are remembered at once."""
-LARGEST_ODD = 64 << 20
-"""A record that is not written in the plain way is read whole: not beyond this size."""
-Memo = tuple[tuple[slice, ...], dict[bytes, tuple[Slot, ...]]]
+MIN_CACHED_SIZE = 16
+"""The minimum size of a record with a wall time, a step and a scalar."""
+MAX_CACHED_LAYOUTS = 100_000
+"""The maximum number of cached layouts."""
+MAX_FALLBACK_SIZE = 64 << 20
+"""The maximum size of a record of unusual encoding, which has to be loaded completely."""
+CachedLayouts = tuple[tuple[slice, ...], dict[bytes, tuple[Slot, ...]]]
 CHECKSUM_FAILS = "a record fails its checksum; the rest of the file is not read"
-TOO_LARGE = "a record is too large for the unusual way in which it is written; the rest of the file is not read"
+TOO_LARGE = "a record is too large for its unusual encoding; the rest of the file is not read"
 NOT_AN_EVENT = "a record is not an event; the rest of the file is not read"
 _DOUBLE = struct.Struct("<d").unpack_from
 
 
-class FaultError(Exception):
-    """A record cannot be trusted, nor can what follows it."""
+class CorruptRecordError(Exception):
+    """A record is corrupt, and so is everything after it."""
 
 
-class Singles:
-    """Reads single records, and keeps what it found until `findings` is called."""
+class RecordReader:
+    """Reads single records, and collects their contents until `take_contents` is called."""
 
-    def __init__(self, gathering: Gathering, *, verify: bool) -> None:
-        self.gathering = gathering
+    def __init__(self, accumulator: Accumulator, *, verify: bool) -> None:
+        self.accumulator = accumulator
         self.verify = verify
-        self._found = Findings()
+        self._found = BlockContents()
         self._points: list[tuple[int, int, int, float, float]] = []
-        """Record, part, step, wall time, value."""
-        self._memos: dict[int, list[Memo]] = {}
-        """By the length of what follows the step: which bytes of it tell what the record is, and what it is."""
-        self._remembered = 0
+        """Record, series part, step, wall time, value."""
+        self._cached_layouts: dict[int, list[CachedLayouts]] = {}
+        """By the length of the bytes after the step: which of them are constant, and the slots for each value of these."""
+        self._cached_count = 0
 
-    def findings(self) -> Findings:
-        """What was found since the last call."""
-        found, self._found = self._found, Findings()
+    def take_contents(self) -> BlockContents:
+        """Return everything read since the last call."""
+        found, self._found = self._found, BlockContents()
         if self._points:
-            order, part, step, wall_time, value = zip(*self._points, strict=True)
+            record_number, part, step, wall_time, value = zip(*self._points, strict=True)
             self._points = []
             found.columns.append(
                 Columns(
-                    np.array(order, np.int64),
+                    np.array(record_number, np.int64),
                     np.array(part, np.int32),
                     np.array(step, np.int64),
                     np.array(wall_time, np.float64),
@@ -73,93 +73,95 @@ class Singles:
             )
         return found
 
-    def small(self, payload: bytes, stored: int, session: Session, order: int) -> Record | None:
-        """Read a payload that is checked in any case. Returns the record if a session begins with it."""
+    def small(self, payload: bytes, stored: int, session: Session, record_number: int) -> Event | None:
+        """Read a payload that is always verified. Returns the event if it starts a session."""
         if checksum(payload) != stored:
-            raise FaultError(CHECKSUM_FAILS)
-        if self._recall(payload, session, order):
+            raise CorruptRecordError(CHECKSUM_FAILS)
+        if self._read_cached(payload, session, record_number):
             return None
-        return self._parse(payload, len(payload), session, order, lambda: payload)
+        return self._parse(payload, len(payload), session, record_number, lambda: payload)
 
     def large(
-        self, data: Readable, length: int, session: Session, order: int, checked: Callable[[], Readable]
-    ) -> Record | None:
-        """Read a payload that is checked only if something in it is read: `checked` returns it, or raises."""
+        self, data: Readable, length: int, session: Session, record_number: int, verified: Callable[[], Readable]
+    ) -> Event | None:
+        """Read a payload that is verified only if it has something to read. `verified` returns it, or raises."""
         if self.verify:
-            checked()
-        return self._parse(data, length, session, order, checked)
+            verified()
+        return self._parse(data, length, session, record_number, verified)
 
-    def _recall(self, payload: bytes, session: Session, order: int) -> bool:
-        if len(payload) < SHORTEST or payload[0] != WALL_TIME:
+    def _read_cached(self, payload: bytes, session: Session, record_number: int) -> bool:
+        if len(payload) < MIN_CACHED_SIZE or payload[0] != WALL_TIME:
             return False
-        step, behind = _step(payload)
-        rest = payload[behind:]
-        for kept, known in self._memos.get(len(rest), ()):
-            slots = known.get(b"".join([rest[one] for one in kept]))
+        step, end = _step(payload)
+        rest = payload[end:]
+        for constant, slots_by_bytes in self._cached_layouts.get(len(rest), ()):
+            slots = slots_by_bytes.get(b"".join([rest[piece] for piece in constant]))
             if slots is not None:
                 wall_time = _DOUBLE(payload, 1)[0]
                 for slot in slots:
-                    part = self.gathering.number_of(session, slot.name)
-                    self._points.append((order, part, step, wall_time, slot.read(rest)))
+                    part = self.accumulator.part_number(session, slot.name)
+                    self._points.append((record_number, part, step, wall_time, slot.read(rest)))
                 return True
         return False
 
     def _parse(
-        self, data: Readable, length: int, session: Session, order: int, checked: Callable[[], Readable]
-    ) -> Record | None:
+        self, data: Readable, length: int, session: Session, record_number: int, verified: Callable[[], Readable]
+    ) -> Event | None:
         try:
             layout = read_layout(data, length)
-        except Odd:
-            payload = checked()
-            if length > LARGEST_ODD:
-                raise FaultError(TOO_LARGE) from None
+        except NonCanonicalError:
+            payload = verified()
+            if length > MAX_FALLBACK_SIZE:
+                raise CorruptRecordError(TOO_LARGE) from None
             try:
-                record = read_odd(bytes(payload[:length]))
+                event = parse_event(bytes(payload[:length]))
             except NotAnEventError as error:
-                raise FaultError(NOT_AN_EVENT) from error
+                raise CorruptRecordError(NOT_AN_EVENT) from error
         else:
             if layout.slots or layout.texts or layout.session_start:
-                data = checked()
-            if layout.reusable and length <= ALWAYS_CHECKED:
-                self._remember(layout, bytes(data[:length]))
-            record = layout.read(data)
-        self._keep(record, session, order)
-        return record if record.session_start else None
+                data = verified()
+            if layout.reusable and length <= ALWAYS_VERIFIED_SIZE:
+                self._cache(layout, bytes(data[:length]))
+            event = layout.read(data)
+        self._keep(event, session, record_number)
+        return event if event.session_start else None
 
-    def _keep(self, record: Record, session: Session, order: int) -> None:
-        for name, value in record.scalars:
-            part = self.gathering.number_of(session, name)
-            self._points.append((order, part, record.step, record.wall_time, value))
-        self._found.texts += [(session.run, name, record.wall_time, text) for name, text in record.texts]
-        self._found.foreign.update((session.run, tag) for tag in record.foreign)
-        self._found.shaped.update({(session.run, tag): elements for tag, elements in record.shaped})
+    def _keep(self, event: Event, session: Session, record_number: int) -> None:
+        for name, value in event.scalars:
+            part = self.accumulator.part_number(session, name)
+            self._points.append((record_number, part, event.step, event.wall_time, value))
+        self._found.texts += [(session.run, name, event.wall_time, text) for name, text in event.texts]
+        self._found.other_plugin_tags.update((session.run, tag) for tag in event.other_plugin_tags)
+        self._found.multi_element_tags.update(
+            {(session.run, tag): elements for tag, elements in event.multi_element_tags}
+        )
 
-    def _remember(self, layout: Layout, payload: bytes) -> None:
-        _, behind = _step(payload)
-        rest = payload[behind:]
-        slots = tuple(Slot(slot.name, slot.start - behind, slot.format) for slot in layout.slots)
+    def _cache(self, layout: Layout, payload: bytes) -> None:
+        _, end = _step(payload)
+        rest = payload[end:]
+        slots = tuple(Slot(slot.name, slot.start - end, slot.format) for slot in layout.slots)
         edges = [0, *(edge for slot in slots for edge in (slot.start, slot.end)), len(rest)]
-        kept = tuple(slice(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True))
-        if self._remembered >= REMEMBERED:
-            self._memos.clear()
-            self._remembered = 0
-        memos = self._memos.setdefault(len(rest), [])
-        known = next((one for parts, one in memos if parts == kept), None)
-        if known is None:
-            known = {}
-            memos.append((kept, known))
-        known[b"".join([rest[one] for one in kept])] = slots
-        self._remembered += 1
+        constant = tuple(slice(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True))
+        if self._cached_count >= MAX_CACHED_LAYOUTS:
+            self._cached_layouts.clear()
+            self._cached_count = 0
+        cached = self._cached_layouts.setdefault(len(rest), [])
+        slots_by_bytes = next((known for pieces, known in cached if pieces == constant), None)
+        if slots_by_bytes is None:
+            slots_by_bytes = {}
+            cached.append((constant, slots_by_bytes))
+        slots_by_bytes[b"".join([rest[piece] for piece in constant])] = slots
+        self._cached_count += 1
 
 
 def _step(payload: bytes) -> tuple[int, int]:
-    """The step of a record that begins with its wall time, and where the step ends."""
+    """Return the step of a record that starts with its wall time, and the end of the step."""
     if payload[9] != STEP:
         return 0, 9
-    if payload[10] < CONTINUES:
+    if payload[10] < CONTINUATION_BIT:
         return payload[10], 11
     try:
-        value, behind = varint(payload, 10, len(payload))
-    except Odd:
+        value, end = varint(payload, 10, len(payload))
+    except NonCanonicalError:
         return 0, len(payload)
-    return signed(value), behind
+    return signed(value), end

@@ -1,4 +1,4 @@
-"""Sessions: what one process wrote from its start to its end, and what a later one wrote again."""
+"""Sessions: the records of one process, which a later process may overwrite."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from ml_metrics.events.points import Points
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """One process's records: an event file, or a part of one if the file says that a process began inside it."""
+    """The records of one process: an event file, or a part of it if another process starts inside it."""
 
     run: str
-    begins: int | None = None
-    """The step from which the session says that everything is written anew."""
+    first_step: int | None = None
+    """The step from which the session states that it overwrites earlier ones."""
 
 
 def without_superseded(written: dict[Session, Points], sessions: list[Session]) -> Points:
-    """The points of a tag that no later session of its run wrote again.
+    """Return the points of a tag that no later session of its run overwrote.
 
-    A session begins where it says so, else at the step of its first point of the tag. What an older session wrote
-    from there on is superseded.
+    A session overwrites earlier ones from the step that it states, or otherwise from its first point of the tag.
     """
     kept: list[Points] = []
     limit: int | None = None
@@ -28,9 +27,9 @@ def without_superseded(written: dict[Session, Points], sessions: list[Session]) 
         points = written.get(session)
         if points is not None:
             kept.append(points if limit is None else points.where(points.step < limit))
-        begins = session.begins
-        if begins is None and points is not None:
-            begins = int(points.step[0])
-        if begins is not None:
-            limit = begins if limit is None else min(begins, limit)
+        first_step = session.first_step
+        if first_step is None and points is not None:
+            first_step = int(points.step[0])
+        if first_step is not None:
+            limit = first_step if limit is None else min(first_step, limit)
     return Points.joined(kept[::-1])

@@ -1,26 +1,26 @@
-"""Telling from its first bytes that a large record holds nothing for us: images, histograms, audio, meshes.
+"""Recognizes large records without scalars by their first bytes: images, histograms, audio, meshes.
 
-Most bytes of a large event file are such records, so this looks only at what it must.
+Most bytes of a large event file are such records, so as few bytes as possible are inspected.
 """
 
 from __future__ import annotations
 
 from ml_metrics.events.layout import SCALARS, TEXT
-from ml_metrics.events.wire import CONTINUES, Readable
+from ml_metrics.events.protobuf_wire import CONTINUATION_BIT, Readable
 
-# the keys (field number and wire type) of the fields on the way, and what they are inside of
+# keys (field number and wire type) of the fields on the path to a tensor, by message
 WALL_TIME, STEP, SUMMARY = 0x09, 0x10, 0x2A  # event
 VALUE = 0x0A  # summary
 TAG, IMAGE, HISTOGRAM, AUDIO, TENSOR, METADATA = 0x0A, 0x22, 0x2A, 0x32, 0x42, 0x4A  # value
 PLUGIN_DATA = 0x0A  # metadata
 PLUGIN_NAME = 0x0A  # plugin data
-HEAD = 256
-"""So many bytes are looked at; a record with a longer tag is parsed."""
+HEAD_SIZE = 256
+"""The number of bytes inspected. Records with a longer tag are parsed."""
 
 
-def passes_over(data: Readable, length: int) -> bytes | None:
-    """None if the record must be read. Else the tag, if a plugin that shows no scalars claims it, or nothing."""
-    head = bytes(data[:HEAD])
+def skipped_tag(data: Readable, length: int) -> bytes | None:
+    """Return None if the record must be read; otherwise the tag, if another plugin's tensor, or no bytes."""
+    head = bytes(data[:HEAD_SIZE])
     try:
         position = 9 if head[0] == WALL_TIME else 0
         if head[position] == STEP:
@@ -42,12 +42,12 @@ def passes_over(data: Readable, length: int) -> bytes | None:
     end = content + size
     if kind in {IMAGE, HISTOGRAM, AUDIO}:
         return b"" if end == length or (end < length and data[end] == METADATA) else None
-    plugin = _plugin(bytes(data[end : end + HEAD])) if kind == TENSOR and end < length else None
+    plugin = _plugin(bytes(data[end : end + HEAD_SIZE])) if kind == TENSOR and end < length else None
     return None if plugin in {None, b"", SCALARS, TEXT} else head[tag:tag_end]
 
 
 def _plugin(metadata: bytes) -> bytes | None:
-    """The plugin that the metadata behind a tensor names first, if it is metadata."""
+    """Return the first plugin name in the metadata after a tensor, if those bytes are metadata."""
     try:
         size, position = _size(metadata, 1)
         if metadata[0] != METADATA or position + size != len(metadata) or metadata[position] != PLUGIN_DATA:
@@ -62,10 +62,10 @@ def _plugin(metadata: bytes) -> bytes | None:
 
 
 def _size(data: bytes, position: int) -> tuple[int, int]:
-    """A length and where it ends."""
+    """Return a length and its end."""
     size = data[position]
     position += 1
-    if size < CONTINUES:
+    if size < CONTINUATION_BIT:
         return size, position
     size &= 0x7F
     shift = 7
@@ -73,6 +73,6 @@ def _size(data: bytes, position: int) -> tuple[int, int]:
         byte = data[position]
         position += 1
         size |= (byte & 0x7F) << shift
-        if byte < CONTINUES:
+        if byte < CONTINUATION_BIT:
             return size, position
         shift += 7

@@ -11,7 +11,7 @@ from ml_metrics import cli
 from ml_metrics.model import JobStatus, Run, Workload
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.warehouse import open_warehouse
-from unit.events.written import event, simple, write
+from unit.events.event_files import event, simple, write
 
 if TYPE_CHECKING:
     from pathlib import Path

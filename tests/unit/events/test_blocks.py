@@ -1,4 +1,4 @@
-"""Large files, large records and many files: read through a buffer of fixed size, with the same result."""
+"""Reading through a buffer of fixed size: the result does not depend on the size of files, records or buffer."""
 
 import random
 import tracemalloc
@@ -8,7 +8,7 @@ import pytest
 
 from ml_metrics import storage
 from ml_metrics.events import Text, read_events
-from unit.events.written import (
+from unit.events.event_files import (
     NAME,
     event,
     field,
@@ -24,7 +24,7 @@ from unit.events.written import (
 
 
 @pytest.mark.parametrize("block_size", [4096, 5000, 20_000, 1 << 20])
-def test_the_size_of_the_buffer_changes_nothing(tmp_path: Path, block_size: int) -> None:
+def test_the_block_size_does_not_change_the_result(tmp_path: Path, block_size: int) -> None:
     chance = random.Random(block_size)
     for run in ("a", "a/b", "c"):
         payloads = [version()]
@@ -61,7 +61,7 @@ def test_a_record_larger_than_the_buffer(tmp_path: Path, verify: bool) -> None:
     assert len(read(tmp_path, block_size=8192, verify=verify).series[0]) == (1 if verify else 3)
 
 
-def test_a_giant_that_is_cut_off(tmp_path: Path) -> None:
+def test_an_oversized_record_that_is_truncated(tmp_path: Path) -> None:
     path = write(tmp_path, event(1, simple("t", 1)), event(2, image("i", 50_000)))
     path.write_bytes(path.read_bytes()[:-1])
     events = read(tmp_path, block_size=8192)
@@ -69,7 +69,7 @@ def test_a_giant_that_is_cut_off(tmp_path: Path) -> None:
     assert "cut off" in events.warnings[0]
 
 
-def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+def test_memory_usage_does_not_grow_with_the_file(tmp_path: Path) -> None:
     write(tmp_path, *(event(step, image("i", 100_000), wall_time=step) for step in range(400)))
     tracemalloc.start()
     try:
@@ -79,14 +79,14 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_progress_is_told_of_every_byte(tmp_path: Path) -> None:
+def test_progress_is_called_for_every_byte(tmp_path: Path) -> None:
     path = write(tmp_path, *(event(step, image("i", 20_000)) for step in range(20)))
-    told: list[int] = []
-    read_events(storage.list_files(str(tmp_path)), progress=told.append, block_size=8192)
-    assert sum(told) >= path.stat().st_size
+    reported: list[int] = []
+    read_events(storage.list_files(str(tmp_path)), progress=reported.append, block_size=8192)
+    assert sum(reported) >= path.stat().st_size
 
 
-def test_buckets_are_read_as_folders_are(tmp_path: Path) -> None:
+def test_buckets_are_read_like_folders(tmp_path: Path) -> None:
     import fsspec
 
     path = write(tmp_path, *(event(step, simple("t", step)) for step in range(1000)))
@@ -106,8 +106,8 @@ def test_file_addresses(tmp_path: Path) -> None:
 
 
 def test_the_last_text_of_each_tag(tmp_path: Path) -> None:
-    def text(words: str, plugin: str = "text") -> bytes:
-        return tensor("config/text_summary", b"\x08\x07" + field(2, b"") + field(8, words.encode()), plugin=plugin)
+    def text(content: str, plugin: str = "text") -> bytes:
+        return tensor("config/text_summary", b"\x08\x07" + field(2, b"") + field(8, content.encode()), plugin=plugin)
 
     write(tmp_path, event(0, text("first")), event(1, text("sécond", plugin=""), wall_time=1.8e9))
     write(tmp_path / "b", event(0, text("no text", plugin="images")), event(1, text("bare", plugin="")))

@@ -1,14 +1,14 @@
-"""Files that TensorFlow, Keras, Flax, CLU and PyTorch wrote, read as TensorFlow reads them.
+"""Files written by TensorFlow, Keras, Flax, CLU and PyTorch are read as TensorFlow reads them.
 
-`real_writers/` holds the files, what TensorFlow read in them, and the programs that made both; the frameworks
-themselves are too heavy for every test run.
+`real_writers/` contains the files, the points that TensorFlow read from them, and the programs that created both. The
+frameworks themselves are too heavy to install for every test run.
 """
 
 import json
 from itertools import starmap
 from pathlib import Path
 
-from unit.events.written import point, points, read
+from unit.events.event_files import point, points, read
 
 REAL = Path(__file__).parent / "real_writers"
 
@@ -22,7 +22,7 @@ def test_every_point_is_read_as_tensorflow_reads_it() -> None:
     assert {run.partition("/")[0] for run, _ in expected} == {"by_tensorflow", "by_torch"}
 
 
-def test_texts_become_texts_and_the_rest_is_passed_over() -> None:
+def test_texts_are_read_and_other_data_is_skipped() -> None:
     assert {(text.run, text.tag, text.text) for text in read(REAL).texts} == {
         ("by_tensorflow/clu", "note", "at the end"),
         ("by_tensorflow/clu_default", "note", "at the end"),

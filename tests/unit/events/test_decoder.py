@@ -1,4 +1,4 @@
-"""Files that end badly: what stands before the fault counts, what stands behind it does not, and it is told."""
+"""Corrupt files: everything before the fault is read, nothing after it, and the fault is a warning."""
 
 import os
 import random
@@ -9,7 +9,7 @@ import pytest
 
 from ml_metrics import storage
 from ml_metrics.events import read_events
-from unit.events.written import (
+from unit.events.event_files import (
     NAME,
     event,
     field,
@@ -39,7 +39,7 @@ def expected(count: int) -> list[tuple[int, float]]:
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("left", [1, 8, 11, 12, 13, 40, -1])
-def test_a_torn_last_record_ends_the_file_with_a_warning(tmp_path: Path, count: int, left: int) -> None:
+def test_a_truncated_last_record_is_a_warning(tmp_path: Path, count: int, left: int) -> None:
     path = write(tmp_path, *good(count))
     whole = path.stat().st_size
     path.write_bytes(path.read_bytes() + record(event(count, simple("loss", 1)))[:left])
@@ -58,13 +58,13 @@ def test_a_tail_of_zeros(tmp_path: Path, count: int, zeros: int) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("place", [0, 5, 8, 10, 12, 20, 21, 30, -20, -5, -4, -1])
-def test_a_flipped_bit_in_the_middle_drops_the_rest_of_the_file_only(tmp_path: Path, count: int, place: int) -> None:
+@pytest.mark.parametrize("offset", [0, 5, 8, 10, 12, 20, 21, 30, -20, -5, -4, -1])
+def test_a_flipped_bit_in_the_middle_drops_the_rest_of_the_file_only(tmp_path: Path, count: int, offset: int) -> None:
     payloads = good(count)
     bad = len(payloads) // 2
     before = sum(len(record(payload)) for payload in payloads[:bad])
     data = bytearray(b"".join(map(record, payloads)))
-    data[(before if place >= 0 else before + len(record(payloads[bad]))) + place] ^= 0x10
+    data[(before if offset >= 0 else before + len(record(payloads[bad]))) + offset] ^= 0x10
     (tmp_path / NAME).write_bytes(data)
     write(tmp_path, event(7, simple("other", 7)), name="events.out.tfevents.2")
     events = read(tmp_path)
@@ -74,7 +74,7 @@ def test_a_flipped_bit_in_the_middle_drops_the_rest_of_the_file_only(tmp_path: P
     assert warning.startswith(f"{NAME}: at byte {before}: ")
 
 
-def test_every_flipped_bit_of_a_small_file_is_seen(tmp_path: Path) -> None:
+def test_every_flipped_bit_of_a_small_file_is_detected(tmp_path: Path) -> None:
     payloads = [version(), *(event(step, simple("loss", step)) for step in range(1, 4))]
     data = b"".join(map(record, payloads))
     ends = [sum(len(record(one)) for one in payloads[: index + 1]) for index in range(len(payloads))]
@@ -88,7 +88,7 @@ def test_every_flipped_bit_of_a_small_file_is_seen(tmp_path: Path) -> None:
         assert len(events.warnings) == 1
 
 
-def test_faults_in_many_files_of_one_block_are_each_told(tmp_path: Path) -> None:
+def test_faults_in_many_files_of_one_block_are_all_reported(tmp_path: Path) -> None:
     for run in range(50):
         payloads = good(200)
         data = bytearray(b"".join(map(record, payloads)))
@@ -104,37 +104,37 @@ def test_faults_in_many_files_of_one_block_are_each_told(tmp_path: Path) -> None
         assert steps_and_values(events, "loss", f"{run:02}") == expected(run + 1)
 
 
-@pytest.mark.parametrize("claims", [2**60, 2**63, 2**64 - 1, 2**64 - 16, 10**9])
-def test_a_record_that_claims_more_than_there_is_is_cut_off(tmp_path: Path, claims: int) -> None:
-    length = struct.pack("<Q", claims)
-    write(tmp_path, *good(3), tail=length + masked(length) + b"x" * 50)
+@pytest.mark.parametrize("length", [2**60, 2**63, 2**64 - 1, 2**64 - 16, 10**9])
+def test_a_record_length_beyond_the_end_of_the_file_is_a_truncated_record(tmp_path: Path, length: int) -> None:
+    header = struct.pack("<Q", length)
+    write(tmp_path, *good(3), tail=header + masked(header) + b"x" * 50)
     events = read(tmp_path, block_size=4096)
     assert steps_and_values(events, "loss") == expected(3)
     assert events.warnings[0].endswith(CUT)
 
 
-def test_a_record_of_good_checksum_that_is_no_event(tmp_path: Path) -> None:
+def test_a_record_with_a_valid_checksum_that_is_not_an_event(tmp_path: Path) -> None:
     write(tmp_path, *good(3), b"\xff\xff\xff", event(9, simple("loss", 9)))
     events = read(tmp_path)
     assert steps_and_values(events, "loss") == expected(3)
     assert "a record is not an event" in events.warnings[0]
 
 
-def test_an_empty_record_is_an_event_without_content(tmp_path: Path) -> None:
+def test_an_empty_record_is_an_empty_event(tmp_path: Path) -> None:
     write(tmp_path, b"", *good(3), b"")
     events = read(tmp_path)
     assert (steps_and_values(events, "loss"), events.warnings) == (expected(3), [])
 
 
 @pytest.mark.parametrize("data", [b"hello, this is text\n" * 10, b"\x89PNG\r\n\x1a\n" + bytes(100), os.urandom(500)])
-def test_a_file_that_is_no_event_file(tmp_path: Path, data: bytes) -> None:
+def test_a_file_that_is_not_an_event_file(tmp_path: Path, data: bytes) -> None:
     (tmp_path / NAME).write_bytes(data)
     events = read(tmp_path)
     assert (events.series, events.files) == ([], 1)
     assert events.warnings == [f"{NAME}: at byte 0: this is not an event file"]
 
 
-def test_no_file_and_a_file_of_no_bytes(tmp_path: Path) -> None:
+def test_no_files_and_an_empty_file(tmp_path: Path) -> None:
     assert read(tmp_path).files == 0
     (tmp_path / NAME).touch()
     (tmp_path / "events.out.tfevents.1.profile-empty").write_bytes(b"junk")
@@ -143,12 +143,12 @@ def test_no_file_and_a_file_of_no_bytes(tmp_path: Path) -> None:
     assert (events.series, events.warnings, events.files) == ([], [], 1)
 
 
-def test_a_named_pipe_does_not_make_us_wait(tmp_path: Path) -> None:
+def test_a_named_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / NAME)
     assert read(tmp_path).series == []
 
 
-def test_a_file_that_vanishes_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+def test_a_file_that_disappears_is_a_warning_and_the_others_are_read(tmp_path: Path) -> None:
     gone = write(tmp_path, *good(3), name="events.out.tfevents.1")
     write(tmp_path, *good(3), name="events.out.tfevents.2")
     files = storage.list_files(str(tmp_path))
@@ -169,7 +169,7 @@ def test_a_file_that_grows_after_it_was_listed_is_read_to_its_end(tmp_path: Path
 
 @pytest.mark.parametrize("size", [3000, 10_000])
 @pytest.mark.parametrize("plugin", ["image", "tensor"])
-def test_verify_checks_what_is_passed_over(tmp_path: Path, size: int, plugin: str) -> None:
+def test_verify_checks_records_that_are_skipped(tmp_path: Path, size: int, plugin: str) -> None:
     pixels = tensor("i", b"\x08\x07" + field(8, b"p" * size), plugin="images")
     large = image("i", size) if plugin == "image" else pixels
     path = write(tmp_path, event(1, simple("t", 1)), event(2, large), event(3, simple("t", 3)))
@@ -181,7 +181,7 @@ def test_verify_checks_what_is_passed_over(tmp_path: Path, size: int, plugin: st
     assert steps_and_values(read(tmp_path), "t") == (cut if size < 4096 else whole)
 
 
-def test_a_scalar_beside_an_image_in_one_event_is_checked(tmp_path: Path) -> None:
+def test_an_image_beside_a_scalar_in_one_event_is_verified(tmp_path: Path) -> None:
     path = write(tmp_path, event(1, image("i", 10_000), simple("t", 1)), event(2, simple("t", 2)))
     assert steps_and_values(read(tmp_path), "t") == [(1, 1.0), (2, 2.0)]
     data = bytearray(path.read_bytes())
@@ -191,7 +191,7 @@ def test_a_scalar_beside_an_image_in_one_event_is_checked(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_damage_anywhere_never_changes_what_stands_before_it(tmp_path: Path, seed: int) -> None:
+def test_damage_never_affects_earlier_records(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     payloads = [event(step, simple(f"tag{step % 7}", step)) for step in range(2000)]
     data = bytearray(b"".join(map(record, payloads)))

@@ -1,4 +1,4 @@
-"""Event files made byte by byte, and by the writers that training programs use."""
+"""Event files for tests, written byte by byte."""
 
 import math
 import struct
@@ -78,12 +78,12 @@ def read(folder: Path, **options: int) -> Events:
 
 
 def point(step: int, wall_time: float, value: float) -> tuple[int, float, float | str]:
-    """A point, with NaN as a word so that it equals itself."""
+    """A point. NaN is replaced by text, so that it equals itself."""
     return step, wall_time, "nan" if math.isnan(value) else value
 
 
 def points(events: Events) -> dict[tuple[str, str], list[tuple[int, float, float | str]]]:
-    """Every point of every series."""
+    """All points, by run and tag."""
     return {
         (one.run, one.tag): [
             point(*row) for row in zip(one.step.tolist(), one.wall_time.tolist(), one.value.tolist(), strict=True)

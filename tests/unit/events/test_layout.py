@@ -1,4 +1,4 @@
-"""Scalars in every form in which writers leave them."""
+"""Scalars in every encoding that writers produce."""
 
 import struct
 from pathlib import Path
@@ -8,10 +8,10 @@ import pytest
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.util.tensor_util import make_tensor_proto
 
-from unit.events.written import content, event, field, read, simple, steps_and_values, tensor, varint, write
+from unit.events.event_files import content, event, field, read, simple, steps_and_values, tensor, varint, write
 
 MANY = 300
-"""Enough records of one kind to be read in columns."""
+"""Enough similar records to be read in columns."""
 SCALAR = field(2, b"")
 ONE = field(2, field(2, b"\x08\x01"))
 
@@ -29,14 +29,14 @@ FORMS = {
     "half_val": tensor("t", b"\x08\x13" + SCALAR + field(13, varint(0x3E00))),
     "half_val of bfloat16": tensor("t", b"\x08\x0e" + SCALAR + field(13, varint(0x3FC0))),
     "no plugin": tensor("t", content(1, struct.pack("<f", 1.5)), plugin=""),
-    "tag behind the value": b"\x15" + struct.pack("<f", 1.5) + field(1, b"t"),
-    "a field that nobody knows": simple("t", 1.5) + field(77, b"later"),
+    "tag after the value": b"\x15" + struct.pack("<f", 1.5) + field(1, b"t"),
+    "an unknown field": simple("t", 1.5) + field(77, b"later"),
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("count", [1, MANY])
-def test_every_form_of_a_scalar_is_read(tmp_path: Path, form: str, count: int) -> None:
+def test_every_encoding_of_a_scalar_is_read(tmp_path: Path, form: str, count: int) -> None:
     write(tmp_path, *(event(step, FORMS[form]) for step in range(count)))
     events = read(tmp_path)
     assert steps_and_values(events, "t") == [(step, 1.5) for step in range(count)]
@@ -49,7 +49,7 @@ def test_every_form_of_a_scalar_is_read(tmp_path: Path, form: str, count: int) -
      (np.uint32, 2**31), (np.uint64, 2**50), (np.float16, 0.5)],
 )  # fmt: skip
 @pytest.mark.parametrize("as_content", [False, True])
-def test_every_type_of_number_is_read(tmp_path: Path, dtype: type, value: float, as_content: bool) -> None:
+def test_every_data_type_is_read(tmp_path: Path, dtype: type, value: float, as_content: bool) -> None:
     array = np.array(value, dtype)
     proto = make_tensor_proto(array)
     if as_content:
@@ -60,12 +60,12 @@ def test_every_type_of_number_is_read(tmp_path: Path, dtype: type, value: float,
     assert steps_and_values(read(tmp_path), "t") == [(4, float(value))]
 
 
-def test_a_tensor_that_leaves_out_its_zero_is_zero(tmp_path: Path) -> None:
+def test_a_tensor_without_elements_is_zero(tmp_path: Path) -> None:
     write(tmp_path, event(1, tensor("t", b"\x08\x01" + SCALAR)), event(2, tensor("t", b"\x08\x01" + ONE)))
     assert steps_and_values(read(tmp_path), "t") == [(1, 0.0), (2, 0.0)]
 
 
-def test_a_vector_is_no_scalar_and_is_told(tmp_path: Path) -> None:
+def test_a_vector_is_not_a_scalar_but_a_warning(tmp_path: Path) -> None:
     vector = tensor("v", content(1, struct.pack("<2f", 1, 2), field(2, field(2, b"\x08\x02"))))
     write(tmp_path, event(1, vector), event(1, simple("t", 1)))
     events = read(tmp_path)
@@ -73,7 +73,7 @@ def test_a_vector_is_no_scalar_and_is_told(tmp_path: Path) -> None:
     assert events.warnings == [".: tag 'v' is written as a scalar but holds tensors of 2 elements; not counted"]
 
 
-def test_tensors_of_other_plugins_are_passed_over(tmp_path: Path) -> None:
+def test_tensors_of_other_plugins_are_skipped(tmp_path: Path) -> None:
     own = tensor("h", content(1, struct.pack("<f", 1)), plugin="hparams")
     later = tensor("h", content(1, struct.pack("<f", 2)), plugin="")
     write(tmp_path, event(0, own), *(event(step, later) for step in range(1, MANY)))
@@ -116,12 +116,12 @@ def test_tags_of_any_unicode(tmp_path: Path, tag: str, count: int) -> None:
     assert steps_and_values(read(tmp_path), tag) == [(step, 2.0) for step in range(count)]
 
 
-def test_a_tag_that_is_not_utf_8_stays_visible(tmp_path: Path) -> None:
+def test_a_tag_that_is_not_utf_8_is_escaped(tmp_path: Path) -> None:
     write(tmp_path, event(1, field(1, b"caf\xe9") + b"\x15" + struct.pack("<f", 1)))
     assert [one.tag for one in read(tmp_path).series] == ["caf\\xe9"]
 
 
-def test_not_finite_values_are_kept(tmp_path: Path) -> None:
+def test_non_finite_values_are_kept(tmp_path: Path) -> None:
     values = [float("inf"), float("-inf"), 1.0]
     write(tmp_path, *(event(step, simple("t", value)) for step, value in enumerate([*values, float("nan")])))
     series = read(tmp_path).series[0]
@@ -138,7 +138,7 @@ def test_ten_thousand_tags(tmp_path: Path) -> None:
 
 
 def test_a_longer_tag_beside_a_shorter_step(tmp_path: Path) -> None:
-    """Records of one length whose values stand at one place, and still are of different layouts."""
+    """Records of one length, with values at the same offset but different layouts."""
     tags = [f"{'t' * size}{letter}" for letter in "abcdefghijklmnop" for size in (3, 4)]
     write(tmp_path, *(event(step, simple(tag, step)) for step in range(100, 160) for tag in tags))
     events = read(tmp_path)
@@ -147,7 +147,7 @@ def test_a_longer_tag_beside_a_shorter_step(tmp_path: Path) -> None:
         assert steps_and_values(events, tag) == [(step, float(step)) for step in range(100, 160)]
 
 
-def test_rows_of_one_length_of_which_few_are_alike(tmp_path: Path) -> None:
+def test_rows_of_one_length_with_many_templates(tmp_path: Path) -> None:
     payloads = [event(step, simple(f"{step:05}", step)) for step in range(1, 100)]
     alike = [event(step, simple("loss5", step)) for step in range(1, 100)]
     bare = [event(step, tensor("w", content(1, bytes(8), field(2, field(2, b"\x08\x02"))), "")) for step in range(200)]

@@ -1,4 +1,4 @@
-"""Read event files completely: every scalar of every file, and the last text of each text tag."""
+"""Reads event files completely: every scalar of every file, and the last text of each text tag."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from ml_metrics.events.accumulator import Gathering
-from ml_metrics.events.blocks import CAPACITY, Block, Blocks, EventFile
-from ml_metrics.events.decoding import Decoding
-from ml_metrics.events.record import MAX_TEXT_BYTES
+from ml_metrics.events.accumulator import Accumulator
+from ml_metrics.events.blocks import BLOCK_SIZE, Block, BlockReader, EventFile
+from ml_metrics.events.decoder import Decoder
+from ml_metrics.events.event import MAX_TEXT_BYTES
 from ml_metrics.events.sessions import Session, without_superseded
 from ml_metrics.model import Series
 
@@ -31,18 +31,18 @@ class Text:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """What a folder's event files say."""
+    """The contents of a folder's event files."""
 
     series: list[Series]
     """Sorted by run, then tag."""
     texts: list[Text]
     warnings: list[str]
     files: int
-    """How many event files there were."""
+    """The number of event files."""
 
 
 def is_event_file(file: storage.File) -> bool:
-    """Whether a file's name says that it is an event file, by TensorBoard's own rule."""
+    """Return whether a file is an event file. This is TensorBoard's own rule, based on the name."""
     name = PurePosixPath(file.name).name
     return "tfevents" in name and not name.endswith(".profile-empty")
 
@@ -53,28 +53,33 @@ def read_events(
     verify: bool = False,
     supersede: bool = False,
     progress: Callable[[int], None] = lambda _: None,
-    block_size: int = CAPACITY,
+    block_size: int = BLOCK_SIZE,
 ) -> Events:
-    """Read every event file among `files`; the others are passed over.
+    """Read every event file among `files`, and ignore other files.
 
-    Every record's length passes its checksum, and so does everything that is decoded; `verify` checks the images and
-    other large records too, which are otherwise passed over. What cannot be trusted ends its file with a warning.
-    `supersede` drops what a restarted workload wrote again. `progress` is told of the bytes as they are read;
-    `block_size` of them are held at once.
+    A file is read up to its first fault, which is reported as a warning.
+
+    Args:
+        files: The files of a folder, event files or not.
+        verify: Verify the checksums of large records without scalars too, such as images. Everything that is decoded is
+            always verified.
+        supersede: Drop points that a restarted workload wrote again.
+        progress: Called with the number of bytes after each read.
+        block_size: The size of the buffer in bytes.
     """
     sources = [_event_file(file) for file in sorted(files, key=lambda file: file.name) if is_event_file(file)]
-    gathering = Gathering()
-    decoding = Decoding(gathering, verify=verify)
-    for item in Blocks(progress, decoding.passes_over, block_size).read(sources):
+    accumulator = Accumulator()
+    decoder = Decoder(accumulator, verify=verify)
+    for item in BlockReader(progress, decoder.can_skip, block_size).read(sources):
         if isinstance(item, Block):
-            decoding.block(item)
+            decoder.decode_block(item)
         else:
-            decoding.giant(item)
+            decoder.decode_oversized(item)
     sessions = [session for file in sources for session in file.sessions]
     return Events(
-        list(_series(gathering, sessions, supersede=supersede)),
-        [Text(run, _name(tag), _text(text)) for (run, tag), (_, text) in sorted(gathering.texts.items())],
-        [*(file.fault for file in sources if file.fault), *_notes(gathering)],
+        list(_series(accumulator, sessions, supersede=supersede)),
+        [Text(run, _name(tag), _text(text)) for (run, tag), (_, text) in sorted(accumulator.texts.items())],
+        [*(file.fault for file in sources if file.fault), *_notes(accumulator)],
         len(sources),
     )
 
@@ -83,16 +88,16 @@ def _event_file(file: storage.File) -> EventFile:
     return EventFile(file.path, file.name, file.size, [Session(str(PurePosixPath(file.name).parent))])
 
 
-def _series(gathering: Gathering, sessions: list[Session], *, supersede: bool) -> Iterator[Series]:
-    """The points of each run and tag, in the order in which they were written."""
+def _series(accumulator: Accumulator, sessions: list[Session], *, supersede: bool) -> Iterator[Series]:
+    """Yield the points of each run and tag, in the order of writing."""
     numbers = {session: number for number, session in enumerate(sessions)} if supersede else {}
     keys = [
         (part.session.run, _name(part.name.tag), numbers.get(part.session, 0))
-        if not part.name.bare or (part.session.run, part.name.tag) not in gathering.foreign
+        if not part.name.plugin_unknown or (part.session.run, part.name.tag) not in accumulator.other_plugin_tags
         else None
-        for part in gathering.parts
+        for part in accumulator.parts
     ]
-    found = gathering.points(keys)
+    found = accumulator.points(keys)
     for (run, tag), parts in groupby(found, key=lambda item: item[0][:2]):
         if supersede:
             written = {sessions[number]: points for (_, _, number), points in parts}
@@ -103,24 +108,24 @@ def _series(gathering: Gathering, sessions: list[Session], *, supersede: bool) -
 
 
 def _name(tag: bytes) -> str:
-    """A tag as text. What is not UTF-8 stays visible."""
+    """Decode a tag. Bytes that are not UTF-8 are escaped."""
     return tag.decode("utf-8", "backslashreplace")
 
 
 def _text(text: bytes) -> str:
-    """A text, cut between two letters if it is too long."""
+    """Decode a text. A text that is too long is cut between two characters."""
     return text[:MAX_TEXT_BYTES].decode("utf-8", "ignore") if len(text) > MAX_TEXT_BYTES else _name(text)
 
 
-def _notes(gathering: Gathering) -> list[str]:
-    """What was passed over although it looks as if it should count."""
-    shaped = [
+def _notes(accumulator: Accumulator) -> list[str]:
+    """Return warnings about values that look like scalars but were not read."""
+    multi_element_tags = [
         f"{run}: tag {_name(tag)!r} is written as a scalar but holds tensors of {elements} elements; not counted"
-        for (run, tag), elements in sorted(gathering.shaped.items())
+        for (run, tag), elements in sorted(accumulator.multi_element_tags.items())
     ]
     cut = [
         f"{run}: text {_name(tag)!r} is longer than {MAX_TEXT_BYTES:,} bytes; the rest of it is left out"
-        for (run, tag), (_, text) in sorted(gathering.texts.items())
+        for (run, tag), (_, text) in sorted(accumulator.texts.items())
         if len(text) > MAX_TEXT_BYTES
     ]
-    return [*shaped, *cut]
+    return [*multi_element_tags, *cut]

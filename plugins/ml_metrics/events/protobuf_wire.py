@@ -1,7 +1,7 @@
 """The wire format of protocol buffers, as far as event files need it.
 
-Only what every writer produces is read here: each field once and in ascending order. Whatever else the format allows
-raises `Odd`, and is left to the protobuf library.
+This module reads only the encoding that all common writers produce: each field once, in ascending order. Any other
+valid encoding raises `NonCanonicalError`, and the record is decoded by the protobuf library instead.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Protocol, overload
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CONTINUES = 0x80
-"""The bit of a byte that says that the integer goes on."""
-BITS, LONGEST_VARINT = 64, 10
+CONTINUATION_BIT = 0x80
+"""The bit of a byte that marks that the integer continues."""
+BITS, MAX_VARINT_BYTES = 64, 10
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
-class Odd(Exception):  # noqa: N818  (it is no error: it says who reads the record)
-    """This record is not written in the plain way."""
+class NonCanonicalError(Exception):
+    """The record's encoding is valid at best, but not the usual one."""
 
 
 class Readable(Protocol):
@@ -31,39 +31,39 @@ class Readable(Protocol):
 
 
 def varint(data: Readable, position: int, end: int) -> tuple[int, int]:
-    """A variable-length integer and where it ends."""
-    if position < end and (value := data[position]) < CONTINUES:
+    """Return a variable-length integer and its end."""
+    if position < end and (value := data[position]) < CONTINUATION_BIT:
         return value, position + 1
     value = shift = 0
-    for place in range(position, min(end, position + LONGEST_VARINT)):
+    for place in range(position, min(end, position + MAX_VARINT_BYTES)):
         byte = data[place]
         value |= (byte & 0x7F) << shift
-        if byte < CONTINUES:
+        if byte < CONTINUATION_BIT:
             break
         shift += 7
     else:
-        raise Odd
+        raise NonCanonicalError
     if value >> BITS:
-        raise Odd
+        raise NonCanonicalError
     return value, place + 1
 
 
 def signed(value: int) -> int:
-    """A 64-bit integer, of which the format only knows the bits."""
+    """Return a 64-bit integer as a signed one. The wire format stores only its bits."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def fields(data: Readable, start: int, end: int, repeated: int = 0) -> Iterator[tuple[int, int, int, int]]:
-    """Every field of a message as (number, wire type, start, end) of its value, without the length before it.
+    """Yield each field of a message as (number, wire type, start, end) of its value, without its length prefix.
 
-    Raises `Odd` where a number comes again or goes back, but for the `repeated` one.
+    Raises `NonCanonicalError` if field numbers repeat or descend, except for the `repeated` one.
     """
     last, position = 0, start
     while position < end:
         key, position = varint(data, position, end)
         number, kind = key >> 3, key & 7
         if number < last or (number == last and number != repeated) or number == 0:
-            raise Odd
+            raise NonCanonicalError
         last = number
         begin = position
         if kind == BYTES:
@@ -76,7 +76,7 @@ def fields(data: Readable, start: int, end: int, repeated: int = 0) -> Iterator[
         elif kind == FIXED32:
             position += 4
         else:
-            raise Odd
+            raise NonCanonicalError
         if position > end:
-            raise Odd
+            raise NonCanonicalError
         yield number, kind, begin, position

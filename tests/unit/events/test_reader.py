@@ -1,4 +1,4 @@
-"""Random files of three writers, read back equal, and the same as TensorBoard's own reader with sampling off."""
+"""Random files of three writers are read completely, and exactly as TensorBoard's own reader without sampling."""
 
 import logging
 import struct
@@ -18,9 +18,9 @@ from tensorboard.util.tensor_util import make_ndarray
 from tensorboardX import SummaryWriter
 from tensorboardX.summary import _clean_tag
 
-from unit.events.written import content, event, point, points, read, simple, tensor, write
+from unit.events.event_files import content, event, point, points, read, simple, tensor, write
 
-logging.getLogger("tensorboardX").setLevel(logging.CRITICAL)  # it warns of every NaN
+logging.getLogger("tensorboardX").setLevel(logging.CRITICAL)  # it warns about every NaN
 
 Written = list[tuple[str, int, float, float]]
 """Tag, step, wall time, value."""
@@ -31,7 +31,7 @@ steps = st.integers(0, 300) | st.integers(0, 2**62)
 times = st.floats(1.7e9, 1.8e9)
 rows = st.lists(st.tuples(tags, steps, times, float32), max_size=60)
 repeated = st.tuples(rows, st.integers(1, 40)).map(lambda drawn: drawn[0] * drawn[1])
-"""So long that many are read in columns."""
+"""Long enough for many records to be read in columns."""
 
 
 def by_bytes(folder: Path, written: Written) -> None:
@@ -70,7 +70,7 @@ WRITERS: dict[str, Callable[[Path, Written], None]] = {
 @pytest.mark.parametrize("writer", WRITERS)
 @settings(max_examples=25, deadline=None)
 @given(written=repeated)
-def test_what_was_written_is_read(writer: str, written: Written) -> None:
+def test_every_written_point_is_read(writer: str, written: Written) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         WRITERS[writer](Path(scratch), written)
         expected: dict[tuple[str, str], list[tuple[int, float, float | str]]] = {}
@@ -85,14 +85,14 @@ def test_what_was_written_is_read(writer: str, written: Written) -> None:
 @pytest.mark.parametrize("writer", WRITERS)
 @settings(max_examples=15, deadline=None)
 @given(written=repeated)
-def test_the_same_as_tensorboards_own_reader(writer: str, written: Written) -> None:
+def test_points_equal_those_of_tensorboards_reader(writer: str, written: Written) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         WRITERS[writer](Path(scratch), written)
         assert points(read(Path(scratch))) == of_tensorboard(Path(scratch))
 
 
 @pytest.mark.parametrize("shape", ["one file", "many runs", "restarted", "images between"])
-def test_larger_folders_are_the_same_as_for_tensorboards_own_reader(tmp_path: Path, shape: str) -> None:
+def test_larger_folders_equal_those_of_tensorboards_reader(tmp_path: Path, shape: str) -> None:
     chance = np.random.default_rng(4)
     with_images = shape == "images between"
     for number in range({"many runs": 12, "restarted": 3}.get(shape, 1)):
