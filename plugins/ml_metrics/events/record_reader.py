@@ -52,7 +52,7 @@ class RecordReader:
         self._points: list[tuple[int, int, int, float, float]] = []
         """Record, series part, step, wall time, value."""
         self._cached_layouts: dict[int, list[CachedLayouts]] = {}
-        """By the length of the bytes after the step: which of them are constant, and the slots for each value of these."""
+        """By the length of the bytes after the step: the constant ones among them, and the slots for each value."""
         self._cached_count = 0
 
     def take_contents(self) -> BlockContents:
