@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from ml_metrics.charts.points import Annotation, Plotted
 
 VERDICTS: tuple[tuple[Outcome | None, str, str, str, str], ...] = (
-    (Outcome.PASS, "in bounds", BLUE, "circle", "·"),
-    (Outcome.FAIL, "out of bounds", RED, "cross", "·"),
-    (Outcome.INSUFFICIENT_DATA, "not enough history", ORANGE, "triangle-up", "·"),
-    (Outcome.MISSING, "missing", RED, "cross", "X"),
+    (Outcome.PASS, "in bounds", BLUE, "circle", "-"),
+    (Outcome.FAIL, "out of bounds", RED, "cross", "-"),
+    (Outcome.INSUFFICIENT_DATA, "not enough history", ORANGE, "triangle-up", "-"),
+    (Outcome.MISSING, "missing", RED, "cross", "M"),
     (Outcome.NON_FINITE, "not a finite number", RED, "cross", "N"),
-    (Outcome.SKIPPED, "not judged", GREY, "diamond", "·"),
-    (None, "no condition", BLUE, "circle", "·"),
+    (Outcome.SKIPPED, "not judged", GREY, "square", "-"),
+    (None, "no condition", BLUE, "circle", "-"),
 )
 """Each verdict in words, its colour and shape, and the letter at the foot of the chart where there is no value."""
 
@@ -211,7 +211,7 @@ def _notes(x: dict[str, Any], annotations: Sequence[Annotation]) -> list[dict[st
         "field": "kind", "type": "nominal", "legend": None,
         "scale": {"domain": ["accepted", "level", "changed"], "range": [ORANGE, RED, GREY]},
     }  # fmt: skip
-    signs = "{'accepted': '✓', 'level': '↕', 'changed': '◆'}[datum.kind]"
+    signs = "{'accepted': 'A', 'level': '↕', 'changed': '◆'}[datum.kind]"
     heights = "{'accepted': 2, 'level': 15, 'changed': 28}[datum.kind]"  # what comes together must not hide another
     return [
         {**data, "mark": {"type": "rule", "strokeDash": [4, 2], "aria": False},

@@ -1,1 +1,1 @@
-"""The pages inside the Airflow UI."""
+"""The pages inside the Airflow UI, and the same pages as files."""

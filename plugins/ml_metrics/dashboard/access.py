@@ -1,6 +1,6 @@
-"""Who may see and do what. Airflow mounts a plugin's app without any check of its own, so every check is here.
+"""Login and permissions. Airflow mounts a plugin's app without any check of its own, so every check is here.
 
-The names that are imported below are internal to Airflow and may move. Where they are not found, nobody gets in.
+The names imported below are internal to Airflow and may move. If they are missing, every request is rejected.
 """
 
 from __future__ import annotations
@@ -16,8 +16,21 @@ if TYPE_CHECKING:
 Method = Literal["GET", "PUT"]
 
 
-def _airflows_own() -> Any | None:
-    """Airflow's manager of rights and its question who a request is from."""
+@dataclass(frozen=True, slots=True)
+class _Airflow:
+    """The parts of Airflow's API server that check permissions."""
+
+    manager: Any
+    get_user: Any
+    may_see_plugins: Any
+    details: Any
+    runs: Any
+    dag_model: Any
+    teams: bool
+
+
+def _load_airflow() -> _Airflow | None:
+    """Import Airflow's auth manager and its dependency for the current user."""
     try:
         from airflow.api_fastapi.app import get_auth_manager
         from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
@@ -32,58 +45,47 @@ def _airflows_own() -> Any | None:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Airflow:
-    manager: Any
-    get_user: Any
-    may_see_plugins: Any
-    details: Any
-    runs: Any
-    dag_model: Any
-    teams: bool
+def _reject() -> None:
+    raise HTTPException(status_code=403, detail="This version of Airflow does not tell the dashboard who you are.")
 
 
-def _nobody() -> None:
-    raise HTTPException(status_code=403, detail="This Airflow does not tell the dashboard who you are.")
+_airflow = _load_airflow()
 
-
-_airflow = _airflows_own()
-
-LOGGED_IN: Any = Depends(_airflow.may_see_plugins if _airflow else _nobody)
-"""Asked of every route: a login, and the right to see plugins."""
+LOGIN_REQUIRED: Any = Depends(_airflow.may_see_plugins if _airflow else _reject)
+"""A dependency of every route: a login, and the permission to see plugins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Whoever asks, and what they may."""
+    """The user who sent the request, and their permissions."""
 
     user: Any
 
     @property
     def name(self) -> str:
-        """As it is written beside what they do."""
+        """The name stored with each of their actions."""
         return str(self.user.get_name())
 
     @property
     def id(self) -> str:
-        """What no other user has."""
+        """The unique id of the user."""
         return str(self.user.get_id())
 
     def readable(self, dags: Iterable[str]) -> frozenset[str]:
-        """Those of some DAGs that they may read.
+        """Return those of the given DAGs that the user may read.
 
-        A DAG that Airflow does not know, of a test that is gone or was imported, may be read by those who may read
+        A DAG that Airflow does not know, because its test was removed or imported, may be read by users who may read
         every DAG.
         """
         if _airflow is None:
             return frozenset()
-        manager, asked = _airflow.manager(), frozenset(dags)
+        manager, requested = _airflow.manager(), frozenset(dags)
         if not _airflow.teams and manager.is_authorized_dag(method="GET", user=self.user):
-            return asked
-        return asked & frozenset(manager.get_authorized_dag_ids(user=self.user, method="GET"))
+            return requested
+        return requested & frozenset(manager.get_authorized_dag_ids(user=self.user, method="GET"))
 
     def may(self, method: Method, dag: str) -> bool:
-        """Whether they may read, or change, the runs of a DAG."""
+        """Return whether the user may read (`GET`) or change (`PUT`) the runs of a DAG."""
         if _airflow is None or not self.readable([dag]):
             return False
         team = _airflow.dag_model.get_team_name(dag) if _airflow.teams else None
@@ -94,8 +96,8 @@ class Visitor:
             )
         )
 
-    def must(self, method: Method, dag: str) -> None:
-        """Refuse what they may not."""
+    def require(self, method: Method, dag: str) -> None:
+        """Raise 403 if the user may not read or change the runs of a DAG."""
         if not self.may(method, dag):
             raise HTTPException(status_code=403, detail=f"You may not {_VERBS[method]} the runs of this DAG.")
 
@@ -103,6 +105,9 @@ class Visitor:
 _VERBS = {"GET": "read", "PUT": "change"}
 
 
-def visitor(user: Annotated[Any, Depends(_airflow.get_user if _airflow else _nobody)]) -> Visitor:
-    """Whoever asks."""
+def visitor(user: Annotated[Any, Depends(_airflow.get_user if _airflow else _reject)]) -> Visitor:
+    """Return the user who sent the request."""
     return Visitor(user)
+
+
+CurrentVisitor = Annotated[Visitor, Depends(visitor)]

@@ -1,22 +1,24 @@
-"""The pages inside the Airflow UI. Every route asks who it is that asks, and what they may see."""
+"""The routes of the dashboard. Each one checks the login, and what the user may see."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from ml_metrics.dashboard import csrf
-from ml_metrics.dashboard.access import LOGGED_IN, Visitor, visitor
+from ml_metrics.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
 from ml_metrics.dashboard.actions import DONE, router
 from ml_metrics.dashboard.headers import SecureHeaders
-from ml_metrics.dashboard.links import ServerLinks, address
+from ml_metrics.dashboard.links import ASSETS, ServerLinks, asset_hash, with_query
 from ml_metrics.dashboard.page import NotFoundError, templates
 from ml_metrics.dashboard.pages.all_tests import page_of_tests
 from ml_metrics.dashboard.pages.compare import page_of_comparison
@@ -29,161 +31,169 @@ from ml_metrics.errors import MlMetricsError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ml_metrics.dashboard.access import Visitor
     from ml_metrics.dashboard.page import Page
     from ml_metrics.warehouse import JobRow
 
-HERE = Path(__file__).parent
-ASSETS = {path.name: path for path in (HERE / "assets").iterdir() if path.suffix in {".css", ".js"}}
-FORMS = ("html", "json", "csv")
+FORMATS = ("html", "json", "csv")
 LINKS = ServerLinks()
 
-app = FastAPI(title="ML Metrics", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[LOGGED_IN])
+app = FastAPI(title="ML Metrics", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[LOGIN_REQUIRED])
 app.add_middleware(SecureHeaders)
 app.include_router(router)
-Asker = Annotated[Visitor, Depends(visitor)]
+page_route = partial(app.api_route, methods=["GET", "HEAD"])
 
 
-@app.get("/")
-def tests(request: Request, asker: Asker) -> Response:
-    """Every test that the visitor may read, against time."""
+@page_route("/")
+def tests(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show all tests that the user may read."""
     query = request.query_params
     with SOURCE.open() as warehouse:
-        page = page_of_tests(warehouse, query, readable=asker.readable, now=datetime.now(UTC), links=LINKS)
-    return _answer(page, query, "tests")
+        page = page_of_tests(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
+    return _respond(page, query, "tests")
 
 
-@app.get("/test")
-def test(request: Request, asker: Asker) -> Response:
-    """One test."""
-    return _test(asker, request.query_params)
+@page_route("/test")
+def test(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show one test."""
+    return _respond_test(visitor, request.query_params)
 
 
-@app.get("/run")
-def run(request: Request, asker: Asker) -> Response:
-    """One run."""
+@page_route("/run")
+def run(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show one run."""
     query = request.query_params
     with SOURCE.open() as warehouse:
         found = warehouse.run(required(query, "run"))
         if found is None:
             raise NotFoundError("There is no such run, or it was not recorded.")
-        return _run(asker, found, query)
+        return _respond_run(visitor, found, query)
 
 
-@app.get("/compare")
-def compare(request: Request, asker: Asker) -> Response:
-    """Several tests and metrics side by side."""
+@page_route("/compare")
+def compare(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show several tests and metrics side by side."""
     query = request.query_params
     with SOURCE.open() as warehouse:
-        page = page_of_comparison(warehouse, query, readable=asker.readable, now=datetime.now(UTC), links=LINKS)
-    return _answer(page, query, "compare")
+        page = page_of_comparison(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
+    return _respond(page, query, "compare")
 
 
-@app.get("/dag")
-def tab_of_a_dag(request: Request, asker: Asker, dag_id: str) -> Response:
-    """The tab on a DAG's page."""
-    asker.must("GET", dag_id)
+@page_route("/dag")
+def dag_tab(request: Request, visitor: CurrentVisitor, dag_id: str) -> Response:
+    """Show the test of a DAG, in a tab of the DAG's page."""
+    visitor.require("GET", dag_id)
     with SOURCE.open() as warehouse:
         found = warehouse.test_of_dag(dag_id)
     if found is None:
-        raise NotFoundError(f"DAG {dag_id} has not recorded a run yet, or is no accelerator test.")
-    return _test(asker, {**request.query_params, "test": found})
+        raise NotFoundError(f"DAG {dag_id} has not recorded a run yet, or is not an accelerator test.")
+    return _respond_test(visitor, {**request.query_params, "test": found})
 
 
-@app.get("/dag-run")
-def tab_of_a_run(request: Request, asker: Asker, dag_id: str, run_id: str) -> Response:
-    """The tab on the page of a DAG's run."""
-    asker.must("GET", dag_id)
+@page_route("/dag-run")
+def dag_run_tab(request: Request, visitor: CurrentVisitor, dag_id: str, run_id: str) -> Response:
+    """Show a run, in a tab of the DAG run's page."""
+    visitor.require("GET", dag_id)
     with SOURCE.open() as warehouse:
         found = warehouse.run_of_dag(dag_id, run_id)
     if found is None:
         raise NotFoundError(f"Run {run_id} of DAG {dag_id} has not been recorded: it may not have ended yet.")
-    return _run(asker, found, request.query_params)
+    return _respond_run(visitor, found, request.query_params)
 
 
-@app.get("/assets/{name}")
-def asset(name: str) -> Response:
-    """Style sheets and scripts, from this package alone."""
+@page_route("/assets/{name}")
+def asset(name: str, v: str = "") -> Response:
+    """Return a style sheet or a script of this package.
+
+    Browsers keep it for a year if the address names its content. An address with another hash comes from a page of
+    another version, during an upgrade of several servers: keeping this content under that address would break the page.
+    """
     if name not in ASSETS:
         raise NotFoundError("There is no such file.")
-    return FileResponse(ASSETS[name], headers={"Cache-Control": "private, max-age=3600"})
+    headers = {"Cache-Control": "private, max-age=31536000, immutable"} if v == asset_hash(name) else None
+    return FileResponse(ASSETS[name], headers=headers)
 
 
-@app.get("/icon.svg")
+@page_route("/icon.svg")
 def icon() -> Response:
-    """The sign in the navigation."""
-    return FileResponse(HERE / "icon.svg", media_type="image/svg+xml")
+    """Return the icon for Airflow's navigation."""
+    return FileResponse(Path(__file__).parent / "icon.svg", media_type="image/svg+xml")
 
 
-@app.get("/{rest:path}")
-def anything_else(rest: str) -> Response:
-    """What is not there."""
+@page_route("/{rest:path}")
+def unknown_page(rest: str) -> Response:
+    """Reject every other path with 404."""
     raise NotFoundError(f"There is no page {rest}.")
 
 
-def _test(asker: Visitor, query: Mapping[str, str]) -> Response:
+def _respond_test(visitor: Visitor, query: Mapping[str, str]) -> Response:
     name = required(query, "test")
     with SOURCE.open() as warehouse:
         newest = warehouse.previous_run(name)
         dag = (newest.dag_id if newest else None) or name
-        asker.must("GET", dag)
+        visitor.require("GET", dag)
         page = page_of_test(warehouse, query, now=datetime.now(UTC), links=LINKS)
     done = DONE.get(query.get("done", ""), "")
-    return _answer(page, query, name, csrf_token=csrf.token(asker.id), may_change=asker.may("PUT", dag), done=done)
+    token = csrf.token(visitor.id)
+    return _respond(page, query, name, csrf_token=token, may_change=visitor.may("PUT", dag), done=done)
 
 
-def _run(asker: Visitor, found: JobRow, query: Mapping[str, str]) -> Response:
-    asker.must("GET", found.dag_id or found.test_name)
+def _respond_run(visitor: Visitor, found: JobRow, query: Mapping[str, str]) -> Response:
+    visitor.require("GET", found.dag_id or found.test_name)
     with SOURCE.open() as warehouse:
         page = page_of_run(warehouse, found, LINKS)
-    return _answer(page, query, found.uuid)
+    return _respond(page, query, found.uuid)
 
 
-def _answer(page: Page, query: Mapping[str, str], name: str, **more: Any) -> Response:
-    """The page in the form that was asked for."""
-    form = choice(query, "format", FORMS)
-    if form == "html":
-        return StreamingResponse(page.html(query=query, **more), media_type="text/html; charset=utf-8")
-    plain = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "_" for letter in name)
-    content, kind = (page.json(), "application/json") if form == "json" else (page.csv(), "text/csv; charset=utf-8")
-    headers = {"Content-Disposition": f'attachment; filename="ml-metrics-{plain[:80]}.{form}"'}
-    return Response(content, media_type=kind, headers=headers if form == "csv" else None)
+def _respond(page: Page, query: Mapping[str, str], name: str, **more: Any) -> Response:
+    """Return the page in the requested format."""
+    match choice(query, "format", FORMATS):
+        case "json":
+            return Response(page.json(), media_type="application/json")
+        case "csv":
+            file = f"ml-metrics-{re.sub('[^A-Za-z0-9_-]', '_', name)[:80]}.csv"
+            headers = {"Content-Disposition": f'attachment; filename="{file}"'}
+            return Response(page.csv(), media_type="text/csv; charset=utf-8", headers=headers)
+        case _:
+            return StreamingResponse(page.html(query=query, **more), media_type="text/html; charset=utf-8")
 
 
-def _notice(status: int, title: str, reason: str, login: str = "") -> HTMLResponse:
+def _error(request: Request, status: int, title: str, reason: str, login: str = "") -> Response:
+    """Return an error in the format of the page that was requested."""
+    if request.query_params.get("format") == "json":
+        return JSONResponse({"error": f"{title}: {reason}"}, status_code=status)
     text = templates().get_template("notice.html").render(title=title, reason=reason, login=login, links=LINKS)
     return HTMLResponse(text, status_code=status)
 
 
 @app.exception_handler(NotFoundError)
-def not_found(_: Request, error: NotFoundError) -> Response:
-    """A page that says so."""
-    return _notice(404, "Not found", str(error))
+def not_found(request: Request, error: NotFoundError) -> Response:
+    """Answer 404."""
+    return _error(request, 404, "Not found", str(error))
 
 
 @app.exception_handler(BadQueryError)
-def not_understood(_: Request, error: BadQueryError) -> Response:
-    """A page that says what is wrong with the address."""
-    return _notice(400, "This address makes no sense", str(error))
+def bad_query(request: Request, error: BadQueryError) -> Response:
+    """Answer 400 to query parameters that a page cannot use."""
+    return _error(request, 400, "Bad request", str(error))
 
 
 @app.exception_handler(RequestValidationError)
-def not_complete(_: Request, error: RequestValidationError) -> Response:
-    """The same for what FastAPI finds."""
-    return _notice(400, "This address makes no sense", "; ".join(f"{e['loc'][-1]}: {e['msg']}" for e in error.errors()))
+def bad_request(request: Request, error: RequestValidationError) -> Response:
+    """Answer 400 to parameters and form fields that FastAPI rejects."""
+    problems = "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in error.errors())
+    return _error(request, 400, "Bad request", problems)
 
 
 @app.exception_handler(MlMetricsError)
-def unreachable(_: Request, error: MlMetricsError) -> Response:
-    """A warehouse that does not answer."""
-    return _notice(503, "The warehouse cannot be read", str(error))
+def warehouse_error(request: Request, error: MlMetricsError) -> Response:
+    """Answer 503 if the warehouse cannot be read."""
+    return _error(request, 503, "The warehouse cannot be read", str(error))
 
 
 @app.exception_handler(AnyHTTPException)
-def refused(request: Request, error: HTTPException) -> Response:
-    """Who is not logged in, as one who follows a link in a mail, is shown the way to Airflow's login and back."""
-    title = HTTPStatus(error.status_code).phrase
-    if request.method == "GET" and request.query_params.get("format") == "json":
-        return Response(f'{{"error": "{title}"}}', status_code=error.status_code, media_type="application/json")
+def http_error(request: Request, error: HTTPException) -> Response:
+    """Answer with the error; a user who is not logged in gets a link to Airflow's login that leads back here."""
     here = f"{request.url.path}?{request.url.query}"
-    login = address("../auth/login", next=here) if error.status_code == HTTPStatus.UNAUTHORIZED else ""
-    return _notice(error.status_code, title, str(error.detail), login)
+    login = with_query("../auth/login", next=here) if error.status_code == HTTPStatus.UNAUTHORIZED else ""
+    return _error(request, error.status_code, HTTPStatus(error.status_code).phrase, str(error.detail), login)

@@ -1,6 +1,6 @@
-"""Charts as a page carries them: what they share once, and each chart's numbers.
+"""The charts of a page as data for its script: the shapes, each once, and the numbers of each chart.
 
-A browser compiles a chart's shape to what it draws, which takes longer than drawing; forty curves share one shape.
+A browser takes longer to compile a shape than to draw a chart, and the charts of all metrics share one shape.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from ml_metrics.dashboard.curves import Curve
     from ml_metrics.warehouse import JobRow
 
-OWN = ("datasets", "config")
-"""What of a spec is not its shape; of its parameters, the values are not."""
+NOT_SHAPE = ("datasets", "config")
+"""The parts of a spec that do not belong to its shape. The values of its parameters do not, either."""
 PERCENT = ("badput_", "_percent")
 
 
 def charts_data(charts: Sequence[tuple[str, Mapping[str, Any]]], runs: Mapping[str, str]) -> dict[str, Any]:
-    """Everything that the page's script needs.
+    """Return the data for the page's script.
 
     Args:
-        charts: the id of the element that a chart is drawn into, and its spec.
-        runs: the address of each run's page, by the name that the specs have for the run.
+        charts: the id of each chart's element, and the chart's spec.
+        runs: the address of each run's page, by the name of the run in the specs.
     """
     shapes: dict[str, int] = {}
     drawn = []
     for element, spec in charts:
         params = spec.get("params", [])
         unset = {"params": [{**one, "value": 0} for one in params]}
-        shape = json.dumps({name: part for name, part in {**spec, **unset}.items() if name not in OWN})
+        shape = json.dumps({name: part for name, part in {**spec, **unset}.items() if name not in NOT_SHAPE})
         number = shapes.setdefault(shape, len(shapes))
         drawn.append({"id": element, "shape": number, "datasets": spec["datasets"], "params": params})
     return {
@@ -49,7 +49,7 @@ def charts_data(charts: Sequence[tuple[str, Mapping[str, Any]]], runs: Mapping[s
 def charts_of_test(
     curves: Sequence[Curve], runs: Sequence[JobRow], changed: Sequence[Annotation], *, axis: Axis, utc: bool
 ) -> list[tuple[str, dict[str, Any]]]:
-    """The charts of a test's page, which name a run by its place in `runs`."""
+    """Return the charts of a test's page. They name a run by its index in `runs`."""
     number = {run.uuid: str(index) for index, run in enumerate(runs)}
     look: dict[str, Any] = {"width": "container", "height": 190}
     charts = [
@@ -68,7 +68,7 @@ def charts_of_test(
 
 
 def time_parts(curves: Iterable[Curve]) -> dict[str, dict[str, float]]:
-    """Of each run: the percent of its time that was productive, and that each kind of trouble took."""
+    """Return the percentage of each run's time that was productive, and that was lost by each cause."""
     parts: dict[str, dict[str, float]] = {}
     for curve in curves:
         lost = curve.metric.startswith(PERCENT[0]) and curve.metric.endswith(PERCENT[1])
@@ -78,12 +78,12 @@ def time_parts(curves: Iterable[Curve]) -> dict[str, dict[str, float]]:
         for point in curve.points:
             if point.value is not None:
                 parts.setdefault(point.run_key, {})[kind] = point.value
-    # loading that runs beside the steps takes no time of its own
+    # asynchronous loading runs beside the steps and takes no time of its own
     return {run: {k: v for k, v in kinds.items() if k != "data_loading_async"} for run, kinds in parts.items()}
 
 
 def _numbered(points: Iterable[Plotted], number: Mapping[str, str]) -> list[Plotted]:
-    """Points that name their run by a short number: forty curves would repeat every key forty times."""
+    """Return points that name their run by a short number, because every metric repeats the names of all runs."""
     return [
         Plotted(number[one.run_key], one.at, one.value, one.lower, one.upper, one.outcome, one.counts) for one in points
     ]

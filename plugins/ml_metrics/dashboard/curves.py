@@ -1,4 +1,4 @@
-"""From a test's rows to its curves: which points later runs are compared with, and what happened between them."""
+"""Build the curves of a test from its rows: points, the baseline's points among them, and annotations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.pages import ShownMetric
 
 RULE = ChangePoint()
-"""Change points are drawn for every metric by the rule's own defaults, whatever its condition."""
+"""Change points are drawn for every metric with the defaults of the rule, whatever the metric's condition."""
 STATUSES = {status.value: status for status in JobStatus}
 OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
@@ -33,24 +33,24 @@ class Curve:
     points: tuple[Plotted, ...]
     annotations: tuple[Annotation, ...]
     rule: str
-    """The condition in words, as the newest run was judged by it; empty if there is none."""
+    """The condition of the newest run, as text; empty if there is none."""
     reference: float | None = None
     """The level of the baseline that the newest run's bounds were computed from."""
     spread: float | None = None
 
     @property
     def newest(self) -> Plotted:
-        """The newest run that has the metric."""
+        """The newest point."""
         return self.points[-1]
 
     @property
     def broken(self) -> bool:
-        """Whether a person should look."""
+        """Whether the metric failed in its newest run."""
         return self.newest.outcome in BROKEN
 
 
 def curves_of(runs: Sequence[JobRow], metrics: Iterable[ShownMetric], acceptances: Sequence[Acceptance]) -> list[Curve]:
-    """The curves of a test, those that are broken now first, then those that were last, then by name."""
+    """Return the curves of a test: broken metrics first, then the most recently broken, then by name."""
     jobs = {run.uuid: run for run in runs}
     rows: dict[str, list[ShownMetric]] = {}
     for metric in metrics:
@@ -61,8 +61,8 @@ def curves_of(runs: Sequence[JobRow], metrics: Iterable[ShownMetric], acceptance
     return sorted(curves, key=lambda curve: (not curve.broken, -_last_broken(curve), curve.metric))
 
 
-def what_changed(runs: Sequence[JobRow]) -> list[Annotation]:
-    """Where a run ran on another image or framework than the one before it."""
+def environment_changes(runs: Sequence[JobRow]) -> list[Annotation]:
+    """Return an annotation for each run with another image or framework than the run before."""
     ordered = sorted(runs, key=lambda run: (run.timestamp, run.uuid))
     return [
         Annotation(after.timestamp, "; ".join(differences), "changed")
@@ -81,13 +81,13 @@ def _curve(
     ordered = sorted(rows, key=lambda row: (jobs[row.run_key].timestamp, row.run_key))
     accepted = [(one.timestamp, one) for one in acceptances if one.metric == name and one.timestamp]
     newest = max((((at, one.run_key), one.accepted_at) for at, one in accepted), default=None)
-    history = [_history(row, jobs[row.run_key]) for row in ordered]
+    history = [_history_point(row, jobs[row.run_key]) for row in ordered]
     points = tuple(
-        Plotted(row.run_key, past.timestamp, row.value, row.lower, row.upper, past.outcome, counts(past, newest))
-        for row, past in zip(ordered, history, strict=True)
+        Plotted(row.run_key, point.timestamp, row.value, row.lower, row.upper, point.outcome, counts(point, newest))
+        for row, point in zip(ordered, history, strict=True)
     )
     changes = changes_in(
-        [past for past in history if past.job_status is JobStatus.SUCCESS], RULE, attributes=attributes
+        [point for point in history if point.job_status is JobStatus.SUCCESS], RULE, attributes=attributes
     )
     annotations = [Annotation(change.timestamp, str(change), "level") for change in changes]
     annotations += [Annotation(at, f"accepted by {one.accepted_by}: {one.reason}", "accepted") for at, one in accepted]
@@ -95,8 +95,8 @@ def _curve(
     return Curve(name, points, tuple(annotations), rule or "", ordered[-1].reference, ordered[-1].spread)
 
 
-def _history(row: ShownMetric, job: JobRow) -> HistoryPoint:
-    """A row of an older system may hold words that are none of ours; such a run is shown, and counts as failed."""
+def _history_point(row: ShownMetric, job: JobRow) -> HistoryPoint:
+    """Return a row as the judge reads it. A job with an unknown status, from an older system, counts as failed."""
     status = STATUSES.get(job.job_status, JobStatus.FAILURE)
     return HistoryPoint(job.uuid, job.timestamp, row.metric, row.value, status, OUTCOMES.get(row.verdict or ""))
 

@@ -1,4 +1,4 @@
-"""What every answer tells the browser: run nothing but our own scripts, ask nobody else, stay inside Airflow."""
+"""The security headers of every response: only own scripts run, no other host is contacted, no foreign frames."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ HEADERS = {
 
 
 class SecureHeaders:
-    """Adds the headers, also to what is refused."""
+    """Middleware that adds the headers to every response, errors included."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on, with the headers."""
+        """Forward the request, and add the headers to its response."""
 
-        async def with_headers(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        await self.app(scope, receive, with_headers if scope["type"] == "http" else send)
+        await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)

@@ -1,4 +1,4 @@
-"""Every test against time: what the page of all tests shows, in whatever form it is asked for."""
+"""The heatmap of all tests: a row for each test, a column for each day or run."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.pages import Incident, QuarantineRow, ShownMetric, ShownRun, Standing
 
 RUN_COLUMNS = 30
-"""Columns, where each is a run."""
+"""The number of columns if each is a run."""
 
 
 @dataclass(slots=True)
 class Cell:
-    """All runs of a test in one column."""
+    """The runs of a test in one column."""
 
     letters: Counter[Letter]
     reason: str = ""
-    """Of the worst of them."""
+    """The reason for the worst letter."""
     run_key: str = ""
-    """The run, if it is alone."""
+    """The key of the run if the cell has only one."""
 
     @property
     def worst(self) -> Letter:
-        """The letter that gives the cell its colour."""
+        """The worst letter, which gives the cell its colour."""
         return next(letter for letter in Letter if letter in self.letters)
 
     @property
-    def said(self) -> str:
-        """The letters, worst first, each with how many runs have it if they are several."""
+    def text(self) -> str:
+        """The letters, worst first, each with its number of runs if the cell has several runs."""
         return "".join(
             f"{letter}{self.letters[letter] if self.letters.total() > 1 else ''}"
             for letter in Letter
@@ -46,8 +46,8 @@ class Cell:
         )
 
 
-WELL_ONCE = Cell(Counter({Letter.WELL: 1}), "well")
-"""Nearly every cell of a healthy heatmap is this one."""
+PASSED_ONCE = Cell(Counter({Letter.PASSED: 1}), "passed")
+"""The cell of a single run that passed: one object, shared by nearly all cells of a heatmap."""
 
 
 @dataclass(slots=True)
@@ -60,34 +60,34 @@ class Row:
     latest: Cell
     cells: dict[int, Cell] = field(default_factory=dict)
     runs: int = 0
-    well: int = 0
+    good: int = 0
     goodput: float | None = None
-    """The mean of the shown runs that measure it."""
+    """The mean goodput of the shown runs that have one."""
 
     @property
     def test(self) -> str:
-        """Its name."""
+        """The name of the test."""
         return self.standing.newest.test
 
     @property
     def pass_rate(self) -> float | None:
-        """The percent of the shown runs that were not bad."""
-        return self.well / self.runs * 100 if self.runs else None
+        """The percentage of the shown runs without a bad letter."""
+        return self.good / self.runs * 100 if self.runs else None
 
     @property
     def failing(self) -> bool:
-        """Whether its newest run is bad."""
+        """Whether the newest run has a bad letter."""
         return self.latest.worst in BAD
 
     @property
     def unacknowledged(self) -> bool:
-        """Whether people were told of trouble and nobody said that they know."""
+        """Whether the test has an open incident that nobody acknowledged."""
         return self.incident is not None and self.incident.acknowledged_by is None
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A day, or how many runs ago."""
+    """A day, or a number of runs before the newest."""
 
     label: str
     title: str
@@ -96,13 +96,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Heatmap:
-    """Rows are tests, columns are newest first."""
+    """A row for each test; the newest column is first."""
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
 
 
-def heatmap_of(  # noqa: PLR0913  (a heatmap is made of all these answers)
+def heatmap_of(  # noqa: PLR0913  (the answers of five queries, and what to show)
     standings: Sequence[Standing],
     runs: Sequence[ShownRun],
     broken: Sequence[ShownMetric],
@@ -114,37 +114,39 @@ def heatmap_of(  # noqa: PLR0913  (a heatmap is made of all these answers)
     now: datetime,
     by_days: bool = True,
 ) -> Heatmap:
-    """Put together what the warehouse answered about some tests."""
+    """Build the heatmap of some tests from the rows of the warehouse."""
     broken_of = by_run(broken)
     runs_of: dict[str, list[ShownRun]] = defaultdict(list)
     for run in runs:
         runs_of[run.test].append(run)
-    place, columns = _days(span) if by_days else _runs_ago()
+    starts, columns = _days(span) if by_days else _runs_ago()
     rows = []
     for standing in standings:
         test = standing.newest.test
         if test not in tests:
             continue
-        quiet = quarantines.get(test)
+        quarantine = quarantines.get(test)
         row = Row(
             standing,
             incidents.get(test),
-            quiet if quiet and quiet.holds(now) else None,
+            quarantine if quarantine and quarantine.holds(now) else None,
             latest=_cell([standing.newest], broken_of),
         )
-        _fill(row, runs_of.get(test, []), broken_of, place)
+        _fill(row, runs_of.get(test, []), broken_of, starts)
         rows.append(row)
     return Heatmap(columns, tuple(rows))
 
 
 def _fill(row: Row, runs: list[ShownRun], broken_of: Mapping[str, list[ShownMetric]], starts: list[datetime]) -> None:
-    together: dict[int, list[ShownRun]] = defaultdict(list)
+    by_column: dict[int, list[ShownRun]] = defaultdict(list)
     for ago, run in enumerate(reversed(runs)):
-        together[len(starts) - bisect_right(starts, run.at) if starts else ago].append(run)
-    for column, several in together.items():
-        cell = _cell(several, broken_of)
-        row.well += (
-            len(several) if cell is WELL_ONCE else sum(cell.letters[letter] for letter in cell.letters.keys() - BAD)
+        by_column[len(starts) - bisect_right(starts, run.at) if starts else ago].append(run)
+    for column, runs_of_cell in by_column.items():
+        cell = _cell(runs_of_cell, broken_of)
+        row.good += (
+            len(runs_of_cell)
+            if cell is PASSED_ONCE
+            else sum(cell.letters[letter] for letter in cell.letters.keys() - BAD)
         )
         if starts or column < RUN_COLUMNS:
             row.cells[column] = cell
@@ -155,7 +157,7 @@ def _fill(row: Row, runs: list[ShownRun], broken_of: Mapping[str, list[ShownMetr
 
 def _cell(runs: list[ShownRun], broken_of: Mapping[str, list[ShownMetric]]) -> Cell:
     if len(runs) == 1 and runs[0].verdict == "pass" and runs[0].job_status == "success":
-        return WELL_ONCE
+        return PASSED_ONCE
     cell = Cell(Counter())
     worst: tuple[Letter, ShownRun] | None = None
     for run in runs:
@@ -174,7 +176,7 @@ ORDER = {letter: index for index, letter in enumerate(Letter)}
 
 
 def _days(span: Span) -> tuple[list[datetime], tuple[Column, ...]]:
-    """The first moment of each day, and a column for each, newest first."""
+    """Return the start of each day, oldest first, and a column for each day, newest first."""
     days = [span.first + timedelta(days=number) for number in range(span.days)]
     columns = tuple(Column(f"{day:%m-%d}", f"{day:%A, %Y-%m-%d}", day) for day in reversed(days))
     return [span.start_of(day) for day in days], columns
@@ -186,23 +188,24 @@ def _runs_ago() -> tuple[list[datetime], tuple[Column, ...]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which rows a reader asks for; empty asks for all."""
+class Filter:
+    """The filter of the rows; an empty field matches every row."""
 
-    words: str = ""
+    text: str = ""
+    """Words that the name of the test has to contain."""
     owner: str = ""
     framework: str = ""
     accelerator: str = ""
     only: str = ""
-    """`failing`, or `unacknowledged`."""
+    """`failing` or `unacknowledged`."""
     prefix: str = ""
 
-    def has(self, row: Row) -> bool:
-        """Whether a row is asked for."""
+    def matches(self, row: Row) -> bool:
+        """Return whether a row passes the filter."""
         standing = row.standing
-        named = row.test.casefold()
+        name = row.test.casefold()
         return (
-            all(word in named for word in self.words.casefold().split())
+            all(word in name for word in self.text.casefold().split())
             and self.owner in {"", standing.owner}
             and self.framework in {"", standing.framework}
             and self.accelerator in {"", standing.accelerator}
@@ -213,5 +216,5 @@ class Wanted:
 
 
 def prefix_of(test: str) -> str:
-    """The first word of a test's name: tests of one framework share it."""
+    """Return the first word of a test's name, which tests of one framework share."""
     return test.split("-", 1)[0]

@@ -1,99 +1,109 @@
-"""Where pages are: on a server beside one another, in a report as files beside one another."""
+"""The addresses of pages and assets, on a server and in a report's folder."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from functools import cache
+from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote, urlencode
 
+ASSETS = {path.name: path for path in (Path(__file__).parent / "assets").iterdir() if path.suffix in {".css", ".js"}}
+
 
 class Links(Protocol):
-    """How one page leads to another. Every address is relative, so that the pages work behind any prefix."""
+    """The addresses that a page links to. All are relative, so that pages work behind any prefix."""
 
     live: bool
-    """Whether there is a server: forms and other forms of a page need one."""
+    """Whether a server renders the pages; forms, JSON and CSV need one."""
 
     def tests(self, **more: str) -> str:
-        """The heatmap."""
+        """Return the address of the page of all tests."""
 
     def test(self, test: str, **more: str) -> str:
-        """A test's page."""
+        """Return the address of a test's page."""
 
     def run(self, run_key: str, test: str) -> str:
-        """A run's page, or where it stands on its test's page."""
+        """Return the address of a run's page, or of its row on its test's page."""
 
     def asset(self, name: str) -> str:
-        """A style sheet or a script."""
+        """Return the address of a style sheet or a script."""
 
 
 class ServerLinks:
-    """On a server."""
+    """The addresses on a server."""
 
     live = True
 
     def tests(self, **more: str) -> str:
-        """The heatmap."""
-        return address("./", **more)
+        """Return the address of the page of all tests."""
+        return with_query("./", **more)
 
     def test(self, test: str, **more: str) -> str:
-        """A test's page."""
-        return address("test", test=test, **more)
+        """Return the address of a test's page."""
+        return with_query("test", test=test, **more)
 
-    def run(self, run_key: str, test: str) -> str:  # noqa: ARG002  (files know a run by its test)
-        """A run's page."""
-        return address("run", run=run_key)
+    def run(self, run_key: str, test: str) -> str:  # noqa: ARG002  (a report needs the test)
+        """Return the address of a run's page."""
+        return with_query("run", run=run_key)
 
     def asset(self, name: str) -> str:
-        """A style sheet or a script."""
-        return f"assets/{name}"
+        """Return an address that changes with the content, so that browsers may keep it."""
+        return with_query(f"assets/{name}", v=asset_hash(name))
 
 
 class FileLinks:
-    """In a folder of files."""
+    """The addresses of a report's files."""
 
     live = False
 
     def tests(self, **_: str) -> str:
-        """The heatmap."""
+        """Return the file of the page of all tests."""
         return "index.html"
 
     def test(self, test: str, **_: str) -> str:
-        """A test's page."""
+        """Return the file of a test's page."""
         return quote(file_of(test))
 
     def run(self, run_key: str, test: str) -> str:
-        """Where a run stands on its test's page."""
+        """Return the address of a run's row on its test's page."""
         return f"{self.test(test)}#run-{quote(run_key, safe='')}"
 
     def asset(self, name: str) -> str:
-        """A style sheet or a script."""
+        """Return the file of a style sheet or a script."""
         return f"assets/{name}"
 
 
-def address(page: str, **query: str) -> str:
-    """A page with what is asked of it; what is empty is not asked."""
-    asked = {name: value for name, value in query.items() if value}
-    return f"{page}?{urlencode(asked)}" if asked else page
+@cache
+def asset_hash(name: str) -> str:
+    """Return a hash of an asset's content."""
+    return hashlib.sha256(ASSETS[name].read_bytes()).hexdigest()[:16]
+
+
+def with_query(page: str, **query: str) -> str:
+    """Return the address of a page with those query parameters that are not empty."""
+    given = {name: value for name, value in query.items() if value}
+    return f"{page}?{urlencode(given)}" if given else page
 
 
 def airflow_dag(dag_id: str) -> str:
-    """Airflow's own page of a DAG, seen from one of ours."""
+    """Return the address of Airflow's page of a DAG, relative to a page of the dashboard."""
     return f"../dags/{quote(dag_id, safe='')}"
 
 
 def airflow_run(dag_id: str, run_id: str) -> str:
-    """Airflow's own page of a run."""
+    """Return the address of Airflow's page of a DAG run."""
     return f"{airflow_dag(dag_id)}/runs/{quote(run_id, safe='')}"
 
 
-def safe(link: str | None) -> str:
-    """A link that a browser may follow. Rows come from outside, and `javascript:` is no place."""
+def http_link(link: str | None) -> str:
+    """Return a link from a row if it is HTTP or HTTPS, else an empty string: rows may hold `javascript:` links."""
     return link if link and re.match(r"https?://", link, re.IGNORECASE) else ""
 
 
 def file_of(test: str) -> str:
-    """The file of a test's page. Names that no file can have get one by their hash, and no two tests share one."""
+    """Return the file name of a test's page, unique for each test; a name unfit for a file is hashed."""
     if re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,80}", test):
         return f"test-{test}.html"
     plain = re.sub(r"[^a-z0-9]+", "-", test.lower())[:40].strip("-")

@@ -1,4 +1,4 @@
-"""What a page's address asks for. Nothing in it is trusted; what makes no sense is said so."""
+"""Parse the query parameters of a page's address. They are untrusted input; a bad one is reported by name."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 DEFAULT_DAYS = 30
 MAX_DAYS = 366
-"""As many columns as a heatmap has; a chart may show more."""
+"""The most day columns of the heatmap. Charts may span more days."""
 EARLIEST, LATEST = date(1970, 1, 2), date(2200, 1, 1)
 MAX_LENGTH = 300
-"""Characters of any one value; a name of a test or a metric is shorter."""
+"""The most characters of one value; the name of a test or a metric is shorter."""
 
 
 class BadQueryError(MlMetricsError):
-    """The address asks for something that makes no sense."""
+    """A query parameter is missing or cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Some days in a time zone, both ends among them."""
+    """A range of days in a time zone, both ends included."""
 
     first: date
     last: date
@@ -34,75 +34,75 @@ class Span:
 
     @property
     def since(self) -> datetime:
-        """The first moment."""
+        """The start of the first day."""
         return self.start_of(self.first)
 
     @property
     def until(self) -> datetime:
-        """The first moment after the last day."""
+        """The end of the last day."""
         return self.start_of(self.last + timedelta(days=1))
 
     @property
     def days(self) -> int:
-        """How many days."""
+        """The number of days."""
         return (self.last - self.first).days + 1
 
     @property
     def is_utc(self) -> bool:
-        """Whether the days are UTC's."""
+        """Whether the days are days in UTC."""
         return self.zone.key == "UTC"
 
     def start_of(self, day: date) -> datetime:
-        """A day's first moment, in UTC."""
+        """Return the start of a day, in UTC."""
         return datetime.combine(day, time(), self.zone).astimezone(UTC)
 
     def local(self, moment: datetime) -> datetime:
-        """A moment in the span's time zone."""
+        """Convert a time to the time zone of the span."""
         return moment.astimezone(self.zone)
 
     def newest(self, days: int) -> Span:
-        """At most so many days, the newest of them."""
+        """Return the newest days of the span, at most so many."""
         return self if self.days <= days else Span(self.last - timedelta(days=days - 1), self.last, self.zone)
 
 
 def span_of(query: Mapping[str, str], now: datetime, days: int = DEFAULT_DAYS) -> Span:
-    """The days that an address asks for with `since`, `until` and `tz`; else the newest `days`."""
+    """Return the days between `since` and `until` in the time zone `tz`; by default the newest `days`."""
     zone = _zone(query.get("tz", "") or "UTC")
     last = _day(query, "until") or now.astimezone(zone).date()
     first = _day(query, "since") or max(EARLIEST, last - timedelta(days=days - 1))
     if first > last:
-        raise BadQueryError(f"since={first} is after until={last}: no day lies between them.")
+        raise BadQueryError(f"since={first} is after until={last}.")
     return Span(first, last, zone)
 
 
-def text(query: Mapping[str, str], name: str, longest: int = MAX_LENGTH) -> str:
-    """A value of the address."""
+def text(query: Mapping[str, str], name: str, max_length: int = MAX_LENGTH) -> str:
+    """Return a parameter, or an empty string."""
     value = query.get(name, "")
-    if len(value) > longest:
-        raise BadQueryError(f"{name} is longer than {longest:,} characters.")
+    if len(value) > max_length:
+        raise BadQueryError(f"{name} is longer than {max_length:,} characters.")
     return value
 
 
 def required(query: Mapping[str, str], name: str) -> str:
-    """A value without which there is no page."""
+    """Return a parameter that the page needs."""
     if value := text(query, name):
         return value
-    raise BadQueryError(f"The address does not say which {name} is meant.")
+    raise BadQueryError(f"The parameter {name} is missing.")
 
 
 def choice(query: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
-    """One of some values, the first if none is given."""
+    """Return a parameter that has to be one of some values; by default the first."""
     value = text(query, name) or choices[0]
     if value not in choices:
-        raise BadQueryError(f"{name}={value!r} is none of {', '.join(each or 'nothing' for each in choices)}.")
+        raise BadQueryError(f"{name}={value!r} is not one of {', '.join(filter(None, choices))}.")
     return value
 
 
-def number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
-    """A whole number from 1 on."""
+def whole_number(query: Mapping[str, str], name: str, default: int, maximum: int) -> int:
+    """Return a parameter that has to be a whole number from 1 on."""
     value = text(query, name) or str(default)
-    if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= most:
-        raise BadQueryError(f"{name}={value!r} is no number between 1 and {most}.")
+    if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= maximum:
+        raise BadQueryError(f"{name}={value!r} is not a number between 1 and {maximum}.")
     return int(value)
 
 
@@ -113,14 +113,12 @@ def _day(query: Mapping[str, str], name: str) -> date | None:
     try:
         day = date.fromisoformat(value)
     except ValueError as error:
-        raise BadQueryError(f"{name}={value!r} is no day; write it as 2026-03-31.") from error
+        raise BadQueryError(f"{name}={value!r} is not a date like 2026-03-31.") from error
     return min(max(day, EARLIEST), LATEST)
 
 
 def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:  # unknown names, and names that are no file's
-        raise BadQueryError(
-            f"tz={name!r} is no time zone; write it as Europe/Berlin, or leave it out for UTC."
-        ) from error
+    except (KeyError, ValueError, OSError) as error:  # unknown names, and names that are not file names
+        raise BadQueryError(f"tz={name!r} is not a time zone like Europe/Berlin; leave it out for UTC.") from error

@@ -1,15 +1,15 @@
-"""The pages as files: a folder that any browser opens, without a server and without asking anybody."""
+"""The pages as files: a folder that any browser opens without a server."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics import storage
-from ml_metrics.dashboard.links import FileLinks, file_of
+from ml_metrics.dashboard.links import ASSETS, FileLinks, file_of
 from ml_metrics.dashboard.pages.all_tests import page_of_tests
 from ml_metrics.dashboard.pages.one_test import page_of_test
+from ml_metrics.dashboard.query import span_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse import Warehouse
 
-ASSETS = Path(__file__).parent / "assets"
-FILES = ("dashboard.css", "dashboard.js", "charts.js", "vega.js")
+MAX_CELLS = 10_000_000
+"""A report shows all tests on one page."""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFile:
     """A file of the report."""
 
     place: str
@@ -31,35 +31,32 @@ class Written:
 
 def write_report(
     warehouse: Warehouse, folder: str, tests: Sequence[str], query: Mapping[str, str], now: datetime
-) -> Iterator[Written]:
-    """Write `index.html`, a page for each test, and what they need; tell each file when it is written.
+) -> Iterator[WrittenFile]:
+    """Write `index.html`, a page for each test, and their assets; yield each file after it is written.
 
     Args:
-        warehouse: what is reported.
+        warehouse: the source of the runs.
         folder: a path or a bucket's folder. Files of the same names are replaced, others stay.
-        tests: the tests to report.
+        tests: the names of the tests to include.
         query: `since`, `until` and `tz`, as in the address of a page.
-        now: what "today" is.
+        now: the current time.
     """
     links = FileLinks()
-    for name in FILES:
-        yield _write(folder, f"assets/{name}", (ASSETS / name).read_bytes())
-    named = {"may_change": False, "csrf_token": "", "done": ""}
+    span_of(query, now)  # a bad query is reported before the first file is written
+    for name, path in sorted(ASSETS.items()):
+        yield _write(folder, f"assets/{name}", path.read_bytes())
     for test in tests:
         page = page_of_test(warehouse, {**query, "test": test}, now=now, links=links)
-        yield _write(folder, file_of(test), "".join(page.html(**named)).encode())
-    # last, so that an index never leads to a page that is not there
+        html = "".join(page.html(may_change=False, csrf_token="", done=""))
+        yield _write(folder, file_of(test), html.encode())
+    # the index is last: its links never lead to a missing page
     page = page_of_tests(
         warehouse, query, readable=frozenset, now=now, links=links, only=frozenset(tests), max_cells=MAX_CELLS
     )
     yield _write(folder, "index.html", "".join(page.html()).encode())
 
 
-MAX_CELLS = 10_000_000
-"""A report has one page of all tests, however many."""
-
-
-def _write(folder: str, name: str, content: bytes) -> Written:
+def _write(folder: str, name: str, content: bytes) -> WrittenFile:
     place = storage.join(folder, name)
     storage.write_bytes(place, content)
-    return Written(place, len(content))
+    return WrittenFile(place, len(content))

@@ -1,4 +1,7 @@
-"""How a run went, as one letter and one line. Colours only repeat what the letter says."""
+"""The status letters of runs, and the reason for each letter in one line.
+
+The letters carry the meaning; colours only repeat it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections import defaultdict
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from ml_metrics.dashboard.formatting import bounds_text, number_text
 from ml_metrics.model import JobStatus, Outcome, Severity
 
 if TYPE_CHECKING:
@@ -15,38 +19,39 @@ if TYPE_CHECKING:
 
 
 class Letter(StrEnum):
-    """What a cell says; the worst comes first."""
+    """The status of a run, worst first."""
 
     FAILED = "F"
     TIMEOUT = "T"
     MISSED = "X"
-    OUT_OF_BOUNDS = "M"
+    BROKEN_METRIC = "M"
     NON_FINITE = "N"
     WARNED = "W"
-    UNSURE = "?"
+    INSUFFICIENT_DATA = "?"
     UNCHECKED = "·"
-    WELL = "✓"
+    PASSED = "✓"
 
 
 MEANINGS = {
     Letter.FAILED: "the workload failed",
-    Letter.TIMEOUT: "the workload ran out of time",
+    Letter.TIMEOUT: "the workload timed out",
     Letter.MISSED: "missed: the workload never started",
-    Letter.OUT_OF_BOUNDS: "a metric is out of bounds or missing",
+    Letter.BROKEN_METRIC: "a metric is out of bounds or missing",
     Letter.NON_FINITE: "a metric is not a finite number",
     Letter.WARNED: "only a warning",
-    Letter.UNSURE: "not enough history to judge",
+    Letter.INSUFFICIENT_DATA: "not enough history to judge",
     Letter.UNCHECKED: "nothing was checked",
-    Letter.WELL: "well",
+    Letter.PASSED: "passed",
 }
-CLASSES = {
-    Letter.FAILED: "f", Letter.TIMEOUT: "f", Letter.MISSED: "f", Letter.OUT_OF_BOUNDS: "m", Letter.NON_FINITE: "m",
-    Letter.WARNED: "u", Letter.UNSURE: "u", Letter.UNCHECKED: "n", Letter.WELL: "g",
-}  # fmt: skip
-"""The colour of each letter, as a class of the style sheet: failed, metric, unsure, nothing, good."""
-
-BAD = frozenset({Letter.FAILED, Letter.TIMEOUT, Letter.MISSED, Letter.OUT_OF_BOUNDS, Letter.NON_FINITE})
 QUARANTINED = "Q"
+CLASSES = {
+    Letter.FAILED: "f", Letter.TIMEOUT: "f", Letter.MISSED: "f", Letter.BROKEN_METRIC: "m", Letter.NON_FINITE: "m",
+    Letter.WARNED: "u", Letter.INSUFFICIENT_DATA: "u", Letter.UNCHECKED: "n", Letter.PASSED: "g",
+    QUARANTINED: "q",
+}  # fmt: skip
+"""The colour of each letter, as a class of the style sheet: failed, metric, unsure, nothing, good, quarantined."""
+
+BAD = frozenset({Letter.FAILED, Letter.TIMEOUT, Letter.MISSED, Letter.BROKEN_METRIC, Letter.NON_FINITE})
 
 OF_STATUS = {
     JobStatus.FAILURE.value: Letter.FAILED,
@@ -54,16 +59,16 @@ OF_STATUS = {
     JobStatus.MISSED.value: Letter.MISSED,
 }
 OF_VERDICT = {
-    Outcome.PASS.value: Letter.WELL,
-    Outcome.FAIL.value: Letter.OUT_OF_BOUNDS,
+    Outcome.PASS.value: Letter.PASSED,
+    Outcome.FAIL.value: Letter.BROKEN_METRIC,
     Severity.WARN.value: Letter.WARNED,
-    Outcome.INSUFFICIENT_DATA.value: Letter.UNSURE,
+    Outcome.INSUFFICIENT_DATA.value: Letter.INSUFFICIENT_DATA,
     Outcome.SKIPPED.value: Letter.UNCHECKED,
 }
 
 
 def by_run(broken: Iterable[ShownMetric]) -> Mapping[str, list[ShownMetric]]:
-    """Broken metrics, by the run that they belong to."""
+    """Group broken metrics by the key of their run."""
     found: dict[str, list[ShownMetric]] = defaultdict(list)
     for metric in broken:
         found[metric.run_key].append(metric)
@@ -71,38 +76,31 @@ def by_run(broken: Iterable[ShownMetric]) -> Mapping[str, list[ShownMetric]]:
 
 
 def letter_of(job_status: str, verdict: str | None, broken: Sequence[ShownMetric] = ()) -> Letter:
-    """The letter of a run. A row from before verdicts were stored says only that its job ended well."""
+    """Return the letter of a run. A row without a verdict, from before verdicts were stored, is unchecked."""
     if job_status != JobStatus.SUCCESS:
         return OF_STATUS.get(job_status, Letter.FAILED)
-    letter = OF_VERDICT.get(verdict or Outcome.SKIPPED, Letter.UNSURE)
-    if letter is Letter.OUT_OF_BOUNDS and broken and all(one.verdict == Outcome.NON_FINITE for one in broken):
+    letter = OF_VERDICT.get(verdict or Outcome.SKIPPED, Letter.INSUFFICIENT_DATA)
+    if letter is Letter.BROKEN_METRIC and broken and all(one.verdict == Outcome.NON_FINITE for one in broken):
         return Letter.NON_FINITE
     return letter
 
 
 def reason_of(run: ShownRun, letter: Letter, broken: Sequence[ShownMetric] = ()) -> str:
-    """Why a run has its letter, in one line."""
+    """Return the reason for a run's letter, in one line."""
     if run.job_status != JobStatus.SUCCESS:
         return f"{run.job_status}: {run.failure_reason}" if run.failure_reason else run.job_status
     if not broken or letter not in BAD | {Letter.WARNED}:
         return MEANINGS[letter]
     more = f" (+{len(broken) - 1} more)" if len(broken) > 1 else ""
-    return f"{said(broken[0])}{more}"
+    return f"{_reason_of_metric(broken[0])}{more}"
 
 
-def said(metric: ShownMetric) -> str:
-    """What is wrong with a metric."""
+def _reason_of_metric(metric: ShownMetric) -> str:
     match metric.verdict:
         case Outcome.MISSING:
             return f"{metric.metric} is missing"
         case Outcome.NON_FINITE:
             return f"{metric.metric} is not a finite number"
         case _:
-            value = "nothing" if metric.value is None else f"{metric.value:.6g}"
-            return f"{metric.metric} = {value}, bounds {bounds(metric.lower, metric.upper)}"
-
-
-def bounds(lower: float | None, upper: float | None) -> str:
-    """An interval as the mails write it."""
-    low = "-inf" if lower is None else f"{lower:.6g}"
-    return f"({low}, {'inf' if upper is None else f'{upper:.6g}'})"
+            bounds = bounds_text(metric.lower, metric.upper)
+            return f"{metric.metric} = {number_text(metric.value)}, bounds {bounds}"

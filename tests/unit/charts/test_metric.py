@@ -38,7 +38,7 @@ def test_a_run_without_a_value_has_a_letter_and_no_point() -> None:
     spec = metric_chart("x", runs)
     assert column(spec, "value") == [None, None, None, 1.0]
     svg = as_svg(spec)
-    assert [letter for letter in "NX·" if f">{letter}<" in svg] == ["N", "X", "·"]
+    assert [letter for letter in "NM-" if f">{letter}<" in svg] == ["N", "M", "-"]
 
 
 def test_a_log_axis_has_no_place_for_zero() -> None:

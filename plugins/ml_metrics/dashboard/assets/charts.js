@@ -1,8 +1,8 @@
-// Draws the charts of a page, each when it comes into view: forty curves, but a screen shows six.
+// Draws the charts of a page, each when it comes into view: a page may have forty charts, a screen shows six.
 "use strict";
 
 const page = JSON.parse(document.getElementById("charts").textContent);
-const night = matchMedia("(prefers-color-scheme: dark)");
+const darkScheme = matchMedia("(prefers-color-scheme: dark)");
 const compiled = new Map();
 const drawn = new Map();
 
@@ -17,41 +17,41 @@ function shape(number, dark) {
 
 function draw(chart, element) {
   drawn.get(chart.id)?.finalize();
-  const spec = shape(chart.shape, night.matches);
+  const spec = shape(chart.shape, darkScheme.matches);
   for (const { name, value } of chart.params) spec.signals.find((signal) => signal.name === name).value = value;
   for (const data of spec.data) if (data.name in chart.datasets) data.values = chart.datasets[data.name];
-  // An expression is interpreted, not evaluated: the page forbids eval.
+  // Expressions are interpreted, because the content security policy forbids eval.
   const runtime = charts.parse(spec, undefined, { ast: true });
   const view = new charts.View(runtime, { renderer: "svg", expr: charts.expressionInterpreter, container: element, hover: true });
-  view.tooltip((_, event, item, value) => (value ? window.mlMetrics.show(table(value), event.clientX, event.clientY) : window.mlMetrics.hide()));
+  view.tooltip((_, event, item, value) => (value ? window.mlMetrics.showTip(table(value), event.clientX, event.clientY) : window.mlMetrics.hideTip()));
   view.addEventListener("click", (_, item) => {
     const run = page.runs[item?.datum?.run];
     if (run) location.href = run;
   });
   drawn.set(chart.id, view);
   return view.runAsync().then(() => {
-    // A chart is one picture with one description: nobody wants four hundred points read out.
+    // For screen readers the chart is one picture with one description; the table below it has the values.
     element.querySelector("svg").setAttribute("aria-hidden", "true");
     element.setAttribute("data-drawn", "");
   });
 }
 
 function table(value) {
-  const rows = Object.entries(value).filter(([, said]) => said !== "null" && said !== "");
+  const rows = Object.entries(value).filter(([, text]) => text !== "null" && text !== "");
   const body = document.createElement("table");
-  for (const [name, said] of rows) {
+  for (const [name, text] of rows) {
     const row = body.insertRow();
     row.insertCell().textContent = name;
-    row.insertCell().textContent = said;
+    row.insertCell().textContent = text;
   }
   return body;
 }
 
-const seen = new IntersectionObserver(
+const inView = new IntersectionObserver(
   (entries) => {
     for (const entry of entries) {
       if (!entry.isIntersecting) continue;
-      seen.unobserve(entry.target);
+      inView.unobserve(entry.target);
       draw(page.charts.find((chart) => chart.id === entry.target.id), entry.target);
     }
   },
@@ -59,8 +59,8 @@ const seen = new IntersectionObserver(
 );
 for (const chart of page.charts) {
   const element = document.getElementById(chart.id);
-  if (element) seen.observe(element);
+  if (element) inView.observe(element);
 }
-night.addEventListener("change", () => {
+darkScheme.addEventListener("change", () => {
   for (const id of drawn.keys()) draw(page.charts.find((chart) => chart.id === id), document.getElementById(id));
 });

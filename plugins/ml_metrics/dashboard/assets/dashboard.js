@@ -1,4 +1,4 @@
-// What a page can do beside being read. Every page is whole without it.
+// Conveniences. Every page shows all of its content without this script.
 "use strict";
 
 // The browser's own time zone, as a choice beside UTC.
@@ -7,23 +7,23 @@ for (const select of document.querySelectorAll("select[data-zones]")) {
   if (zone && ![...select.options].some((option) => option.value === zone)) select.add(new Option(`local (${zone})`, zone));
 }
 
-// The same page in another form, with the same question.
-function asked(name, value) {
+// Links to the same page in another format, or to the next rows, keep the other query parameters.
+function withParameter(name, value) {
   const query = new URLSearchParams(location.search);
   query.set(name, value);
   return `?${query}`;
 }
-for (const link of document.querySelectorAll("a[data-format]")) link.href = asked("format", link.dataset.format);
-for (const link of document.querySelectorAll("a[data-page]")) link.href = asked("page", link.dataset.page);
+for (const link of document.querySelectorAll("a[data-format]")) link.href = withParameter("format", link.dataset.format);
+for (const link of document.querySelectorAll("a[data-page]")) link.href = withParameter("page", link.dataset.page);
 
-// Empty fields only make an address longer.
+// Addresses leave out empty fields.
 for (const form of document.querySelectorAll("form[method=get]")) {
   form.addEventListener("formdata", ({ formData }) => {
     for (const [name, value] of [...formData]) if (!value || (name === "tz" && value === "UTC")) formData.delete(name);
   });
 }
 
-// Inside Airflow a page is a frame that may not leave it: Airflow's own router, outside, follows the link.
+// Inside Airflow the page is in a frame that may not navigate the window, so Airflow's own router follows the link.
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-airflow]");
   if (!link || window.parent === window || event.ctrlKey || event.metaKey) return;
@@ -35,39 +35,72 @@ document.addEventListener("click", (event) => {
   outside.remove();
 });
 
-// A cell that is well leads to the test's runs of that day, as the others do by themselves.
-document.addEventListener("click", (event) => {
-  const cell = event.target.closest(".heat td.g, .heat td.u, .heat td.n");
-  if (!cell || event.target.closest("a")) return;
-  const row = cell.closest("tr");
-  const column = cell.closest("table").tHead.rows[0].cells[cell.cellIndex];
-  const link = new URL(row.querySelector("th a").href);
-  if (column.dataset.day && link.search) {
-    link.searchParams.set("since", column.dataset.day);
-    link.searchParams.set("until", column.dataset.day);
+// Each heatmap cell that has no link of its own gets one to its test's runs of that day. The server leaves these links
+// out, because 30,000 of them would triple the page. Arrow keys reach them; as tab stops they would be too many.
+function linkCells(row) {
+  const heads = row.closest("table").tHead.rows[0].cells;
+  const test = row.querySelector("th a");
+  for (const cell of row.querySelectorAll("td:is(.g, .u, .n):not(:has(a))")) {
+    const target = new URL(test.href);
+    const { day } = heads[cell.cellIndex].dataset;
+    if (day && target.search) {
+      target.searchParams.set("since", day);
+      target.searchParams.set("until", day);
+    }
+    const link = Object.assign(document.createElement("a"), { href: target, tabIndex: -1 });
+    link.setAttribute("aria-label", `${test.textContent}, ${heads[cell.cellIndex].title}: ${cell.textContent}`);
+    link.append(...cell.childNodes);
+    cell.append(link);
   }
-  location.href = link;
+}
+const rowsInView = new IntersectionObserver(
+  (entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      rowsInView.unobserve(target);
+      linkCells(target);
+    }
+  },
+  { rootMargin: "200px" },
+);
+for (const row of document.querySelectorAll(".heat tbody tr")) rowsInView.observe(row);
+
+const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+document.addEventListener("keydown", (event) => {
+  const cell = event.target.closest(".heat tbody :is(th, td)");
+  if (!cell || !(event.key in steps)) return;
+  event.preventDefault();
+  const [down, right] = steps[event.key];
+  const rows = cell.closest("tbody").rows;
+  let row = cell.parentElement.sectionRowIndex + down;
+  let column = cell.cellIndex + right;
+  // Cells without a run are skipped.
+  for (; rows[row]?.cells[column]; row += down, column += right) {
+    linkCells(rows[row]);
+    const link = rows[row].cells[column].querySelector("a");
+    if (link) return link.focus();
+  }
 });
 
-// The reason of a cell, on hover and on focus alike.
-const why = Object.assign(document.createElement("div"), { id: "why", hidden: true });
-why.setAttribute("role", "tooltip");
-document.body.append(why);
-function show(element, x, y) {
-  why.replaceChildren(element);
-  why.hidden = false;
-  const { width, height } = why.getBoundingClientRect();
-  why.style.left = `${Math.max(4, Math.min(x + 12, innerWidth - width - 4))}px`;
-  why.style.top = `${y + 18 + height > innerHeight ? Math.max(4, y - height - 10) : y + 18}px`;
+// A tooltip on hover and on focus.
+const tip = Object.assign(document.createElement("div"), { id: "tip", hidden: true });
+tip.setAttribute("role", "tooltip");
+document.body.append(tip);
+function showTip(element, x, y) {
+  tip.replaceChildren(element);
+  tip.hidden = false;
+  const { width, height } = tip.getBoundingClientRect();
+  tip.style.left = `${Math.max(4, Math.min(x + 12, innerWidth - width - 4))}px`;
+  tip.style.top = `${y + 18 + height > innerHeight ? Math.max(4, y - height - 10) : y + 18}px`;
 }
-function hide() {
-  why.hidden = true;
+function hideTip() {
+  tip.hidden = true;
 }
 document.addEventListener("focusin", ({ target }) => {
-  if (!target.title) return hide();
+  if (!target.title) return hideTip();
   const { left, bottom } = target.getBoundingClientRect();
-  show(document.createTextNode(target.title), left, bottom - 14);
+  showTip(document.createTextNode(target.title), left, bottom - 14);
 });
-document.addEventListener("focusout", hide);
-document.addEventListener("keydown", ({ key }) => key === "Escape" && hide());
-window.mlMetrics = { show, hide };
+document.addEventListener("focusout", hideTip);
+document.addEventListener("keydown", ({ key }) => key === "Escape" && hideTip());
+window.mlMetrics = { showTip, hideTip };

@@ -1,4 +1,4 @@
-// The licence of every package in the bundle, which each of them asks to be kept beside a copy.
+// Prints the licence of every package in the bundle; each licence requires a copy beside the code.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 
 const bundled = /^(vega|d3|delaunator|internmap|robust-predicates|topojson-client|tslib|fast-deep-equal)/;

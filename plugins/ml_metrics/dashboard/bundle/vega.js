@@ -1,4 +1,4 @@
-// Vega without the transforms that no chart of ours uses (maps, forces, hierarchies, regressions): half its size.
+// Vega without the transforms that the dashboard does not use (maps, forces, hierarchies, regressions): half its size.
 import { transforms } from "vega-dataflow";
 import * as encode from "vega-encode";
 import * as common from "vega-transforms";

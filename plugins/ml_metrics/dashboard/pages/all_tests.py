@@ -1,14 +1,14 @@
-"""The page of all tests."""
+"""The page of all tests: a heatmap of their runs, with filters."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.dashboard.heatmap import Wanted, heatmap_of, prefix_of
+from ml_metrics.dashboard.heatmap import Filter, heatmap_of, prefix_of
 from ml_metrics.dashboard.heatmap_rows import rows_as_html
 from ml_metrics.dashboard.page import Page
-from ml_metrics.dashboard.query import MAX_DAYS, choice, number, span_of, text
-from ml_metrics.dashboard.run_status import MEANINGS, QUARANTINED
+from ml_metrics.dashboard.query import MAX_DAYS, choice, span_of, text, whole_number
+from ml_metrics.dashboard.run_status import CLASSES, MEANINGS, QUARANTINED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
 
 MAX_CELLS = 45_000
-"""Of one page of rows; a page of them weighs less than a megabyte."""
+"""The most cells of one page of rows, which keeps it below one megabyte."""
 MAX_TABS = 12
 ONLY = ("", "failing", "unacknowledged")
 COLUMNS = ("days", "runs")
 
 
-def page_of_tests(  # noqa: PLR0913  (each is a way in which one such page differs from another)
+def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
     warehouse: Warehouse,
     query: Mapping[str, str],
     *,
@@ -35,22 +35,22 @@ def page_of_tests(  # noqa: PLR0913  (each is a way in which one such page diffe
     only: Collection[str] | None = None,
     max_cells: int = MAX_CELLS,
 ) -> Page:
-    """Every test that the reader may see, against time.
+    """Return the page of all tests that the user may see.
 
     Args:
-        warehouse: where the runs are.
-        query: what the address of the page asks for.
-        readable: tells which of some DAGs the reader may read.
-        now: what "today" is.
-        links: how the pages lead to one another.
-        only: the tests to show; None for all.
-        max_cells: of one page of rows.
+        warehouse: the source of the runs.
+        query: the query parameters of the address.
+        readable: returns those of some DAGs that the user may read.
+        now: the current time.
+        links: the addresses of the other pages.
+        only: the names of the tests to show; None for all.
+        max_cells: the most cells of one page of rows.
     """
     span = span_of(query, now)
     shown = span.newest(MAX_DAYS)
     by_days = choice(query, "by", COLUMNS) == "days"
-    named = {name: text(query, name) for name in ("owner", "framework", "accelerator", "prefix")}
-    wanted = Wanted(**named, words=text(query, "q"), only=choice(query, "only", ONLY))
+    fields = {name: text(query, name) for name in ("owner", "framework", "accelerator", "prefix")}
+    wanted = Filter(**fields, text=text(query, "q"), only=choice(query, "only", ONLY))
     standings, runs = warehouse.standings(), warehouse.runs_between(shown.since, shown.until)
     dags = readable({one.newest.dag_id for one in standings} | {run.dag_id for run in runs})
     heatmap = heatmap_of(
@@ -68,20 +68,20 @@ def page_of_tests(  # noqa: PLR0913  (each is a way in which one such page diffe
         now=now,
         by_days=by_days,
     )
-    rows = [row for row in heatmap.rows if wanted.has(row)]
+    rows = [row for row in heatmap.rows if wanted.matches(row)]
     size = max(1, max_cells // len(heatmap.columns))
     pages = max(1, -(-len(rows) // size))
-    page = min(number(query, "page", 1, 1_000_000), pages)
+    page = min(whole_number(query, "page", 1, 1_000_000), pages)
     on_page = rows[(page - 1) * size : page * size]
     return Page(
         "all_tests.html",
         {
             "title": "Tests",
             "span": shown,
-            "notices": [f"{span.days:,} days are more than a heatmap can show: these are the newest {MAX_DAYS}."]
+            "notices": [f"{span.days:,} days were requested; the newest {MAX_DAYS} are shown."]
             if shown is not span
             else [],
-            "asked": {**named, "q": wanted.words, "only": wanted.only, "by": "days" if by_days else "runs"},
+            "selected": {**fields, "q": wanted.text, "only": wanted.only, "by": "days" if by_days else "runs"},
             "columns": heatmap.columns,
             "rows": rows_as_html(on_page, heatmap.columns, now=now, links=links),
             "count": len(rows),
@@ -92,6 +92,7 @@ def page_of_tests(  # noqa: PLR0913  (each is a way in which one such page diffe
             "pages": pages,
             "choices": _choices(heatmap),
             "meanings": {**{str(letter): meaning for letter, meaning in MEANINGS.items()}, QUARANTINED: "quarantined"},
+            "classes": CLASSES,
             "links": links,
         },
         document=lambda: _document(rows, heatmap),
@@ -100,7 +101,7 @@ def page_of_tests(  # noqa: PLR0913  (each is a way in which one such page diffe
 
 
 def _choices(heatmap: Heatmap) -> dict[str, list[str]]:
-    """What the filters offer; a heatmap whose tests all begin differently has no tabs."""
+    """Return the choices of the filters. Tabs for prefixes need a few prefixes that several tests share."""
     standings = [row.standing for row in heatmap.rows]
     prefixes = sorted({prefix_of(row.test) for row in heatmap.rows})
     return {
@@ -124,7 +125,7 @@ def _document(rows: Sequence[Row], heatmap: Heatmap) -> dict[str, Any]:
                 "latest": {
                     "run": row.standing.newest.run_key,
                     "at": row.standing.newest.at,
-                    "letter": row.latest.said,
+                    "letter": row.latest.text,
                     "reason": row.latest.reason,
                 },
                 "pass_rate_percent": row.pass_rate,
@@ -134,7 +135,7 @@ def _document(rows: Sequence[Row], heatmap: Heatmap) -> dict[str, Any]:
                 "incident_since": row.incident.opened_at if row.incident else None,
                 "acknowledged_by": row.incident.acknowledged_by if row.incident else None,
                 "cells": {
-                    _key(heatmap, column): {
+                    _column_key(heatmap, column): {
                         "letters": {str(letter): count for letter, count in cell.letters.items()},
                         "reason": cell.reason,
                     }
@@ -146,19 +147,24 @@ def _document(rows: Sequence[Row], heatmap: Heatmap) -> dict[str, Any]:
     }
 
 
-def _key(heatmap: Heatmap, column: int) -> str:
+def _column_key(heatmap: Heatmap, column: int) -> str:
     day = heatmap.columns[column].day
     return day.isoformat() if day else heatmap.columns[column].label
 
 
 def _table(rows: Sequence[Row], heatmap: Heatmap) -> Iterator[Sequence[Any]]:
     head = ("test", "owner", "framework", "accelerator", "latest", "latest_at", "reason", "pass_rate_percent")
-    yield (*head, "goodput_percent", "last_good", *(_key(heatmap, index) for index in range(len(heatmap.columns))))
+    yield (
+        *head,
+        "goodput_percent",
+        "last_good",
+        *(_column_key(heatmap, index) for index in range(len(heatmap.columns))),
+    )
     for row in rows:
         standing = row.standing
         yield (
-            row.test, standing.owner, standing.framework, standing.accelerator, row.latest.said,
+            row.test, standing.owner, standing.framework, standing.accelerator, row.latest.text,
             standing.newest.at.isoformat(), row.latest.reason, row.pass_rate, row.goodput,
             standing.last_good.isoformat() if standing.last_good else "",
-            *(row.cells[index].said if index in row.cells else "" for index in range(len(heatmap.columns))),
+            *(row.cells[index].text if index in row.cells else "" for index in range(len(heatmap.columns))),
         )  # fmt: skip

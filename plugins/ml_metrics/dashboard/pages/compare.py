@@ -1,4 +1,4 @@
-"""Several tests and metrics side by side, at an address that a person can read and send to another."""
+"""The page that compares several tests and metrics. Its address holds the whole selection and can be shared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.charts import Axis, Plotted, comparison_chart
 from ml_metrics.dashboard.chart_data import charts_data
-from ml_metrics.dashboard.page import Page, embedded
+from ml_metrics.dashboard.export import as_script_json
+from ml_metrics.dashboard.formatting import number_text
+from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.query import BadQueryError, choice, span_of, text
 
 if TYPE_CHECKING:
@@ -33,18 +35,18 @@ def page_of_comparison(
     now: datetime,
     links: Links,
 ) -> Page:
-    """`tests` and `metrics` are names, parted by commas; `*` stands for anything."""
+    """Return the page for the query's `tests` and `metrics`: names separated by commas, with `*` as a wildcard."""
     span, axis = span_of(query, now), Axis(choice(query, "axis", AXES))
-    asked = {name: _patterns(query, name) for name in ("tests", "metrics")}
+    patterns = {name: _patterns(query, name) for name in ("tests", "metrics")}
     standings = warehouse.standings()
     dags = readable({one.newest.dag_id for one in standings})
-    known = [one.newest.test for one in standings if one.newest.dag_id in dags]
-    tests, notices = _matching(known, asked["tests"], MAX_TESTS, "tests")
-    names = warehouse.metric_names(tests, span.since, span.until)
-    metrics, more = _matching(names, asked["metrics"], MAX_METRICS, "metrics")
+    test_names = [one.newest.test for one in standings if one.newest.dag_id in dags]
+    tests, notices = _matching(test_names, patterns["tests"], MAX_TESTS, "tests")
+    metric_names = warehouse.metric_names(tests, span.since, span.until)
+    metrics, more = _matching(metric_names, patterns["metrics"], MAX_METRICS, "metrics")
     values = warehouse.compared(tests, metrics, span.since, span.until, MAX_VALUES + 1)
     if len(values) > MAX_VALUES:
-        more.append(f"These days hold more than {MAX_VALUES:,} values: ask for fewer days to see all.")
+        more.append(f"Only the first {MAX_VALUES:,} values are shown; choose fewer days to see all.")
     values = [one for one in values[:MAX_VALUES] if one.dag_id in dags]
     metrics = [metric for metric in metrics if any(one.metric == metric for one in values)]
     lines = _lines(values)
@@ -54,14 +56,14 @@ def page_of_comparison(
             "title": "Compare",
             "span": span,
             "notices": notices + more,
-            "tests": ",".join(asked["tests"]),
-            "metrics": ",".join(asked["metrics"]),
+            "tests": ",".join(patterns["tests"]),
+            "metrics": ",".join(patterns["metrics"]),
             "axis": axis.value,
             "axes": AXES,
-            "known_tests": known,
-            "known_metrics": names,
-            "shown": [(index, metric, *_side_by_side(values, metric, span)) for index, metric in enumerate(metrics)],
-            "charts": embedded(
+            "test_names": test_names,
+            "metric_names": metric_names,
+            "comparisons": [(index, metric, *_by_day(values, metric, span)) for index, metric in enumerate(metrics)],
+            "charts": as_script_json(
                 charts_data(
                     [
                         (
@@ -83,23 +85,23 @@ def page_of_comparison(
 def _patterns(query: Mapping[str, str], name: str) -> list[str]:
     patterns = [part.strip() for part in text(query, name, MAX_LIST_LENGTH).split(",") if part.strip()]
     if len(patterns) > MAX_PATTERNS:
-        raise BadQueryError(f"{name} names more than {MAX_PATTERNS} patterns.")
+        raise BadQueryError(f"{name} has more than {MAX_PATTERNS} patterns.")
     return patterns
 
 
-def _matching(known: Sequence[str], patterns: Sequence[str], most: int, what: str) -> tuple[list[str], list[str]]:
-    """The names that a pattern asks for, and what to say if they are none or too many."""
-    found = [name for name in known if any(fnmatchcase(name, _pattern(one)) for one in patterns)]
+def _matching(names: Sequence[str], patterns: Sequence[str], maximum: int, kind: str) -> tuple[list[str], list[str]]:
+    """Return the names that match a pattern, and a notice if there are none or too many."""
+    found = [name for name in names if any(fnmatchcase(name, _pattern(one)) for one in patterns)]
     if patterns and not found:
-        return [], [f"None of the {what} that you may see is called {', '.join(patterns)}."]
-    if len(found) > most:
-        return found[:most], [f"{len(found)} {what} are asked for: the first {most} are shown."]
+        return [], [f"No {kind} that you may see match {', '.join(patterns)}."]
+    if len(found) > maximum:
+        return found[:maximum], [f"{len(found)} {kind} match; the first {maximum} are shown."]
     return found, []
 
 
-def _pattern(words: str) -> str:
-    """Only `*` means more than itself."""
-    return words.replace("[", "[[]").replace("?", "[?]")
+def _pattern(text: str) -> str:
+    """Escape the wildcards of `fnmatch` except `*`."""
+    return text.replace("[", "[[]").replace("?", "[?]")
 
 
 def _lines(values: Sequence[ShownMetric]) -> dict[str, dict[str, list[Plotted]]]:
@@ -112,13 +114,13 @@ def _lines(values: Sequence[ShownMetric]) -> dict[str, dict[str, list[Plotted]]]
     return lines
 
 
-def _side_by_side(values: Sequence[ShownMetric], metric: str, span: Span) -> tuple[list[str], Table]:
-    """The days that have a value, newest first, and each test's last value of each day."""
+def _by_day(values: Sequence[ShownMetric], metric: str, span: Span) -> tuple[list[str], Table]:
+    """Return the days that have a value, newest first, and each test's last value of each day."""
     rows: Table = {}
     for one in values:
         if one.metric == metric and one.at:
             day = span.local(one.at).date().isoformat()
-            rows.setdefault(one.test, {})[day] = "-" if one.value is None else f"{one.value:.6g}"
+            rows.setdefault(one.test, {})[day] = number_text(one.value)
     return sorted({day for row in rows.values() for day in row}, reverse=True), rows
 
 

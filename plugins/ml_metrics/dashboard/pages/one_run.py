@@ -1,4 +1,4 @@
-"""The page of one run: everything that is known about it."""
+"""The page of one run: times, metrics beside the last good run, alerts, metadata and files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
 from ml_metrics.alerts.mail import file_name
-from ml_metrics.dashboard.links import airflow_run, safe
+from ml_metrics.dashboard.links import airflow_run, http_link
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.pages.one_test import shown
 from ml_metrics.dashboard.run_status import CLASSES, letter_of, reason_of
@@ -31,12 +31,12 @@ MAX_FILES = 200
 MAX_DELIVERIES = 1000
 MAX_MAIL_LENGTH = 100_000
 OCCASIONS = ("broken", "worse", "recovered")
-PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""A name that is a folder of its own. Rows come from outside, and `..` leads out of the storage root."""
+FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""Names in rows are untrusted: a name like `..` would lead out of the storage root."""
 
 
 def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
-    """A run, beside the last one that was well."""
+    """Return the page of a run."""
     rows = warehouse.metrics_of(run.uuid)
     good = warehouse.last_good_run(run.test_name, run.timestamp, run.uuid)
     before = {row.metric_name: row for row in warehouse.metrics_of(good.uuid)} if good else {}
@@ -49,7 +49,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
         if one.run_key == run.uuid
     ]
     compared = [_compared(row, before.get(row.metric_name)) for row in rows]
-    folder, files, trouble = _files(run)
+    folder, files, files_error = _files(run)
     return Page(
         "one_run.html",
         {
@@ -59,7 +59,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
             "class": CLASSES[letter],
             "reason": reason_of(shown(run), letter, broken),
             "metrics": compared,
-            "gone": sorted(before.keys() - {row.metric_name for row in rows}),
+            "missing": sorted(before.keys() - {row.metric_name for row in rows}),
             "good": good,
             "differences": list(_differences(good, run)) if good else [],
             "metadata": metadata,
@@ -68,10 +68,10 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
             "folder": folder,
             "files": files[:MAX_FILES],
             "more_files": max(0, len(files) - MAX_FILES),
-            "files_trouble": trouble,
+            "files_error": files_error,
             "airflow": airflow_run(run.dag_id, run.run_id) if run.dag_id and run.run_id else "",
-            "logs": safe(run.stackdriver_logs_link),
-            "workload": safe(run.kubernetes_workload_link),
+            "logs": http_link(run.stackdriver_logs_link),
+            "workload": http_link(run.kubernetes_workload_link),
             "links": links,
         },
         document=lambda: {
@@ -86,16 +86,16 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
 
 
 def _compared(row: MetricRow, before: MetricRow | None) -> dict[str, Any]:
-    """A metric, and how far it is from the last good run."""
+    """Return a metric, its value in the last good run, and the change in percent."""
     was = before.metric_value if before else None
     change = None
     if row.metric_value is not None and was:
         change = (row.metric_value - was) / abs(was) * 100
-    return {"row": row, "was": was, "change": change}
+    return {"row": row, "was": was, "change": change, "broken": row.verdict in BROKEN}
 
 
 def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:
-    """What the run ran on otherwise than the last good one."""
+    """Return the attributes that differ from the last good run."""
     for name in ("image", "framework_version", "accelerator", "owner", "test_type"):
         was, now = getattr(good, name) or "", getattr(run, name) or ""
         if was != now:
@@ -103,25 +103,25 @@ def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:
 
 
 def _files(run: JobRow) -> tuple[str, list[storage.File], str]:
-    """The run folder, its files, and why they cannot be told."""
-    if not PLAIN.fullmatch(run.test_name) or not PLAIN.fullmatch(run.uuid):
-        return "", [], "The names of this run are no names of a folder."
+    """Return the run folder, its files, and an error if they cannot be listed."""
+    if not FOLDER_NAME.fullmatch(run.test_name) or not FOLDER_NAME.fullmatch(run.uuid):
+        return "", [], "The name of this test or run cannot be the name of a folder."
     folder = RunFolder(storage.join(Settings.load().storage_root, run.test_name, run.uuid))
     try:
-        return folder.path, sorted(folder.files(), key=lambda file: file.name), ""
+        return folder.place, sorted(folder.files(), key=lambda file: file.name), ""
     except (MlMetricsError, OSError) as error:
-        return folder.path, [], f"The folder cannot be read from here: {error}"
+        return folder.place, [], f"The folder cannot be read from this server: {error}"
 
 
 def _mails(run_key: str, messages: set[str]) -> list[dict[str, str]]:
-    """The mails about a run that lie in the outbox."""
+    """Return the mails about a run that are in the outbox."""
     outbox = Settings.load().outbox
     keys = sorted(messages | {f"{run_key}-{occasion}" for occasion in OCCASIONS})
     places = [storage.join(outbox, f"{file_name(key)}.eml") for key in keys]
     try:
         return [_mail(place) for place in places if storage.exists(place)]
     except (MlMetricsError, OSError):
-        return []  # the outbox is on another machine; the deliveries above say what became of the messages
+        return []  # the outbox may be on another machine; the page still lists the deliveries
 
 
 def _mail(place: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The page of one test."""
+"""The page of one test: a chart for each metric, and its runs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts import Axis
+from ml_metrics.charts import PRODUCTIVE, Axis
 from ml_metrics.dashboard.chart_data import charts_data, charts_of_test, time_parts
-from ml_metrics.dashboard.curves import curves_of, what_changed
-from ml_metrics.dashboard.links import airflow_dag, airflow_run, safe
-from ml_metrics.dashboard.page import NotFoundError, Page, embedded
+from ml_metrics.dashboard.curves import curves_of, environment_changes
+from ml_metrics.dashboard.export import as_script_json
+from ml_metrics.dashboard.links import airflow_dag, airflow_run, http_link
+from ml_metrics.dashboard.page import NotFoundError, Page
 from ml_metrics.dashboard.query import choice, required, span_of, text
 from ml_metrics.dashboard.run_status import BAD, CLASSES, by_run, letter_of, reason_of
 from ml_metrics.model import BROKEN
@@ -26,38 +27,35 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.pages import ShownMetric
 
 MAX_RUNS = 1000
+MAX_TABLE_ROWS = 4000
+"""The most rows of all tables behind the charts together, which keeps the page fast. CSV has every value."""
+MIN_TABLE_ROWS = 50
 DAYS = 90
 AXES = tuple(axis.value for axis in Axis)
 
 
-def page_of_test(
-    warehouse: Warehouse,
-    query: Mapping[str, str],
-    *,
-    now: datetime,
-    links: Links,
-) -> Page:
-    """Every metric of a test as a curve, and its runs."""
+def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetime, links: Links) -> Page:
+    """Return the page of the test that the query names."""
     test, axis = required(query, "test"), Axis(choice(query, "axis", AXES))
-    words = text(query, "q").casefold()
+    part = text(query, "q").casefold()
     span = span_of(query, now, DAYS)
     found = warehouse.runs_of(test, span.since, span.until, MAX_RUNS + 1)
     runs = found[:MAX_RUNS]
     newest = runs[0] if runs else warehouse.previous_run(test)
     if newest is None:
-        raise NotFoundError(f"There is no test {test!r}, or it has never run.")
+        raise NotFoundError(f"There is no test {test!r}, or no run of it was recorded.")
     since = runs[-1].timestamp if runs else span.since
     metrics = warehouse.metrics_between(test, since, span.until) if runs else []
     acceptances = warehouse.acceptances(test)
-    curves = [one for one in curves_of(runs, metrics, acceptances) if words in one.metric.casefold()]
+    curves = [one for one in curves_of(runs, metrics, acceptances) if part in one.metric.casefold()]
     quarantine = warehouse.quarantines().get(test)
-    rows = list(_rows(runs, metrics))
+    rows, parts = list(_rows(runs, metrics)), time_parts(curves)
     notices = []
     if len(found) > MAX_RUNS:
-        notices.append(f"These days hold more than {MAX_RUNS:,} runs: the newest {MAX_RUNS:,} are shown.")
+        notices.append(f"Only the newest {MAX_RUNS:,} runs are shown; choose fewer days to see all.")
     if not runs:
         notices.append(
-            f"No run stopped between {span.first} and {span.last}. The newest was on {newest.timestamp:%Y-%m-%d}."
+            f"No run stopped between {span.first} and {span.last}. The newest stopped on {newest.timestamp:%Y-%m-%d}."
         )
     return Page(
         "one_test.html",
@@ -71,13 +69,15 @@ def page_of_test(
             "axes": AXES,
             "q": text(query, "q"),
             "curves": list(enumerate(curves)),
-            "charts": embedded(
+            "table_rows": max(MIN_TABLE_ROWS, MAX_TABLE_ROWS // max(1, len(curves))),
+            "charts": as_script_json(
                 charts_data(
-                    charts_of_test(curves, runs, what_changed(runs), axis=axis, utc=span.is_utc),
+                    charts_of_test(curves, runs, environment_changes(runs), axis=axis, utc=span.is_utc),
                     {str(index): links.run(run.uuid, test) for index, run in enumerate(runs)},
                 )
             ),
-            "has_goodput": bool(time_parts(curves)),
+            "goodput_kinds": _kinds(parts),
+            "goodput": [(run, parts[run.uuid]) for run in runs if run.uuid in parts],
             "acceptances": acceptances,
             "incident": warehouse.open_incidents().get(test),
             "quarantine": quarantine if quarantine and quarantine.holds(now) else None,
@@ -91,8 +91,14 @@ def page_of_test(
     )
 
 
+def _kinds(parts: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return the kinds of time of some runs, productive time first."""
+    kinds = {kind for kinds in parts.values() for kind in kinds}
+    return sorted(kinds, key=lambda kind: (kind != PRODUCTIVE, kind))
+
+
 def _rows(runs: Sequence[JobRow], metrics: Sequence[ShownMetric]) -> Iterator[dict[str, Any]]:
-    """The table of runs, newest first."""
+    """Return the rows of the table of runs, newest first."""
     broken = by_run(one for one in metrics if one.verdict in BROKEN)
     for run in runs:
         own = broken.get(run.uuid, [])
@@ -104,13 +110,13 @@ def _rows(runs: Sequence[JobRow], metrics: Sequence[ShownMetric]) -> Iterator[di
             "bad": letter in BAD,
             "reason": reason_of(shown(run), letter, own),
             "airflow": airflow_run(run.dag_id, run.run_id) if run.dag_id and run.run_id else "",
-            "logs": safe(run.stackdriver_logs_link),
-            "workload": safe(run.kubernetes_workload_link),
+            "logs": http_link(run.stackdriver_logs_link),
+            "workload": http_link(run.kubernetes_workload_link),
         }
 
 
 def shown(run: JobRow) -> ShownRun:
-    """A whole row as the heatmap knows it."""
+    """Return the part of a run that the heatmap shows."""
     return ShownRun(
         run.uuid, run.test_name, run.dag_id or run.test_name, run.timestamp, run.job_status, run.verdict,
         run.failure_reason,
@@ -137,17 +143,17 @@ def _document(
 
 
 def _table(rows: Sequence[dict[str, Any]], metrics: Sequence[ShownMetric]) -> Iterator[Sequence[Any]]:
-    """A row for each metric of each run; a run without metrics has one row, too."""
+    """Return a row for each metric of each run; a run without metrics has one row, too."""
     yield ("run", "stopped", "job_status", "run_verdict", "reason", "duration_seconds", "queued_seconds",
            "failed_attempts", "metric", "value", "lower_bound", "upper_bound", "verdict")  # fmt: skip
-    of_run: dict[str, list[ShownMetric]] = {}
+    metrics_of_run: dict[str, list[ShownMetric]] = {}
     for metric in metrics:
-        of_run.setdefault(metric.run_key, []).append(metric)
+        metrics_of_run.setdefault(metric.run_key, []).append(metric)
     for row in rows:
         run = row["run"]
         head = (run.uuid, run.timestamp.isoformat(), run.job_status, run.verdict, row["reason"],
                 run.job_duration_sec, run.queued_seconds, run.num_failures)  # fmt: skip
-        for one in of_run.get(run.uuid, []):
+        for one in metrics_of_run.get(run.uuid, []):
             yield (*head, one.metric, one.value, one.lower, one.upper, one.verdict)
-        if run.uuid not in of_run:
+        if run.uuid not in metrics_of_run:
             yield (*head, "", None, None, None, None)
