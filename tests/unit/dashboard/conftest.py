@@ -1,4 +1,4 @@
-"""The dashboard's app over a warehouse of its own, with visitors whose rights a test chooses."""
+"""The dashboard over a warehouse of its own, with a user whose permissions the test chooses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from ml_metrics.dashboard import access, source
 from ml_metrics.dashboard.app import app
 from ml_metrics.warehouse import Warehouse, open_warehouse
-from unit.dashboard.made import Rights, User, fill
+from unit.dashboard.sample_runs import Rights, User, fill
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def filled(warehouse: Warehouse) -> Warehouse:
 
 @pytest.fixture
 def as_user(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., TestClient]]:
-    """A browser in which somebody with some rights is logged in."""
+    """Return a function that logs in a user with the given permissions and returns their browser."""
     airflow = access._airflow
     assert airflow is not None
 
@@ -61,5 +61,5 @@ def browser(as_user: Callable[..., TestClient]) -> TestClient:
 
 @pytest.fixture
 def shown(browser: TestClient, filled: Warehouse) -> TestClient:  # noqa: ARG001
-    """A browser of somebody who may see everything that was filled in."""
+    """A browser of a user who may see everything in the filled warehouse."""
     return browser

@@ -1,4 +1,4 @@
-"""Nobody sees or does what they may not. The routes are counted, so that a new one is tested on the day it is made."""
+"""Permissions. The tests list all routes, so that a new one is covered from the start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from ml_metrics.dashboard.app import app
-from unit.dashboard.made import FAILING, SHIFTED, STEADY, Rights, run_of
+from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, run_of
 
 As = Callable[..., TestClient]
 ROUTES = [
@@ -33,16 +33,16 @@ def address(path: str) -> str:
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-def test_no_route_answers_somebody_who_is_not_logged_in(method: str, path: str) -> None:
+def test_every_route_needs_a_login(method: str, path: str) -> None:
     assert TestClient(app).request(method, address(path)).status_code == 401
 
 
-def test_who_follows_a_link_of_a_mail_finds_the_login_and_comes_back() -> None:
+def test_the_login_link_leads_back_to_the_page() -> None:
     text = TestClient(app, root_path="/ml-metrics").get("/ml-metrics/run?run=1").text
     assert 'href="../auth/login?next=%2Fml-metrics%2Frun%3Frun%3D1"' in text
 
 
-def test_airflows_descriptions_of_an_app_are_off() -> None:
+def test_the_api_documentation_is_off() -> None:
     assert {path for _, path in ROUTES}.isdisjoint({"/docs", "/redoc", "/openapi.json"})
     assert TestClient(app).get("/openapi.json").status_code == 401
 
@@ -58,7 +58,7 @@ print("answers:", *answers)
 """
 
 
-def test_everybody_is_refused_where_airflow_does_not_say_who_asks() -> None:
+def test_every_request_is_rejected_if_airflows_user_is_unknown() -> None:
     code = DENIED.format(routes=[(method, address(path)) for method, path in ROUTES])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1].split() == ["answers:", *["403"] * len(ROUTES)]
@@ -66,14 +66,14 @@ def test_everybody_is_refused_where_airflow_does_not_say_who_asks() -> None:
 
 @pytest.mark.parametrize("page", OF_A_TEST)
 @pytest.mark.usefixtures("filled")
-def test_a_test_is_shown_only_to_those_who_may_read_its_dag(page: str, as_user: As) -> None:
+def test_a_test_is_shown_only_to_users_who_may_read_its_dag(page: str, as_user: As) -> None:
     assert as_user(Rights(frozenset({STEADY}))).get(page).status_code == 403
     assert as_user(Rights(frozenset({SHIFTED}))).get(page).status_code == 200
 
 
 @pytest.mark.parametrize("form", ["html", "json", "csv"])
 @pytest.mark.usefixtures("filled")
-def test_lists_hold_only_what_may_be_read(form: str, as_user: As) -> None:
+def test_lists_have_only_readable_tests(form: str, as_user: As) -> None:
     browser = as_user(Rights(frozenset({STEADY})))
     for page in (f"/?format={form}", f"/compare?tests=*&metrics=*&format={form}"):
         text = browser.get(page).text
@@ -83,13 +83,13 @@ def test_lists_hold_only_what_may_be_read(form: str, as_user: As) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_who_may_read_nothing_sees_an_empty_list(as_user: As) -> None:
+def test_a_user_without_permissions_sees_an_empty_list(as_user: As) -> None:
     text = as_user(Rights(frozenset())).get("/").text
     assert "No test that you may see has run yet" in text
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_test_that_is_not_there_tells_nothing_to_those_who_may_not_read_it(as_user: As) -> None:
+def test_a_missing_test_and_a_forbidden_test_look_alike(as_user: As) -> None:
     browser = as_user(Rights(frozenset({STEADY})))
     assert browser.get("/test?test=no-such-test").status_code == 403
     assert browser.get("/dag?dag_id=no-such-test").status_code == 403
@@ -97,7 +97,7 @@ def test_a_test_that_is_not_there_tells_nothing_to_those_who_may_not_read_it(as_
 
 
 @pytest.mark.usefixtures("filled")
-def test_one_who_may_not_change_a_dag_sees_no_buttons(as_user: As) -> None:
+def test_buttons_need_the_permission_to_change_the_dag(as_user: As) -> None:
     page = f"/test?test={SHIFTED}"
     assert '<form method="post"' not in as_user(Rights(may_change=False)).get(page).text
     assert '<form method="post"' in as_user().get(page).text

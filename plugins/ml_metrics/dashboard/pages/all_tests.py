@@ -153,18 +153,14 @@ def _column_key(heatmap: Heatmap, column: int) -> str:
 
 
 def _table(rows: Sequence[Row], heatmap: Heatmap) -> Iterator[Sequence[Any]]:
+    columns = range(len(heatmap.columns))
     head = ("test", "owner", "framework", "accelerator", "latest", "latest_at", "reason", "pass_rate_percent")
-    yield (
-        *head,
-        "goodput_percent",
-        "last_good",
-        *(_column_key(heatmap, index) for index in range(len(heatmap.columns))),
-    )
+    yield (*head, "goodput_percent", "last_good", *(_column_key(heatmap, index) for index in columns))
     for row in rows:
         standing = row.standing
         yield (
             row.test, standing.owner, standing.framework, standing.accelerator, row.latest.text,
             standing.newest.at.isoformat(), row.latest.reason, row.pass_rate, row.goodput,
             standing.last_good.isoformat() if standing.last_good else "",
-            *(row.cells[index].text if index in row.cells else "" for index in range(len(heatmap.columns))),
+            *(row.cells[index].text if index in row.cells else "" for index in columns),
         )  # fmt: skip

@@ -108,9 +108,9 @@ def _files(run: JobRow) -> tuple[str, list[storage.File], str]:
         return "", [], "The name of this test or run cannot be the name of a folder."
     folder = RunFolder(storage.join(Settings.load().storage_root, run.test_name, run.uuid))
     try:
-        return folder.place, sorted(folder.files(), key=lambda file: file.name), ""
+        return folder.path, sorted(folder.files(), key=lambda file: file.name), ""
     except (MlMetricsError, OSError) as error:
-        return folder.place, [], f"The folder cannot be read from this server: {error}"
+        return folder.path, [], f"The folder cannot be read from this server: {error}"
 
 
 def _mails(run_key: str, messages: set[str]) -> list[dict[str, str]]:

@@ -1,7 +1,9 @@
-"""Runs that pages show, and visitors with more or fewer rights."""
+"""Sample runs for the pages, the pages that show them, and users with chosen permissions."""
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,6 +12,8 @@ from ml_metrics.model import Bounds, JobStatus, Metric, Outcome, Run, Verdict, W
 from ml_metrics.warehouse import run_record
 
 if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
+
     from ml_metrics.warehouse import RunRecord, Warehouse
 
 TODAY = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
@@ -54,8 +58,26 @@ def recorded(  # noqa: PLR0913
     )  # fmt: skip
 
 
+HOSTILE_NAMES = ["../../etc/passwd", "a/b", "A", "a b", "ä", "x" * 300, "con", ".", "", "a\x00b", '"><script>']
+PAGES = (
+    "/",
+    "/?by=runs",
+    f"/test?test={SHIFTED}",
+    f"/run?run={run_of(SHIFTED, 0).key}",
+    "/compare?tests=*&metrics=*",
+    f"/dag?dag_id={SHIFTED}",
+    f"/dag-run?dag_id={SHIFTED}&run_id={run_of(SHIFTED, 0).run_id}",
+)
+
+
+def csv_rows(browser: TestClient, page: str) -> list[dict[str, str]]:
+    answer = browser.get(page)
+    assert answer.headers["content-type"].startswith("text/csv")
+    return list(csv.DictReader(io.StringIO(answer.text)))
+
+
 def fill(warehouse: Warehouse) -> None:
-    """A test that is well, one whose level changed with its image, one whose workload fails."""
+    """Load a test that passes, one whose level changed with its image, and one whose workload fails."""
     warehouse.load_all([recorded(STEADY, day, 10 + day % 3 / 10) for day in range(20)])
     warehouse.load_all(
         [
@@ -82,15 +104,15 @@ class User:
 
 @dataclass
 class Rights:
-    """Airflow's manager of rights, as far as it is asked."""
+    """A fake of Airflow's auth manager."""
 
     dags: frozenset[str] | None = None
-    """The DAGs that may be read; None for all."""
+    """The DAGs that the user may read; None for all."""
     may_change: bool = True
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
 
     def is_authorized_dag(self, *, method: str, user: User, access_entity: Any = None, details: Any = None) -> bool:  # noqa: ARG002
-        self.asked.append({"method": method, "dag": details.id if details else None})
+        self.requests.append({"method": method, "dag": details.id if details else None})
         if method != "GET" and not self.may_change:
             return False
         return self.dags is None or (details is not None and details.id in self.dags)

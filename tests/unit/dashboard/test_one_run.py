@@ -1,4 +1,4 @@
-"""What a run's page finds outside the warehouse, and what it makes of names that lead elsewhere."""
+"""The page of one run: metrics, mails, files, and hostile names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.warehouse import Delivery, Warehouse
-from unit.dashboard.made import SHIFTED, TODAY, recorded, run_of
+from unit.dashboard.sample_runs import SHIFTED, TODAY, recorded, run_of
 
 KEY = run_of(SHIFTED, 0).key
 PAGE = f"/run?run={KEY}"
@@ -24,9 +24,20 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_a_run_is_compared_with_the_last_good_one(shown: TestClient) -> None:
+    text = shown.get(f"/run?run={run_of(SHIFTED, 0).key}").text
+    assert run_of(SHIFTED, 4).key in text
+    assert "image:1 → image:2" in text
+    assert "+38.6 %" in text
+    assert "<td>(-inf, 11)</td>" in text
+    assert "made up" in text
+    document = shown.get(f"/run?run={run_of(SHIFTED, 0).key}&format=json").json()
+    assert document["last_good_run"] == run_of(SHIFTED, 4).key
+
+
 def test_the_mail_is_shown_as_it_was_sent(shown: TestClient, filled: Warehouse, state: Path) -> None:
     mail = EmailMessage()
-    mail["Subject"], mail["To"] = "tf-shifted is not well", "vera@example.com"
+    mail["Subject"], mail["To"] = "tf-shifted is failing", "vera@example.com"
     mail.set_content("loss_final <b>was</b> out of bounds")
     (state / "outbox").mkdir()
     (state / "outbox" / f"{KEY}-broken.eml").write_bytes(mail.as_bytes())
@@ -34,7 +45,7 @@ def test_the_mail_is_shown_as_it_was_sent(shown: TestClient, filled: Warehouse, 
         Delivery(f"{KEY}-broken", "smtp", "kept", TODAY, SHIFTED, KEY, "broken", "vera", (), "x", (), 3, "refused")
     )
     text = shown.get(PAGE).text
-    assert "tf-shifted is not well" in text
+    assert "tf-shifted is failing" in text
     assert "loss_final &lt;b&gt;was&lt;/b&gt; out of bounds" in text
     assert "vera@example.com" in text
     assert "smtp kept (refused)" in text
@@ -48,11 +59,11 @@ def test_the_files_of_the_run_folder_are_listed(shown: TestClient, state: Path) 
     assert "1,234 bytes" in shown.get(PAGE).text
 
 
-def test_without_mail_and_folder_the_page_says_so(shown: TestClient, state: Path) -> None:
+def test_a_run_without_alerts_and_files(shown: TestClient, state: Path) -> None:
     assert not (state / "runs").exists()
     text = shown.get(PAGE).text
-    assert "Nobody was told anything about this run" in text
-    assert "The run folder is empty or not on this machine" in text
+    assert "No alert was sent about this run" in text
+    assert "The run folder is empty, or not on this server" in text
 
 
 @pytest.mark.parametrize("name", ["..", "../secrets", "/etc", "a/../../secrets", "."])
@@ -65,7 +76,7 @@ def test_a_name_that_leads_out_of_the_storage_root_is_not_followed(
     warehouse.load(run)
     text = browser.get(f"/run?run={run.key}").text
     assert "password.txt" not in text
-    assert "no names of a folder" in text
+    assert "cannot be the name of a folder" in text
 
 
 def test_run_page_and_test_page_show_the_stored_baseline(shown: TestClient, filled: Warehouse, state: Path) -> None:

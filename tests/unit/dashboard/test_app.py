@@ -1,0 +1,138 @@
+"""Errors, formats and methods of the routes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
+
+from ml_metrics.dashboard import source
+from ml_metrics.dashboard.app import app
+from ml_metrics.dashboard.links import ASSETS
+from ml_metrics.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse.base import Asking
+from unit.dashboard.sample_runs import PAGES, SHIFTED, STEADY, Rights, recorded, run_of
+
+
+@pytest.mark.parametrize(
+    ("page", "status", "reason"),
+    [
+        ("/test?test=none", 404, "There is no test"),
+        ("/run?run=none", 404, "There is no such run"),
+        ("/dag?dag_id=none", 404, "has not recorded a run"),
+        ("/dag-run?dag_id=none&run_id=none", 404, "has not been recorded"),
+        ("/nothing/here", 404, "There is no page"),
+        ("/assets/..%2Faccess.py", 404, "There is no"),
+        ("/assets/access.py", 404, "There is no such file"),
+        ("/test", 400, "The parameter test is missing"),
+        ("/?since=tomorrow", 400, "is not a date"),
+        ("/?since=2026-03-02&until=2026-03-01", 400, "is after until"),
+        ("/?tz=Middle/Earth", 400, "is not a time zone"),
+        ("/?tz=../../etc/passwd", 400, "is not a time zone"),
+        ("/?page=0", 400, "is not a number"),
+        ("/?by=weeks", 400, "is not one of"),
+        ("/?format=xml", 400, "is not one of"),
+        (f"/?q={'x' * 400}", 400, "longer than"),
+        ("/dag", 400, "dag_id"),
+        ("/?since=1900-01-01&until=2100-01-01", 200, "the newest 366"),
+        (f"/test?test={STEADY}&since=0001-01-01&until=9999-12-31", 200, "loss_final"),
+        (f"/test?test={STEADY}&since=1980-01-01&until=1980-01-02", 200, "No run stopped between"),
+        ("/compare?tests=*&metrics=*&since=1926-01-01&until=2026-12-31", 200, "loss_final"),
+    ],
+)
+def test_an_error_states_what_is_wrong(shown: TestClient, page: str, status: int, reason: str) -> None:
+    answer = shown.get(page)
+    assert answer.status_code == status
+    assert reason in answer.text
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_warehouse_that_is_down_is_an_error(shown: TestClient, monkeypatch: pytest.MonkeyPatch, page: str) -> None:
+    @contextmanager
+    def down() -> Iterator[Warehouse]:
+        with open_warehouse("postgresql+psycopg://nobody:secret@127.0.0.1:1/none") as opened:
+            yield opened
+
+    source.SOURCE.forget()
+    monkeypatch.setattr(source, "warehouse", down)
+    answer = shown.get(page)
+    assert answer.status_code == 503
+    assert "The warehouse cannot be read" in answer.text
+    assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_needs_the_same_number_of_queries_for_any_number_of_rows(
+    browser: TestClient, filled: Warehouse, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    queries: list[str] = []
+    ask = Asking._ask
+
+    def counted(self: Asking, query: str, **parameters: Any) -> list[dict[str, Any]]:
+        queries.append(query)
+        return ask(self, query, **parameters)
+
+    monkeypatch.setattr(Asking, "_ask", counted)
+    browser.get(page)
+    few = len(queries)
+    filled.load_all([recorded(f"tf-more{number}", day, 99.0) for number in range(12) for day in range(9)])
+    filled.load_all([recorded(SHIFTED, day + 0.5, more={f"m{n}": 1.0 for n in range(20)}) for day in range(9)])
+    for number in range(5):
+        filled.record_alert(f"tf-more{number}", run_of(f"tf-more{number}", 0).key, fingerprint="x", reasons=["x"])
+    queries.clear()
+    browser.get(page)
+    assert len(queries) == few <= 10
+
+
+@pytest.mark.parametrize(
+    ("page", "status", "reason"),
+    [
+        ("/test?test=none", 404, "Not found: There is no test 'none'"),
+        ("/run?run=none", 404, "Not found: There is no such run"),
+        ("/nothing/here?", 404, "Not found: There is no page nothing/here"),
+        ("/?since=tomorrow", 400, "Bad request: since='tomorrow' is not a date"),
+        ("/dag?", 400, "Bad request: dag_id: Field required"),
+    ],
+)
+def test_errors_of_json_pages_are_json(shown: TestClient, page: str, status: int, reason: str) -> None:
+    answer = shown.get(f"{page}&format=json")
+    assert answer.status_code == status
+    assert answer.json()["error"].startswith(reason)
+
+
+def test_permission_and_login_errors_of_json_pages_are_json(as_user: Callable[..., TestClient]) -> None:
+    answer = as_user(Rights(frozenset())).get(f"/test?test={SHIFTED}&format=json")
+    assert (answer.status_code, answer.json()) == (403, {"error": "Forbidden: You may not read the runs of this DAG."})
+    app.dependency_overrides.clear()
+    answer = TestClient(app).get("/?format=json")
+    assert (answer.status_code, list(answer.json())) == (401, ["error"])
+
+
+@pytest.mark.parametrize("page", [*PAGES, "/assets/vega.js", "/icon.svg"])
+def test_head_returns_the_headers_of_get(shown: TestClient, page: str) -> None:
+    head, get = shown.head(page), shown.get(page)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == get.headers["content-type"]
+
+
+def test_every_get_route_answers_head() -> None:
+    methods = [route.methods for route in app.routes if isinstance(route, APIRoute)]
+    assert [each for each in methods if "GET" in each and "HEAD" not in each] == []
+
+
+def test_browsers_keep_an_asset_for_a_year_if_its_address_has_the_hash_of_its_content(shown: TestClient) -> None:
+    linked = {link for page in PAGES for link in re.findall(r'"(assets/[^"]+)"', shown.get(page).text)}
+    assert {link.partition("?v=")[0] for link in linked} == {f"assets/{name}" for name in ASSETS}
+    for link in linked:
+        assert shown.get(f"/{link}").headers["cache-control"] == "private, max-age=31536000, immutable"
+
+
+@pytest.mark.parametrize("query", ["", "?v=", "?v=0123456789abcdef"])
+def test_an_asset_under_another_hash_is_not_kept(shown: TestClient, query: str) -> None:
+    answer = shown.get(f"/assets/charts.js{query}")
+    assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")

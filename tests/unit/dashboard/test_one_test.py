@@ -1,0 +1,54 @@
+"""The page of one test."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from fastapi.testclient import TestClient
+
+from ml_metrics.dashboard.pages import one_test
+from ml_metrics.warehouse import Warehouse
+from unit.dashboard.sample_runs import SHIFTED, TODAY, csv_rows, recorded, run_of
+
+
+def test_an_annotation_names_the_change_of_the_level_and_of_the_image(shown: TestClient) -> None:
+    document = shown.get(f"/test?test={SHIFTED}&format=json").json()
+    (metric,) = document["metrics"]
+    (level,) = metric["annotations"]
+    assert "image: image:1 -> image:2" in level["text"]
+    assert [point["counts"] for point in metric["points"]] == [True] * 16 + [False] * 4
+    text = shown.get(f"/test?test={SHIFTED}").text
+    assert "condition: less than 11" in text
+    assert "1 min 0 s" in text  # the time in the queue
+    assert len(csv_rows(shown, f"/test?test={SHIFTED}&format=csv")) == 20
+
+
+def test_goodput_has_a_chart_and_a_table(browser: TestClient, warehouse: Warehouse) -> None:
+    assert "chart-goodput" not in browser.get("/test?test=t").text
+    more = {"goodput": 90.0, "badput_idle_percent": 10.0, "badput_idle_seconds": 60.0}
+    warehouse.load(recorded("t", 0, more=more))
+    text = browser.get("/test?test=t").text
+    assert "Where the time went" in text
+    assert re.search(r"<th scope=\"col\">productive, %<th scope=\"col\">idle, %", text)
+    assert re.search(r"</a><td>90<td>10\n", text)
+
+
+def test_a_table_behind_each_chart_has_every_value(shown: TestClient) -> None:
+    text = shown.get(f"/test?test={SHIFTED}").text
+    (table,) = re.findall(r'<details class="values">.*?</details>', text, re.DOTALL)
+    rows = re.findall(r'<tr><td><a href="([^"]+)">([^<]+)</a><td>([^<]+)<td>([^<]+)<td>(\w+)<td>(\w+)', table)
+    assert len(rows) == 20
+    newest = (f"run?run={run_of(SHIFTED, 0).key}", f"{TODAY:%Y-%m-%d} 12:00", "14", "(-inf, 11)", "fail", "no")
+    assert rows[0] == newest
+    assert rows[-1][2:] == ("10.1", "(-inf, 11)", "pass", "yes")
+
+
+def test_a_table_that_is_cut_links_to_all_values(shown: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_test, "MAX_TABLE_ROWS", 1)
+    monkeypatch.setattr(one_test, "MIN_TABLE_ROWS", 5)
+    text = shown.get(f"/test?test={SHIFTED}").text
+    (table,) = re.findall(r'<details class="values">.*?</details>', text, re.DOTALL)
+    assert table.count("<tr><td>") == 5
+    assert "The newest 5 of 20 values" in table
+    assert 'data-format="csv"' in table
