@@ -67,7 +67,7 @@ def watched(browser: Browser, airflow: Standalone, request: pytest.FixtureReques
     assert [error for error in page.errors if "401" not in error] == []
 
 
-def test_a_user_finds_accepts_and_acknowledges_a_broken_metric(browser: Browser, airflow: Standalone, home: Home) -> None:
+def test_a_user_accepts_and_acknowledges_a_broken_metric(browser: Browser, airflow: Standalone, home: Home) -> None:
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     page = Watched(context, airflow.url).page
     page.goto(f"{airflow.url}/")
