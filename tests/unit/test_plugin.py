@@ -62,7 +62,7 @@ def test_airflow_loads_the_plugin_once_and_shadows_no_module() -> None:
     assert output["errors"] == {}
     assert output["names"].count("ml_metrics") == 1
     assert output["moved"] == []
-    assert sorted(output["ours"]) == ["ml_metrics", "ml_metrics.plugin", "ml_metrics_plugin"]
+    assert sorted(output["ours"]) == ["ml_metrics", "ml_metrics._moved", "ml_metrics.plugin", "ml_metrics_plugin"]
 
 
 @pytest.mark.e2e

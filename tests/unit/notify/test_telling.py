@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
@@ -296,10 +297,11 @@ def test_a_failed_run_is_told_by_its_dag_only_where_its_gate_cannot() -> None:
 
 
 def test_a_bucket_that_does_not_answer_silences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_answer(place: str) -> bool:
+    def no_answer(place: str) -> NoReturn:
         raise StorageError(f"{place}: cannot be checked: Service Unavailable")
 
     monkeypatch.setattr(storage, "exists", no_answer)
+    monkeypatch.setattr(storage, "read_bytes", no_answer)
     overdue(1)
     (mail,) = Path(Settings.load().outbox).glob("*.eml")
     assert "Whether its workload has begun is not known" in mail.read_text()
