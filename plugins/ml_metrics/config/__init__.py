@@ -1,1 +1,1 @@
-"""What a user writes: test files and metric configs, as strict models, and loading them from YAML, JSON and Jsonnet."""
+"""Test files and metric configs: strict models, and loading them from YAML, JSON and Jsonnet."""

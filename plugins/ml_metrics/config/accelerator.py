@@ -1,4 +1,4 @@
-"""What a test runs on, and what its pods ask of a cluster for it."""
+"""The accelerator of a test, and the Kubernetes resources that its pods request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """The families of accelerators."""
+    """A family of accelerators."""
 
     CPU = "cpu"
     GPU = "gpu"
@@ -16,23 +16,23 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """One entry of the catalogue, or one that a test describes itself."""
+    """An entry of the catalogue, or an accelerator that a test describes itself."""
 
     name: str
-    """As in the test's name: `cpu`, `h100x8`, `v5litepod-16`."""
+    """As in the name of the test: `cpu`, `h100x8`, `v5litepod-16`."""
     kind: Kind
     count: int = 0
-    """Chips or GPUs in all hosts together."""
+    """Chips or GPUs of all hosts together."""
     hosts: int = 1
-    """How many pods it takes to use all of it."""
+    """Number of pods, one for each host."""
     resource: str | None = None
-    """The Kubernetes resource that is counted: `nvidia.com/gpu`."""
+    """The Kubernetes resource, like `nvidia.com/gpu`."""
     per_host: int = 0
-    """How many of the resource one pod asks for."""
+    """How many of the resource each pod requests."""
     node_selector: dict[str, str] = field(default_factory=dict)
     tolerations: tuple[dict[str, str], ...] = ()
     topology: str | None = None
-    """How the chips of a TPU slice are arranged."""
+    """The topology of a TPU slice, like `4x4`."""
 
     def __str__(self) -> str:
         return self.name
@@ -42,5 +42,5 @@ CPU = Accelerator("cpu", Kind.CPU)
 
 
 def toleration(resource: str) -> dict[str, str]:
-    """What lets a pod onto the nodes that are kept free for a resource."""
+    """Return the toleration for nodes that are reserved for a resource."""
     return {"key": resource, "operator": "Exists", "effect": "NoSchedule"}

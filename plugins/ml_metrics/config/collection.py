@@ -1,4 +1,4 @@
-"""`metric_collection_config`: which numbers of a run become metrics, and how many points become one."""
+"""`metric_collection_config`: which values of a run become metrics, and how series are aggregated."""
 
 from enum import StrEnum
 from typing import Any
@@ -17,7 +17,7 @@ SPELLINGS = ("metric_to_aggregation_strategy", "metric_to_aggregation_strategies
 
 
 class Strategy(StrEnum):
-    """How the points of a tag become one number."""
+    """How the points of a tag are aggregated to one number."""
 
     FINAL = "final"
     MAX = "max"
@@ -33,77 +33,77 @@ class Strategy(StrEnum):
 
 
 class Restarts(StrEnum):
-    """What happens to points that a restarted workload wrote again."""
+    """How points that a restarted workload wrote again are handled."""
 
     KEEP = "keep"
     SUPERSEDE = "supersede"
 
 
 class TimeToAccuracy(Strict):
-    """The time from the start of the run until a tag first reached a value."""
+    """The time from the start of the run until a tag first reaches a value."""
 
     accuracy_tag: str
-    """The tag that is watched."""
+    """The tag to watch."""
     accuracy_threshold: float
-    """The value that it has to reach, or exceed."""
+    """The value that it must reach or exceed."""
 
 
 class MetricCollectionConfig(Strict):
-    """Which numbers of a run become metrics."""
+    """Which values of a run become metrics."""
 
     default_aggregation_strategies: tuple[Strategy, ...] = Field((Strategy.FINAL,), min_length=1)
-    """How the points of a tag become one number, each a metric named `<tag>_<strategy>`."""
+    """How the points of a tag are aggregated; each strategy makes a metric named `<tag>_<strategy>`."""
     metric_to_aggregation_strategy: dict[Pattern, tuple[Strategy, ...]] = Field(
         default_factory=dict,
         validation_alias=AliasChoices(*SPELLINGS),
     )
-    """Other strategies for some tags; also spelt `metric_to_aggregation_strategies`."""
+    """Other strategies for some tags. Also accepted as `metric_to_aggregation_strategies`."""
     tags_to_ignore: tuple[Pattern, ...] = ()
     """Tags that are not collected: exact, globs for the whole tag, or `re:` and a regular expression."""
     include_tags: tuple[Pattern, ...] = ()
-    """Where given, only these tags are collected."""
+    """If given, only these tags are collected."""
     time_to_accuracy: TimeToAccuracy | None = None
-    """Adds the metric `time_to_accuracy`: the seconds until a tag first reached a value."""
+    """Adds the metric `time_to_accuracy`: the seconds until a tag first reaches a value."""
     write_to_bigquery: bool = True
-    """Whether rows are written to the warehouse at all."""
+    """Whether runs are written to the warehouse at all."""
     use_run_name_prefix: bool = False
-    """Whether tags are told apart by the sub-folder in which they were written: `train/loss`."""
+    """Whether the sub-folder in which a tag was written becomes part of its name: `train/loss`."""
     restarts: Restarts = Restarts.KEEP
-    """What happens to points that a restarted workload wrote again: `keep` or `supersede`."""
+    """How points that a restarted workload wrote again are handled: `keep` or `supersede`."""
     sources: Sources = Field(default_factory=Sources)
-    """What the metrics are read from."""
+    """The files and services that metrics are read from."""
 
     @model_validator(mode="before")
     @classmethod
     def one_spelling(cls, content: Any) -> Any:
-        """Older documentation and older code spell one key differently; given twice, one would be ignored."""
+        """Reject both spellings of the key together: one of them would be ignored."""
         if isinstance(content, dict) and all(spelling in content for spelling in SPELLINGS):
-            raise ValueError(f"{SPELLINGS[0]} and {SPELLINGS[1]} are two spellings of one key; keep one")
+            raise ValueError(f"{SPELLINGS[0]} and {SPELLINGS[1]} are two spellings of the same key; keep one")
         return content
 
     @field_validator("sources", mode="after")
     @classmethod
     def one_source_for_each_name(cls, sources: Sources, info: ValidationInfo) -> Sources:
-        """Where two sources would give one metric, its history would mix them. Other names are known by a run only."""
-        given = _names_that_are_known(info.data, sources)
+        """Reject a literal whose name another source uses, as far as names are known before a run."""
+        used = _predictable_names(info.data, sources)
         for name, literal in sources.literals.items():
-            if name in given:
+            if name in used:
                 raise ValueError(
-                    f"literals: the metric {name!r} is {given[name]}, too; "
-                    f"give the literal another name: {{run_{literal}: {literal}}}"
+                    f"literals: the metric {name!r} is also {used[name]}; "
+                    f"rename the literal: {{run_{literal}: {literal}}}"
                 )
         return sources
 
 
-def _names_that_are_known(config: dict[str, Any], sources: Sources) -> dict[str, str]:
-    """The metrics whose names can be known before a run, and what gives each. Fields that are wrong are not there."""
+def _predictable_names(config: dict[str, Any], sources: Sources) -> dict[str, str]:
+    """Return the metrics whose names are known before a run, with their origin. `config` lacks its invalid fields."""
     strategies = dict(config.get("metric_to_aggregation_strategy", {}))
     names = {TOTAL_WALL_TIME: "computed for every run"}
     if sources.memory:
-        names |= dict.fromkeys(MEMORY, "given by `memory`")
+        names |= dict.fromkeys(MEMORY, "reported by `memory`")
     if (watched := config.get("time_to_accuracy")) is not None:
         names[TIME_TO_ACCURACY] = "computed"
         strategies.setdefault(watched.accuracy_tag, config.get("default_aggregation_strategies", ()))
     return names | {
-        f"{tag}_{strategy}": f"given by the tag {tag!r}" for tag, chosen in strategies.items() for strategy in chosen
+        f"{tag}_{strategy}": f"made from the tag {tag!r}" for tag, chosen in strategies.items() for strategy in chosen
     }

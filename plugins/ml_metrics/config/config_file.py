@@ -1,4 +1,4 @@
-"""Reading one file: what it inherits, the tests that it makes, and everything that is wrong with it."""
+"""One config file: what it inherits, the tests that it defines, and its problems."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 BOOLEAN_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "t", "f", "y", "n", "1", "0"})
-"""The texts that pydantic reads as booleans."""
+"""The strings that pydantic accepts as booleans."""
 
 
 class MetricConfig(Strict):
-    """A file that is no test, but what tests share."""
+    """The content of a file that tests share."""
 
     description: str = ""
     extends: str | None = None
@@ -40,7 +40,7 @@ class MetricConfig(Strict):
 
 @dataclass(frozen=True, slots=True)
 class LoadedFile:
-    """What a file says. A metric config has no tests; a sweep has several."""
+    """The content of a file. A metric config has no tests; a sweep has several."""
 
     path: Path
     metric_collection_config: MetricCollectionConfig
@@ -48,36 +48,36 @@ class LoadedFile:
     tests: tuple[TestDefinition, ...] = ()
     warnings: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
-    """What is wrong with the tests of a sweep that are not among `tests`."""
+    """The problems of those tests of a sweep that are invalid; they are not in `tests`."""
 
 
 def read_file(path: Path, folder: ConfigFolder) -> LoadedFile:
-    """Read one file. Raises InvalidFileError where nothing of it can be meant."""
+    """Read one file. Raises InvalidFileError if none of its tests is valid."""
     name = name_of_file(path)
     try:
         document = folder.complete(path)
         name = probable_name(document) or name
         if is_shared(document):
             return _metric_config(path, document)
-        documents = swept(document.without("extends", "metric_config"))  # they were followed
+        documents = swept(document.without("extends", "metric_config"))  # both were resolved above
     except InvalidFileError as error:
         raise InvalidFileError([problem.of_test(name) for problem in error.problems]) from error
     return _tests(path, documents, name)
 
 
 def name_of_file(path: Path) -> str:
-    """What stands for a test whose own name cannot be known."""
+    """Return a name for a test whose own name is unknown."""
     return as_name(path.stem)[:MAX_NAME].strip("-") or "unnamed"
 
 
 def probable_name(document: Document) -> str:
-    """The name that a test has, or would have if its file were right; empty where that cannot be known."""
+    """Return the name that a test has, or would have if its file were valid; empty if that is unknown."""
     content = document.content
     if isinstance(content.get("name"), str):
         return as_name(content["name"])[:MAX_NAME].strip("-")
     parts = {"accelerator": "cpu", **content}
-    said = [str(parts[part]) for part in NAME_PARTS if isinstance(parts.get(part), str)]
-    return as_name("-".join(said))[:MAX_NAME].strip("-") if len(said) == len(NAME_PARTS) else ""
+    given = [str(parts[part]) for part in NAME_PARTS if isinstance(parts.get(part), str)]
+    return as_name("-".join(given))[:MAX_NAME].strip("-") if len(given) == len(NAME_PARTS) else ""
 
 
 def _metric_config(path: Path, document: Document) -> LoadedFile:
@@ -96,8 +96,8 @@ def _tests(path: Path, documents: list[Document], name: str) -> LoadedFile:
         try:
             tests.append(TestDefinition.from_file(document.content, str(path)))
         except ValidationError as error:
-            broken = probable_name(document) or name
-            problems += [problem.of_test(broken) for problem in problems_of(error, document, TestDefinition)]
+            invalid = probable_name(document) or name
+            problems += [problem.of_test(invalid) for problem in problems_of(error, document, TestDefinition)]
     if not tests:
         raise InvalidFileError(problems)
     first = tests[0]
@@ -107,9 +107,8 @@ def _tests(path: Path, documents: list[Document], name: str) -> LoadedFile:
 
 
 def _text_as_boolean(document: Document, model: type[BaseModel]) -> Iterator[str]:
-    """Older documentation puts booleans in quotes. They are read, and told."""
+    """Yield a warning for each boolean in quotes, as older documentation had them."""
     for where, value in document.texts():
         if value.lower() in BOOLEAN_WORDS and annotation_at(model, where) is bool:
             place = document.place(where)
-            told = f"the text {value!r} is read as a boolean; take the quotes away"
-            yield f"{place}: {dotted(where)}: {told}"
+            yield f"{place}: {dotted(where)}: the text {value!r} is read as a boolean; remove the quotes"

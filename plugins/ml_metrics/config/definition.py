@@ -1,4 +1,4 @@
-"""A test: one workload on one accelerator, when it runs, and how it is measured and judged."""
+"""A test: a workload on an accelerator, its schedule, and how it is measured and judged."""
 
 from __future__ import annotations
 
@@ -23,151 +23,151 @@ from ml_metrics.config.strict import Strict
 NAME_PARTS = ("framework", "model", "mode", "accelerator")
 
 
-def _address(text: str) -> str:
+def _check_address(text: str) -> str:
     if text.count("@") != 1 or text.startswith("@") or text.endswith("@") or any(map(str.isspace, text)):
-        raise ValueError(f"{text!r} is no mail address")
+        raise ValueError(f"{text!r} is not a mail address")
     return text
 
 
 class TestDefinition(Strict):
-    """One test, as its file says it. `name` is always the final name, `source` the file."""
+    """One test, as its file defines it. `name` is always the final name, `source` is the file."""
 
-    __test__: ClassVar[bool] = False  # pytest takes every class named Test* for a test
+    __test__: ClassVar[bool] = False  # pytest collects classes named Test*
 
     framework: str | None = None
-    """What the model is written in: `tf`, `pt`, `jax`."""
+    """The framework of the model: `tf`, `pt`, `jax`."""
     model: str | None = None
-    """What is trained or measured: `mnist`, `resnet50`."""
+    """The model that is trained or measured: `mnist`, `resnet50`."""
     mode: str | None = None
-    """What kind of test it is: `func`, `conv`, `example`."""
+    """The kind of test: `func`, `conv`, `example`."""
     accelerator: AcceleratorField = CPU
-    """What it runs on: a name of the catalogue, or a mapping that describes it."""
+    """The accelerator: a name from the catalogue, or a mapping that describes it."""
     name: str = Field("", validate_default=True)
-    """The test's name, at most 46 characters. Default: framework, model, mode and accelerator, joined by `-`."""
+    """The name of the test, at most 46 characters. Default: framework, model, mode and accelerator, joined by `-`."""
     description: str = ""
-    """What the test is for, in a sentence."""
+    """The purpose of the test, in a sentence."""
     owner: str = "unowned"
-    """Who is asked when it breaks."""
-    emails: tuple[Annotated[str, AfterValidator(_address)], ...] = ()
-    """Who gets its mails."""
-    sender: Annotated[str, AfterValidator(_address)] | None = None
-    """Who its mails come from; without one, the sender of the channel."""
+    """The person or team to contact when it fails."""
+    emails: tuple[Annotated[str, AfterValidator(_check_address)], ...] = ()
+    """The recipients of its alert mails."""
+    sender: Annotated[str, AfterValidator(_check_address)] | None = None
+    """The sender of its alert mails. Without one, the sender of the channel."""
     tags: tuple[str, ...] = ()
-    """By what people find it in the Airflow UI."""
+    """Tags for the filter of the Airflow UI."""
 
     params: Params = Field(default_factory=dict)
-    """What a person may change when starting a run by hand: a default, or a mapping with `default` and JSON Schema."""
+    """What can be changed when a run is triggered by hand: a default, or a mapping with `default` and JSON Schema."""
     image: str = Field(min_length=1)
     """The container image of the workload."""
     command: tuple[Text, ...] = Field(min_length=1)
-    """The program and its arguments. `$(NAME)` is an environment variable, `{{ params.name }}` a parameter."""
+    """The program and its arguments. `$(NAME)` inserts an environment variable, `{{ params.name }}` a parameter."""
     args: tuple[Text, ...] = ()
-    """More arguments, after those of `command`."""
+    """Arguments that follow those of `command`."""
     env: dict[EnvName, Text] = Field(default_factory=dict)
-    """Environment variables; a value may mention those before it, as `$(MODEL_DIR)/checkpoints`."""
+    """Environment variables; a value can use earlier ones, as in `$(MODEL_DIR)/checkpoints`."""
 
     schedule: Schedule | None = None
-    """A cron expression or one of Airflow's presets; without one, the test runs only when it is started by hand."""
+    """A cron expression or a preset of Airflow. Without one, the test runs only when it is triggered by hand."""
     timeout: Duration = timedelta(hours=1)
     """How long the workload may run."""
     startup_timeout: Duration = timedelta(minutes=20)
-    """How long the workload may wait for a node and its image before it counts as missed."""
+    """How long the workload may wait for a node and its image before the run counts as missed."""
     retries: int = Field(0, ge=0)
-    """How often a workload that failed is started again, in a new pod."""
+    """How often a failed workload is started again, in a new pod."""
     pool: str | None = None
-    """The Airflow pool in which runs wait for a scarce accelerator."""
+    """The Airflow pool in which runs queue for a scarce accelerator."""
     priority: int = Field(1, ge=1)
-    """Who goes first in the pool: the greater number."""
+    """The priority in the pool; greater numbers run first."""
     quarantine: Quarantine | None = None
-    """Keeps a test that is known to be broken from sending mail, until a day."""
+    """Mutes the alerts of a test that is known to be broken, until a date."""
 
     resources: Resources = Field(default_factory=Resources)
-    """What the container asks for, beside its accelerator."""
+    """The resources that the container requests besides its accelerator."""
     hosts: int = Field(0, ge=0, validate_default=True)
-    """How many pods run the workload together. Default: as many as the accelerator has hosts."""
+    """The number of pods that run the workload together. Default: the hosts of the accelerator."""
     cluster: Cluster | None = None
-    """A GKE cluster; without one, the cluster of the settings."""
+    """A GKE cluster. Without one, the cluster of the settings."""
     namespace: str | None = None
-    """The Kubernetes namespace; without one, that of the settings."""
+    """The Kubernetes namespace. Without one, the namespace of the settings."""
     service_account: str | None = None
     """The Kubernetes service account of the pod."""
     labels: dict[str, LabelValue] = Field(default_factory=dict)
-    """Labels of the pod, beside our own."""
+    """Additional labels of the pod."""
     annotations: dict[str, Text] = Field(default_factory=dict)
     """Annotations of the pod."""
     node_selector: dict[str, LabelValue | None] = Field(default_factory=dict)
-    """Labels of the node, beyond the accelerator's own; null takes one of those away."""
+    """Labels of the node, besides those of the accelerator; null removes one of those."""
     tolerations: tuple[dict[str, Any], ...] = ()
-    """Taints of nodes that the pod tolerates, beyond the accelerator's own, in Kubernetes' own words."""
+    """Tolerations of the pod in Kubernetes syntax, besides those of the accelerator."""
     volumes: dict[MountPath, Volume] = Field(default_factory=dict)
-    """What is mounted, by path."""
+    """The volumes that are mounted, by path."""
     secrets: Secrets = Field(default_factory=dict)
     """Environment variables from Kubernetes secrets: `{API_KEY: my-secret/api-key}`."""
     config_maps: tuple[str, ...] = ("gcs-buckets",)
-    """Config maps whose entries become environment variables, where they exist."""
+    """Config maps whose entries become environment variables; missing ones are ignored."""
     image_pull_secrets: tuple[str, ...] = ()
-    """Kubernetes secrets by which private images are pulled."""
+    """Kubernetes secrets for pulling private images."""
     init_containers: tuple[dict[str, Any], ...] = ()
-    """Containers that run first, in Kubernetes' own words."""
+    """Init containers in Kubernetes syntax."""
     priority_class: str | None = None
     """The Kubernetes priority class of the pod."""
     queue: str | None = None
     """The Kueue queue of the workload."""
     pod: PodOverride = Field(default_factory=dict)
-    """Anything else about the pod, in Kubernetes' own words; merged last."""
+    """Other fields of the pod in Kubernetes syntax; merged last."""
 
     metric_config: str | None = None
-    """A file with the two configs below, shared by several tests; what the test says itself goes before it."""
+    """A file with the two configs below, shared by several tests. The test's own values take precedence."""
     metric_collection_config: MetricCollectionConfig = Field(default_factory=MetricCollectionConfig)
-    """Which numbers of a run become metrics."""
+    """Which values of a run become metrics."""
     regression_test_config: RegressionTestConfig = Field(default_factory=RegressionTestConfig)
-    """When a run is well, and who hears of it when it is not."""
+    """The conditions for a run to pass, and when to alert."""
     goodput: GoodputConfig = Field(default_factory=GoodputConfig)
-    """How the useful share of the time is measured."""
+    """How goodput, the productive share of the time, is measured."""
     extends: str | None = None
-    """A file whose keys hold where this one says nothing."""
+    """A file whose values apply to keys that this file does not set."""
     sweep: dict[str, Any] = Field(default_factory=dict)
-    """In the file: lists of values, each of which makes a test. In the test: its own values."""
+    """In a file: lists of values; each combination makes a test. In a test: its own values."""
 
     _source: str = PrivateAttr("")
 
     @field_validator("command", "args", mode="after")
     @classmethod
-    def parameters_are_declared(cls, words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        """A template with a misspelt parameter would fail in every run."""
+    def parameters_are_declared(cls, argv: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        """Reject templates with undeclared parameters: they would fail in every run."""
         if "params" in info.data:
-            for word in words:
-                check_references(word, info.data["params"])
-        return words
+            for argument in argv:
+                check_references(argument, info.data["params"])
+        return argv
 
     @field_validator("metric_config", "extends", mode="after")
     @classmethod
-    def followed_in_files_only(cls, file: str | None) -> str | None:
-        """A test that is written in Python has no folder in which other files could be found."""
+    def allowed_in_files_only(cls, file: str | None) -> str | None:
+        """Reject references to files in Python code, which has no folder to resolve them in."""
         if file is not None:
-            raise ValueError("is followed in a test file only; in Python, hand in what `load_file` returns")
+            raise ValueError("works in test files only; in Python, pass the configs that `load_file` returns")
         return file
 
     @property
     def source(self) -> str:
-        """The file that this test came from; empty for one that was written in Python."""
+        """The file that defines this test; empty for a test that is written in Python."""
         return self._source
 
     @classmethod
     def from_file(cls, content: dict[str, Any], source: str) -> Self:
-        """Validate what a file says."""
+        """Validate the content of a file."""
         test = cls.model_validate(content)
-        test._source = source  # noqa: SLF001  (our own)
+        test._source = source  # noqa: SLF001  (an attribute of this class)
         return test
 
     @field_validator("name", mode="after")
     @classmethod
     def final_name(cls, name: str, info: ValidationInfo) -> str:
-        """Make the name from its parts, where none is given."""
+        """Check the name, or make it from its parts."""
         if name:
             return check_name(name)
         if any(part not in info.data for part in NAME_PARTS):
-            return name  # a part is wrong, and was told
+            return name  # an invalid part was already reported
         missing = [part for part in NAME_PARTS if not info.data[part]]
         if missing:
             raise ValueError(f"the test has no name: set `name`, or {', '.join(f'`{part}`' for part in missing)}")
@@ -176,7 +176,7 @@ class TestDefinition(Strict):
     @field_validator("hosts", mode="after")
     @classmethod
     def hosts_of_the_accelerator(cls, hosts: int, info: ValidationInfo) -> int:
-        """A slice of a TPU has as many hosts as it has."""
+        """Check the number of hosts, or take it from the accelerator."""
         accelerator = info.data.get("accelerator", CPU)
         if hosts and accelerator.topology and hosts != accelerator.hosts:
             raise ValueError(f"{accelerator.name} has {accelerator.hosts} hosts, not {hosts}; leave `hosts` out")

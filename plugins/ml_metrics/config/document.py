@@ -1,4 +1,4 @@
-"""A file's content as plain values, and where in which file each of them stands."""
+"""The content of a file as plain values, with the file and line of each value."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ TYPE_NAMES = {dict: "a mapping", list: "a list", str: "text", bool: "true or fal
 
 Key = str | int
 Where = tuple[Key, ...]
-"""The way from the top of a document to a value: keys of mappings, positions in lists."""
+"""The path from the top of a document to a value: keys of mappings, indices of lists."""
 
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonnet")
-WHOLE_AT_ONCE = frozenset({"success_threshold", "accelerator", "sweep"})
-"""Mappings that an heir replaces: half of one threshold and half of another would be a third."""
+REPLACED_WHOLE = frozenset({"success_threshold", "accelerator", "sweep"})
+"""Mappings that are not merged with an inherited one: half of one threshold and half of another make no sense."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line of a file; None where it cannot be known."""
+    """A file, and a line in it unless the line is unknown."""
 
     file: str
     line: int | None = None
@@ -35,7 +35,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A mapping, with the place of every value in it."""
+    """A mapping, with the place of each value in it."""
 
     file: str
     content: dict[str, Any]
@@ -43,13 +43,13 @@ class Document:
     warnings: tuple[str, ...] = ()
 
     def place(self, where: Where) -> Place:
-        """Where a value stands; for one that is not there, where its nearest parent does."""
+        """Return the place of a value; if it is missing, the place of its nearest parent."""
         while where not in self.places and where:
             where = where[:-1]
         return self.places.get(where) or Place(self.file)
 
     def texts(self) -> Iterator[tuple[Where, str]]:
-        """Every text in it, with the way there."""
+        """Yield every string in the document with its path."""
         stack: list[tuple[Where, Any]] = [((), self.content)]
         while stack:
             where, value = stack.pop()
@@ -61,7 +61,7 @@ class Document:
                 stack += [((*where, position), inner) for position, inner in enumerate(value)]
 
     def over(self, base: Document) -> Document:
-        """This document where it says something, the base where it does not."""
+        """Return this document merged over a base: its own values win."""
         return Document(
             self.file,
             _merged(base.content, self.content),
@@ -70,13 +70,13 @@ class Document:
         )
 
     def without(self, *keys: str) -> Document:
-        """The document without some keys of its top level."""
+        """Return the document without some of its top-level keys."""
         kept = {key: value for key, value in self.content.items() if key not in keys}
         return Document(self.file, kept, self.places, self.warnings)
 
 
 def read_document(path: Path) -> Document:
-    """Read a YAML or JSON file. What it holds must be one mapping."""
+    """Read a YAML or JSON file, which must hold one mapping."""
     file = str(path)
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -95,10 +95,10 @@ def read_document(path: Path) -> Document:
     return Document(file, content, {where: Place(file, line) for where, line in lines.items()}, warnings)
 
 
-def _merged(base: dict[str, Any], heir: dict[str, Any]) -> dict[str, Any]:
+def _merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
     merged = dict(base)
-    for key, value in heir.items():
+    for key, value in override.items():
         old = merged.get(key)
-        both = isinstance(old, dict) and isinstance(value, dict) and key not in WHOLE_AT_ONCE
+        both = isinstance(old, dict) and isinstance(value, dict) and key not in REPLACED_WHOLE
         merged[key] = _merged(old, value) if both else value  # type: ignore[arg-type]
     return merged

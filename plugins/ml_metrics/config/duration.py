@@ -1,4 +1,4 @@
-"""Durations as people write them: `1h`, `90m`, `1h30m`, or seconds as a number."""
+"""Durations in test files: `1h`, `90m`, `1h30m`, or a number of seconds."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _DURATION = re.compile(rf"(?:{_NUMBER}(?:ms|[dhms])\s*)+")
 _PART = re.compile(rf"({_NUMBER})(ms|[dhms])")
 _LOOSE_PART = re.compile(rf"({_NUMBER})\s*([a-z]*)\s*(?:and|,)?\s*")
-_SHORTEST, _LONGEST = timedelta(milliseconds=1), timedelta(days=3_660)
+_MIN, _MAX = timedelta(milliseconds=1), timedelta(days=3_660)
 
 
 def parse_duration(value: Any) -> timedelta:
-    """Read a duration. Raises ValueError with a suggestion."""
+    """Parse a duration. Raises ValueError with a suggestion."""
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, int | float) and not isinstance(value, bool):
@@ -32,9 +32,9 @@ def parse_duration(value: Any) -> timedelta:
     elif isinstance(value, str) and _DURATION.fullmatch(value.strip()):
         seconds = sum(float(number) * UNITS[unit] for number, unit in _PART.findall(value))
     else:
-        raise ValueError(f"{value!r} is no duration like 1h, 90m, 1h30m or a number of seconds{_suggestion(value)}")
-    if not _SHORTEST.total_seconds() <= seconds <= _LONGEST.total_seconds():
-        raise ValueError(f"{value!r} is no duration that can be kept: it must be at least 1ms and at most ten years")
+        raise ValueError(f"{value!r} is not a duration like 1h, 90m, 1h30m or a number of seconds{_suggestion(value)}")
+    if not _MIN.total_seconds() <= seconds <= _MAX.total_seconds():
+        raise ValueError(f"{value!r} is out of range: a duration is at least 1ms and at most ten years")
     return timedelta(seconds=seconds)
 
 
@@ -46,7 +46,7 @@ Duration = Annotated[
 
 
 def _suggestion(value: Any) -> str:
-    """What a near miss like `1 hor` or `90 minutes` probably means."""
+    """Return a suggestion for a near miss like `1 hor` or `90 minutes`."""
     if not isinstance(value, str):
         return ""
     text = value.strip().lower()

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: how many a machine can have, and GKE's label for them."""
+"""NVIDIA GPUs: how many one machine can have, and their GKE labels."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Gpu:
     name: str
     gke_label: str
     counts: tuple[int, ...]
-    """How many one machine can have."""
+    """The possible numbers in one machine."""
 
     def times(self, count: int) -> Accelerator:
-        """So many of them in one machine."""
+        """Return the accelerator with this number of GPUs in one machine."""
         if count not in self.counts:
-            raise ValueError(f"a machine has {', '.join(map(str, self.counts))} of {self.name}, not {count}")
+            raise ValueError(f"a machine can have {', '.join(map(str, self.counts))} of {self.name}, not {count}")
         return Accelerator(
             name=self.name if count == 1 else f"{self.name}x{count}",
             kind=Kind.GPU,

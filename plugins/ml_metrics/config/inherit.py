@@ -1,8 +1,7 @@
-"""What a file takes from others: `_defaults` of its folders, a shared `metric_config`, and the file it `extends`.
+"""Inheritance between files: `_defaults` of folders, a shared `metric_config`, and the file that a file `extends`.
 
-The nearer goes before the farther: what the file itself says, then what it extends, then its metric config, then the
-defaults of its folder, then those of the folder above. Mappings are merged key by key; lists and plain values are
-replaced.
+The order of precedence is: the file itself, the file that it extends, its metric config, the defaults of its folder,
+the defaults of the folders above. Mappings are merged key by key; lists and plain values are replaced.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
 
 METRIC_KEYS = frozenset({"metric_collection_config", "regression_test_config"})
 TEST_KEYS = TestDefinition.model_fields.keys() - METRIC_KEYS - {"description", "extends", "metric_config"}
-"""What makes a file a test, and no metric config for tests to share."""
+"""A file with one of these keys is a test, not a metric config."""
 DEFAULTS = "_defaults"
 
 
 @dataclass(slots=True)
 class ConfigFolder:
-    """The documents below one folder, each read once."""
+    """The files below one folder, each read at most once."""
 
     root: Path
     _read: dict[Path, Document] = field(default_factory=dict)
@@ -36,12 +35,12 @@ class ConfigFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the process that evaluates Jsonnet, if one was needed."""
+        """End the process that evaluates Jsonnet, if there is one."""
         if self._jsonnet is not None:
             self._jsonnet.close()
 
     def complete(self, path: Path) -> Document:
-        """A file with everything that it inherits."""
+        """Return the document of a file, including everything that it inherits."""
         document = self._with_metric_config(self._extended(path, ()), path)
         if is_shared(document):
             return document
@@ -53,7 +52,7 @@ class ConfigFolder:
         return document
 
     def document(self, path: Path) -> Document:
-        """One file by itself."""
+        """Return the document of a file without inheritance."""
         if path not in self._read:
             self._read[path] = self._jsonnet_document(path) if path.suffix == ".jsonnet" else read_document(path)
         return self._read[path]
@@ -65,14 +64,14 @@ class ConfigFolder:
             self._jsonnet = Jsonnet(self.root)
         return self._jsonnet.read(path)
 
-    def _extended(self, path: Path, heirs: tuple[Path, ...]) -> Document:
+    def _extended(self, path: Path, extended_by: tuple[Path, ...]) -> Document:
         document = self.document(path)
         if "extends" not in document.content:
             return document
         base = self._named(document, "extends", path)
-        if base in {path, *heirs}:
-            raise InvalidFileError([_problem(document, "extends", f"{base.name} extends this file in turn")])
-        return document.over(self._extended(base, (*heirs, path)).without("name"))
+        if base in {path, *extended_by}:
+            raise InvalidFileError([_problem(document, "extends", f"circular: {base.name} extends this file")])
+        return document.over(self._extended(base, (*extended_by, path)).without("name"))
 
     def _with_metric_config(self, document: Document, path: Path) -> Document:
         if document.content.get("metric_config") is None:
@@ -83,11 +82,10 @@ class ConfigFolder:
             raise InvalidFileError(
                 [_problem(document, "metric_config", f"{shared.name} is a test, not a metric config")]
             )
-        only_configs = set(base.content) - METRIC_KEYS
-        return document.over(base.without(*only_configs))
+        return document.over(base.without(*base.content.keys() - METRIC_KEYS))
 
     def _named(self, document: Document, key: str, path: Path) -> Path:
-        """The file that a key names: beside the file that names it, or below the root."""
+        """Return the file that a key names: in the folder of the document, or in the root."""
         name = document.content[key]
         if not isinstance(name, str) or not name:
             raise InvalidFileError([_problem(document, key, f"should be the name of a file, not {name!r}")])
@@ -95,15 +93,15 @@ class ConfigFolder:
         for folder in dict.fromkeys((path.parent, self.root)):
             for found in [folder / name] if Path(name).suffix in SUFFIXES else _present(folder, name):
                 if not found.resolve().is_relative_to(root):
-                    raise InvalidFileError([_problem(document, key, f"{name!r} lies outside {self.root}")])
+                    raise InvalidFileError([_problem(document, key, f"{name!r} is outside {self.root}")])
                 if found.is_file():
                     return found
         near = did_you_mean(name, _names(path.parent, self.root))
-        raise InvalidFileError([_problem(document, key, f"there is no file {name!r} here or in {self.root}{near}")])
+        raise InvalidFileError([_problem(document, key, f"no file {name!r} in this folder or in {self.root}{near}")])
 
 
 def is_shared(document: Document) -> bool:
-    """Whether a file is a metric config, for tests to share, and no test."""
+    """Return whether a document is a metric config that tests share, and not a test."""
     return TEST_KEYS.isdisjoint(document.content)
 
 
@@ -113,7 +111,7 @@ def _problem(document: Document, key: str, what: str) -> Problem:
 
 
 def _folders(folder: Path, root: Path) -> list[Path]:
-    """The folder and those above it, up to the root."""
+    """Return the folder and its parents, up to the root."""
     if not folder.is_relative_to(root):
         return [folder]
     return [folder, *(above for above in folder.parents if above.is_relative_to(root))]

@@ -1,7 +1,6 @@
-"""JSON as people write it: comments (`#`, `//`, `/* */`), trailing commas, and line numbers.
+"""JSON with comments (`#`, `//`, `/* */`), trailing commas, and line numbers.
 
-A comma that is missing between two members is read, with a warning: the documentation that many configs were copied
-from lacks two.
+A missing comma between two members is accepted with a warning, because widely copied examples lack some.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 Where = tuple[str | int, ...]
 
 MAX_DEPTH = 64
-WORDS = {"true": True, "false": False, "null": None}
+LITERALS = {"true": True, "false": False, "null": None}
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+|\#[^\n]*|//[^\n]*|/\*.*?\*/)
       | (?P<string>"(?:[^"\\\n]|\\.)*")
@@ -30,20 +29,20 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 
 
 class Token(NamedTuple):
-    """A piece of the text; an empty one stands for its end."""
+    """A token; the end of the text is an empty one."""
 
     text: str
     line: int
 
 
 def parse_json(text: str, file: str) -> tuple[Any, dict[Where, int], tuple[str, ...]]:
-    """The value of a JSON text, the line of every value in it, and what was read generously."""
+    """Return the value of a JSON text, the line of each value, and warnings."""
     reader = _Reader(text, file)
     return reader.document(), reader.lines, tuple(reader.warnings)
 
 
 class _Reader:
-    """Reads one value after the other, from the first token on."""
+    """A recursive-descent parser."""
 
     def __init__(self, text: str, file: str) -> None:
         self.file = file
@@ -69,14 +68,14 @@ class _Reader:
             return self.sequence(where)
         if text.startswith('"'):
             return self.string()
-        if text in WORDS:
+        if text in LITERALS:
             self.step()
-            return WORDS[text]
+            return LITERALS[text]
         if _NUMBER.fullmatch(text):
             return self.number()
         if not text:
             self.wrong("ends in the middle of a value")
-        return self.wrong(f"{text!r} is no value{did_you_mean(text.lower(), WORDS) or '; is a quote missing?'}")
+        return self.wrong(f"{text!r} is not a value{did_you_mean(text.lower(), LITERALS) or '; is a quote missing?'}")
 
     def mapping(self, where: Where) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -90,7 +89,7 @@ class _Reader:
             key = self.string()
             inner = (*where, key)
             if self.token.text != ":":
-                self.wrong(f"a ':' must follow the key {key!r}; is a quote missing?")
+                self.wrong(f"expected ':' after the key {key!r}; is a quote missing?")
             if key in found:
                 twice = f"is given twice, first in line {self.lines[inner]}"
                 raise InvalidFileError.of(self.file, twice, line, dotted(inner))
@@ -125,9 +124,9 @@ class _Reader:
             text: str = json.loads(self.token.text, strict=False)
             text.encode()
         except UnicodeEncodeError:
-            self.wrong(f"{self.token.text} is no text: half of a pair of surrogates")
+            self.wrong(f"{self.token.text} is not valid text: it contains a lone surrogate")
         except ValueError as error:
-            self.wrong(f"{self.token.text} is no text: {error.args[0].split(':')[0]}")
+            self.wrong(f"{self.token.text} is not valid text: {error.args[0].split(':')[0]}")
         self.step()
         return text
 
@@ -151,7 +150,7 @@ def _tokens(text: str, file: str) -> Iterator[Token]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            what = f"is not JSON: {text[position]!r} does not belong here; is a quote missing?"
+            what = f"is not JSON: unexpected {text[position]!r}; is a quote missing?"
             raise InvalidFileError.of(file, what, line)
         if match.lastgroup != "space":
             yield Token(match.group(), line)

@@ -1,7 +1,7 @@
-"""Jsonnet test files. They are programs: another process evaluates them, within limits, and can run nothing.
+"""Jsonnet test files. Since they are programs, a separate process with limited resources evaluates them.
 
-A file ends in a test (`mnist.test`), or, as older templates had it, in the Kubernetes object of one:
-`mnist.oneshotJob`, `mnist.cronJob` or `std.manifestYamlDoc(mnist.cronJob)`. It carries its test in an annotation.
+The result of a file is a test (`mnist.test`) or, as with older templates, the Kubernetes object of a test:
+`mnist.oneshotJob`, `mnist.cronJob` or `std.manifestYamlDoc(mnist.cronJob)`, which has the test in an annotation.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from ml_metrics.config.document import Document, Place, Where
 from ml_metrics.config.problems import InvalidFileError, Problem
 
 ANNOTATION = "ml-metrics/test-file"
-"""Where the Kubernetes objects that the templates make keep the test that they were made from."""
+"""The annotation in which Kubernetes objects from the templates keep their test."""
 CPU_SECONDS = 2
-"""A hundred times what a test takes, and so little that Airflow's patience lasts for several that do not end."""
-WALL_SECONDS = 8.0
+"""A hundred times what a test needs, and short enough for several endless programs within Airflow's parsing timeout."""
+TIMEOUT_SECONDS = 8.0
 MAX_OUTPUT = 8 << 20
 WORKER = Path(__file__).with_name("jsonnet_worker.py")
-PASSED_ON = ("LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
+WORKER_ENVIRONMENT = ("LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
 _LINE = re.compile(r"(?P<file>/[^\s:]+):\(?(?P<line>[0-9]+):")
 
 
 @dataclass(slots=True)
 class Jsonnet:
-    """Reads Jsonnet files. The process that evaluates them starts with the first and ends with `close`."""
+    """Evaluates Jsonnet files in a process that starts with the first file and ends with `close`."""
 
     root: Path
     _worker: subprocess.Popen[bytes] | None = field(default=None)
 
     def read(self, path: Path) -> Document:
-        """The test that a program makes."""
+        """Return the test that a program makes."""
         output = self._evaluate(path)
         content = _test_in(output, path)
         return Document(str(path), content, dict(_places(content, path)))
@@ -61,7 +61,10 @@ class Jsonnet:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={**{name: os.environ[name] for name in PASSED_ON if name in os.environ}, "GOMAXPROCS": "1"},
+                env={
+                    **{name: os.environ[name] for name in WORKER_ENVIRONMENT if name in os.environ},
+                    "GOMAXPROCS": "1",
+                },
             )
         templates = _templates(self.root)
         request = {
@@ -70,19 +73,17 @@ class Jsonnet:
             "allowed": [str(self.root), *map(str, templates)],
             "cpu_seconds": CPU_SECONDS,
         }
-        answer = self._ask(json.dumps(request).encode() + b"\n")
+        answer = self._request(json.dumps(request).encode() + b"\n")
         if answer is None:
             self.close()
-            what = (
-                f"does not end, or needs too much: it may take {CPU_SECONDS} s of processor time and 512 MiB of memory"
-            )
+            what = f"does not end, or exceeds the limits of {CPU_SECONDS} s of processor time and 512 MiB of memory"
             raise InvalidFileError.of(path, what)
         if "error" in answer:
             raise InvalidFileError([_evaluation_problem(answer["error"], path)])
         return json.loads(answer["output"])
 
-    def _ask(self, request: bytes) -> dict[str, Any] | None:
-        """The worker's answer, or None where it came to its limits."""
+    def _request(self, request: bytes) -> dict[str, Any] | None:
+        """Return the answer of the worker, or None if it exceeded its limits."""
         worker = self._worker
         assert worker is not None  # noqa: S101  (for the type checker)
         assert worker.stdin is not None  # noqa: S101
@@ -92,7 +93,7 @@ class Jsonnet:
             worker.stdin.flush()
         except BrokenPipeError:
             return None
-        deadline, answer = time.monotonic() + WALL_SECONDS, b""
+        deadline, answer = time.monotonic() + TIMEOUT_SECONDS, b""
         while not answer.endswith(b"\n"):
             ready, _, _ = select.select([worker.stdout], [], [], max(0.0, deadline - time.monotonic()))
             part = os.read(worker.stdout.fileno(), 1 << 16) if ready else b""
@@ -104,7 +105,7 @@ class Jsonnet:
 
 
 def _test_in(output: Any, path: Path) -> dict[str, Any]:
-    """The test in what a program put out."""
+    """Return the test in the output of a program."""
     if isinstance(output, str):  # std.manifestYamlDoc
         from ml_metrics.config.yaml_text import parse_yaml
 
@@ -113,41 +114,41 @@ def _test_in(output: Any, path: Path) -> dict[str, Any]:
         try:
             output = json.loads(output["metadata"]["annotations"][ANNOTATION])
         except (KeyError, TypeError, ValueError) as error:
-            what = f"makes a Kubernetes object without a test in its annotation {ANNOTATION}"
+            what = f"produces a Kubernetes object without a test in its annotation {ANNOTATION}"
             raise InvalidFileError.of(path, f"{what}; build it with templates/base.libsonnet") from error
     if not isinstance(output, dict):
         raise InvalidFileError.of(
-            path, "makes no test; end it with `mnist.test`, `mnist.oneshotJob` or `mnist.cronJob`"
+            path, "produces no test; end it with `mnist.test`, `mnist.oneshotJob` or `mnist.cronJob`"
         )
     return output
 
 
 def _templates(root: Path) -> list[Path]:
-    """The Jsonnet library: beside the tests' folder, or that of this checkout."""
+    """Return the folder of the Jsonnet library: beside the folder of the tests, or in this checkout."""
     beside = [folder / "templates" for folder in root.resolve().parents]
     own = Path(__file__).resolve().parents[3] / "include" / "templates"
     return [folder for folder in (*beside, own) if (folder / "base.libsonnet").is_file()][:1]
 
 
 def _places(content: dict[str, Any], path: Path, where: Where = ()) -> Any:
-    """A program has no line for a value; where its key is written only once, that is the line."""
+    """Yield a place for each value: the line of its key, if the key occurs once in the program."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    written: dict[str, list[int]] = {}
+    lines_of_key: dict[str, list[int]] = {}
     for number, line in enumerate(lines, start=1):
         for key in re.findall(r"['\"]?([\w/-]+)['\"]?\s*\+?::?:?", line.partition("//")[0]):
-            written.setdefault(_snake(key), []).append(number)
+            lines_of_key.setdefault(_snake(key), []).append(number)
     stack: list[tuple[Where, Any]] = [((), content)]
     yield (), Place(str(path))
     while stack:
         where, value = stack.pop()
         for key, inner in value.items() if isinstance(value, dict) else ():
-            found = written.get(_ALSO.get(key, key), [])
+            found = lines_of_key.get(_TEMPLATE_NAMES.get(key, key), [])
             yield (*where, key), Place(str(path), found[0] if len(found) == 1 else None)
             stack.append(((*where, key), inner))
 
 
-_ALSO = {"framework": "framework_prefix", "model": "model_name", "name": "test_name", "env": "env_map"}
-"""What the templates call some keys."""
+_TEMPLATE_NAMES = {"framework": "framework_prefix", "model": "model_name", "name": "test_name", "env": "env_map"}
+"""The names of keys in the templates, where they differ."""
 
 
 def _snake(key: str) -> str:
@@ -155,7 +156,7 @@ def _snake(key: str) -> str:
 
 
 def _evaluation_problem(error: str, path: Path) -> Problem:
-    """Jsonnet's message in one line, at the line that it names in this file, else in another."""
+    """Return an error of Jsonnet as a problem, with the line in this file if the error names one."""
     first, *trace = error.splitlines()
     lines = [(found["file"], int(found["line"])) for found in map(_LINE.search, [first, *trace]) if found]
     resolved = str(path.resolve())

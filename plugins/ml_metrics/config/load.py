@@ -1,4 +1,4 @@
-"""Reading what users wrote: one file, every test below a folder, or one test by its name."""
+"""Loading config files: one file, every test below a folder, or one test by name."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ __all__ = ["LoadedFile", "LoadedTests", "config_files", "load_file", "load_test"
 
 @dataclass(frozen=True, slots=True)
 class LoadedTests:
-    """Every test below a folder, and everything that is wrong there."""
+    """The tests below a folder, and the problems of its files."""
 
     tests: tuple[TestDefinition, ...] = ()
     """Sorted by name."""
     problems: tuple[Problem, ...] = ()
-    """Each with the name of the test that it takes down, as well as that can be known."""
+    """Each with the name of the test that it breaks, as far as that is known."""
     warnings: tuple[str, ...] = ()
 
 
 def load_file(path: Path | str, root: Path | str | None = None) -> LoadedFile:
-    """Read one file. Raises ConfigError with everything that is wrong in it.
+    """Load one file. Raises ConfigError with all its problems.
 
-    `root` is the folder whose defaults count and in which shared files are found; without one, that of the settings.
+    `root` is the folder of the defaults and shared files. Default: `config_root` of the settings.
     """
     path = Path(path)
     with ConfigFolder(Path(root) if root else root_of(path)) as folder:
@@ -49,13 +49,13 @@ def load_file(path: Path | str, root: Path | str | None = None) -> LoadedFile:
 
 
 def load_tests(root: Path | str) -> LoadedTests:
-    """Read every test file below a folder. A broken file takes no other down."""
+    """Load every test file below a folder. An invalid file does not affect the others."""
     tests: list[TestDefinition] = []
     problems: list[Problem] = []
     warnings: list[str] = []
     if not Path(root).is_dir():
         problems.append(
-            Problem(str(root), None, "", "there is no such folder for test files", name_of_file(Path(root)))
+            Problem(str(root), None, "", "the folder of test files does not exist", name_of_file(Path(root)))
         )
     with ConfigFolder(Path(root)) as folder:
         for path in config_files(folder.root):
@@ -63,27 +63,27 @@ def load_tests(root: Path | str) -> LoadedTests:
                 loaded = read_file(path, folder)
             except InvalidFileError as error:
                 problems += error.problems
-            except Exception as error:  # noqa: BLE001  (a mistake of ours in one file may not stop every other test)
-                what = f"cannot be read, by a mistake of ml-metrics: {type(error).__name__}: {error}"
+            except Exception as error:  # noqa: BLE001  (a bug that one file triggers must not stop all tests)
+                what = f"cannot be read because of a bug in ml-metrics: {type(error).__name__}: {error}"
                 problems.append(Problem(str(path), None, "", what, name_of_file(path)))
             else:
                 tests += loaded.tests
                 problems += loaded.problems
                 warnings += loaded.warnings
-    doubles = _doubles(tests)
-    refused = {problem.test for problem in doubles}
+    duplicates = _duplicate_names(tests)
+    rejected = {problem.test for problem in duplicates}
     return LoadedTests(
-        tests=tuple(sorted((test for test in tests if test.name not in refused), key=lambda test: test.name)),
-        problems=(*problems, *doubles),
+        tests=tuple(sorted((test for test in tests if test.name not in rejected), key=lambda test: test.name)),
+        problems=(*problems, *duplicates),
         warnings=tuple(dict.fromkeys(warnings)),
     )
 
 
 def load_test(root: Path | str, name: str) -> TestDefinition:
-    """Find one test by its name. Raises ConfigError if there is none, or if its file is wrong.
+    """Load one test by name. Raises ConfigError if it does not exist or its file is invalid.
 
-    Only as many files are read as it takes. That two files claim one name is found where all are read: by
-    `load_tests`, which makes DAGs of neither.
+    Files are read only until the test is found. Two files with the same name are detected by `load_tests`, which reads
+    all files.
     """
     root = Path(root)
     known = locations.recall(root, name)
@@ -102,18 +102,18 @@ def load_test(root: Path | str, name: str) -> TestDefinition:
                         locations.remember(root, name, path)
                     return test
     own = [problem for problem in problems if problem.test == name]
-    raise InvalidFileError(own or [Problem(str(root), None, "", f"there is no test {name!r}")])
+    raise InvalidFileError(own or [Problem(str(root), None, "", f"no test {name!r}")])
 
 
 def config_files(root: Path) -> Iterator[Path]:
-    """Every file below a folder that holds a test or a metric config. Names that begin with `_` or `.` are parts."""
+    """Yield every config file below a folder. Files whose names begin with `_` or `.` are only included by others."""
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if name[0] not in "._")
         yield from (Path(folder, name) for name in sorted(names) if name[0] not in "._" and name.endswith(SUFFIXES))
 
 
 def root_of(path: Path) -> Path:
-    """The folder to which a file belongs: that of the settings, one named `metric_configs`, or its own."""
+    """Return the root for a file: that of the settings, a parent named `metric_configs`, or its own folder."""
     configured = Path(Settings.load().config_root)
     if path.resolve().is_relative_to(configured.resolve()):
         return configured
@@ -121,18 +121,18 @@ def root_of(path: Path) -> Path:
 
 
 def _likely_first(root: Path, name: str) -> Iterator[Path]:
-    """Every file, those first that are named most like the test: mostly one file has to be read."""
+    """Yield every file, best matching names first, so that mostly one file has to be read."""
     words = set(name.split("-"))
     yield from sorted(config_files(root), key=lambda path: (len(words ^ set(as_name(path.stem).split("-"))), path))
 
 
-def _doubles(tests: list[TestDefinition]) -> list[Problem]:
-    """Two files with one name: neither may run, for their histories would mix."""
+def _duplicate_names(tests: list[TestDefinition]) -> list[Problem]:
+    """Return the problems of tests with the same name: none of them may run, because their histories would mix."""
     by_name: dict[str, list[TestDefinition]] = {}
     for test in tests:
         by_name.setdefault(test.name, []).append(test)
     return [
-        Problem(test.source, 1, "name", f"the name {name!r} is also that of {other.source}", name)
+        Problem(test.source, 1, "name", f"the name {name!r} is also used by {other.source}", name)
         for name, same in by_name.items()
         if len(same) > 1
         for test, other in zip(same, [*same[1:], same[0]], strict=True)

@@ -1,7 +1,7 @@
-"""Where a test was found the last time: one small file for each, below Airflow's home.
+"""Hints: the file in which each test was found last, kept in small files below Airflow's home.
 
-Only a hint. Whoever follows it reads the file that it names, and looks on where the test is not there any more: so a
-stale, lost or unwritable hint costs time and nothing else.
+The caller reads the hinted file, and searches all files if the test is no longer in it. A stale, lost or unwritable
+hint therefore costs only time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def recall(root: Path, name: str) -> list[Path]:
-    """The file in which the test was, if that is known and there still is such a file."""
+    """Return the file in which the test was found last, if it still exists."""
     with suppress(OSError, ValueError):
         found = root / _hint(root, name).read_text(encoding="utf-8")
         if found.is_file() and found.resolve().is_relative_to(root.resolve()):
@@ -28,7 +28,7 @@ def recall(root: Path, name: str) -> list[Path]:
 
 
 def remember(root: Path, name: str, path: Path) -> None:
-    """Note in which file a test is."""
+    """Remember the file of a test."""
     with suppress(StorageError, ValueError):
         storage.write_bytes(str(_hint(root, name)), path.relative_to(root).as_posix().encode())
 

@@ -1,4 +1,4 @@
-"""Parameters of a test: what a person may change when starting a run by hand."""
+"""`params`: what can be changed when a run is triggered by hand."""
 
 from __future__ import annotations
 
@@ -19,81 +19,81 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "string": (str,),
 }
-"""The types of JSON Schema, in Python's."""
+"""The types of JSON Schema and their Python types."""
 _TEMPLATE = re.compile(r"{{.*?}}|{%.*?%}", re.DOTALL)
 _REFERENCE = re.compile(r"\bparams\.([A-Za-z_]\w*)")
 
 
 class Parameter(Strict):
-    """One field of the form in which a run is started. All but `default` are keywords of JSON Schema."""
+    """A field of the trigger form. All keys but `default` are keywords of JSON Schema."""
 
     default: Any = None
-    """The value of every run that was not started with another."""
+    """The value for runs that are not triggered with another."""
     type: str | tuple[str, ...] | None = None
     """`string`, `integer`, `number`, `boolean`, `object`, `array`, `null`, or a list of those."""
     title: str | None = None
-    """What the form calls it."""
+    """The label in the form."""
     description: str | None = None
-    """What the form says about it."""
+    """The help text in the form."""
     enum: tuple[Any, ...] | None = None
-    """The only values that are allowed."""
+    """The allowed values."""
     minimum: float | None = None
-    """The least number."""
+    """The smallest allowed number."""
     maximum: float | None = None
-    """The greatest number."""
+    """The greatest allowed number."""
     min_length: int | None = Field(None, ge=0, alias="minLength")
-    """The least length of a text."""
+    """The minimum length of a text."""
     max_length: int | None = Field(None, ge=0, alias="maxLength")
-    """The greatest length of a text."""
+    """The maximum length of a text."""
     pattern: str | None = None
-    """A regular expression for a text."""
+    """A regular expression that a text must match."""
     format: str | None = None
-    """`date`, `date-time`, `multiline`, ...: how the form shows it."""
+    """How the form shows it: `date`, `date-time`, `multiline`, ..."""
     examples: tuple[Any, ...] | None = None
     """Values that the form suggests."""
     section: str | None = None
-    """The heading under which the form shows it."""
+    """The section of the form."""
 
     @model_validator(mode="after")
     def default_fits(self) -> Self:
-        """A default that its own schema refuses would make every scheduled run fail."""
+        """Reject a default that violates its own schema: every scheduled run would fail."""
         types = (self.type,) if isinstance(self.type, str) else self.type or ()
         for name in types:
             if name not in _TYPES:
-                raise ValueError(f"{name!r} is no type; there are {', '.join(_TYPES)}{did_you_mean(name, _TYPES)}")
+                raise ValueError(f"{name!r} is not a type; available: {', '.join(_TYPES)}{did_you_mean(name, _TYPES)}")
         if types and not any(_is_of(self.default, name) for name in types):
             raise ValueError(f"the default {self.default!r} is not of type {' or '.join(types)}")
         if self.enum is not None and self.default not in self.enum:
-            raise ValueError(f"the default {self.default!r} is none of {', '.join(map(repr, self.enum))}")
+            raise ValueError(f"the default {self.default!r} is not one of {', '.join(map(repr, self.enum))}")
         if isinstance(self.default, int | float):
             low, high = self.minimum, self.maximum
             if (low is not None and self.default < low) or (high is not None and self.default > high):
-                raise ValueError(f"the default {self.default!r} is not within its minimum and maximum")
+                raise ValueError(f"the default {self.default!r} is not between minimum and maximum")
         return self
 
     def schema_keywords(self) -> dict[str, Any]:
-        """All that was said about it but the default, for `airflow.sdk.Param`."""
-        said = self.model_dump(exclude={"default"}, exclude_none=True, by_alias=True)
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()}
+        """Return the given keys but the default, for `airflow.sdk.Param`."""
+        given = self.model_dump(exclude={"default"}, exclude_none=True, by_alias=True)
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
 
 
 def check_references(text: str, params: dict[str, Parameter]) -> None:
-    """Raise ValueError if a template in the text names a parameter that there is not."""
+    """Raise ValueError if a template in the text uses an undeclared parameter."""
     for template in _TEMPLATE.findall(text):
         for name in _REFERENCE.findall(template):
             if name not in params:
                 raise ValueError(
-                    f"{template} names a parameter that `params` does not have{did_you_mean(name, params)}"
+                    f"{template} uses a parameter that `params` does not declare{did_you_mean(name, params)}"
                 )
 
 
 def _is_of(value: Any, name: str) -> bool:
-    """Whether a value is of a type of JSON Schema, in which true is no number."""
+    """Return whether a value has a type of JSON Schema, in which booleans are not numbers."""
     return isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
 
 
 def _parameter(value: Any) -> Any:
-    """A default alone is a parameter, too."""
+    """Accept a default alone as a parameter."""
     if isinstance(value, Parameter) or (isinstance(value, dict) and "default" in value):
         return value
     return {"default": value}

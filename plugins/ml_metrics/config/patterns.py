@@ -1,4 +1,4 @@
-"""The one pattern language for tags: an exact tag, a glob for the whole tag, or `re:` and a regular expression."""
+"""Patterns for tags: an exact tag, a glob for the whole tag, or `re:` and a regular expression."""
 
 import re
 from fnmatch import fnmatchcase
@@ -10,14 +10,16 @@ EXPRESSION = "re:"
 
 
 def check_pattern(pattern: str) -> str:
-    """The pattern itself. Raises ValueError if it can match nothing."""
+    """Return the pattern if it is valid. Raises ValueError if it is not."""
     if not pattern:
         raise ValueError("a tag pattern cannot be empty")
     if pattern.startswith(EXPRESSION):
         try:
             re.compile(pattern.removeprefix(EXPRESSION))
         except re.error as error:
-            raise ValueError(f"{pattern!r} is no tag pattern: the expression after `re:` is broken: {error}") from error
+            raise ValueError(
+                f"{pattern!r} is not a tag pattern: the expression after `re:` is invalid: {error}"
+            ) from error
     return pattern
 
 
@@ -25,7 +27,7 @@ Pattern = Annotated[str, AfterValidator(check_pattern)]
 
 
 def matches(pattern: str, tag: str) -> bool:
-    """Whether a tag is meant. An exact tag always matches itself, also where it holds `*` or `[`."""
+    """Return whether a pattern matches a tag. A tag always matches itself, even if it contains `*` or `[`."""
     if pattern.startswith(EXPRESSION):
         return re.fullmatch(pattern.removeprefix(EXPRESSION), tag) is not None
     return pattern == tag or fnmatchcase(tag, pattern)

@@ -1,4 +1,4 @@
-"""What a test file says about its pod, beyond image and command."""
+"""The keys of a test file about its pod, besides image and command."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _QUANTITY = re.compile(r"([0-9]+(\.[0-9]+)?|\.[0-9]+)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 _OVERRIDDEN = ("metadata", "spec")
-_SAID_ELSEWHERE = {
+_SET_ELSEWHERE = {
     "metadata.name": "a pod is named after its test",
-    "metadata.namespace": "say it with `namespace`",
+    "metadata.namespace": "set `namespace` of the test",
     "spec.restartPolicy": "a workload that failed is started again by `retries`, in a new pod",
 }
-_SAID_BY_THE_TEST = ("image", "command", "args")
+_KEYS_OF_THE_TEST = ("image", "command", "args")
 
 
 def as_text(value: Any) -> Any:
-    """Numbers and booleans in `env`, `args` and the like, written as Kubernetes wants them: as text."""
+    """Return numbers and booleans as text, which Kubernetes requires in `env`, `args` and the like."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
@@ -32,13 +32,13 @@ def as_text(value: Any) -> Any:
 
 def _quantity(text: str) -> str:
     if not _QUANTITY.fullmatch(text):
-        raise ValueError(f"{text!r} is no amount as Kubernetes writes it: 2, 500m, 16Gi")
+        raise ValueError(f"{text!r} is not a Kubernetes quantity like 2, 500m or 16Gi")
     return text
 
 
 def _env_name(text: str) -> str:
     if not _ENV_NAME.fullmatch(text):
-        raise ValueError(f"{text!r} is no name of a variable: letters, digits, '_', '-' and '.', and no digit first")
+        raise ValueError(f"{text!r} is not a variable name: use letters, digits, '_', '-' and '.', and no digit first")
     return text
 
 
@@ -46,14 +46,16 @@ def _label_value(text: str) -> str:
     if not _LABEL_VALUE.fullmatch(text):
         near = as_label(text)
         raise ValueError(
-            f"{text!r} is no value of a label: 63 letters, digits, '-', '_' and '.'; did you mean {near!r}?"
+            f"{text!r} is not a label value: use up to 63 letters, digits, '-', '_' and '.'; did you mean {near!r}?"
         )
     return text
 
 
 def _mount_path(text: str) -> str:
     if not text.startswith("/") or ":" in text:
-        raise ValueError(f"{text!r} is no path in the container; did you mean '/{text.lstrip('/').replace(':', '')}'?")
+        raise ValueError(
+            f"{text!r} is not an absolute path in the container; did you mean '/{text.lstrip('/').replace(':', '')}'?"
+        )
     return text
 
 
@@ -61,7 +63,7 @@ def _override(pod: dict[str, Any]) -> dict[str, Any]:
     for key in pod:
         if key not in _OVERRIDDEN:
             raise ValueError(f"a pod has `metadata` and `spec`, not {key!r}; did you mean `spec: {{{key}: ...}}`?")
-    for path, instead in _SAID_ELSEWHERE.items():
+    for path, instead in _SET_ELSEWHERE.items():
         part, _, key = path.partition(".")
         if isinstance(pod.get(part), dict) and key in pod[part]:
             raise ValueError(f"{path} has no effect here: {instead}")
@@ -74,13 +76,13 @@ def _override(pod: dict[str, Any]) -> dict[str, Any]:
 def _container_override(container: Any) -> None:
     if not isinstance(container, dict) or not container.get("name"):
         raise ValueError(f"each container under spec.containers needs a name; the workload's is {WORKLOAD_CONTAINER!r}")
-    for key in _SAID_BY_THE_TEST:
+    for key in _KEYS_OF_THE_TEST:
         if container["name"] == WORKLOAD_CONTAINER and key in container:
-            raise ValueError(f"{key!r} of the workload's own container is said by the test: write `{key}: ...` there")
+            raise ValueError(f"{key!r} of the workload's container is set by the test: write `{key}: ...` there")
 
 
 Text = Annotated[str, BeforeValidator(as_text)]
-"""Text; a number or boolean is written out."""
+"""Text; numbers and booleans are converted."""
 Quantity = Annotated[str, BeforeValidator(as_text), AfterValidator(_quantity)]
 EnvName = Annotated[str, AfterValidator(_env_name)]
 LabelValue = Annotated[str, BeforeValidator(as_text), AfterValidator(_label_value)]
@@ -89,20 +91,20 @@ PodOverride = Annotated[dict[str, Any], AfterValidator(_override)]
 
 
 class Resources(Strict):
-    """What the container asks for; its limits are the same unless `limits` says otherwise."""
+    """The resources that the container requests. Its limits are the same, unless `limits` changes them."""
 
     cpu: Quantity | None = None
-    """Processors."""
+    """CPU cores."""
     memory: Quantity | None = None
     """Memory."""
     ephemeral_storage: Quantity | None = None
-    """Space on the node's disk."""
+    """Space on the disk of the node."""
     limits: dict[str, Quantity] = Field(default_factory=dict)
-    """Limits that differ from what is asked for, by Kubernetes' names: `{memory: 32Gi}`."""
+    """Limits that differ from the requests, by their Kubernetes names: `{memory: 32Gi}`."""
 
 
 class Cluster(Strict):
-    """A GKE cluster of one's own."""
+    """A GKE cluster of your own."""
 
     project: str
     """The Google Cloud project."""
@@ -122,12 +124,12 @@ class SecretKey(Strict):
 
 
 def _secret_key(value: Any) -> Any:
-    """`my-secret/api-key` says it, too."""
+    """Accept the short form `my-secret/api-key`."""
     if not isinstance(value, str):
         return value
     secret, slash, key = value.partition("/")
     if not (secret and slash and key):
-        raise ValueError(f"{value!r} is no value of a secret: write the secret's name, '/' and the key")
+        raise ValueError(f"{value!r} is not a reference to a secret; write its name and key, like my-secret/api-key")
     return {"secret": secret, "key": key}
 
 
@@ -135,38 +137,38 @@ Secrets = dict[EnvName, Annotated[SecretKey, BeforeValidator(_secret_key)]]
 
 
 class Volume(Strict):
-    """What is mounted at a path. Exactly one of the sources is given."""
+    """A volume that is mounted at a path. Exactly one source is given."""
 
     claim: str | None = None
     """A persistent volume claim."""
     config_map: str | None = None
-    """A config map, each entry of which becomes a file."""
+    """A config map; each entry becomes a file."""
     secret: str | None = None
-    """A secret, each entry of which becomes a file."""
+    """A secret; each entry becomes a file."""
     host_path: str | None = None
-    """A folder of the node."""
+    """A folder on the node."""
     bucket: str | None = None
-    """A Cloud Storage bucket, through GKE's Cloud Storage FUSE driver."""
+    """A Cloud Storage bucket, mounted by the Cloud Storage FUSE driver of GKE."""
     memory: Quantity | None = None
-    """A file system in memory of this size; mount it at `/dev/shm` for data loaders."""
+    """A file system of this size in memory; mount it at `/dev/shm` for data loaders."""
     scratch: Quantity | None = None
-    """An empty folder on the node's disk of this size, gone with the pod."""
+    """An empty folder of this size on the disk of the node, deleted with the pod."""
     read_only: bool = False
-    """Whether the workload may only read."""
+    """Whether the volume is mounted read-only."""
 
     @model_validator(mode="after")
     def one_source(self) -> Self:
-        """Two sources at one path would hide one of them."""
+        """Reject a volume without a source or with several."""
         given = self._given()
         if len(given) != 1:
             what = " and ".join(given) if given else "none"
-            known = [name for name in type(self).model_fields if name != "read_only"]
-            raise ValueError(f"give exactly one source, not {what}; one of {', '.join(known)}")
+            sources = [name for name in type(self).model_fields if name != "read_only"]
+            raise ValueError(f"give exactly one source, not {what}; available: {', '.join(sources)}")
         return self
 
     @property
     def kind(self) -> str:
-        """Which of the sources is given."""
+        """The name of the source that is given."""
         return self._given()[0]
 
     def _given(self) -> list[str]:

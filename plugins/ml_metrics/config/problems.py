@@ -1,4 +1,4 @@
-"""What is wrong in a file, said so that its author can mend it."""
+"""Problems in config files, with the file, the line and a suggestion."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake."""
+    """One problem in a file."""
 
     file: str
     line: int | None
-    """None where it cannot be known, as in the output of a Jsonnet program."""
+    """None if unknown, as in the output of a Jsonnet program."""
     path: str
-    """Where in the file's content: `regression_test_config.metric_success_conditions.default`; empty for the whole."""
+    """The path in the content, like `regression_test_config.required_metrics[0]`; empty for the whole file."""
     what: str
     test: str = ""
-    """The name of the test that this takes down, as well as it can be known."""
+    """The name of the test that this breaks, as far as it is known."""
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         text = ": ".join(part for part in (place, self.path, self.what) if part)
-        return text.encode(errors="replace").decode()  # a file's name may be no text
+        return text.encode(errors="replace").decode()  # the name of a file may not be valid text
 
     def of_test(self, test: str) -> Problem:
-        """The same problem, with the test that it takes down."""
+        """Return the same problem with the test that it breaks."""
         return replace(self, test=test)
 
 
 class InvalidFileError(ConfigError):
-    """A file that cannot be meant, with everything that is wrong in it."""
+    """A file is invalid, with all its problems."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(dict.fromkeys(map(str, problems))))
@@ -44,18 +44,18 @@ class InvalidFileError(ConfigError):
 
     @classmethod
     def of(cls, file: object, what: str, line: int | None = None, path: str = "") -> Self:
-        """A file with one problem."""
+        """Return the error for a file with one problem."""
         return cls([Problem(str(file), line, path, what)])
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?`, or nothing where nothing is near."""
+    """Return `; did you mean 'x'?`, or nothing if no known word is similar."""
     near = get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def dotted(where: Iterable[str | int]) -> str:
-    """The way to a value as people write it: `tests[0].command`."""
+    """Format the path to a value: `tests[0].command`."""
     text = ""
     for key in where:
         if isinstance(key, int):

@@ -1,4 +1,4 @@
-"""`quarantine`: a test that is known to be broken still runs and records, but sends no mail until a day."""
+"""`quarantine`: a test that is known to be broken runs and is recorded, but sends no alerts until a date."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ml_metrics.config.strict import Strict
 
 
 class Quarantine(Strict):
-    """Who keeps a test quiet, why, and until when. It ends by itself."""
+    """Mutes the alerts of a test until a date, with a reason. It expires by itself."""
 
     until: dt.date
-    """The last day of quiet (UTC)."""
+    """The last day (UTC) without alerts."""
     reason: str = Field(min_length=1)
-    """Why it is quiet."""
+    """Why the alerts are muted."""
     owner: str | None = None
-    """Who mends it."""
+    """Who fixes the test."""
     issue: str | None = None
-    """Where it is discussed: a link."""
+    """A link to the issue."""
 
     def holds(self, now: dt.datetime) -> bool:
-        """Whether the test is still to be kept quiet. Ask when the run ends, never when the DAG is parsed."""
+        """Return whether the quarantine is in effect. Call it when the run ends, not when the DAG is parsed."""
         return now.astimezone(dt.UTC).date() <= self.until

@@ -1,4 +1,4 @@
-"""`regression_test_config`: when a run is well, and who hears of it when it is not."""
+"""`regression_test_config`: the conditions for a run to pass, and when to alert."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -12,13 +12,13 @@ from ml_metrics.model import Severity
 from ml_metrics.values import as_utc
 
 DEFAULT = "default"
-"""The key of the condition for every metric that has none of its own."""
+"""The key of the condition for metrics without their own."""
 MAX_CHANGE_POINT_RUNS = 2_000
-"""How many runs a search for change points may look at."""
+"""How many runs a search for change points can cover."""
 
 
 class Comparison(StrEnum):
-    """On which side of its bound a value is well."""
+    """The side of the bound on which a value passes."""
 
     GREATER = "greater"
     GREATER_OR_EQUAL = "greater_or_equal"
@@ -29,89 +29,89 @@ class Comparison(StrEnum):
 
     @property
     def bounds_below(self) -> bool:
-        """Whether a value can be too small."""
+        """Whether there is a lower bound."""
         return self not in {Comparison.LESS, Comparison.LESS_OR_EQUAL}
 
     @property
     def bounds_above(self) -> bool:
-        """Whether a value can be too large."""
+        """Whether there is an upper bound."""
         return self not in {Comparison.GREATER, Comparison.GREATER_OR_EQUAL}
 
     @property
     def inclusive(self) -> bool:
-        """Whether a value on its bound is well."""
+        """Whether a value on the bound passes."""
         return self not in {Comparison.GREATER, Comparison.LESS}
 
 
 class Against(StrEnum):
-    """What a historical threshold is measured from."""
+    """The level of the history that a threshold is relative to."""
 
     MEAN = "mean"
     BEST = "best"
-    """The best accepted level: a slow creep adds up against it."""
+    """The best accepted level, against which a slow regression adds up."""
 
 
 class WithinBounds(Strict):
-    """Two fixed bounds; a missing side is open."""
+    """Two fixed bounds; a missing side is unbounded."""
 
     lower: float | None = None
-    """The least value that is well."""
+    """The smallest value that passes."""
     upper: float | None = None
-    """The greatest value that is well."""
+    """The greatest value that passes."""
 
     @model_validator(mode="after")
     def some_value_is_within(self) -> Self:
-        """Bounds that admit everything or nothing cannot be meant."""
+        """Reject bounds that admit every value or none."""
         if self.lower is None and self.upper is None:
-            raise ValueError("give lower, upper or both: without them every value would be within")
+            raise ValueError("give lower, upper or both: without them every value would pass")
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
-            raise ValueError(f"lower ({self.lower:g}) is above upper ({self.upper:g}): no value could be within")
+            raise ValueError(f"lower ({self.lower:g}) is above upper ({self.upper:g}): no value could pass")
         return self
 
 
 class PercentDifference(Strict):
-    """So many percent from a value, or from the mean of the baseline where none is given."""
+    """A difference in percent from a value, or from the mean of the baseline."""
 
     percent: float = Field(ge=0)
-    """How many percent."""
+    """The difference in percent."""
     value: float | None = None
-    """From which value; without one, from the mean of the baseline."""
+    """The value. Without it, the mean of the baseline."""
 
 
 class ChangePoint(Strict):
-    """A lasting change of level, found in the series itself."""
+    """A lasting change of level within the series."""
 
     p_value: float = Field(0.001, gt=0, lt=1)
-    """How unlikely the change must be by chance."""
+    """The greatest probability that the change is due to chance."""
     min_change_percent: float = Field(5.0, ge=0)
-    """How large the change must be."""
+    """The minimum size of the change, in percent."""
     min_runs: int = Field(3, ge=2)
-    """How many runs the new level must have lasted."""
+    """The minimum number of runs at the new level."""
 
 
 class SuccessThreshold(Strict):
-    """Where the bound lies. Exactly one of its fields is given."""
+    """How the bound is computed. Exactly one key is given."""
 
     fixed_value: float | None = None
-    """This value."""
+    """A fixed value."""
     stddevs_from_mean: float | None = Field(None, ge=0)
-    """So many standard deviations from the mean of the baseline."""
+    """This number of standard deviations from the mean of the baseline."""
     percent_difference: Annotated[float, Field(ge=0)] | PercentDifference | None = None
-    """So many percent (20 means 20 %) from the mean of the baseline, or from a value."""
+    """A difference in percent (20 means 20 %) from the mean of the baseline, or from a value."""
     within_bounds: WithinBounds | None = None
-    """Two fixed bounds; a side that is left out is open."""
+    """Two fixed bounds; a missing side is unbounded."""
     mads_from_median: float | None = Field(None, ge=0)
-    """So many median absolute deviations from the median of the baseline."""
+    """This number of median absolute deviations from the median of the baseline."""
     change_point: ChangePoint | None = None
-    """A lasting change of level, found in the series itself."""
+    """A lasting change of level within the series."""
 
     @model_validator(mode="after")
     def exactly_one(self) -> Self:
-        """Two thresholds in one condition would hide one of them."""
+        """Reject a condition without a threshold or with several."""
         given = self._given()
         if len(given) != 1:
             what = " and ".join(given) if given else "none"
-            raise ValueError(f"give exactly one threshold, not {what}; one of {', '.join(type(self).model_fields)}")
+            raise ValueError(f"give exactly one threshold, not {what}; available: {', '.join(type(self).model_fields)}")
         return self
 
     @property
@@ -121,7 +121,7 @@ class SuccessThreshold(Strict):
 
     @property
     def percent(self) -> PercentDifference | None:
-        """`percent_difference` in its long form."""
+        """`percent_difference` in the long form."""
         given = self.percent_difference
         return PercentDifference(percent=given) if isinstance(given, float) else given
 
@@ -130,7 +130,7 @@ class SuccessThreshold(Strict):
 
 
 class MinChange(Strict):
-    """The practical test: a regression must also be this large, as the value or in percent of the baseline."""
+    """The minimum size of a regression, absolute or in percent of the baseline."""
 
     absolute: float | None = Field(None, ge=0)
     """In the unit of the metric."""
@@ -139,45 +139,45 @@ class MinChange(Strict):
 
 
 class Condition(Strict):
-    """When one metric is well."""
+    """The condition for one metric to pass."""
 
     comparison: Comparison = Comparison.WITHIN
-    """Where a value is well: `greater`, `greater_or_equal`, `less`, `less_or_equal`, `equal` or `within`."""
+    """How a value compares to a bound: `greater`, `greater_or_equal`, `less`, `less_or_equal`, `equal` or `within`."""
     success_threshold: SuccessThreshold
-    """Where the bound lies; exactly one threshold."""
+    """How the bound is computed; exactly one threshold."""
     wait_for_n_points_of_history: int | None = Field(None, ge=-1)
-    """How many points the baseline must have before the condition is enforced."""
+    """The number of points in the baseline from which the condition is enforced."""
     window: int = Field(100, ge=1)
-    """How many of the newest runs make the baseline."""
+    """The number of newest runs in the baseline."""
     time_window: Duration | None = None
-    """How old a run of the baseline may be."""
+    """The maximum age of runs in the baseline."""
     since: Annotated[datetime, AfterValidator(as_utc)] | None = None
-    """Where the baseline begins."""
+    """The time at which the baseline begins."""
     compare_to: str | None = Field(None, min_length=1)
-    """Another test whose runs make the baseline."""
+    """Another test whose runs are the baseline."""
     against: Against = Against.MEAN
-    """Measured from the `mean` of the baseline or from the `best` accepted level."""
+    """Whether the threshold is relative to the `mean` of the baseline or to the `best` accepted level."""
     min_change: MinChange | None = None
-    """How large a regression must be besides, to count."""
+    """The minimum size of a regression, in addition to the threshold."""
     optional: bool = False
-    """Whether a run may lack the metric."""
+    """Whether the metric may be missing from a run."""
     severity: Severity = Severity.FAIL
-    """Whether a broken condition fails the run (`fail`) or is only told (`warn`)."""
+    """Whether a broken condition fails the run (`fail`) or is only reported (`warn`)."""
 
     @model_validator(mode="after")
     def comparison_fits_threshold(self) -> Self:
-        """A comparison that its threshold cannot make would check nothing, or something else."""
+        """Reject comparisons that have no meaning for the threshold."""
         kind = self.success_threshold.kind
         if kind == "fixed_value" and self.comparison is Comparison.WITHIN:
             raise ValueError("fixed_value needs a comparison: greater, greater_or_equal, less, less_or_equal or equal")
         if kind == "within_bounds" and self.comparison is not Comparison.WITHIN:
             raise ValueError(
-                f"within_bounds is compared by `within`, not `{self.comparison}`: leave out a side instead"
+                f"within_bounds needs the comparison `within`, not `{self.comparison}`; omit lower or upper instead"
             )
         if kind not in {"fixed_value", "within_bounds"} and self.comparison is Comparison.EQUAL:
-            raise ValueError(f"{kind} cannot be compared by `equal`; write `within`")
+            raise ValueError(f"{kind} does not work with the comparison `equal`; use `within`")
         if kind == "change_point" and self.compare_to is not None:
-            raise ValueError("change_point looks at the metric's own series: it has no compare_to")
+            raise ValueError("change_point searches the series of the test itself; remove compare_to")
         if kind == "change_point" and self.baseline_runs > MAX_CHANGE_POINT_RUNS:
             raise ValueError(
                 f"change_point looks at {MAX_CHANGE_POINT_RUNS} runs at most: its cost grows with their square"
@@ -186,14 +186,12 @@ class Condition(Strict):
 
     @model_validator(mode="after")
     def best_has_a_direction(self) -> Self:
-        """Which level is best depends on which side is better."""
+        """Reject `against: best` where it is not defined which level is best."""
         kind = self.success_threshold.kind
         if self.against is Against.BEST and kind not in {"stddevs_from_mean", "percent_difference", "mads_from_median"}:
-            raise ValueError(
-                f"`against: best` has no meaning for {kind}, which is not measured from a level of history"
-            )
+            raise ValueError(f"`against: best` has no meaning for {kind}, which is not relative to the history")
         if self.against is Against.BEST and self.comparison is Comparison.WITHIN:
-            raise ValueError("`against: best` needs a comparison that says what is better: greater or less")
+            raise ValueError("`against: best` needs a comparison with a direction: greater or less")
         percent = self.success_threshold.percent
         if self.against is Against.BEST and percent is not None and percent.value is not None:
             raise ValueError("give `against: best` or a value for percent_difference, not both")
@@ -201,17 +199,17 @@ class Condition(Strict):
 
     @model_validator(mode="after")
     def the_wait_can_end(self) -> Self:
-        """A condition that waits for more points than its window holds would never be enforced."""
-        waits = self.wait_for_n_points_of_history or 0
-        if "window" in self.model_fields_set and waits > self.window:
+        """Reject a condition that waits for more points than its window can hold: it would never be enforced."""
+        required = self.wait_for_n_points_of_history or 0
+        if "window" in self.model_fields_set and required > self.window:
             raise ValueError(
-                f"wait_for_n_points_of_history ({waits}) can never be reached with a window of {self.window}"
+                f"wait_for_n_points_of_history ({required}) can never be reached with a window of {self.window}"
             )
         return self
 
     @property
     def baseline_runs(self) -> int:
-        """How many runs of history count: `window`, or as many as the default needs to mean something."""
+        """The number of runs in the baseline: `window`, or a default that fits the condition."""
         if "window" in self.model_fields_set:
             return self.window
         default = 1_000 if self.against is Against.BEST else self.window
@@ -219,21 +217,21 @@ class Condition(Strict):
 
 
 class RegressionTestConfig(Strict):
-    """When a run is well, and who hears of it."""
+    """The conditions for a run to pass, and when to alert."""
 
     metric_success_conditions: dict[str, Condition] = Field(default_factory=dict)
-    """Conditions by metric; `default` is for every metric without one of its own."""
+    """Conditions by metric; `default` is for metrics without their own."""
     required_metrics: tuple[str, ...] = ()
-    """Metrics that every run must produce, also where no condition names them."""
+    """Metrics that every run must produce, even without a condition."""
     metric_subset_to_alert: tuple[str, ...] = ()
-    """Where given, only these metrics alert; the others keep their verdicts."""
+    """If given, only these metrics alert; the others still get verdicts."""
     alert_for_oob_metrics: bool = True
-    """Whether metrics alert at all."""
+    """Whether metrics that are out of bounds alert."""
     alert_for_failed_jobs: bool = True
-    """Whether a workload alerts that failed, timed out or never started."""
+    """Whether a workload that failed, timed out or never started alerts."""
     alert_after_second_test_failure: bool = False
-    """Whether the first failure in a row is kept quiet."""
+    """Whether alerts wait for the second failure in a row."""
 
     def condition_for(self, metric: str) -> Condition | None:
-        """The condition of a metric: its own, else the one named `default`."""
+        """Return the condition of a metric: its own, or the one named `default`."""
         return self.metric_success_conditions.get(metric) or self.metric_success_conditions.get(DEFAULT)

@@ -1,4 +1,4 @@
-"""When a test runs: a cron expression or one of Airflow's presets."""
+"""`schedule`: a cron expression or a preset of Airflow."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ PRESETS = ("@once", "@continuous", "@hourly", "@daily", "@weekly", "@monthly", "
 
 @lru_cache(maxsize=4096)
 def check_schedule(schedule: str) -> str:
-    """The schedule itself, if Airflow can keep it. Raises ValueError with a suggestion."""
+    """Return the schedule if it is valid. Raises ValueError with a suggestion."""
     if schedule.startswith("@"):
         if schedule not in PRESETS:
             raise ValueError(
-                f"{schedule!r} is no preset; there are {', '.join(PRESETS)}{did_you_mean(schedule, PRESETS)}"
+                f"{schedule!r} is not a preset; available: {', '.join(PRESETS)}{did_you_mean(schedule, PRESETS)}"
             )
         return schedule
     fields = schedule.split()
     if len(fields) != 5:  # noqa: PLR2004  (minute, hour, day, month, weekday)
         near = did_you_mean(f"@{schedule}", PRESETS)
-        what = f"{schedule!r} is no cron expression like '0 8 * * *': it has {len(fields)} fields, not 5"
+        count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
+        what = f"{schedule!r} is not a cron expression like '0 8 * * *': it has {count}, not 5"
         raise ValueError(f"{what}{near}")
     from croniter import croniter
     from croniter.croniter import CroniterError
@@ -34,7 +35,7 @@ def check_schedule(schedule: str) -> str:
         croniter.expand(schedule)
     except (CroniterError, ValueError, KeyError) as error:
         reason = re.sub(r"^\[.*?\] is not acceptable,? ?", "", str(error)) or "a field is out of range"
-        raise ValueError(f"{schedule!r} is no cron expression: {reason}") from error
+        raise ValueError(f"{schedule!r} is not a cron expression: {reason}") from error
     return schedule
 
 

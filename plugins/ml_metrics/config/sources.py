@@ -1,4 +1,4 @@
-"""`sources`: what a run's metrics are read from."""
+"""`sources`: the files and services that metrics are read from."""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -10,21 +10,21 @@ from ml_metrics.config.strict import Strict
 
 
 class LinesAs(StrEnum):
-    """What the lines of a file are to each other."""
+    """How the lines of a file relate to each other."""
 
     SUB_RUNS = "sub_runs"
     POINTS = "points"
 
 
 class ProcessInfo(StrEnum):
-    """How the numbers about the process of a PerfZero benchmark are named."""
+    """How the process metrics of a PerfZero benchmark are named."""
 
     PLAIN = "plain"
     PREFIXED = "prefixed"
 
 
 class Literal(StrEnum):
-    """A number that the cluster knows of every run."""
+    """A number about the run itself."""
 
     DURATION = "duration"
     ATTEMPTS = "attempts"
@@ -33,16 +33,16 @@ class Literal(StrEnum):
 
 def _printable(text: str) -> str:
     if not text.isprintable():
-        raise ValueError(f"{text!r} cannot be part of a metric's name")
+        raise ValueError(f"{text!r} cannot be part of the name of a metric")
     return text
 
 
 def _by_name(literals: Any) -> Any:
-    """A list of literals is a mapping in which each has its own name."""
+    """Accept a list of literals, in which each keeps its own name."""
     if isinstance(literals, list | tuple):
         twice = {str(one) for one in literals if literals.count(one) > 1}
         if twice:
-            raise ValueError(f"names {', '.join(sorted(twice))} twice")
+            raise ValueError(f"contains {', '.join(sorted(twice))} twice")
         return {str(one): one for one in literals}
     return literals
 
@@ -58,11 +58,11 @@ class JsonLines(Strict):
     enabled: bool = True
     """Whether they are read."""
     files: tuple[Pattern, ...] = ("*.jsonl",)
-    """Which files: patterns for their paths below the run folder."""
+    """Patterns for their paths below the run folder."""
     lines: LinesAs = LinesAs.SUB_RUNS
     """`sub_runs`: each line is a result. `points`: lines with equal dimensions are points of a series."""
     named_by: tuple[str, ...] = ()
-    """The dimensions by which sub-runs are named. Default: those in which the lines differ."""
+    """The dimensions that name sub-runs. Default: those in which the lines differ."""
     prefix: Prefix = ""
     """What the name of each metric begins with."""
 
@@ -73,25 +73,25 @@ class PerfZero(Strict):
     enabled: bool = True
     """Whether it is read."""
     process_info: ProcessInfo = ProcessInfo.PLAIN
-    """How the numbers about the process are named: `plain`, as `max_rss`, or `prefixed`, as `process_info/max_rss`."""
+    """How process metrics are named: `plain`, as `max_rss`, or `prefixed`, as `process_info/max_rss`."""
     prefix: Prefix = ""
     """What the name of each metric begins with."""
 
 
 class Sources(Strict):
-    """What a run's metrics are read from. A source that finds nothing adds nothing."""
+    """The files and services that metrics are read from. A source without data adds nothing."""
 
     tensorboard: bool = True
     """TensorBoard event files."""
     streams: bool = True
-    """What was added to metric streams: `telemetry.jsonl`."""
+    """Metric streams: `telemetry.jsonl`."""
     json_lines: JsonLines = Field(default_factory=JsonLines)
-    """Results in files of JSON lines."""
+    """Results in JSON lines files."""
     perfzero: PerfZero = Field(default_factory=PerfZero)
     """The summary of a PerfZero benchmark."""
     profile: bool = True
     """The overview of a profile: `*.xplane.pb`."""
     memory: bool = True
-    """The most memory that the workload used."""
+    """The peak memory usage of the workload."""
     literals: Literals = Field(default_factory=dict)
-    """Numbers about the run: a list of `duration`, `attempts` and `queue_time`, or a mapping that names them."""
+    """Numbers about the run itself: a list of `duration`, `attempts` and `queue_time`, or a mapping of names."""

@@ -1,9 +1,9 @@
-"""The base of every model that a user's file is read into."""
+"""The base of all models for config files."""
 
 from pydantic import BaseModel, ConfigDict
 
 
 class Strict(BaseModel):
-    """Unknown keys are errors, values are not guessed, and nothing changes after it was read."""
+    """A model that rejects unknown keys, infinity and NaN, and is immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True)

@@ -1,6 +1,6 @@
-"""`sweep`: one file, several tests, one for each combination of values.
+"""`sweep`: one file defines several tests, one for each combination of values.
 
-A test is named after its values, never after their place in a list: to reorder a sweep renames nothing.
+Tests are named after their values and not after positions, so reordering a sweep renames nothing.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ml_metrics.config.naming import as_name
 from ml_metrics.config.problems import InvalidFileError, Problem, dotted
 
 FIELDS = frozenset({"accelerator", "framework", "hosts", "image", "mode", "model"})
-"""Keys of a test that a sweep may set; any other key is a parameter and an environment variable."""
+"""Keys of a test that a sweep can set. Any other key becomes a parameter and an environment variable."""
 IN_NAME = frozenset({"accelerator", "framework", "mode", "model"})
 MAX_TESTS = 500
 
 
 def swept(document: Document) -> list[Document]:
-    """The documents of the tests, without `sweep` where there is none. Values end up in `sweep`, one for each key."""
+    """Return the documents of the tests. In each, `sweep` has one value for each key."""
     sweep = document.content.get("sweep")
     if not sweep:
         return [document]
@@ -45,42 +45,40 @@ def _one(document: Document, values: dict[str, Any]) -> Document:
 
 
 def _with_default(params: Any, key: str, value: Any) -> Any:
-    """The parameters with this value as a default; what was declared about the parameter stays."""
+    """Return the parameters with this value as the default; other keys of the parameter stay."""
     if not isinstance(params, dict):
-        return params  # told where parameters are validated
+        return params  # reported when parameters are validated
     declared = params.get(key)
     described = declared if isinstance(declared, dict) and "default" in declared else {}
     return {**params, key: {**described, "default": value}}
 
 
 def _with_variable(env: Any, key: str) -> Any:
-    """The variables with one for this parameter: it changes with the parameter when a run is started by hand."""
+    """Return the variables with one that follows the parameter, also when a run is triggered by hand."""
     return {key.upper(): f"{{{{ params.{key} }}}}", **env} if isinstance(env, dict) else env
 
 
 def _name(content: dict[str, Any], values: dict[str, Any]) -> str:
-    """The name that the file gives, or that its parts make, with the values that are not in it; empty if none is."""
+    """Return the given name, or the one made from its parts, followed by the values; empty if a part is missing."""
     given = content.get("name")
-    parts = (
-        [given] if given else [content.get("framework"), content.get("model"), content.get("mode"), _machine(content)]
-    )
+    parts = [given] if given else [*(content.get(key) for key in ("framework", "model", "mode")), _accelerator(content)]
     if not all(isinstance(part, str) and part for part in parts):
         return ""
     suffixes = [f"{as_name(key)}-{_text(value)}" for key, value in values.items() if given or key not in IN_NAME]
     return "-".join([*map(str, parts), *suffixes])
 
 
-def _machine(content: dict[str, Any]) -> str:
+def _accelerator(content: dict[str, Any]) -> str:
     try:
         return accelerator(content.get("accelerator", "cpu")).name
     except ValueError:
-        return as_name(str(content["accelerator"]))  # told where the accelerator is validated
+        return as_name(str(content["accelerator"]))  # reported when the accelerator is validated
 
 
 def _text(value: Any) -> str:
-    """A value as part of a name."""
+    """Return a value as part of a name."""
     if isinstance(value, dict):
-        return _machine({"accelerator": value})
+        return _accelerator({"accelerator": value})
     return as_name(re.sub(r"^-", "minus-", str(value)))
 
 
@@ -102,11 +100,13 @@ def _check(sweep: Any, document: Document) -> None:
             texts = [_text(value) for value in values]
             for position, text in enumerate(texts):
                 if text in texts[:position]:
-                    wrong(f"{values[position]!r} would give two tests one name", key, position)
+                    wrong(f"{values[position]!r} would give two tests the same name", key, position)
             if not key.isidentifier():
-                wrong("the name of a parameter is letters, digits and '_'", key)
+                wrong(
+                    "the name of a parameter must consist of letters, digits and '_', and not begin with a digit", key
+                )
             size *= len(values)
         if size > MAX_TESTS:
-            wrong(f"makes {size} tests, more than {MAX_TESTS}")
+            wrong(f"makes {size} tests; at most {MAX_TESTS} are allowed")
     if problems:
         raise InvalidFileError(problems)

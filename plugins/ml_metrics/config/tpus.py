@@ -1,4 +1,4 @@
-"""Cloud TPUs: their slices, topologies and hosts, and GKE's labels for them."""
+"""Cloud TPUs: slices, topologies, hosts, and their GKE labels."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ml_metrics.config.accelerator import Accelerator, Kind, toleration
 
 RESOURCE = "google.com/tpu"
 CHIPS_PER_HOST = 4
-"""In every slice of several hosts, of every generation."""
-SMALL_CUBE = 64
-"""Up to so many chips, a side of a three-dimensional slice may be two."""
+"""In multi-host slices of every generation."""
+MAX_SMALL_CUBE_CHIPS = 64
+"""Up to this many chips, a side of a three-dimensional slice may be 2; above it, sides are multiples of 4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,29 +21,29 @@ class Tpu:
 
     version: str
     prefix: str
-    """What stands before the number in a name: `v5litepod-`."""
+    """The name before its number: `v5litepod-`."""
     gke_label: str
     topologies: dict[int, str]
-    """The usual topology for a number of chips."""
+    """The default topology for each number of chips."""
     cores_per_chip: int = 1
-    """2 where the number in a name counts cores."""
+    """2 if the number in the name counts cores, not chips."""
     one_host: tuple[int, ...] = (CHIPS_PER_HOST,)
-    """How many chips one host can have by itself."""
+    """Numbers of chips of a single-host slice."""
     one_host_label: str | None = None
-    """GKE's label of one host by itself, where it differs."""
-    largest: int = 0
-    """Chips of the largest slice, where a slice may have other than the usual topologies."""
+    """The GKE label of a single-host slice, if it differs."""
+    max_chips: int = 0
+    """The size of the largest slice, if other topologies than the defaults are possible."""
     aliases: tuple[str, ...] = ()
     nodes: bool = False
-    """Before GKE had machines with TPUs, a TPU was a resource that is reached over the network."""
+    """Whether it is a TPU node: a resource that is reached over the network, from before GKE had TPU machines."""
 
     def slice(self, chips: int, topology: str | None = None) -> Accelerator:
-        """A slice of so many chips."""
+        """Return the slice with this number of chips."""
         usual = self.topologies.get(chips)
         topology = topology or usual
         own = f"{self.prefix}{chips * self.cores_per_chip}"
         if topology is None:
-            raise ValueError(f"there is no {own}; there are {', '.join(self.names())}")
+            raise ValueError(f"{own!r} does not exist; available: {', '.join(self.names())}")
         if self.nodes:
             resource = f"cloud-tpus.google.com/{self.version}"
             cores = chips * self.cores_per_chip
@@ -65,24 +65,28 @@ class Tpu:
             topology=topology,
         )
 
-    def arranged(self, topology: object) -> Accelerator:
-        """A slice of this topology."""
+    def with_topology(self, topology: object) -> Accelerator:
+        """Return the slice with this topology."""
         usual = ", ".join(self.topologies.values())
         if topology in self.topologies.values():
             return self.slice(next(chips for chips, known in self.topologies.items() if known == topology))
         if not isinstance(topology, str) or not re.fullmatch(r"[1-9][0-9]*(?:x[1-9][0-9]*){2}", topology):
-            raise ValueError(f"{topology!r} is no topology of {self.version}; there are {usual}")
+            raise ValueError(f"{topology!r} is not a topology of {self.version}; available: {usual}")
         sides = [int(side) for side in topology.split("x")]
         chips = math.prod(sides)
-        allowed = chips <= self.largest and sides == sorted(sides)
-        fits = all(side in {2, 4} for side in sides) if chips <= SMALL_CUBE else all(side % 4 == 0 for side in sides)
+        allowed = chips <= self.max_chips and sides == sorted(sides)
+        fits = (
+            all(side in {2, 4} for side in sides)
+            if chips <= MAX_SMALL_CUBE_CHIPS
+            else all(side % 4 == 0 for side in sides)
+        )
         if not allowed or not fits:
-            rule = "; others have sides in order, multiples of 4" if self.largest else ""
-            raise ValueError(f"{topology!r} is no topology of {self.version}; there are {usual}{rule}")
+            rule = "; others have ascending sides that are multiples of 4" if self.max_chips else ""
+            raise ValueError(f"{topology!r} is not a topology of {self.version}; available: {usual}{rule}")
         return self.slice(chips, topology)
 
     def names(self) -> tuple[str, ...]:
-        """Every slice that has a usual topology."""
+        """Return the names of the slices with default topologies."""
         return tuple(f"{self.prefix}{chips * self.cores_per_chip}" for chips in self.topologies)
 
 
@@ -102,7 +106,7 @@ TPUS = {
     for tpu in (
         Tpu("v2", "v2-", "", {chips: _SQUARES[chips] for chips in _V2_CHIPS}, cores_per_chip=2, nodes=True),
         Tpu("v3", "v3-", "tpu-v3-slice", _SQUARES, cores_per_chip=2, one_host_label="tpu-v3-device"),
-        Tpu("v4", "v4-", "tpu-v4-podslice", _CUBES, cores_per_chip=2, largest=4096),
+        Tpu("v4", "v4-", "tpu-v4-podslice", _CUBES, cores_per_chip=2, max_chips=4096),
         Tpu(
             "v5e",
             "v5litepod-",
@@ -111,7 +115,7 @@ TPUS = {
             one_host=(1, 4, 8),
             aliases=("v5e-", "v5lite-"),
         ),
-        Tpu("v5p", "v5p-", "tpu-v5p-slice", {**_CUBES, 6144: "16x16x24"}, cores_per_chip=2, largest=6144),
+        Tpu("v5p", "v5p-", "tpu-v5p-slice", {**_CUBES, 6144: "16x16x24"}, cores_per_chip=2, max_chips=6144),
         Tpu("v6e", "v6e-", "tpu-v6e-slice", _E_SQUARES, one_host=(1, 4, 8), aliases=("trillium-",)),
         Tpu(
             "7x",
@@ -120,7 +124,7 @@ TPUS = {
             {1: "1x1x1", **_CUBES, 9216: "16x16x36"},
             cores_per_chip=2,
             one_host=(1, 4),
-            largest=9216,
+            max_chips=9216,
             aliases=("v7x-", "7x-", "ironwood-"),
         ),
     )

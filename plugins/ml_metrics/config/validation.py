@@ -1,4 +1,4 @@
-"""What pydantic found, said in the words of a test file: where, what, and what was probably meant."""
+"""Validation errors of pydantic as problems of a config file, with suggestions."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ EXPECTED = {
 
 
 def problems_of(error: ValidationError, document: Document, model: type[BaseModel]) -> list[Problem]:
-    """One problem for each place in the document that is wrong."""
+    """Return one problem for each invalid place in the document."""
     found: dict[Where, Problem] = {}
     for details in error.errors(include_url=False):
         where = _in_document(details, document)
         place = document.place(where)
         what = _what(details, where, model)
         earlier = found.get(where)
-        if earlier is not None and what not in earlier.what:  # the members of a union, one after the other
+        if earlier is not None and what not in earlier.what:  # another member of a union
             what = f"{earlier.what}, or {what}"
         found[where] = Problem(place.file, place.line, dotted(where), what)
-    for where in list(found):  # that a list of wrong things is empty, or no number, is only what followed from them
+    for where in list(found):  # errors of a list or mapping that only follow from errors within it
         if any(other[: len(where)] == where and len(other) > len(where) for other in found):
             del found[where]
     return sorted(found.values(), key=lambda problem: (problem.file, problem.line or 0))
 
 
 def annotation_at(model: type[BaseModel], where: Where) -> Any:
-    """The type that the model has for a place; None where it has none."""
+    """Return the type of a place in the model, or None if the model has no such place."""
     candidates: list[Any] = [model]
     for key in where:
         candidates = [inner for candidate in candidates for inner in _step(candidate, key)]
@@ -69,7 +69,7 @@ def annotation_at(model: type[BaseModel], where: Where) -> Any:
 
 
 def known_keys(model: type[BaseModel], where: Where) -> list[str]:
-    """The keys that a mapping at this place may have."""
+    """Return the valid keys of the mapping at a place."""
     candidates: list[Any] = [model]
     for key in where:
         candidates = [inner for candidate in candidates for inner in _step(candidate, key)]
@@ -77,7 +77,7 @@ def known_keys(model: type[BaseModel], where: Where) -> list[str]:
 
 
 def spellings(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Every key that a model reads, with its field."""
+    """Return every key that a model accepts, with its field."""
     found: dict[str, FieldInfo] = {}
     for name, field in model.model_fields.items():
         alias = field.validation_alias or field.alias
@@ -87,7 +87,7 @@ def spellings(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def _step(annotation: Any, key: str | int) -> Iterator[Any]:
-    """The types one step further down."""
+    """Yield the possible types of a key or item of a type."""
     if _is_model(annotation):
         field = spellings(annotation).get(str(key))
         if field is not None:
@@ -99,7 +99,7 @@ def _step(annotation: Any, key: str | int) -> Iterator[Any]:
 
 
 def _members(annotation: Any) -> Iterator[Any]:
-    """A type, or the members of a union, without what is annotated to it."""
+    """Yield a type, or the members of a union, without annotations."""
     while hasattr(annotation, "__metadata__"):
         annotation = annotation.__origin__
     if get_origin(annotation) in {Union, types.UnionType}:
@@ -114,7 +114,7 @@ def _is_model(annotation: Any) -> bool:
 
 
 def _in_document(details: ErrorDetails, document: Document) -> Where:
-    """Pydantic's location without the names of union members and validators, which are in no document."""
+    """Return a location of pydantic without names of union members and validators, which the document lacks."""
     value: Any = document.content
     where: Where = ()
     location = details["loc"]
@@ -138,18 +138,24 @@ def _what(details: ErrorDetails, where: Where, model: type[BaseModel]) -> str:
         return f"unknown key{near or _all_of(known)}"
     if kind == "missing":
         return "is required"
+    if value is None:
+        return "has no value; give one, or remove the key"
+    return _what_of_value(kind, context, value, str(details["msg"]))
+
+
+def _what_of_value(kind: str, context: dict[str, Any], value: Any, message: str) -> str:
     if kind == "value_error":
         return str(context["error"])
     if kind == "enum":
         allowed = [word.strip().strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(",")]
-        return f"{value!r} is none of {', '.join(allowed)}{did_you_mean(str(value), allowed)}"
+        return f"{value!r} is not one of {', '.join(allowed)}{did_you_mean(str(value), allowed)}"
     if kind in EXPECTED:
         return EXPECTED[kind] if kind.startswith(("too_", "string_too")) else f"{EXPECTED[kind]}, not {_short(value)}"
-    return f"{details['msg'].removeprefix('Input ')}, not {_short(value)}"
+    return f"{message.removeprefix('Input ')}, not {_short(value)}"
 
 
 def _in_a_section(model: type[BaseModel], where: Where) -> str:
-    """`; did you mean 'goodput.enabled'?` for a key of a section that stands beside the section."""
+    """Return `; did you mean 'goodput.enabled'?` for a key of a section at the top level."""
     key = str(where[-1])
     for section, field in spellings(model).items() if len(where) == 1 else ():
         if any(key in spellings(member) for member in _members(field.annotation) if _is_model(member)):
@@ -158,7 +164,7 @@ def _in_a_section(model: type[BaseModel], where: Where) -> str:
 
 
 def _all_of(known: list[str]) -> str:
-    return f"; there are {', '.join(known)}" if 0 < len(known) <= 12 else "; docs/configuration.md lists all"  # noqa: PLR2004
+    return f"; valid keys: {', '.join(known)}" if 0 < len(known) <= 12 else "; see docs/configuration.md"  # noqa: PLR2004
 
 
 def _short(value: Any) -> str:

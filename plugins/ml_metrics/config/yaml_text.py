@@ -1,7 +1,7 @@
-"""YAML with line numbers, through libyaml's nodes.
+"""YAML with line numbers, from the nodes of libyaml.
 
-Read by the core schema of YAML 1.2: `yes`, `on` and `12:30` are text, `true` is a boolean. A key given twice is an
-error, and so is a document that grows out of bounds through its aliases.
+The core schema of YAML 1.2 applies: `yes`, `on` and `12:30` are text, `true` is a boolean. Duplicate keys are errors,
+and so are documents that nested aliases make too large.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ml_metrics.config.problems import InvalidFileError, Problem, dotted
 MAX_DEPTH = 64
 SAFE_DEPTH = 1_000
 SAFE_LENGTH = 500_000
-"""A shorter text without so many openings cannot be nested more deeply: each level of a block is indented further."""
+"""A shorter text with fewer than SAFE_DEPTH openings cannot be too deep: each level of a block is indented further."""
 MAX_VALUES = 50_000
-"""More values than any config has; fewer than a nest of aliases makes."""
+"""More values than any real config has, fewer than nested aliases make."""
 _STR, _NULL, _BOOL, _INT, _FLOAT, _MERGE = (
     f"tag:yaml.org,2002:{name}" for name in ("str", "null", "bool", "int", "float", "merge")
 )
@@ -47,7 +47,7 @@ Lines = dict[tuple[str | int, ...], int]
 
 
 def parse_yaml(text: str, file: str) -> tuple[Any, Lines, tuple[str, ...]]:
-    """The value of a YAML text, and the line of every value in it."""
+    """Return the value of a YAML text, the line of each value, and no warnings (the interface of `parse_json`)."""
     loader = None
     try:
         _check_depth(text, file)
@@ -68,7 +68,7 @@ def parse_yaml(text: str, file: str) -> tuple[Any, Lines, tuple[str, ...]]:
 
 
 def _check_depth(text: str, file: str) -> None:
-    """Refuse what is nested so deeply that libyaml, which calls itself for each level, would end the process."""
+    """Reject nesting so deep that libyaml, which recurses for each level, would crash the process."""
     openings = sum(text.count(mark) for mark in ("[", "{", "- ", "? "))
     if openings < SAFE_DEPTH and len(text) < SAFE_LENGTH:
         return
@@ -81,7 +81,7 @@ def _check_depth(text: str, file: str) -> None:
 
 
 class _Reader:
-    """Turns nodes into values, noting the line of each."""
+    """Converts nodes to values, recording the line of each."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -94,10 +94,10 @@ class _Reader:
             raise InvalidFileError.of(self.file, "is nested too deeply", node.start_mark.line + 1)
         if len(self.lines) > MAX_VALUES:
             raise InvalidFileError(
-                [Problem(self.file, None, "", f"holds more than {MAX_VALUES:,} values; are aliases nested?")]
+                [Problem(self.file, None, "", f"has more than {MAX_VALUES:,} values, possibly from nested aliases")]
             )
         if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN:
-            self.tagged(node, where)
+            self.reject_tag(node, where)
             return None
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, where)
@@ -124,7 +124,7 @@ class _Reader:
                 )
             found[key] = self.value(value_node, (*where, key))
             self.lines[*where, key] = line
-        for source in merged:  # the earlier goes before the later
+        for source in merged:  # earlier ones take precedence
             found = {**self.value(source, where), **found} if isinstance(source, yaml.MappingNode) else found
         return found
 
@@ -135,13 +135,13 @@ class _Reader:
         try:
             return _SCALARS[node.tag](text)
         except KeyError:
-            return self.tagged(node, where)
+            return self.reject_tag(node, where)
         except ValueError:
             what = f"{text!r} cannot be read as {node.tag.rpartition(':')[2]}"
         self.problems.append(Problem(self.file, node.start_mark.line + 1, dotted(where), what))
         return None
 
-    def tagged(self, node: yaml.Node, where: tuple[str | int, ...]) -> None:
+    def reject_tag(self, node: yaml.Node, where: tuple[str | int, ...]) -> None:
         tag = node.tag.replace("tag:yaml.org,2002:", "!!")
         line = node.start_mark.line + 1
         self.problems.append(

@@ -79,7 +79,7 @@ def test_a_quarantine_ends_by_itself_after_its_last_day() -> None:
 
 @pytest.mark.parametrize("key", ["metric_config", "extends"])
 def test_python_code_cannot_ask_for_files_that_nobody_would_read(key: str) -> None:
-    with pytest.raises(ValidationError, match="followed in a test file only"):
+    with pytest.raises(ValidationError, match="works in test files only"):
         spec(**{key: "vision.json"})
 
 

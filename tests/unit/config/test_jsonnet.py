@@ -22,23 +22,23 @@ def write(path: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("program", "told"),
     [
-        (GREEDY, "does not end, or needs too much"),
+        (GREEDY, "does not end, or exceeds the limits"),
         ("local f(x) = f(x + 1); f(1)", "max stack frames exceeded"),
-        ("importstr '/etc/passwd'", "lies outside"),
-        ("importstr '../../../../../../etc/passwd'", "lies outside"),
-        ("importbin '/etc/passwd'", "lies outside"),
-        ("import 'link.libsonnet'", "lies outside"),
-        ("import 'absent.libsonnet'", "there is no 'absent.libsonnet'"),
+        ("importstr '/etc/passwd'", "is outside"),
+        ("importstr '../../../../../../etc/passwd'", "is outside"),
+        ("importbin '/etc/passwd'", "is outside"),
+        ("import 'link.libsonnet'", "is outside"),
+        ("import 'absent.libsonnet'", "'absent.libsonnet' is neither"),
         ("std.extVar('HOME')", "Undefined external variable"),
         ("std.native('system')('id')", "cannot be evaluated"),
-        ("[1]", "makes no test"),
-        ("'text'", "makes no test"),
+        ("[1]", "produces no test"),
+        ("'text'", "produces no test"),
         ("function(x) x", "cannot be evaluated"),
         ("{ apiVersion: 'v1', kind: 'Job', metadata: null }", "without a test in its annotation"),
         ("{ apiVersion: 'v1', metadata: 3 }", "without a test in its annotation"),
         ("{ apiVersion: 'v1', metadata: { annotations: { 'ml-metrics/test-file': 3 } } }", "without a test"),
         ("{ apiVersion: 'v1', metadata: { annotations: { 'ml-metrics/test-file': '{' } } }", "without a test"),
-        ("{ apiVersion: 'v1', metadata: { annotations: { 'ml-metrics/test-file': '[]' } } }", "makes no test"),
+        ("{ apiVersion: 'v1', metadata: { annotations: { 'ml-metrics/test-file': '[]' } } }", "produces no test"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, program: str, told: str) -> None:
@@ -54,7 +54,7 @@ def test_a_refusal_says_its_words_and_no_more(tmp_path: Path) -> None:
     for length in range(60):
         write(tmp_path / f"{length:02}.jsonnet", f"// at line 2\n{{ a: importstr '{'x' * length}' }}")
     told = [(problem.line, problem.what) for problem in load_tests(tmp_path).problems]
-    wanted = "cannot be evaluated: there is no '{}' beside the file or among the templates"
+    wanted = "cannot be evaluated: '{}' is neither beside the file nor in the templates"
     assert told == [(2, wanted.format("x" * length)) for length in range(60)]
 
 

@@ -58,7 +58,7 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_file(path)
     assert str(caught.value).splitlines() == [
-        f"{path}:9: timeout: '1 hor' is no duration like 1h, 90m, 1h30m or a number of seconds; did you mean '1h'?",
+        f"{path}:9: timeout: '1 hor' is not a duration like 1h, 90m, 1h30m or a number of seconds; did you mean '1h'?",
         f"{path}:10: ownr: unknown key; did you mean 'owner'?",
     ]
 
@@ -100,7 +100,7 @@ def test_a_mistake_of_ours_in_one_file_takes_no_other_down(tmp_path: Path, monke
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     (problem,) = load_tests(tmp_path / "metric_configs").problems
-    assert (problem.what, problem.test) == ("there is no such folder for test files", "metric-configs")
+    assert (problem.what, problem.test) == ("the folder of test files does not exist", "metric-configs")
 
 
 def test_every_problem_names_a_test_that_can_stand_for_it(tmp_path: Path) -> None:
@@ -116,5 +116,5 @@ def test_one_test_is_found_by_its_name_whatever_its_file_is_called(tmp_path: Pat
     for model in ("mnist", "resnet", "bert"):
         write(tmp_path / f"file-{len(model)}.yaml", MNIST.replace("mnist", model))
     assert load_test(tmp_path, "tf-bert-example-cpu").model == "bert"
-    with pytest.raises(ConfigError, match="there is no test 'tf-gpt-example-cpu'"):
+    with pytest.raises(ConfigError, match="no test 'tf-gpt-example-cpu'"):
         load_test(tmp_path, "tf-gpt-example-cpu")

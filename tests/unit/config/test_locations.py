@@ -59,7 +59,7 @@ def test_a_test_that_moved_is_found_again(root: Path) -> None:
     (root / "42.yaml").rename(root / "elsewhere.yaml")
     assert load_test(root, "tf-m7-func-cpu").source == str(root / "elsewhere.yaml")
     (root / "elsewhere.yaml").write_text(TEST % "other", encoding="utf-8")
-    with pytest.raises(ConfigError, match="there is no test 'tf-m7-func-cpu'"):
+    with pytest.raises(ConfigError, match="no test 'tf-m7-func-cpu'"):
         load_test(root, "tf-m7-func-cpu")
 
 

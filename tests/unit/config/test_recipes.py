@@ -10,7 +10,7 @@ from ml_metrics.config.collection import Strategy
 from ml_metrics.config.load import load_file
 from ml_metrics.config.regression import Comparison
 
-TEXT = "the text 'True' is read as a boolean; take the quotes away"
+TEXT = "the text 'True' is read as a boolean; remove the quotes"
 COLLECTION = """
 "metric_collection_config": {
   # (Required) Which of a metric's values becomes its row.

@@ -81,8 +81,8 @@ def test_json_reads_comments_and_trailing_commas() -> None:
     ("text", "told"),
     [
         ("9" * 5_000, "too many digits"),
-        (r'"\ud800"', "half of a pair"),
-        (r'"\x"', "is no text"),
+        (r'"\ud800"', "a lone surrogate"),
+        (r'"\x"', "is not valid text"),
         ("[1 2]", "expected ','"),
     ],
 )

@@ -15,24 +15,24 @@ from unit.judge.cases import condition, config
 
 MEANINGLESS = [
     (condition({"fixed_value": 1}), "needs a comparison"),
-    (condition({"within_bounds": {"lower": 1}}, "greater"), "leave out a side"),
+    (condition({"within_bounds": {"lower": 1}}, "greater"), "omit lower or upper"),
     (condition({"within_bounds": {}}), "lower, upper or both"),
-    (condition({"within_bounds": {"lower": 2, "upper": 1}}), "no value could be within"),
-    (condition({"stddevs_from_mean": 1}, "equal"), "cannot be compared by `equal`"),
+    (condition({"within_bounds": {"lower": 2, "upper": 1}}), "no value could pass"),
+    (condition({"stddevs_from_mean": 1}, "equal"), "does not work with the comparison `equal`"),
     (condition({"stddevs_from_mean": -1}, "less"), "greater than or equal to 0"),
     (condition({"percent_difference": -20}, "less"), "greater than or equal to 0"),
     (condition({"fixed_value": None}, "less"), "exactly one threshold, not none"),
     (condition({"fixed_value": 1, "stddevs_from_mean": 2}, "less"), "not fixed_value and stddevs_from_mean"),
-    (condition({"stddevs_from_mean": 2}, "within", against="best"), "says what is better"),
-    (condition({"fixed_value": 2}, "less", against="best"), "not measured from a level of history"),
-    (condition({"change_point": {}}, "less", compare_to="nightly"), "no compare_to"),
+    (condition({"stddevs_from_mean": 2}, "within", against="best"), "needs a comparison with a direction"),
+    (condition({"fixed_value": 2}, "less", against="best"), "not relative to the history"),
+    (condition({"change_point": {}}, "less", compare_to="nightly"), "remove compare_to"),
     (condition({"change_point": {}}, "less", window=5_000), "2000 runs at most"),
     (
         condition({"stddevs_from_mean": 2}, "less", window=5, wait_for_n_points_of_history=6),
         "can never be reached with a window of 5",
     ),
     (condition({"stddevs_from_mean": float("nan")}, "less"), "finite"),
-    (condition({"stddevs_from_mean": 2}, "less", time_window="soon"), "no duration"),
+    (condition({"stddevs_from_mean": 2}, "less", time_window="soon"), "not a duration"),
 ]
 
 
