@@ -12,7 +12,7 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export UV_SYSTEM_CERTS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo up test test-kubernetes lint bench lock clean \
+.PHONY: help install install-dev demo up test test-kubernetes lint bench lock vega clean \
 	campaign-alerts campaign-events campaign-goodput campaign-kills campaign-pods campaign-warehouse
 
 help: ## list the commands
@@ -65,6 +65,9 @@ campaign-alerts: install-dev ## messages that no task can send, under a real sch
 lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for
 	$(UV) pip compile --quiet --universal --python-version 3.11 --no-header requirements.txt -o requirements.lock
 	$(UV) pip compile --quiet --universal --python-version 3.11 --no-header -c requirements.lock requirements-dev.txt -o requirements-dev.lock
+
+vega: ## rebuild the dashboard's chart library from its package-lock.json; needs npm
+	cd plugins/ml_metrics/dashboard/bundle && npm ci --no-audit --no-fund && npm run build && rm -rf node_modules
 
 clean: ## remove the environment and everything that runs left behind
 	-@[ -x $(BIN)/ml-metrics ] && ml-metrics cluster stop

@@ -192,7 +192,7 @@ class Filter:
     """The filter of the rows; an empty field matches every row."""
 
     text: str = ""
-    """Words that the name of the test has to contain."""
+    """Parts of the name of the test, separated by spaces."""
     owner: str = ""
     framework: str = ""
     accelerator: str = ""

@@ -29,7 +29,7 @@ def test_goodput_has_a_chart_and_a_table(browser: TestClient, warehouse: Warehou
     more = {"goodput": 90.0, "badput_idle_percent": 10.0, "badput_idle_seconds": 60.0}
     warehouse.load(recorded("t", 0, more=more))
     text = browser.get("/test?test=t").text
-    assert "Where the time went" in text
+    assert "Productive and lost time" in text
     assert re.search(r"<th scope=\"col\">productive, %<th scope=\"col\">idle, %", text)
     assert re.search(r"</a><td>90<td>10\n", text)
 
