@@ -46,7 +46,7 @@ def _load_airflow() -> _Airflow | None:
 
 
 def _reject() -> None:
-    raise HTTPException(status_code=403, detail="This version of Airflow does not pass the current user to the dashboard.")
+    raise HTTPException(status_code=403, detail="This version of Airflow does not pass the user to the dashboard.")
 
 
 _airflow = _load_airflow()
