@@ -73,7 +73,7 @@ def _both(warehouse: Warehouse, number: int) -> None:
 
 def _judge(warehouse: Warehouse, number: int) -> None:
     run = _run(number)
-    history = warehouse.history(history_needs(CONFIG, TEST), exclude=run.key, before=_moment(number))
+    history = warehouse.metrics.history(history_needs(CONFIG, TEST), exclude=run.key, before=_moment(number))
     judgement = judge_run(
         CONFIG, _metrics(number), history, status=JobStatus.SUCCESS, run_key=run.key, test=TEST, now=_moment(number)
     )

@@ -49,7 +49,7 @@ def read_history(test: str, metric: str, *, limit: int = 50, warehouse: str | No
 
     opened = closing(open_warehouse(warehouse, create=False)) if warehouse else connections.warehouse(create=False)
     with opened as source:
-        return source.metric_values(test, metric, limit)
+        return source.metrics.values(test, metric, limit)
 
 
 def measure_goodput(

@@ -74,14 +74,14 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
     judgement = judge_run(
         config,
         metrics,
-        warehouse.history(needs, exclude=run.key, before=now, metrics=names),
+        warehouse.metrics.history(needs, exclude=run.key, before=now, metrics=names),
         status=workload.status,
         failure_reason=workload.failure_reason,
         run_key=run.key,
         test=run.test,
         now=now,
         missing=state.collected.missing if state.collected else {},
-        acceptances=[one for name in needs.tests for one in warehouse.acceptances(name)],
+        acceptances=[one for name in needs.tests for one in warehouse.acceptances.of_test(name)],
         attributes=_attributes(test, run, state, warehouse, needs.recent),
     )
     state.folder.write("verdicts", judgement.document())
@@ -139,13 +139,13 @@ def decide(state: RunState, task_states: Mapping[str, str]) -> Gate:
 def _record_quarantine(test: TestDefinition, warehouse: Warehouse) -> None:
     """Copy the test file's quarantine to the warehouse, which the dashboard reads. A user's own quarantine stays."""
     now, wanted = datetime.now(UTC), test.quarantine
-    current = warehouse.quarantines().get(test.name)
+    current = warehouse.quarantines.newest().get(test.name)
     if wanted is not None and wanted.holds(now):
         until = datetime.combine(wanted.until + timedelta(days=1), time.min, UTC)
         if current is None or (current.until, current.reason, current.by) != (until, wanted.reason, TEST_FILE):
-            warehouse.quarantine(test.name, until=until, reason=wanted.reason, by=TEST_FILE)
+            warehouse.quarantines.set(test.name, until=until, reason=wanted.reason, by=TEST_FILE)
     elif current is not None and current.by == TEST_FILE and current.holds(now):
-        warehouse.quarantine(test.name, until=now, reason="no longer in the test file", by=TEST_FILE)
+        warehouse.quarantines.set(test.name, until=now, reason="no longer in the test file", by=TEST_FILE)
 
 
 def _start_metadata(state: RunState) -> dict[str, str]:
@@ -164,6 +164,6 @@ def _attributes(
         return {}
     found = {
         job.uuid: {"image": job.image or "", "framework version": job.framework_version}
-        for job in warehouse.runs(run.test, recent)
+        for job in warehouse.runs.newest(run.test, recent)
     }
     return {**found, run.key: {"image": state.workload.image or "", "framework version": test.framework or ""}}

@@ -51,7 +51,7 @@ def assert_told(home: Home, test: str, status: str, *reasons: str) -> None:
     assert workload["status"] == status, workload
     assert workload["failure_reason"] in reasons, workload
     with home.warehouse() as warehouse:
-        (job,) = warehouse.runs(test)
+        (job,) = warehouse.runs.newest(test)
     assert (job.job_status, job.failure_reason) == (status, workload["failure_reason"])
     (mail,) = home.mails(test)
     assert f"job_status was `{status}` for test `{test}`" in mail.read_text().replace("=\n", "")

@@ -160,7 +160,7 @@ def test_thirty_runs_are_told_exactly_as_they_should_be(
         for number, day in enumerate(STORY, start=1):
             if number == 27:
                 with warehouse() as open_warehouse:
-                    assert open_warehouse.acknowledge(NAME, by="a new user", note="a bad disk")
+                    assert open_warehouse.incidents.acknowledge(NAME, by="a new user", note="a bad disk")
             if number == 30:
                 heard.sendgrid.answers(
                     Answer(401, {"errors": [{"message": "The provided authorization grant is invalid"}]})
@@ -203,7 +203,7 @@ def test_thirty_runs_are_told_exactly_as_they_should_be(
 def waiting(number: int) -> list[str]:
     """What the warehouse says of this run's messages that nobody has been told yet."""
     with warehouse() as open_warehouse:
-        found = open_warehouse.waiting(datetime.now(UTC) - timedelta(days=1))
+        found = open_warehouse.deliveries.waiting(datetime.now(UTC) - timedelta(days=1))
     return [
         f"      ({one.state} for {one.channel}: {one.detail})" for one in found if one.run_key == run_of(number).key
     ]
@@ -212,10 +212,10 @@ def waiting(number: int) -> list[str]:
 def rows_are_whole() -> None:
     """No fault of a channel changed what is recorded about the runs."""
     with warehouse() as open_warehouse:
-        runs = open_warehouse.runs(NAME, 100)
+        runs = open_warehouse.runs.newest(NAME, 100)
         assert len(runs) == 29  # one of the thirty could not be recorded, and was told so
         assert len({run.uuid for run in runs}) == 29
-        assert [row.metric_name for row in open_warehouse.metrics_of(run_of(30).key)].count("accuracy_final") == 1
+        assert [row.metric_name for row in open_warehouse.metrics.of_run(run_of(30).key)].count("accuracy_final") == 1
 
 
 def files(tmp_path: Path) -> list[Path]:

@@ -46,9 +46,9 @@ def test_a_run_in_a_bucket_is_measured_judged_and_recorded(home: Home, bucket: s
     done = home.airflow("dags", "test", test, AIRFLOW__ML_METRICS__STORAGE_ROOT=bucket)
     assert done.returncode == 0, done.stdout[-3000:]
     with home.warehouse() as warehouse:
-        (run,) = warehouse.runs(test)
+        (run,) = warehouse.runs.newest(test)
         assert run.job_status == JobStatus.SUCCESS
-        metrics = {row.metric_name: row.metric_value for row in warehouse.metrics_of(run.uuid)}
+        metrics = {row.metric_name: row.metric_value for row in warehouse.metrics.of_run(run.uuid)}
     assert metrics["lines/accuracy_final"] == 0.97
     assert metrics["events/accuracy_final"] == pytest.approx(0.97)
     assert {"goodput", "total_wall_time"} <= metrics.keys()

@@ -101,7 +101,7 @@ def test_a_user_accepts_and_acknowledges_a_broken_metric(browser: Browser, airfl
     expect(frame.get_by_text("accepted by admin: a larger model").first).to_be_visible()
     expect(frame.locator("[id=chart-0]").get_by_text("A", exact=True)).to_be_visible()
     with home.warehouse() as warehouse:
-        (accepted,) = warehouse.acceptances(SHIFTED)
+        (accepted,) = warehouse.acceptances.of_test(SHIFTED)
     assert (accepted.accepted_by, accepted.run_key) == ("admin", run_of(SHIFTED, 0).key)
 
     frame.locator("summary", has_text="Acknowledge").click()
@@ -208,10 +208,10 @@ def test_no_stored_string_runs_as_a_script(watched: Watched, home: Home) -> None
         warehouse.load_all([run_of_everything(name, TODAY, (name,)) for name in STRINGS])
         key = run_of_everything(everything, TODAY).key
         for name in STRINGS:
-            warehouse.accept(key, name, reason=name, by=name)
-            warehouse.record_alert(name, run_of_everything(name, TODAY).key, fingerprint=name, reasons=[name])
-            warehouse.acknowledge(name, by=name, note=name)
-            warehouse.quarantine(name, until=TODAY + timedelta(days=9), reason=name, by=name)
+            warehouse.acceptances.add(key, name, reason=name, by=name)
+            warehouse.incidents.report(name, run_of_everything(name, TODAY).key, fingerprint=name, reasons=[name])
+            warehouse.incidents.acknowledge(name, by=name, note=name)
+            warehouse.quarantines.set(name, until=TODAY + timedelta(days=9), reason=name, by=name)
     pages = ["", "?by=runs", LINKS.test(everything), LINKS.run(key, everything), "compare?tests=*&metrics=*"]
     pages += [LINKS.test(name) for name in STRINGS]
     pages += [f"?q={text}&owner={text}" for text in ("<script>xss()</script>", '"><img src=x onerror=xss()>')]

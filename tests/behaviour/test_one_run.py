@@ -24,8 +24,8 @@ def test_the_yaml_test_and_the_python_test_write_the_same_shape_of_rows(home: Ho
         done = home.run(test)
         assert done.returncode == 0, done.stdout[-3000:]
         with home.warehouse() as warehouse:
-            (job,) = warehouse.runs(test)
-            metrics = warehouse.metrics_of(job.uuid)
+            (job,) = warehouse.runs.newest(test)
+            metrics = warehouse.metrics.of_run(job.uuid)
         assert (job.job_status, job.verdict) == ("success", "pass")
         assert (job.accelerator, job.test_type, job.framework_version, job.owner) == (
             "cpu",
@@ -49,8 +49,8 @@ def test_a_workload_that_writes_nothing_is_told_by_what_is_missing(home: Home) -
     home.add_test("silent", command=["true"], regression_test_config={"required_metrics": ["loss_final"]})
     assert home.run("silent").returncode == 1
     with home.warehouse() as warehouse:
-        (job,) = warehouse.runs("silent")
-        metrics = {row.metric_name: row for row in warehouse.metrics_of(job.uuid)}
+        (job,) = warehouse.runs.newest("silent")
+        metrics = {row.metric_name: row for row in warehouse.metrics.of_run(job.uuid)}
     assert job.job_status == "success"
     assert job.verdict != "pass"
     assert metrics["loss_final"].verdict == "missing"
@@ -65,7 +65,7 @@ def test_nothing_is_recorded_where_the_test_says_so(home: Home) -> None:
     assert done.returncode == 0, done.stdout[-3000:]
     assert "nothing is recorded" in done.stdout
     with home.warehouse() as warehouse:
-        assert warehouse.runs("unrecorded") == []
+        assert warehouse.runs.newest("unrecorded") == []
 
 
 def test_a_run_may_be_given_another_program(home: Home) -> None:
@@ -75,8 +75,8 @@ def test_a_run_may_be_given_another_program(home: Home) -> None:
     assert done.returncode == 0, done.stdout[-3000:]
     assert "another program" in done.stdout
     with home.warehouse() as warehouse:
-        (job,) = warehouse.runs("by-hand")
-        metadata = warehouse.metadata_of(job.uuid)
+        (job,) = warehouse.runs.newest("by-hand")
+        metadata = warehouse.runs.metadata(job.uuid)
     assert metadata["image"] == "local/other:2"
     assert metadata["param.epochs"] == "4"
     assert json.loads(metadata["param.command"]) == told["command"]

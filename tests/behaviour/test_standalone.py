@@ -81,7 +81,7 @@ def test_a_gate_that_was_killed_still_sends_its_mail_once(airflow: Standalone, h
 def assert_recorded_once(home: Home, test: str) -> None:
     """One run, and one row of each of its metrics. A run that was recorded twice would appear twice."""
     with home.warehouse() as warehouse:
-        (job,) = warehouse.runs(test)
-        count = Counter(row.metric_name for row in warehouse.metrics_of(job.uuid))
+        (job,) = warehouse.runs.newest(test)
+        count = Counter(row.metric_name for row in warehouse.metrics.of_run(job.uuid))
     assert set(count) >= RECORDED
     assert set(count.values()) == {1}, count

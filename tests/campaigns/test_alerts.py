@@ -64,7 +64,7 @@ def test_a_run_that_never_begins_is_told_once(airflow: Standalone, home: Home) -
     assert "Its workload has not begun" in text
     assert "To: a@example.com" in text
     with home.warehouse() as warehouse:
-        alert = warehouse.open_alert("hangs")
+        alert = warehouse.incidents.find_open("hangs")
     assert alert is not None
     assert alert.reasons == ("overdue:",)
     assert Path(mail).name.endswith("-overdue.eml")

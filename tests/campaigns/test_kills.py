@@ -108,7 +108,7 @@ def play(airflow: Standalone, home: Home, test: str, kill: Callable[[str], None]
         assert (workload.status, workload.attempts) == ("success", 1), workload
         assert [len(list(folder.glob(f"{word}-*"))) for word in ("began", "ended")] == [1, 1], folder
     with home.warehouse() as warehouse:
-        assert [job.job_status for job in warehouse.runs(test, KILLS + 1)] == ["success"] * KILLS
+        assert [job.job_status for job in warehouse.runs.newest(test, KILLS + 1)] == ["success"] * KILLS
 
 
 UNDER_WAY = frozenset({"running", "deferred"})

@@ -67,7 +67,7 @@ def test_an_api_server_that_is_gone_in_the_middle(home: Home, deferrable: str) -
     (folder,) = (home.runs / test).iterdir()
     assert len(list(folder.glob("ran-*"))) == 1
     with home.warehouse() as warehouse:
-        (job,) = warehouse.runs(test)
+        (job,) = warehouse.runs.newest(test)
     assert job.job_status == "success"
 
 

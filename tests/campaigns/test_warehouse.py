@@ -89,7 +89,8 @@ def test_a_table_that_was_dropped_is_filled_again(bigquery_server: BigQueryServe
 def test_a_server_that_stays_away_is_an_error_that_names_the_dataset(bigquery_server: BigQueryServer) -> None:
     address = bigquery_server.new_dataset()
     with _proxied(bigquery_server, address, dict.fromkeys(range(10_000), Fault.BUSY)) as warehouse:
-        warehouse._store._retry = warehouse._store._retry.with_timeout(0.3)
+        store = warehouse.database.store
+        store._retry = store._retry.with_timeout(0.3)
         with pytest.raises(WarehouseError, match=rf"^{address}: .*busy"):
             warehouse.load(record(0))
 
@@ -101,7 +102,7 @@ def test_a_run_that_is_too_large_for_a_request_is_refused_before_it_is_sent(
     with _proxied(bigquery_server, dataset, {}) as warehouse:
         with pytest.raises(WarehouseError, match=r"nothing was written: 5000 metrics .* include_tags"):
             _load_without_schema(warehouse, run)
-        assert warehouse.runs("too-large") == []
+        assert warehouse.runs.newest("too-large") == []
 
 
 def test_a_short_campaign(bigquery_server: BigQueryServer, dataset: str) -> None:
@@ -235,8 +236,8 @@ def _check_is_there_once(port: int, dataset: str, candidates: list[RunRecord]) -
     with open_warehouse(dataset, client=client) as warehouse:
         warehouse._schema_is_ensured = True
         job = candidates[0].job
-        runs = [run for run in warehouse.runs(job.test_name, 10) if run.uuid == job.uuid]
-        rows = warehouse.metrics_of(job.uuid)
+        runs = [run for run in warehouse.runs.newest(job.test_name, 10) if run.uuid == job.uuid]
+        rows = warehouse.metrics.of_run(job.uuid)
         found = contents(warehouse, job.uuid)
     client.close()
     assert len(runs) == 1, f"{len(runs)} job rows"

@@ -76,20 +76,20 @@ def test_the_quarantine_of_a_test_file_is_recorded_once_and_lifted_with_it(tmp_p
     with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
         for _ in range(2):
             steps._record_quarantine(definition(FLAKY), warehouse)
-        row = warehouse.quarantines()["t"]
+        row = warehouse.quarantines.newest()["t"]
         assert (row.reason, row.by) == ("flaky", steps.TEST_FILE)
         assert row.until.date() == TODAY + timedelta(days=3), "the last day is in quarantine to its end"
         steps._record_quarantine(definition(FLAKY), warehouse)
-        assert warehouse.quarantines()["t"].at == row.at, "recorded once"
+        assert warehouse.quarantines.newest()["t"].at == row.at, "recorded once"
         steps._record_quarantine(definition(), warehouse)
-        assert not warehouse.quarantines()["t"].holds(now + timedelta(seconds=5))
+        assert not warehouse.quarantines.newest()["t"].holds(now + timedelta(seconds=5))
 
 
 def test_a_quarantine_set_by_a_user_stays(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
-        warehouse.quarantine("t", until=now + timedelta(days=1), reason="a move", by="vera")
+        warehouse.quarantines.set("t", until=now + timedelta(days=1), reason="a move", by="vera")
         steps._record_quarantine(definition(), warehouse)
         steps._record_quarantine(definition(Quarantine(until=TODAY - timedelta(days=1), reason="over")), warehouse)
-        assert warehouse.quarantines()["t"].by == "vera"
-        assert warehouse.quarantines()["t"].holds(now)
+        assert warehouse.quarantines.newest()["t"].by == "vera"
+        assert warehouse.quarantines.newest()["t"].holds(now)

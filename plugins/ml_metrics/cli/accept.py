@@ -45,10 +45,12 @@ def run(arguments: argparse.Namespace) -> int:
         value = _run_of(warehouse, arguments)
         if value is None:
             return 1
-        is_new = warehouse.accept(value.run_key, arguments.metric, reason=arguments.reason, by=arguments.by or who())
+        is_new = warehouse.acceptances.add(
+            value.run_key, arguments.metric, reason=arguments.reason, by=arguments.by or who()
+        )
         accepted = next(
             each
-            for each in warehouse.acceptances(arguments.test)
+            for each in warehouse.acceptances.of_test(arguments.test)
             if (each.metric, each.run_key) == (arguments.metric, value.run_key)
         )
     if arguments.json:
@@ -64,7 +66,7 @@ def _run_of(warehouse: Warehouse, arguments: argparse.Namespace) -> MetricValue 
     """The run that the new level begins with; None, and a reason on standard error, if there is no such run."""
     values = [
         value
-        for value in warehouse.metric_values(arguments.test, arguments.metric, RUNS_LOOKED_AT)
+        for value in warehouse.metrics.values(arguments.test, arguments.metric, RUNS_LOOKED_AT)
         if value.value is not None
     ]
     if not values:

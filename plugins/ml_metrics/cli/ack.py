@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Remember it, or say that there is nothing to know."""
     with open_chosen(arguments) as warehouse:
-        is_new = warehouse.acknowledge(arguments.test, by=arguments.by or who(), note=arguments.note)
-        alert = warehouse.open_alert(arguments.test)
+        is_new = warehouse.incidents.acknowledge(arguments.test, by=arguments.by or who(), note=arguments.note)
+        alert = warehouse.incidents.find_open(arguments.test)
     if alert is None:
         print(f"no alert of {plain(arguments.test)} is open; `ml-metrics alerts` lists those that are", file=sys.stderr)
         return 1

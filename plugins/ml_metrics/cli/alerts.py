@@ -14,7 +14,7 @@ from ml_metrics.reports import named
 if TYPE_CHECKING:
     import argparse
 
-    from ml_metrics.warehouse import Delivery, OpenAlert
+    from ml_metrics.warehouse import Delivery, Incident
 
 ABOUT = """\
 Show the tests that people were told about and that are not well again, who knows of them, and what became of the
@@ -42,9 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     now = datetime.now(UTC)
     with open_chosen(arguments) as warehouse:
         is_meant = (lambda test: test == arguments.test) if arguments.test else bool
-        found = [alert for alert in warehouse.open_alerts() if is_meant(alert.test)]
-        deliveries = warehouse.deliveries(now - timedelta(days=arguments.days), arguments.test)
-        waiting = [one for one in warehouse.waiting(now - timedelta(days=30)) if is_meant(one.test)]
+        found = [alert for alert in warehouse.incidents.all_open().values() if is_meant(alert.test)]
+        deliveries = warehouse.deliveries.since(now - timedelta(days=arguments.days), arguments.test)
+        waiting = [one for one in warehouse.deliveries.waiting(now - timedelta(days=30)) if is_meant(one.test)]
     if arguments.json:
         print_json(
             {
@@ -73,7 +73,7 @@ def _days(text: str) -> float:
     return days
 
 
-def _open(found: list[OpenAlert]) -> str:
+def _open(found: list[Incident]) -> str:
     if not found:
         return "No alert is open."
     rows = [(one.test, moment(one.opened_at), one.acknowledged_by or "nobody") for one in found]

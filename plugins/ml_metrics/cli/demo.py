@@ -107,8 +107,8 @@ def tell(process: subprocess.Popen[str], clock: Clock) -> Iterator[str]:
 
 def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:
     """The mail that the newest run must have sent."""
-    (newest,) = warehouse.runs(TEST, limit=1)
-    alert = warehouse.open_alert(TEST)
+    (newest,) = warehouse.runs.newest(TEST, limit=1)
+    alert = warehouse.incidents.find_open(TEST)
     if (occasion == "broken") != (alert is not None):
         raise DemoError(f"the alert of {TEST} should be {'open' if occasion == 'broken' else 'closed'} now")
     # where an earlier demo was interrupted, the mail about its run still stands for the trouble
@@ -123,7 +123,7 @@ def draw_chart(warehouse: Warehouse, settings: Settings) -> Path:
     from ml_metrics.charts import as_svg, metric_chart
     from ml_metrics.reports.picture import plotted
 
-    points = [plotted(one) for one in warehouse.metric_values(TEST, METRIC)]
+    points = [plotted(one) for one in warehouse.metrics.values(TEST, METRIC)]
     path = Path(settings.outbox).with_name("charts") / f"{TEST}-{METRIC}.svg"
     storage.write_bytes(str(path), as_svg(metric_chart(f"{TEST}: {METRIC}", points)).encode())
     return path
@@ -133,10 +133,10 @@ def the_end(warehouse: Warehouse, broken: Path, recovered: Path, chart: Path) ->
     """What there is to look at now, each line something to act on."""
     yield ""
     yield "The last two rows of job_history:"
-    for job in warehouse.runs(TEST, limit=2):
+    for job in warehouse.runs.newest(TEST, limit=2):
         yield f"  {job.timestamp:%Y-%m-%d %H:%M:%S}  {job.job_status:<8} verdict {job.verdict:<5} run {job.uuid}"
     yield f"The last two rows of metric_history for {METRIC}:"
-    for one in warehouse.metric_values(TEST, METRIC, limit=2):
+    for one in warehouse.metrics.values(TEST, METRIC, limit=2):
         yield f"  {one.timestamp:%Y-%m-%d %H:%M:%S}  {one.value:.4f}  {one.verdict:<5} ({one.rule})"
     yield ""
     yield f"The mail about the first run:   {broken}"

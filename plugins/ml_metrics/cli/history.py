@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _runs(warehouse: Warehouse, test: str, limit: int, *, as_json: bool) -> int:
     from ml_metrics.judge import HistoryNeeds
 
-    runs = warehouse.runs(test, limit)
+    runs = warehouse.runs.newest(test, limit)
     if as_json:
         print_json({"test": test, "runs": [asdict(run) for run in runs]})
         return 0 if runs else 1
@@ -58,7 +58,7 @@ def _runs(warehouse: Warehouse, test: str, limit: int, *, as_json: bool) -> int:
         return 1
     head = ("run", "stopped", "status", "verdict", "took", "goodput", "why")
     print(table(head, [_run_row(run) for run in runs], right=(4, 5)))
-    recent = warehouse.history(HistoryNeeds(tests=(test,), window=0, recent=limit, earliest=None))
+    recent = warehouse.metrics.history(HistoryNeeds(tests=(test,), window=0, recent=limit, earliest=None))
     if metrics := sorted({point.metric for point in recent if point.metric}):
         curves = [_curve_row(metric, [point for point in recent if point.metric == metric]) for metric in metrics]
         print()
@@ -85,7 +85,7 @@ def _curve_row(metric: str, points: Sequence[HistoryPoint]) -> tuple[str, ...]:
 
 
 def _values(warehouse: Warehouse, test: str, metric: str, limit: int, *, as_json: bool) -> int:
-    values = warehouse.metric_values(test, metric, limit)
+    values = warehouse.metrics.values(test, metric, limit)
     if as_json:
         print_json({"test": test, "metric": metric, "values": [asdict(value) for value in values]})
         return 0 if values else 1

@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     query = {"since": arguments.since, "until": arguments.until, "tz": arguments.tz}
     with open_chosen(arguments) as warehouse:
-        known = [one.test for one in warehouse.tests()]
+        known = [one.newest.test for one in warehouse.runs.tests()]
         if unknown := sorted(set(arguments.tests) - set(known)):
             print(f"There is no test {plain(unknown[0])}; `ml-metrics tests` lists them.", file=sys.stderr)
             return 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
@@ -11,8 +10,9 @@ from ml_metrics.cli.table import moment, table
 
 if TYPE_CHECKING:
     import argparse
+    from typing import Any
 
-    from ml_metrics.warehouse import TestSummary
+    from ml_metrics.warehouse import TestStatus
 
 ABOUT = """\
 Show every test that the warehouse knows, and how its newest run went. Times are UTC.
@@ -32,16 +32,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the table."""
     with open_chosen(arguments) as warehouse:
-        found = warehouse.tests()
+        found, incidents = warehouse.runs.tests(), warehouse.incidents.all_open()
     if arguments.json:
-        print_json({"tests": [asdict(test) for test in found]})
+        print_json({"tests": [_document(test, alert_open=test.newest.test in incidents) for test in found]})
     elif not found:
         print("No test has run yet.")
     else:
-        print(table(("test", "result", "", "runs", "last run"), [_row(test) for test in found], right=(3,)))
+        rows = [_row(test, alert_open=test.newest.test in incidents) for test in found]
+        print(table(("test", "result", "", "runs", "last run"), rows, right=(3,)))
     return 0
 
 
-def _row(test: TestSummary) -> tuple[str, ...]:
-    result = test.job_status if test.job_status != "success" else test.verdict or "-"
-    return (test.test, result, "!" if test.alert_open else "", str(test.runs), moment(test.last_run))
+def _row(status: TestStatus, *, alert_open: bool) -> tuple[str, ...]:
+    newest = status.newest
+    result = newest.job_status if newest.job_status != "success" else newest.verdict or "-"
+    return (newest.test, result, "!" if alert_open else "", str(status.runs), moment(newest.at))
+
+
+def _document(status: TestStatus, *, alert_open: bool) -> dict[str, Any]:
+    newest = status.newest
+    return {
+        "test": newest.test,
+        "runs": status.runs,
+        "last_run": newest.at,
+        "job_status": newest.job_status,
+        "verdict": newest.verdict,
+        "owner": status.owner or None,
+        "alert_open": alert_open,
+    }

@@ -44,10 +44,10 @@ def accept(
     """Accept the level that a metric has had since a run."""
 
     def change(warehouse: Warehouse) -> str:
-        job = warehouse.run(run)
+        job = warehouse.runs.get(run)
         if job is None or job.test_name != test:
             raise HTTPException(status_code=404, detail="The test has no such run.")
-        new = warehouse.accept(run, metric, reason=_required_reason(reason), by=visitor.name)
+        new = warehouse.acceptances.add(run, metric, reason=_required_reason(reason), by=visitor.name)
         return "accepted" if new else "accepted-before"
 
     return _change(visitor, test, change)
@@ -58,7 +58,7 @@ def acknowledge(visitor: CurrentVisitor, test: ShortField, note: ReasonField = "
     """Acknowledge the open incident of a test."""
 
     def change(warehouse: Warehouse) -> str:
-        new = warehouse.acknowledge(test, by=visitor.name, note=note.strip())
+        new = warehouse.incidents.acknowledge(test, by=visitor.name, note=note.strip())
         return "acknowledged" if new else "nothing-to-acknowledge"
 
     return _change(visitor, test, change)
@@ -76,7 +76,7 @@ def quarantine(visitor: CurrentVisitor, test: ShortField, until: ShortField, rea
         raise HTTPException(status_code=400, detail="A quarantine can last one year at most.")
 
     def change(warehouse: Warehouse) -> str:
-        warehouse.quarantine(test, until=max(end, now), reason=_required_reason(reason), by=visitor.name)
+        warehouse.quarantines.set(test, until=max(end, now), reason=_required_reason(reason), by=visitor.name)
         return "quarantined" if end > now else "released"
 
     return _change(visitor, test, change)
@@ -85,7 +85,7 @@ def quarantine(visitor: CurrentVisitor, test: ShortField, until: ShortField, rea
 def _change(visitor: Visitor, test: str, change: Callable[[Warehouse], str]) -> Response:
     """Check the permission, make the change, and redirect to the test's page."""
     with SOURCE.open() as warehouse:
-        newest = warehouse.previous_run(test)
+        newest = warehouse.runs.previous(test)
         visitor.require("PUT", (newest.dag_id if newest else None) or test)
         if newest is None:
             raise HTTPException(status_code=404, detail="There is no such test.")

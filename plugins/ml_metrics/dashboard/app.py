@@ -64,7 +64,7 @@ def run(request: Request, visitor: CurrentVisitor) -> Response:
     """Show one run."""
     query = request.query_params
     with SOURCE.open() as warehouse:
-        found = warehouse.run(required(query, "run"))
+        found = warehouse.runs.get(required(query, "run"))
         if found is None:
             raise NotFoundError("There is no such run, or it was not recorded.")
         return _respond_run(visitor, found, query)
@@ -84,7 +84,7 @@ def dag_tab(request: Request, visitor: CurrentVisitor, dag_id: str) -> Response:
     """Show the test of a DAG, in a tab of the DAG's page."""
     visitor.require("GET", dag_id)
     with SOURCE.open() as warehouse:
-        found = warehouse.test_of_dag(dag_id)
+        found = warehouse.runs.test_of_dag(dag_id)
     if found is None:
         raise NotFoundError(f"DAG {dag_id} has not recorded a run yet, or is not an accelerator test.")
     return _respond_test(visitor, {**request.query_params, "test": found})
@@ -95,7 +95,7 @@ def dag_run_tab(request: Request, visitor: CurrentVisitor, dag_id: str, run_id: 
     """Show a run, in a tab of the DAG run's page."""
     visitor.require("GET", dag_id)
     with SOURCE.open() as warehouse:
-        found = warehouse.run_of_dag(dag_id, run_id)
+        found = warehouse.runs.of_dag(dag_id, run_id)
     if found is None:
         raise NotFoundError(f"Run {run_id} of DAG {dag_id} has not been recorded: it may not have ended yet.")
     return _respond_run(visitor, found, request.query_params)
@@ -129,7 +129,7 @@ def unknown_page(rest: str) -> Response:
 def _respond_test(visitor: Visitor, query: Mapping[str, str]) -> Response:
     name = required(query, "test")
     with SOURCE.open() as warehouse:
-        newest = warehouse.previous_run(name)
+        newest = warehouse.runs.previous(name)
         dag = (newest.dag_id if newest else None) or name
         visitor.require("GET", dag)
         page = page_of_test(warehouse, query, now=datetime.now(UTC), links=LINKS)

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.judge import Acceptance
-    from ml_metrics.warehouse import JobRow
-    from ml_metrics.warehouse.pages import ShownMetric
+    from ml_metrics.warehouse import JobRow, ShownMetric
 
 RULE = ChangePoint()
 """Change points are drawn for every metric with the defaults of the rule, whatever the metric's condition."""

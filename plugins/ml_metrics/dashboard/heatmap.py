@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from ml_metrics.dashboard.query import Span
-    from ml_metrics.warehouse.pages import Incident, QuarantineRow, ShownMetric, ShownRun, Standing
+    from ml_metrics.warehouse import Incident, QuarantineRow, RunSummary, ShownMetric, TestStatus
 
 RUN_COLUMNS = 30
 """The number of columns if each is a run."""
@@ -54,7 +54,7 @@ PASSED_ONCE = Cell(Counter({Letter.PASSED: 1}), "passed")
 class Row:
     """One test."""
 
-    standing: Standing
+    status: TestStatus
     incident: Incident | None
     quarantine: QuarantineRow | None
     latest: Cell
@@ -67,7 +67,7 @@ class Row:
     @property
     def test(self) -> str:
         """The name of the test."""
-        return self.standing.newest.test
+        return self.status.newest.test
 
     @property
     def pass_rate(self) -> float | None:
@@ -103,8 +103,8 @@ class Heatmap:
 
 
 def heatmap_of(  # noqa: PLR0913  (the answers of five queries, and what to show)
-    standings: Sequence[Standing],
-    runs: Sequence[ShownRun],
+    statuses: Sequence[TestStatus],
+    runs: Sequence[RunSummary],
     broken: Sequence[ShownMetric],
     *,
     span: Span,
@@ -116,29 +116,29 @@ def heatmap_of(  # noqa: PLR0913  (the answers of five queries, and what to show
 ) -> Heatmap:
     """Build the heatmap of some tests from the rows of the warehouse."""
     broken_of = by_run(broken)
-    runs_of: dict[str, list[ShownRun]] = defaultdict(list)
+    runs_of: dict[str, list[RunSummary]] = defaultdict(list)
     for run in runs:
         runs_of[run.test].append(run)
     starts, columns = _days(span) if by_days else _runs_ago()
     rows = []
-    for standing in standings:
-        test = standing.newest.test
+    for status in statuses:
+        test = status.newest.test
         if test not in tests:
             continue
         quarantine = quarantines.get(test)
         row = Row(
-            standing,
+            status,
             incidents.get(test),
             quarantine if quarantine and quarantine.holds(now) else None,
-            latest=_cell([standing.newest], broken_of),
+            latest=_cell([status.newest], broken_of),
         )
         _fill(row, runs_of.get(test, []), broken_of, starts)
         rows.append(row)
     return Heatmap(columns, tuple(rows))
 
 
-def _fill(row: Row, runs: list[ShownRun], broken_of: Mapping[str, list[ShownMetric]], starts: list[datetime]) -> None:
-    by_column: dict[int, list[ShownRun]] = defaultdict(list)
+def _fill(row: Row, runs: list[RunSummary], broken_of: Mapping[str, list[ShownMetric]], starts: list[datetime]) -> None:
+    by_column: dict[int, list[RunSummary]] = defaultdict(list)
     for ago, run in enumerate(reversed(runs)):
         by_column[len(starts) - bisect_right(starts, run.at) if starts else ago].append(run)
     for column, runs_of_cell in by_column.items():
@@ -155,11 +155,11 @@ def _fill(row: Row, runs: list[ShownRun], broken_of: Mapping[str, list[ShownMetr
     row.goodput = sum(measured) / len(measured) if measured else None
 
 
-def _cell(runs: list[ShownRun], broken_of: Mapping[str, list[ShownMetric]]) -> Cell:
+def _cell(runs: list[RunSummary], broken_of: Mapping[str, list[ShownMetric]]) -> Cell:
     if len(runs) == 1 and runs[0].verdict == "pass" and runs[0].job_status == "success":
         return PASSED_ONCE
     cell = Cell(Counter())
-    worst: tuple[Letter, ShownRun] | None = None
+    worst: tuple[Letter, RunSummary] | None = None
     for run in runs:
         letter = letter_of(run.job_status, run.verdict, broken_of.get(run.run_key, ()))
         cell.letters[letter] += 1
@@ -202,13 +202,13 @@ class Filter:
 
     def matches(self, row: Row) -> bool:
         """Return whether a row passes the filter."""
-        standing = row.standing
+        status = row.status
         name = row.test.casefold()
         return (
             all(word in name for word in self.text.casefold().split())
-            and self.owner in {"", standing.owner}
-            and self.framework in {"", standing.framework}
-            and self.accelerator in {"", standing.accelerator}
+            and self.owner in {"", status.owner}
+            and self.framework in {"", status.framework}
+            and self.accelerator in {"", status.accelerator}
             and self.prefix in {"", prefix_of(row.test)}
             and (self.only != "failing" or row.failing)
             and (self.only != "unacknowledged" or row.unacknowledged)

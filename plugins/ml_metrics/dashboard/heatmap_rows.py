@@ -33,13 +33,13 @@ def rows_as_html(rows: Sequence[Row], columns: Sequence[Column], *, now: datetim
 
 
 def _head(row: Row, now: datetime, links: Links) -> str:
-    standing = row.standing
-    about = ", ".join(filter(None, (standing.owner, standing.framework, standing.accelerator)))
+    status = row.status
+    about = ", ".join(filter(None, (status.owner, status.framework, status.accelerator)))
     pass_rate = "-" if row.pass_rate is None else f"{row.pass_rate:.0f}%"
     goodput = "-" if row.goodput is None else f"{number_text(round(row.goodput, 1))}%"
-    good = standing.last_good
+    good = status.last_good
     since = "never" if good is None else f"{duration_text(max(0.0, (now - good).total_seconds()))} ago"
-    latest = _linked(row, row.latest, links.run(standing.newest.run_key, row.test))
+    latest = _linked(row, row.latest, links.run(status.newest.run_key, row.test))
     return (
         f'<tr><th scope=row><a href="{escape(links.test(row.test))}" title="{escape(about)}">{escape(row.test)}</a>'
         f"{_badges(row)}<td class=k>{pass_rate}<td class=k>{goodput}<td class=k>{since}"

@@ -15,7 +15,7 @@ from ml_metrics.model import JobStatus, Outcome, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ml_metrics.warehouse.pages import ShownMetric, ShownRun
+    from ml_metrics.warehouse import RunSummary, ShownMetric
 
 
 class Letter(StrEnum):
@@ -85,7 +85,7 @@ def letter_of(job_status: str, verdict: str | None, broken: Sequence[ShownMetric
     return letter
 
 
-def reason_of(run: ShownRun, letter: Letter, broken: Sequence[ShownMetric] = ()) -> str:
+def reason_of(run: RunSummary, letter: Letter, broken: Sequence[ShownMetric] = ()) -> str:
     """Return the reason for a run's letter, in one line."""
     if run.job_status != JobStatus.SUCCESS:
         return f"{run.job_status}: {run.failure_reason}" if run.failure_reason else run.job_status

@@ -37,7 +37,7 @@ SINGLE = ("github", "error_reporting")
 
 def send_due_digests(warehouse: Warehouse, post: Post, now: datetime) -> int:
     """Tell each group of people what waits for them. What may wait for a day does, unless something else is due."""
-    waiting = sorted(warehouse.waiting(now - MEMORY), key=lambda one: (one.recipients, one.timestamp))
+    waiting = sorted(warehouse.deliveries.waiting(now - MEMORY), key=lambda one: (one.recipients, one.timestamp))
     sent = 0
     for recipients, group in groupby(waiting, key=lambda one: one.recipients):
         entries = list(group)
@@ -49,7 +49,11 @@ def send_due_digests(warehouse: Warehouse, post: Post, now: datetime) -> int:
 def send_late_digest(warehouse: Warehouse, post: Post, now: datetime) -> None:
     """Send what the DAG of digests should have sent long ago: it may be paused. Never fails the one who calls."""
     try:
-        late = [one for one in warehouse.waiting(now - MEMORY) if one.timestamp <= now - LATE and _is_due(one, now)]
+        late = [
+            one
+            for one in warehouse.deliveries.waiting(now - MEMORY)
+            if one.timestamp <= now - LATE and _is_due(one, now)
+        ]
         if late:
             send_due_digests(warehouse, post, now)
     except MlMetricsError as error:
@@ -93,11 +97,11 @@ def _send(
         answers = [answer for answer in side_by_side.map(to, channels) if answer is not None]
     told = [its_own for done, its_own in answers if done.state is State.DELIVERED]
     for one in (*(for_all if told else ()), *(one for its_own in told for one in its_own)):
-        warehouse.record_delivery(replace(one, state="summarised", timestamp=now, detail="told in a digest"))
+        warehouse.deliveries.record(replace(one, state="summarised", timestamp=now, detail="told in a digest"))
     for done, _ in answers:
         for one in for_all if done.state is State.KEPT and told else ():
             kept = replace(one, channel=done.channel, state=str(State.KEPT), timestamp=now, detail=done.detail)
-            warehouse.record_delivery(kept)
+            warehouse.deliveries.record(kept)
     return bool(told)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.notify.mail_settings import Post
-    from ml_metrics.warehouse import OpenAlert, Warehouse
+    from ml_metrics.warehouse import Incident, Warehouse
 
 A_WEEK = timedelta(days=7)
 RUNS = 1000
@@ -35,7 +35,7 @@ PRESETS = {
 
 def send_heartbeats(tests: Sequence[TestDefinition], warehouse: Warehouse, post: Post, now: datetime) -> int:
     """A message to each group of people about the tests that are theirs."""
-    since, alerts = now - A_WEEK, {alert.test: alert for alert in warehouse.open_alerts()}
+    since, alerts = now - A_WEEK, warehouse.incidents.all_open()
     ordered = sorted(tests, key=lambda test: (post.recipients_of(test.emails), test.name))
     sent = 0
     for recipients, group in groupby(ordered, key=lambda test: post.recipients_of(test.emails)):
@@ -60,7 +60,7 @@ def _silences(test: TestDefinition, warehouse: Warehouse, since: datetime, now: 
     """The test, if it ran less often than its schedule says. What leaves no rows cannot be counted."""
     if not test.metric_collection_config.write_to_bigquery:
         return
-    runs = warehouse.runs(test.name, RUNS)
+    runs = warehouse.runs.newest(test.name, RUNS)
     begun = min((run.timestamp for run in runs), default=since)
     longest = (test.startup_timeout + test.timeout) * (test.retries + 1)
     expected = times_between(test.schedule, max(since, begun - longest), now - longest)
@@ -84,5 +84,5 @@ def times_between(schedule: str | None, start: datetime, end: datetime) -> int:
     return count
 
 
-def _incident(alert: OpenAlert) -> OpenIncident:
+def _incident(alert: Incident) -> OpenIncident:
     return OpenIncident(alert.test, alert.opened_at, tuple(map(named, alert.reasons)), alert.acknowledged_by or "")

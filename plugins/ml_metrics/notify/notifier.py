@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from ml_metrics.model import Run
     from ml_metrics.notify.mail_settings import Post
     from ml_metrics.run_folder import RunFolder
-    from ml_metrics.warehouse import OpenAlert, Warehouse
+    from ml_metrics.warehouse import Incident as StoredIncident
+    from ml_metrics.warehouse import Warehouse
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class Telling:
         gate, found = RunState(self.folder).gate, troubles_of(self.folder)
         well = gate is not None and not gate.reasons
         troubles = replace(found, at_once={}) if well else found
-        alert = self.warehouse.open_alert(self.run.test) if self.warehouse else None
+        alert = self.warehouse.incidents.find_open(self.run.test) if self.warehouse else None
         news = self._news(test, troubles, alert, well=well)
         warning = news is not None and news.occasion is Occasion.WARNING
         if news is None or (warning and self._told()):  # a message about this run told its warnings, too
@@ -135,15 +136,17 @@ class Telling:
             log.warning("what was told about this run before is not known: %s", error)
             return {}
 
-    def _news(self, test: TestDefinition, troubles: Troubles, alert: OpenAlert | None, *, well: bool) -> News | None:
+    def _news(
+        self, test: TestDefinition, troubles: Troubles, alert: StoredIncident | None, *, well: bool
+    ) -> News | None:
         now = datetime.now(UTC)
         quiet = self._quiet(test, now)
         if quiet:
             log.info("%s is kept quiet %s", self.run.test, quiet)
             if self.warehouse is not None:
                 # if it is still broken when the quarantine ends, that is news
-                self.warehouse.close_alert(self.run.test, self.run.key)
-        told_already = self.warehouse.told_since(test.owner, now - HOUR) if self.warehouse else 0
+                self.warehouse.incidents.close(self.run.test, self.run.key)
+        told_already = self.warehouse.deliveries.count(test.owner, now - HOUR) if self.warehouse else 0
         standing = Standing(bool(quiet), told_already, self.post.mails_per_hour)
         incident = Incident(frozenset(alert.told), alert.acknowledged_by is not None) if alert else None
         news = news_of(troubles.at_once, troubles.warnings, incident, standing, well=well)
@@ -156,13 +159,13 @@ class Telling:
         """Until when and why the test is quarantined, by its file or by somebody on the dashboard; empty if not."""
         if test.quarantine is not None and test.quarantine.holds(now):
             return f"until {test.quarantine.until}: {test.quarantine.reason}"
-        word = self.warehouse.quarantines().get(self.run.test) if self.warehouse else None
+        word = self.warehouse.quarantines.newest().get(self.run.test) if self.warehouse else None
         return f"until {word.until:%Y-%m-%d %H:%M} by {word.by}: {word.reason}" if word and word.holds(now) else ""
 
     def _is_newest(self) -> bool:
         """Whether no run of the test ended after this one: an old run that is judged again says nothing of today."""
         ended = RunState(self.folder).workload.ended_at
-        newest = next(iter(self.warehouse.runs(self.run.test, 1)), None) if self.warehouse else None
+        newest = next(iter(self.warehouse.runs.newest(self.run.test, 1)), None) if self.warehouse else None
         return newest is None or newest.uuid == self.run.key or ended is None or newest.timestamp <= ended
 
     def _remember(self, occasion: Occasion, troubles: Mapping[str, str]) -> None:
@@ -170,11 +173,11 @@ class Telling:
         if self.warehouse is None:
             return
         if occasion is Occasion.RECOVERED:
-            self.warehouse.close_alert(self.run.test, self.run.key)
+            self.warehouse.incidents.close(self.run.test, self.run.key)
             return
         names = sorted(troubles)
         fingerprint = hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
-        self.warehouse.record_alert(self.run.test, self.run.key, fingerprint=fingerprint, reasons=names)
+        self.warehouse.incidents.report(self.run.test, self.run.key, fingerprint=fingerprint, reasons=names)
 
     def _record(self, message: Message, what: Iterable[tuple[str, str, int, str]]) -> None:
         from ml_metrics.warehouse import Delivery
@@ -198,6 +201,6 @@ class Telling:
                 detail=detail,
             )
             try:
-                self.warehouse.record_delivery(delivery)
+                self.warehouse.deliveries.record(delivery)
             except MlMetricsError as error:
                 log.warning("what became of the message on %s is not recorded: %s", channel, error)

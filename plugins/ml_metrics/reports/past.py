@@ -26,8 +26,8 @@ class MetricPast:
     @classmethod
     def of(cls, warehouse: Warehouse, run: Run, metric: str) -> MetricPast:
         """Ask the warehouse."""
-        newest = [value for value in warehouse.metric_values(run.test, metric, RUNS) if value.run_key != run.key]
-        accepted = [one for one in warehouse.acceptances(run.test) if one.metric == metric]
+        newest = [value for value in warehouse.metrics.values(run.test, metric, RUNS) if value.run_key != run.key]
+        accepted = [one for one in warehouse.acceptances.of_test(run.test) if one.metric == metric]
         return cls(tuple(reversed(newest)), accepted[-1].run_key if accepted else "")
 
     def measured(self, metric: str) -> list[HistoryPoint]:
@@ -59,7 +59,7 @@ class TestPast:
     @classmethod
     def of(cls, warehouse: Warehouse, run: Run) -> TestPast:
         """Ask the warehouse."""
-        return cls(tuple(job for job in reversed(warehouse.runs(run.test, RUNS)) if job.uuid != run.key))
+        return cls(tuple(job for job in reversed(warehouse.runs.newest(run.test, RUNS)) if job.uuid != run.key))
 
     def ended(self) -> list[tuple[str, bool]]:
         """Which runs there were, and whether their workload failed."""

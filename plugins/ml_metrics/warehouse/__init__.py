@@ -1,23 +1,34 @@
-"""The tables of runs and metrics, each run exactly once.
+"""The warehouse: the tables of runs and metrics, in SQLite, PostgreSQL or BigQuery.
 
-`open_warehouse(address)` gives a `Warehouse`; `run_record(...)` makes what its `load` takes. Importing this package
-is cheap: SQLAlchemy and BigQuery's client come in only when a warehouse is opened.
+`open_warehouse(address)` returns a `Warehouse`; `run_record(...)` builds the record that its `load` takes. Importing
+this package is cheap: SQLAlchemy and the BigQuery client are imported when a warehouse is opened.
 """
 
 from ml_metrics.warehouse.open import open_warehouse
 from ml_metrics.warehouse.record import JobRow, MetadataRow, MetricRow, RunRecord, run_record
-from ml_metrics.warehouse.rows import Delivery, MetricValue, OpenAlert, TestSummary
+from ml_metrics.warehouse.rows import (
+    Delivery,
+    Incident,
+    MetricValue,
+    QuarantineRow,
+    RunSummary,
+    ShownMetric,
+    TestStatus,
+)
 from ml_metrics.warehouse.warehouse import Warehouse
 
 __all__ = [
     "Delivery",
+    "Incident",
     "JobRow",
     "MetadataRow",
     "MetricRow",
     "MetricValue",
-    "OpenAlert",
+    "QuarantineRow",
     "RunRecord",
-    "TestSummary",
+    "RunSummary",
+    "ShownMetric",
+    "TestStatus",
     "Warehouse",
     "open_warehouse",
     "run_record",

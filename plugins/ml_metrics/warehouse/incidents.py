@@ -1,75 +1,118 @@
-"""What people were told, and whether it reached them: incidents and deliveries. Rows are only added."""
+"""The open incidents of tests: opened by an alert, acknowledged by a user, closed on recovery. Rows are only added."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.values import as_utc
-from ml_metrics.warehouse import queries
-from ml_metrics.warehouse.base import Asking
-from ml_metrics.warehouse.rows import Delivery, OpenAlert
+from ml_metrics.warehouse.rows import Incident
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ml_metrics.warehouse.database import Database
+
+OPEN_OF_TEST = """
+SELECT message.test_name, message.opened_by, message.kind, message.uuid, message.timestamp, message.fingerprint,
+  message.reasons, message.said_by, message.note
+FROM alerts AS message
+WHERE message.test_name = :test AND message.opened_by NOT IN (
+  SELECT ended.opened_by FROM alerts AS ended WHERE ended.test_name = :test AND ended.kind = 'closed'
+)
+ORDER BY message.opened_by, message.timestamp, CASE WHEN message.kind = 'opened' THEN 0 ELSE 1 END
+"""
+"""The rows of a test's open incident. An incident is open until one of its rows is `closed`."""
+
+ALL_OPEN = """
+SELECT message.test_name, message.opened_by, message.kind, message.uuid, message.timestamp, message.fingerprint,
+  message.reasons, message.said_by, message.note
+FROM alerts AS message
+WHERE NOT EXISTS (
+  SELECT 1 FROM alerts AS ended
+  WHERE ended.test_name = message.test_name AND ended.opened_by = message.opened_by AND ended.kind = 'closed'
+)
+ORDER BY message.test_name, message.opened_by, message.timestamp, CASE WHEN message.kind = 'opened' THEN 0 ELSE 1 END
+"""
+
+OPEN = """
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons)
+SELECT :test, :run, 'opened', :run, :at, :fingerprint, :reasons
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (SELECT 1 FROM alerts AS earlier WHERE earlier.test_name = :test AND earlier.opened_by = :run)
+  AND NOT EXISTS (
+    SELECT 1 FROM alerts AS earlier
+    WHERE earlier.test_name = :test AND earlier.opened_by NOT IN (
+      SELECT ended.opened_by FROM alerts AS ended WHERE ended.test_name = :test AND ended.kind = 'closed'
+    )
+  )
+"""
+
+ADD = """
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons)
+SELECT :test, :incident, :kind, :run, :at, :fingerprint, :reasons
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (
+  SELECT 1 FROM alerts AS earlier
+  WHERE earlier.test_name = :test AND earlier.opened_by = :incident
+    AND (earlier.kind = 'closed' OR (earlier.kind = :kind AND earlier.uuid = :run))
+)
+"""
+
+ACKNOWLEDGE = """
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, said_by, note)
+SELECT :test, :incident, 'acknowledged', :run, :at, :fingerprint, :reasons, :said_by, :note
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (
+  SELECT 1 FROM alerts AS earlier
+  WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND earlier.kind IN ('closed', 'acknowledged')
+)
+"""
 
 
-class Told(Asking):
-    """The part of the warehouse that remembers messages."""
+@dataclass(frozen=True, slots=True)
+class Incidents:
+    """Queries for open incidents, and the changes of an incident."""
 
-    def open_alert(self, test: str) -> OpenAlert | None:
-        """The incident of a test that is open, if there is one."""
-        messages = self._ask(queries.OPEN_INCIDENT, test=test)
-        if not messages:
-            return None
-        incident = [row for row in messages if row["opened_by"] == messages[0]["opened_by"]]
-        first, last = incident[0], incident[-1]
-        known = next((row for row in incident if row["kind"] == "acknowledged"), None)
-        return OpenAlert(
-            test=test,
-            opened_by=first["opened_by"],
-            opened_at=first["timestamp"],
-            fingerprint=last["fingerprint"],
-            reasons=tuple(json.loads(last["reasons"])),
-            told_about=tuple(row["uuid"] for row in incident if row["kind"] != "acknowledged"),
-            told=tuple(dict.fromkeys(reason for row in incident for reason in json.loads(row["reasons"]))),
-            acknowledged_by=known["said_by"] if known else None,
-            acknowledged_at=known["timestamp"] if known else None,
-            note=(known["note"] or "") if known else "",
-        )
+    database: Database
 
-    def open_alerts(self) -> list[OpenAlert]:
-        """Every incident that is open, by test."""
-        found = [self.open_alert(row["test_name"]) for row in self._ask(queries.ALARMED_TESTS)]
-        return [alert for alert in found if alert is not None]
+    def find_open(self, test: str) -> Incident | None:
+        """Return the open incident of a test, if it has one."""
+        return next(_incidents(self.database.query(OPEN_OF_TEST, test=test)), None)
 
-    def record_alert(
+    def all_open(self) -> dict[str, Incident]:
+        """Return the open incident of each test that has one, by test."""
+        return {one.test: one for one in _incidents(self.database.query(ALL_OPEN))}
+
+    def report(
         self, test: str, run_key: str, *, fingerprint: str, reasons: Sequence[str], at: datetime | None = None
     ) -> bool:
-        """Remember that a person was told of a broken run: open an incident, or change the one that is open.
+        """Record that an alert about a broken run was sent: open an incident, or change the open one.
 
-        True if this call wrote it. False if this run's message was remembered before and it has no new reason, also
-        where its incident has been closed since, and if the open incident has this fingerprint already.
+        Return whether a row was added. None is added if this run was recorded before and has no new reason, even
+        where its incident has been closed since, or if the open incident already has this fingerprint.
         """
         message = {"test": test, "run": run_key, "fingerprint": fingerprint, "reasons": json.dumps(list(reasons))}
         moment = as_utc(at or datetime.now(UTC))
-        if self._change(queries.OPEN_AN_INCIDENT, at=moment, **message):
+        if self.database.change(OPEN, at=moment, **message):
             return True
-        incident = self.open_alert(test)
+        incident = self.find_open(test)
         if incident is None or incident.fingerprint == fingerprint:
             return False
         if run_key in incident.told_about and set(reasons) <= set(incident.told):
             return False
-        return self._add_to(incident, "changed", at=moment, **message)
+        return self._add(incident, "changed", at=moment, **message)
 
     def acknowledge(self, test: str, *, by: str, note: str = "", at: datetime | None = None) -> bool:
-        """Remember that somebody knows of the open incident of a test. False if none is open or it is known."""
-        incident = self.open_alert(test)
+        """Record that a user acknowledged the open incident of a test. False if none is open or it already is."""
+        incident = self.find_open(test)
         if incident is None:
             return False
-        written = self._change(
-            queries.ACKNOWLEDGE,
+        written = self.database.change(
+            ACKNOWLEDGE,
             test=test,
             incident=incident.opened_by,
             run=incident.told_about[-1],
@@ -81,12 +124,12 @@ class Told(Asking):
         )
         return written > 0
 
-    def close_alert(self, test: str, run_key: str, *, at: datetime | None = None) -> bool:
-        """Remember that a person was told that a test is well again. False if no incident was open."""
-        incident = self.open_alert(test)
+    def close(self, test: str, run_key: str, *, at: datetime | None = None) -> bool:
+        """Record that the recovery of a test was reported. False if no incident was open."""
+        incident = self.find_open(test)
         if incident is None:
             return False
-        return self._add_to(
+        return self._add(
             incident,
             "closed",
             test=test,
@@ -96,56 +139,29 @@ class Told(Asking):
             reasons=json.dumps(incident.reasons),
         )
 
-    def _add_to(self, incident: OpenAlert, kind: str, **message: Any) -> bool:
-        return self._change(queries.ADD_TO_AN_INCIDENT, incident=incident.opened_by, kind=kind, **message) > 0
-
-    def record_delivery(self, delivery: Delivery) -> bool:
-        """Remember what became of a message on a channel. False if that was remembered before."""
-        written = self._change(
-            queries.RECORD_DELIVERY,
-            message=delivery.message,
-            channel=delivery.channel,
-            state=delivery.state,
-            at=as_utc(delivery.timestamp),
-            test=delivery.test,
-            run=delivery.run_key,
-            occasion=delivery.occasion,
-            owner=delivery.owner,
-            recipients=json.dumps(delivery.recipients),
-            subject=delivery.subject,
-            reasons=json.dumps(delivery.reasons),
-            attempts=delivery.attempts,
-            detail=delivery.detail,
-        )
-        return written > 0
-
-    def deliveries(self, since: datetime, test: str = "", limit: int = 100) -> list[Delivery]:
-        """What became of the messages since a moment, newest first."""
-        rows = self._ask(queries.DELIVERIES, since=as_utc(since), test=test, limit=limit)
-        return [_delivery(row) for row in rows]
-
-    def waiting(self, since: datetime) -> list[Delivery]:
-        """What nobody has been told yet, oldest first: held for a digest, or refused by its channel."""
-        return [_delivery(row) for row in self._ask(queries.WAITING, since=as_utc(since))]
-
-    def told_since(self, owner: str, since: datetime) -> int:
-        """How many messages about single runs an owner has got since a moment."""
-        return int(self._ask(queries.TOLD_SINCE, owner=owner, since=as_utc(since))[0]["messages"])
+    def _add(self, incident: Incident, kind: str, **message: Any) -> bool:
+        return self.database.change(ADD, incident=incident.opened_by, kind=kind, **message) > 0
 
 
-def _delivery(row: dict[str, Any]) -> Delivery:
-    return Delivery(
-        message=row["message"],
-        channel=row["channel"],
-        state=row["state"],
-        timestamp=row["timestamp"],
-        test=row["test_name"],
-        run_key=row["uuid"],
-        occasion=row["occasion"],
-        owner=row["owner"],
-        recipients=tuple(json.loads(row["recipients"])),
-        subject=row["subject"],
-        reasons=tuple(json.loads(row["reasons"])),
-        attempts=row["attempts"],
-        detail=row["detail"],
+def _incidents(rows: Iterable[dict[str, Any]]) -> Iterator[Incident]:
+    """Build the open incident of each test from its rows; of several of one test, the first by key."""
+    for _, of_test in groupby(rows, key=lambda row: row["test_name"]):
+        _, messages = next(groupby(of_test, key=lambda row: row["opened_by"]))
+        yield _incident(list(messages))
+
+
+def _incident(messages: list[dict[str, Any]]) -> Incident:
+    first, last = messages[0], messages[-1]
+    acknowledged = next((row for row in messages if row["kind"] == "acknowledged"), None)
+    return Incident(
+        test=first["test_name"],
+        opened_by=first["opened_by"],
+        opened_at=first["timestamp"],
+        fingerprint=last["fingerprint"],
+        reasons=tuple(json.loads(last["reasons"])),
+        told_about=tuple(row["uuid"] for row in messages if row["kind"] != "acknowledged"),
+        told=tuple(dict.fromkeys(reason for row in messages for reason in json.loads(row["reasons"]))),
+        acknowledged_by=acknowledged["said_by"] if acknowledged else None,
+        acknowledged_at=acknowledged["timestamp"] if acknowledged else None,
+        note=(acknowledged["note"] or "") if acknowledged else "",
     )

@@ -9,7 +9,7 @@ from ml_metrics.errors import WarehouseError
 from ml_metrics.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
-    from ml_metrics.warehouse.store import Store
+    from ml_metrics.warehouse.database import Store
 
 
 def open_warehouse(address: str, *, create: bool = True, client: Any = None) -> Warehouse:

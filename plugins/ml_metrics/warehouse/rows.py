@@ -1,9 +1,11 @@
-"""What the warehouse answers with, beside `JobRow` and the judge's `HistoryPoint`."""
+"""The rows that the warehouse returns, beside `JobRow` and `HistoryPoint`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,52 +29,99 @@ class MetricValue:
 
 
 @dataclass(frozen=True, slots=True)
-class TestSummary:
-    """How one test stands."""
+class ShownMetric:
+    """One metric of one run, with the bounds it was judged by."""
 
-    __test__ = False  # pytest would take a class with this name for tests
+    run_key: str
+    metric: str
+    value: float | None
+    lower: float | None
+    upper: float | None
+    verdict: str | None
+    rule: str | None = None
+    test: str = ""
+    dag_id: str = ""
+    at: datetime | None = None
+    reference: float | None = None
+    """The level of the baseline that the bounds were computed from."""
+    spread: float | None = None
 
+
+class RunSummary(NamedTuple):
+    """The columns of a run that a cell of the heatmap shows. A tuple, because a page reads thirty thousand."""
+
+    run_key: str
     test: str
-    runs: int
-    last_run: datetime
+    dag_id: str
+    """The DAG in Airflow; for a run of an older system, the test's name."""
+    at: datetime
     job_status: str
     verdict: str | None
-    owner: str | None
-    alert_open: bool
+    failure_reason: str | None
+    goodput: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class OpenAlert:
-    """An incident: something that a person was told about and that is not well again."""
+class TestStatus:
+    """A test with its newest run."""
+
+    __test__ = False  # pytest would collect a class with this name
+
+    newest: RunSummary
+    runs: int
+    owner: str
+    framework: str
+    accelerator: str
+    last_good: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """An open incident: a test that an alert was sent about and that has not recovered."""
 
     test: str
     opened_by: str
-    """The key of the run that broke first; it names the incident."""
+    """The key of the first broken run, which identifies the incident."""
     opened_at: datetime
     fingerprint: str
     """What is broken now, without the numbers."""
     reasons: tuple[str, ...]
-    """The reasons that were told last."""
+    """The reasons of the last alert."""
     told_about: tuple[str, ...]
-    """The keys of all runs that a message of this incident was about."""
+    """The keys of all runs that an alert was sent about."""
     told: tuple[str, ...] = ()
-    """Every reason that was told since it opened."""
+    """The reasons of all alerts of this incident."""
     acknowledged_by: str | None = None
-    """Who said that they know; None if nobody did."""
     acknowledged_at: datetime | None = None
     note: str = ""
-    """What they said."""
+    """The note of the user who acknowledged the incident."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineRow:
+    """A quarantine of a test: its alerts are muted until a time."""
+
+    test: str
+    at: datetime
+    until: datetime
+    """The end of the quarantine; the same as `at` in a row that lifts an earlier one."""
+    reason: str
+    by: str
+
+    def holds(self, now: datetime) -> bool:
+        """Return whether the test is still quarantined."""
+        return as_utc(now) < self.until
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What became of one message on one channel."""
+    """The state of one message on one channel."""
 
     message: str
-    """The key of the message: the run's key and the occasion."""
+    """The key of the message: the run key and the occasion."""
     channel: str
     state: str
-    """`delivered`, `kept` (in the outbox, for the channel did not take it), `held` for a digest, or `summarised`."""
+    """`delivered`, `kept` (in the outbox, because the channel failed), `held` for a digest, or `summarised` in one."""
     timestamp: datetime
     test: str
     run_key: str

@@ -20,7 +20,7 @@ def test_every_end_is_told_truthfully_and_recorded_once(cluster: Cluster, told: 
     assert workload.failure_reason in story.reasons, (workload, said[-3000:])
     assert workload.attempts == 1
     with cluster.home.warehouse() as warehouse:
-        (job,) = warehouse.runs(story.name)
+        (job,) = warehouse.runs.newest(story.name)
     assert (job.job_status, job.failure_reason) == (story.status, workload.failure_reason)
     assert cluster.pods(story.name) == [], "nothing is left behind"
 
@@ -38,8 +38,8 @@ def test_the_workload_is_measured_and_judged(cluster: Cluster, told: Told) -> No
     assert workload.image_digest
     assert 3 <= (workload.duration_seconds or 0) < 60
     with cluster.home.warehouse() as warehouse:
-        (job,) = warehouse.runs("well")
-        rows = {row.metric_name: row for row in warehouse.metrics_of(job.uuid)}
+        (job,) = warehouse.runs.newest("well")
+        rows = {row.metric_name: row for row in warehouse.metrics.of_run(job.uuid)}
     assert job.verdict == "pass"
     assert rows["loss"].metric_value == 0.25
     assert rows["loss"].verdict == "pass"

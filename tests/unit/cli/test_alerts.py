@@ -23,11 +23,11 @@ def address(tmp_path: Path) -> str:
 @pytest.fixture
 def told(address: str) -> None:
     with open_warehouse(address) as opened:
-        opened.record_alert(
+        opened.incidents.report(
             TEST, "run 1", fingerprint="f", reasons=["out_of_bounds:loss_final", "job_status:"], at=NOON
         )
         for channel, state in (("outbox", "delivered"), ("smtp", "kept")):
-            opened.record_delivery(delivery(channel, state))
+            opened.deliveries.record(delivery(channel, state))
 
 
 def delivery(channel: str, state: str, at: datetime = NOON) -> Delivery:
@@ -61,7 +61,7 @@ def test_nothing_is_open(address: str, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.usefixtures("told")
 def test_what_a_person_sees(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     with open_warehouse(address) as today:
-        today.record_delivery(delivery("webhook", "kept", datetime.now(UTC)))
+        today.deliveries.record(delivery("webhook", "kept", datetime.now(UTC)))
     code, out, _ = run(capsys, address, "alerts", *ALWAYS)
     assert code == 0
     lines = out.splitlines()
@@ -99,8 +99,8 @@ def test_there_is_nothing_to_acknowledge(address: str, capsys: pytest.CaptureFix
 
 def test_words_of_others_do_not_steer_the_terminal(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     with open_warehouse(address) as opened:
-        opened.record_alert("\x1b[2Jt", "run 1", fingerprint="f", reasons=["\x1b[31mred"])
-        opened.acknowledge("\x1b[2Jt", by="\x1b]0;title\x07")
+        opened.incidents.report("\x1b[2Jt", "run 1", fingerprint="f", reasons=["\x1b[31mred"])
+        opened.incidents.acknowledge("\x1b[2Jt", by="\x1b]0;title\x07")
     for words in (["alerts"], ["ack", "\x1b[2Jt"], ["ack", "\x1b"]):
         _, out, err = run(capsys, address, *words)
         assert "\x1b" not in out + err

@@ -45,7 +45,7 @@ def address(tmp_path: Path) -> str:
         )
         warehouse.load(record(0, {"x_final": 1.0}, test=LONG, outcomes={"x_final": Outcome.PASS}))
         warehouse.load(record(1, {"tag\n\x1b[2J_final": 1e308}, test="red \x1b[31m"))
-        warehouse.record_alert(TEST, run_of(12).key, fingerprint="job", reasons=["job_status"])
+        warehouse.incidents.report(TEST, run_of(12).key, fingerprint="job", reasons=["job_status"])
     return place
 
 
@@ -142,7 +142,7 @@ def test_accepting_a_level(address: str, capsys: pytest.CaptureFixture[str]) -> 
     document = json.loads(capsys.readouterr().out)
     assert (document["new"], document["accepted"]["value"]) == (True, 280.0)
     with open_warehouse(address) as warehouse:
-        assert [each.value for each in warehouse.acceptances(TEST)] == [280.0, 300.0]
+        assert [each.value for each in warehouse.acceptances.of_test(TEST)] == [280.0, 300.0]
 
 
 def test_a_run_that_is_not_meant_clearly_is_not_accepted(address: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,12 +64,12 @@ def _run_folder(root: Path, day: int, test_file: dict[str, object]) -> RunFolder
 
 def _rows(address: str) -> list[JobRow]:
     with open_warehouse(address) as warehouse:
-        return warehouse.runs(TEST)
+        return warehouse.runs.newest(TEST)
 
 
 def _verdicts(address: str) -> list[tuple[float, str]]:
     with open_warehouse(address) as warehouse:
-        return [(round(each.value, 6), each.verdict) for each in warehouse.metric_values(TEST, "loss_final")]
+        return [(round(each.value, 6), each.verdict) for each in warehouse.metrics.values(TEST, "loss_final")]
 
 
 def test_runs_are_judged_and_loaded_again_without_doubling(address: str, runs: Path, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_runs_are_judged_and_loaded_again_without_doubling(address: str, runs: P
     assert _verdicts(address) == [(0.3, "fail"), (0.2, "fail"), (0.1, "pass")]
     assert [run.verdict for run in _rows(address)] == ["fail", "fail", "pass"]
     with open_warehouse(address) as warehouse:
-        assert len(warehouse.metric_values(TEST, "loss_max")) == 3
+        assert len(warehouse.metrics.values(TEST, "loss_max")) == 3
 
 
 def test_a_lost_warehouse_is_filled_from_the_run_folders(address: str, runs: Path, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def fill(warehouse: Warehouse) -> None:
     )  # fmt: skip
     warehouse.load(recorded(FAILING, 0, status=JobStatus.FAILURE, reason="OOMKilled"))
     warehouse.load(recorded(FAILING, 1))
-    warehouse.record_alert(SHIFTED, run_of(SHIFTED, 0).key, fingerprint="x", reasons=["metric:loss_final"])
+    warehouse.incidents.report(SHIFTED, run_of(SHIFTED, 0).key, fingerprint="x", reasons=["metric:loss_final"])
 
 
 @dataclass(frozen=True)

@@ -28,18 +28,18 @@ def form(browser: TestClient, action: str, content: dict[str, str], **headers: s
 def test_an_accepted_level_is_stored_with_the_name_and_shown(browser: TestClient, filled: Warehouse) -> None:
     answer = form(browser, "accept", ACCEPT)
     assert answer.status_code == 303
-    (accepted,) = filled.acceptances(SHIFTED)
+    (accepted,) = filled.acceptances.of_test(SHIFTED)
     assert (accepted.accepted_by, accepted.reason, accepted.run_key) == ("vera", "a larger model", ACCEPT["run"])
     text = browser.get(f"/{answer.headers['location']}").text
     assert "The new level is accepted" in text
     assert "accepted by vera: a larger model" in text
     assert form(browser, "accept", ACCEPT).headers["location"].endswith("done=accepted-before")
-    assert len(filled.acceptances(SHIFTED)) == 1
+    assert len(filled.acceptances.of_test(SHIFTED)) == 1
 
 
 def test_an_incident_is_acknowledged_once(browser: TestClient, filled: Warehouse) -> None:
     assert form(browser, "acknowledge", {"test": SHIFTED, "note": "a bad disk"}).status_code == 303
-    incident = filled.open_incidents()[SHIFTED]
+    incident = filled.incidents.all_open()[SHIFTED]
     assert (incident.acknowledged_by, incident.note) == ("vera", "a bad disk")
     assert "Acknowledged by vera: a bad disk." in browser.get(f"/test?test={SHIFTED}").text
     again = form(browser, "acknowledge", {"test": STEADY})
@@ -49,12 +49,12 @@ def test_an_incident_is_acknowledged_once(browser: TestClient, filled: Warehouse
 def test_a_quarantine_lasts_up_to_a_day_and_can_be_ended(browser: TestClient, filled: Warehouse) -> None:
     day = datetime.now(UTC).date() + timedelta(days=3)
     form(browser, "quarantine", {"test": FAILING, "until": day.isoformat(), "reason": "a bad disk"})
-    row = filled.quarantines()[FAILING]
+    row = filled.quarantines.newest()[FAILING]
     assert (row.by, row.reason, row.until.date()) == ("vera", "a bad disk", day + timedelta(days=1))
     assert "quarantined until" in browser.get("/").text
     answer = form(browser, "quarantine", {"test": FAILING, "until": "1970-01-02", "reason": "a new disk"})
     assert answer.headers["location"].endswith("done=released")
-    assert not filled.quarantines()[FAILING].holds(datetime.now(UTC))
+    assert not filled.quarantines.newest()[FAILING].holds(datetime.now(UTC))
     assert "quarantined until" not in browser.get("/").text
 
 
@@ -77,8 +77,8 @@ def test_a_bad_form_changes_nothing(
     browser: TestClient, filled: Warehouse, action: str, content: dict[str, str], status: int
 ) -> None:
     assert form(browser, action, content).status_code == status
-    assert filled.acceptances(SHIFTED) == []
-    assert filled.quarantines() == {}
+    assert filled.acceptances.of_test(SHIFTED) == []
+    assert filled.quarantines.newest() == {}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_bad_form_changes_nothing(
 )
 def test_a_form_of_another_site_is_rejected(browser: TestClient, filled: Warehouse, headers: dict[str, str]) -> None:
     assert form(browser, "accept", ACCEPT, **headers).status_code == 403
-    assert filled.acceptances(SHIFTED) == []
+    assert filled.acceptances.of_test(SHIFTED) == []
 
 
 @pytest.mark.parametrize(
@@ -97,4 +97,4 @@ def test_a_form_of_another_site_is_rejected(browser: TestClient, filled: Warehou
 )
 def test_a_form_without_a_valid_token_is_rejected(browser: TestClient, filled: Warehouse, token: str) -> None:
     assert browser.post("/accept", data={**ACCEPT, "csrf_token": token}).status_code in {400, 403}
-    assert filled.acceptances(SHIFTED) == []
+    assert filled.acceptances.of_test(SHIFTED) == []

@@ -15,7 +15,7 @@ from ml_metrics.dashboard import source
 from ml_metrics.dashboard.app import app
 from ml_metrics.dashboard.links import ASSETS
 from ml_metrics.warehouse import Warehouse, open_warehouse
-from ml_metrics.warehouse.base import Asking
+from ml_metrics.warehouse.database import Database
 from unit.dashboard.sample_runs import PAGES, SHIFTED, STEADY, Rights, recorded, run_of
 
 
@@ -71,19 +71,19 @@ def test_a_page_needs_the_same_number_of_queries_for_any_number_of_rows(
     browser: TestClient, filled: Warehouse, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
     queries: list[str] = []
-    ask = Asking._ask
+    ask = Database.query
 
-    def counted(self: Asking, query: str, **parameters: Any) -> list[dict[str, Any]]:
+    def counted(self: Database, query: str, **parameters: Any) -> list[dict[str, Any]]:
         queries.append(query)
         return ask(self, query, **parameters)
 
-    monkeypatch.setattr(Asking, "_ask", counted)
+    monkeypatch.setattr(Database, "query", counted)
     browser.get(page)
     few = len(queries)
     filled.load_all([recorded(f"tf-more{number}", day, 99.0) for number in range(12) for day in range(9)])
     filled.load_all([recorded(SHIFTED, day + 0.5, more={f"m{n}": 1.0 for n in range(20)}) for day in range(9)])
     for number in range(5):
-        filled.record_alert(f"tf-more{number}", run_of(f"tf-more{number}", 0).key, fingerprint="x", reasons=["x"])
+        filled.incidents.report(f"tf-more{number}", run_of(f"tf-more{number}", 0).key, fingerprint="x", reasons=["x"])
     queries.clear()
     browser.get(page)
     assert len(queries) == few <= 10

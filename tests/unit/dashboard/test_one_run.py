@@ -41,7 +41,7 @@ def test_the_mail_is_shown_as_it_was_sent(shown: TestClient, filled: Warehouse, 
     mail.set_content("loss_final <b>was</b> out of bounds")
     (state / "outbox").mkdir()
     (state / "outbox" / f"{KEY}-broken.eml").write_bytes(mail.as_bytes())
-    filled.record_delivery(
+    filled.deliveries.record(
         Delivery(f"{KEY}-broken", "smtp", "kept", TODAY, SHIFTED, KEY, "broken", "vera", (), "x", (), 3, "refused")
     )
     text = shown.get(PAGE).text

@@ -56,7 +56,7 @@ def test_the_report_command(filled: Warehouse, tmp_path: Path, capsys: pytest.Ca
     assert cli.main(["report", f"{tmp_path}/out", "no-such-test", "--warehouse", address]) == 1
     assert cli.main(["report", f"{tmp_path}/out", "--since", "soon", "--warehouse", address]) == 2
     assert "is not a date" in capsys.readouterr().err
-    assert filled.runs(STEADY)
+    assert filled.runs.newest(STEADY)
 
 
 def test_a_bad_query_writes_no_file(filled: Warehouse, tmp_path: Path) -> None:

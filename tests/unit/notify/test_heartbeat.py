@@ -89,8 +89,8 @@ def test_each_group_of_people_hears_of_its_own_tests() -> None:
 def test_it_comes_also_when_all_is_well_and_tells_what_is_open() -> None:
     ran("fine", days(20))
     with warehouse() as open_warehouse:
-        open_warehouse.record_alert("fine", "run 1", fingerprint="f", reasons=["out_of_bounds:loss"], at=NOW)
-        open_warehouse.acknowledge("fine", by="a new user")
+        open_warehouse.incidents.report("fine", "run 1", fingerprint="f", reasons=["out_of_bounds:loss"], at=NOW)
+        open_warehouse.incidents.acknowledge("fine", by="a new user")
     quarantine = {"until": "2026-02-01", "reason": "the data set moves"}
     send(a_test("fine", "0 3 * * *", quarantine=quarantine))
     (text,) = mails().values()

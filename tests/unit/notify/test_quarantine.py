@@ -21,8 +21,8 @@ def mails_after(number: int) -> int:
 def test_it_is_quiet_until_the_quarantine_ends_and_then_it_is_news() -> None:
     now = datetime.now(UTC)
     with warehouse() as open_warehouse:
-        open_warehouse.quarantine(NAME, until=now + timedelta(days=1), reason="a bad disk", by="vera")
+        open_warehouse.quarantines.set(NAME, until=now + timedelta(days=1), reason="a bad disk", by="vera")
     assert mails_after(1) == 0
     with warehouse() as open_warehouse:
-        open_warehouse.quarantine(NAME, until=now, reason="a new disk", by="vera")
+        open_warehouse.quarantines.set(NAME, until=now, reason="a new disk", by="vera")
     assert mails_after(2) == 1

@@ -23,7 +23,7 @@ from ml_metrics.notify.mail_settings import post_office
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
-from ml_metrics.warehouse import Delivery, OpenAlert
+from ml_metrics.warehouse import Delivery, Incident
 from servers.channels import Answer, http_service
 from servers.github import GitHub
 
@@ -44,12 +44,12 @@ def live(number: int, day: Day) -> RunFolder:
 
 def waiting() -> list[Delivery]:
     with warehouse() as open_warehouse:
-        return open_warehouse.waiting(datetime.now(UTC) - timedelta(days=1))
+        return open_warehouse.deliveries.waiting(datetime.now(UTC) - timedelta(days=1))
 
 
-def open_alert() -> OpenAlert | None:
+def open_alert() -> Incident | None:
     with warehouse() as open_warehouse:
-        return open_warehouse.open_alert(NAME)
+        return open_warehouse.incidents.find_open(NAME)
 
 
 def digest(after: timedelta) -> int:
@@ -199,7 +199,7 @@ def test_a_run_that_got_worse_on_a_second_look_is_told_its_new_trouble() -> None
 def test_what_is_recorded_about_a_delivery_says_to_whom_and_where() -> None:
     live(1, BAD)
     with warehouse() as open_warehouse:
-        (one,) = open_warehouse.deliveries(datetime.now(UTC) - timedelta(hours=1), NAME)
+        (one,) = open_warehouse.deliveries.since(datetime.now(UTC) - timedelta(hours=1), NAME)
     assert (one.channel, one.state, one.attempts, one.owner) == ("outbox", "delivered", 1, "vision-team")
     assert one.recipients == ("vision@example.com", "mnist@example.com")
     assert Path(one.detail).exists()
@@ -229,7 +229,7 @@ def test_a_warehouse_that_breaks_in_the_middle_silences_nobody(monkeypatch: pyte
     def broken(*_: object) -> None:
         raise WarehouseError("the connection was lost")
 
-    monkeypatch.setattr("ml_metrics.warehouse.Warehouse.metric_values", broken)
+    monkeypatch.setattr("ml_metrics.warehouse.metrics.Metrics.values", broken)
     tell(1, BAD)
     tell(1, BAD)
     assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]

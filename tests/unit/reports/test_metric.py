@@ -89,7 +89,7 @@ def test_judge_document_warehouse_and_mail_have_one_baseline(tmp_path: Path) -> 
     record = run_record(run, workload, metrics, stored.verdicts, {}, test_type="", accelerator="", framework_version="")
     with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db") as warehouse:
         warehouse.load(record)
-        (row,) = warehouse.metrics_of(run.key)
+        (row,) = warehouse.metrics.of_run(run.key)
     assert (row.reference, row.spread, row.baseline_points) == (1.0, None, 4)
     found = facts(verdict, value(1, 1.05), value(2, 1.05))
     assert found["because"] == "5 is above 1.1 (mean 1)"

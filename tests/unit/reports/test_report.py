@@ -9,7 +9,7 @@ from ml_metrics.alerts.message import Occasion
 from ml_metrics.connections import warehouse
 from ml_metrics.reports import report_of, troubles_of
 from ml_metrics.reports.report import DETAILED
-from ml_metrics.warehouse import Warehouse
+from ml_metrics.warehouse.database import Database
 
 MANY = {f"metric-{number}": 1.0 for number in range(300)}
 CONFIG = {
@@ -22,13 +22,13 @@ def test_a_run_that_breaks_hundreds_of_metrics_asks_the_warehouse_a_few_times(mo
     play(1, DAY)
     folder = play(2, DAY)
     asked: list[str] = []
-    ask = Warehouse._ask
+    ask = Database.query
 
-    def counted(self: Warehouse, query: str, **parameters: Any) -> Any:
+    def counted(self: Database, query: str, **parameters: Any) -> Any:
         asked.append(query)
         return ask(self, query, **parameters)
 
-    monkeypatch.setattr(Warehouse, "_ask", counted)
+    monkeypatch.setattr(Database, "query", counted)
     with warehouse() as open_warehouse:
         sentences = troubles_of(folder).at_once
         report = report_of(

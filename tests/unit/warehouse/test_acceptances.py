@@ -10,8 +10,10 @@ if TYPE_CHECKING:
 
 def test_an_acceptance_says_who_when_why_and_from_which_run(warehouse: Warehouse) -> None:
     warehouse.load_all([record(0), record(1, {"accuracy_final": 0.5, "loss_final": 1.0})])
-    assert warehouse.accept(run_of(1).key, "accuracy_final", reason="smaller model", by="a new user", at=MONDAY)
-    (accepted,) = warehouse.acceptances(TEST)
+    assert warehouse.acceptances.add(
+        run_of(1).key, "accuracy_final", reason="smaller model", by="a new user", at=MONDAY
+    )
+    (accepted,) = warehouse.acceptances.of_test(TEST)
     assert (accepted.test, accepted.metric, accepted.run_key) == (TEST, "accuracy_final", run_of(1).key)
     assert (accepted.reason, accepted.accepted_by, accepted.accepted_at) == ("smaller model", "a new user", MONDAY)
     assert (accepted.value, accepted.timestamp) == (0.5, record(1).job.timestamp)
@@ -19,20 +21,20 @@ def test_an_acceptance_says_who_when_why_and_from_which_run(warehouse: Warehouse
 
 def test_accepting_twice_is_accepting_once(warehouse: Warehouse) -> None:
     warehouse.load(record(0))
-    assert warehouse.accept(run_of(0).key, "accuracy_final", reason="first", by="a new user")
-    assert not warehouse.accept(run_of(0).key, "accuracy_final", reason="second", by="another")
-    assert [accepted.reason for accepted in warehouse.acceptances(TEST)] == ["first"]
+    assert warehouse.acceptances.add(run_of(0).key, "accuracy_final", reason="first", by="a new user")
+    assert not warehouse.acceptances.add(run_of(0).key, "accuracy_final", reason="second", by="another")
+    assert [accepted.reason for accepted in warehouse.acceptances.of_test(TEST)] == ["first"]
 
 
 def test_what_no_run_measured_cannot_be_accepted(warehouse: Warehouse) -> None:
     warehouse.load(record(0))
-    assert not warehouse.accept(run_of(0).key, "no_such_metric", reason="why", by="a new user")
-    assert not warehouse.accept("no such run", "accuracy_final", reason="why", by="a new user")
-    assert warehouse.acceptances(TEST) == []
+    assert not warehouse.acceptances.add(run_of(0).key, "no_such_metric", reason="why", by="a new user")
+    assert not warehouse.acceptances.add("no such run", "accuracy_final", reason="why", by="a new user")
+    assert warehouse.acceptances.of_test(TEST) == []
 
 
 def test_loading_the_run_again_keeps_what_was_accepted(warehouse: Warehouse) -> None:
     warehouse.load(record(0))
-    warehouse.accept(run_of(0).key, "accuracy_final", reason="why", by="a new user")
+    warehouse.acceptances.add(run_of(0).key, "accuracy_final", reason="why", by="a new user")
     warehouse.load(record(0, {"accuracy_final": 0.1}))
-    assert len(warehouse.acceptances(TEST)) == 1
+    assert len(warehouse.acceptances.of_test(TEST)) == 1

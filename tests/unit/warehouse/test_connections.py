@@ -24,8 +24,8 @@ def _check_keeps_a_run(address: str) -> None:
             assert warehouse.address == address
             warehouse.load(record(0))
     with connections.warehouse() as warehouse:
-        assert warehouse.runs(TEST) == [record(0).job]
-        assert warehouse.metrics_of(record(0).key) == list(record(0).metrics)
+        assert warehouse.runs.newest(TEST) == [record(0).job]
+        assert warehouse.metrics.of_run(record(0).key) == list(record(0).metrics)
 
 
 def test_a_google_connection_is_a_dataset_in_bigquery(
@@ -55,7 +55,7 @@ def test_a_postgres_database_that_knows_no_alphabet(
     _check_keeps_a_run(address)
     with connections.warehouse() as warehouse:
         warehouse.load(record(1, values={"Länge_最后": 1.0}))
-        assert [row.metric_name for row in warehouse.metrics_of(record(1).key)] == ["Länge_最后"]
+        assert [row.metric_name for row in warehouse.metrics.of_run(record(1).key)] == ["Länge_最后"]
 
 
 def test_an_sqlite_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def test_a_killed_writer_leaves_all_or_nothing(address: str, step: int, first: R
     _killed_at(address, step, NEW)
     with open_warehouse(address) as warehouse:
         assert contents(warehouse, NEW.key) in [_values(first), _values(NEW)]
-        assert len(warehouse.runs(TEST)) == (1 if contents(warehouse, NEW.key) else 0)
+        assert len(warehouse.runs.newest(TEST)) == (1 if contents(warehouse, NEW.key) else 0)
     _load(address, NEW)
     _check_is_there_once(address)
 
@@ -62,7 +62,7 @@ def test_a_server_that_dies_during_a_load_is_an_error_and_a_retry_mends_it(postg
     _load(address, OLD)
     with open_warehouse(address) as warehouse:
         warehouse.ensure_schema()
-        _before_step(warehouse._store._engine, step, postgres.kill)
+        _before_step(warehouse.database.store._engine, step, postgres.kill)
         if step < STEPS[-1]:
             with pytest.raises(WarehouseError):
                 warehouse.load(NEW)
@@ -95,7 +95,7 @@ def test_a_full_disk_loses_nothing_that_was_there(tmp_path: Path) -> None:
 
     assert _in_a_process(full) == 0
     with open_warehouse(address) as warehouse:
-        assert [run.uuid for run in warehouse.runs(TEST)] == [OLD.key]
+        assert [run.uuid for run in warehouse.runs.newest(TEST)] == [OLD.key]
         assert contents(warehouse, run_of(0).key) == _values(OLD)
 
 
@@ -104,7 +104,7 @@ def _killed_at(address: str, step: int, run: RunRecord) -> None:
         warehouse = open_warehouse(address)
         if step in STEPS:
             _before_step(
-                warehouse._store._engine, step, lambda: os.kill(os.getpid(), signal.SIGKILL), inserts_only=True
+                warehouse.database.store._engine, step, lambda: os.kill(os.getpid(), signal.SIGKILL), inserts_only=True
             )
         warehouse.load(run)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -150,8 +150,8 @@ def _load(address: str, run: RunRecord) -> None:
 
 def _check_is_there_once(address: str) -> None:
     with open_warehouse(address) as warehouse:
-        assert warehouse.runs(TEST) == [NEW.job]
-        assert warehouse.metrics_of(NEW.key) == list(NEW.metrics)
+        assert warehouse.runs.newest(TEST) == [NEW.job]
+        assert warehouse.metrics.of_run(NEW.key) == list(NEW.metrics)
 
 
 def _values(run: RunRecord | None) -> dict[str, float | None]:

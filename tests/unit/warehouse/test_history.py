@@ -34,7 +34,7 @@ def days(points: Sequence[HistoryPoint], metric: str = "accuracy_final") -> list
 
 def test_the_run_itself_is_never_its_own_history(warehouse: Warehouse) -> None:
     warehouse.load_all([record(day) for day in range(3)])
-    assert days(warehouse.history(needs(), exclude=run_of(1).key)) == [0, 2]
+    assert days(warehouse.metrics.history(needs(), exclude=run_of(1).key)) == [0, 2]
 
 
 def test_a_window_holds_the_newest_good_values_however_many_failed_since(warehouse: Warehouse) -> None:
@@ -42,47 +42,47 @@ def test_a_window_holds_the_newest_good_values_however_many_failed_since(warehou
     bad = [record(day, outcomes={"accuracy_final": Outcome.FAIL}) for day in range(4, 9)]
     late = [record(9, status=JobStatus.FAILURE)]
     warehouse.load_all([*good, *bad, *late])
-    assert days(warehouse.history(needs(window=2, recent=3))) == [2, 3, 7, 8, 9]
+    assert days(warehouse.metrics.history(needs(window=2, recent=3))) == [2, 3, 7, 8, 9]
 
 
 def test_a_point_says_how_its_run_went(warehouse: Warehouse) -> None:
     warehouse.load(record(0, {"accuracy_final": 0.4}, outcomes={"accuracy_final": Outcome.FAIL}))
-    (point,) = warehouse.history(needs())
+    (point,) = warehouse.metrics.history(needs())
     assert (point.value, point.job_status, point.outcome) == (0.4, JobStatus.SUCCESS, Outcome.FAIL)
     assert (point.test, point.run_key, point.timestamp) == (TEST, run_of(0).key, MONDAY)
 
 
 def test_a_run_without_metrics_stands_there_without_a_name(warehouse: Warehouse) -> None:
     warehouse.load_all([record(0), record(1, {}, status=JobStatus.MISSED)])
-    points = warehouse.history(needs())
+    points = warehouse.metrics.history(needs())
     assert [(point.metric, point.job_status) for point in points] == [("", "missed"), ("accuracy_final", "success")]
 
 
 def test_nothing_later_than_asked_for_is_read(warehouse: Warehouse) -> None:
     warehouse.load_all([record(day) for day in range(6)])
-    assert days(warehouse.history(needs(window=2, recent=1), before=MONDAY + timedelta(days=4))) == [2, 3]
+    assert days(warehouse.metrics.history(needs(window=2, recent=1), before=MONDAY + timedelta(days=4))) == [2, 3]
 
 
 def test_no_baseline_reaches_back_before_its_beginning(warehouse: Warehouse) -> None:
     warehouse.load_all([record(day) for day in range(6)])
-    found = warehouse.history(needs(window=100, recent=1, earliest=MONDAY + timedelta(days=3)))
+    found = warehouse.metrics.history(needs(window=100, recent=1, earliest=MONDAY + timedelta(days=3)))
     assert days(found) == [3, 4, 5]
 
 
 def test_the_beginning_does_not_hide_the_recent_runs(warehouse: Warehouse) -> None:
     warehouse.load_all([record(day) for day in range(6)])
-    found = warehouse.history(needs(window=100, recent=2, earliest=MONDAY + timedelta(days=100)))
+    found = warehouse.metrics.history(needs(window=100, recent=2, earliest=MONDAY + timedelta(days=100)))
     assert set(days(found)) >= {4, 5}
 
 
 def test_other_tests_are_read_where_they_are_compared_to(warehouse: Warehouse) -> None:
     warehouse.load_all([record(0), record(0, {"accuracy_final": 0.5}, test="other"), record(0, test="third")])
-    found = warehouse.history(needs(tests=(TEST, "other")))
+    found = warehouse.metrics.history(needs(tests=(TEST, "other")))
     assert [(point.test, point.value) for point in found] == [(TEST, 0.97), ("other", 0.5)]
 
 
 def test_the_history_of_a_test_that_never_ran_is_empty(warehouse: Warehouse) -> None:
-    assert warehouse.history(needs()) == []
+    assert warehouse.metrics.history(needs()) == []
 
 
 def test_a_point_with_a_wrong_clock_is_history_all_the_same(warehouse: Warehouse) -> None:
@@ -90,29 +90,28 @@ def test_a_point_with_a_wrong_clock_is_history_all_the_same(warehouse: Warehouse
     far = replace(run.metrics[0], timestamp=MONDAY)
     warehouse.load(replace(run, metrics=(far,)))
     warehouse.load_all([record(day) for day in range(1, 4)])
-    assert days(warehouse.history(needs(window=4))) == [0, 1, 2, 3]
+    assert days(warehouse.metrics.history(needs(window=4))) == [0, 1, 2, 3]
 
 
 def test_the_previous_run(warehouse: Warehouse) -> None:
     warehouse.load_all([record(day) for day in range(3)])
-    assert warehouse.previous_run(TEST, exclude=run_of(2).key) == record(1).job
-    assert warehouse.previous_run(TEST, before=MONDAY + timedelta(days=1)) == record(0).job
-    assert warehouse.previous_run(TEST, before=MONDAY) is None
+    assert warehouse.runs.previous(TEST, exclude=run_of(2).key) == record(1).job
+    assert warehouse.runs.previous(TEST, before=MONDAY + timedelta(days=1)) == record(0).job
+    assert warehouse.runs.previous(TEST, before=MONDAY) is None
 
 
 def test_the_newest_runs_and_values_come_first_and_no_more_than_asked_for(warehouse: Warehouse) -> None:
     warehouse.load_all([record(day, {"accuracy_final": float(day)}) for day in range(5)])
-    assert [run.timestamp for run in warehouse.runs(TEST, 2)] == [MONDAY + timedelta(days=day) for day in (4, 3)]
-    assert [value.value for value in warehouse.metric_values(TEST, "accuracy_final", 3)] == [4.0, 3.0, 2.0]
-    assert warehouse.metric_values(TEST, "no_such_metric") == []
+    assert [run.timestamp for run in warehouse.runs.newest(TEST, 2)] == [MONDAY + timedelta(days=day) for day in (4, 3)]
+    assert [value.value for value in warehouse.metrics.values(TEST, "accuracy_final", 3)] == [4.0, 3.0, 2.0]
+    assert warehouse.metrics.values(TEST, "no_such_metric") == []
 
 
 def test_tests_are_summed_up(warehouse: Warehouse) -> None:
     warehouse.load_all([record(0), record(1, status=JobStatus.TIMEOUT), record(0, test="a-test")])
-    warehouse.record_alert(TEST, run_of(1).key, fingerprint="job_status", reasons=["job_status"])
-    first, second = warehouse.tests()
-    assert (first.test, first.runs, first.verdict, first.alert_open) == ("a-test", 1, "skipped", False)
-    assert (second.test, second.runs, second.job_status, second.alert_open) == (TEST, 2, "timeout", True)
+    first, second = warehouse.runs.tests()
+    assert (first.newest.test, first.runs, first.newest.verdict) == ("a-test", 1, "skipped")
+    assert (second.newest.test, second.runs, second.newest.job_status) == (TEST, 2, "timeout")
     assert second.owner == "vision-team"
 
 
@@ -135,7 +134,7 @@ def test_history_holds_what_the_needs_promise(
     past = [_run(day, *run) for day, run in enumerate(runs)]
     with open_warehouse("sqlite://") as warehouse:
         warehouse.load_all(past)
-        found = warehouse.history(needs(window, recent), metrics=METRICS)
+        found = warehouse.metrics.history(needs(window, recent), metrics=METRICS)
     read = defaultdict(set)
     for point in found:
         read[point.metric].add(point.run_key)
@@ -156,7 +155,7 @@ def test_every_engine_keeps_the_promise(warehouse: Warehouse, seed: int) -> None
     ]
     warehouse.load_all(past)
     read = defaultdict(set)
-    for point in warehouse.history(needs(3, 2), metrics=METRICS):
+    for point in warehouse.metrics.history(needs(3, 2), metrics=METRICS):
         read[point.metric].add(point.run_key)
     _check_promise(past, read, 3, 2)
 

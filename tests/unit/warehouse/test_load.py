@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 def test_a_run_is_read_back_as_it_was_loaded(warehouse: Warehouse) -> None:
     run = record(0, {"accuracy_final": 0.97, "loss_final": 0.1}, outcomes={"accuracy_final": Outcome.PASS})
     warehouse.load(run)
-    assert warehouse.runs(TEST) == [run.job]
-    assert warehouse.metrics_of(run.key) == list(run.metrics)
+    assert warehouse.runs.newest(TEST) == [run.job]
+    assert warehouse.metrics.of_run(run.key) == list(run.metrics)
 
 
 def test_loading_twice_changes_nothing(warehouse: Warehouse) -> None:
     run = record(0)
     warehouse.load(run)
     warehouse.load(run)
-    assert [len(warehouse.runs(TEST)), len(warehouse.metrics_of(run.key))] == [1, 1]
+    assert [len(warehouse.runs.newest(TEST)), len(warehouse.metrics.of_run(run.key))] == [1, 1]
 
 
 def test_a_later_attempt_replaces_every_row_of_the_earlier_one(warehouse: Warehouse) -> None:
     warehouse.load(record(0, {"accuracy_final": 0.1, "gone_final": 1.0}, metadata={"image": "old", "gone": "x"}))
     warehouse.load(record(0, {"accuracy_final": 0.9, "new_final": 2.0}, metadata={"image": "new"}))
     assert contents(warehouse, run_of(0).key) == {"accuracy_final": 0.9, "new_final": 2.0}
-    assert len(warehouse.runs(TEST)) == 1
+    assert len(warehouse.runs.newest(TEST)) == 1
 
 
 def test_going_back_to_the_content_of_an_earlier_attempt_is_written_too(warehouse: Warehouse) -> None:
@@ -51,7 +51,7 @@ def test_other_runs_are_left_alone(warehouse: Warehouse) -> None:
 
 def test_a_run_without_metrics_is_a_row(warehouse: Warehouse) -> None:
     warehouse.load(record(0, {}, status=JobStatus.MISSED))
-    (run,) = warehouse.runs(TEST)
+    (run,) = warehouse.runs.newest(TEST)
     assert (run.job_status, run.verdict) == ("missed", "fail")
 
 
@@ -62,14 +62,14 @@ def test_one_row_that_cannot_be_written_means_that_none_is(warehouse: Warehouse)
     broken = replace(bad, metrics=(*bad.metrics, MetricRow(bad.key, TEST, bad.job.timestamp, None, 1.0)))
     with pytest.raises(WarehouseError):
         warehouse.load(broken)
-    assert warehouse.metrics_of(good.key) == list(good.metrics)
-    assert warehouse.runs(TEST) == [good.job]
+    assert warehouse.metrics.of_run(good.key) == list(good.metrics)
+    assert warehouse.runs.newest(TEST) == [good.job]
 
 
 def test_many_runs_are_loaded_together(warehouse: Warehouse) -> None:
     warehouse.load(record(3, {"accuracy_final": 0.1}))
     warehouse.load_all([record(day) for day in range(5)])
-    assert len(warehouse.runs(TEST)) == 5
+    assert len(warehouse.runs.newest(TEST)) == 5
     assert contents(warehouse, run_of(3).key) == {"accuracy_final": 0.97}
 
 
@@ -77,5 +77,5 @@ def test_two_who_open_it_see_the_same(opener: Callable[[], Warehouse]) -> None:
     one, other = opener(), opener()
     one.load(record(0))
     other.load(record(1))
-    assert one.runs(TEST) == other.runs(TEST)
-    assert all(isinstance(run, JobRow) for run in one.runs(TEST))
+    assert one.runs.newest(TEST) == other.runs.newest(TEST)
+    assert all(isinstance(run, JobRow) for run in one.runs.newest(TEST))

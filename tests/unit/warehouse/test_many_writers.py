@@ -51,8 +51,8 @@ def test_twenty_writers_of_different_runs(another_opener: Callable[[], Warehouse
     values = {f"metric_{number}": float(number) for number in range(5)}
     _all_write_at_once(another_opener, [[record(day, values)] for day in range(WRITERS)])
     with another_opener() as warehouse:
-        assert {run.uuid for run in warehouse.runs(TEST, 100)} == {run_of(day).key for day in range(WRITERS)}
-        assert len(warehouse.runs(TEST, 100)) == WRITERS
+        assert {run.uuid for run in warehouse.runs.newest(TEST, 100)} == {run_of(day).key for day in range(WRITERS)}
+        assert len(warehouse.runs.newest(TEST, 100)) == WRITERS
         for day in range(WRITERS):
             assert contents(warehouse, run_of(day).key) == values
 
@@ -61,7 +61,7 @@ def test_writers_of_the_same_run_leave_the_rows_of_one_of_them(another_opener: C
     attempts = [record(0, {f"metric_{number}": float(chance) for number in range(4)}) for chance in range(6)]
     _all_write_at_once(another_opener, [[attempt] for attempt in attempts])
     with another_opener() as warehouse:
-        assert len(warehouse.runs(TEST)) == 1
+        assert len(warehouse.runs.newest(TEST)) == 1
         assert contents(warehouse, run_of(0).key) in [
             {row.metric_name: row.metric_value for row in attempt.metrics} for attempt in attempts
         ]
@@ -73,7 +73,7 @@ def test_batches_in_any_order_do_not_wait_for_each_other_forever(another_opener:
     batches = [random.Random(seed).sample(days, k=len(days)) for seed in range(4)]
     _all_write_at_once(another_opener, [[record(day) for day in batch] for batch in batches])
     with another_opener() as warehouse:
-        assert len(warehouse.runs(TEST, 100)) == len(days)
+        assert len(warehouse.runs.newest(TEST, 100)) == len(days)
 
 
 def _all_write_at_once(opener: Callable[[], Warehouse], batches: list[list[RunRecord]]) -> None:

@@ -56,10 +56,10 @@ def test_every_run_is_imported_once_however_often_it_is_read(source: str, tmp_pa
         for _ in range(2):
             for records in older_runs(source):
                 warehouse.load_all(records)
-        assert [(test.test, test.runs) for test in warehouse.tests()] == [("bert", 1), ("resnet", 2)]
+        assert [(test.newest.test, test.runs) for test in warehouse.runs.tests()] == [("bert", 1), ("resnet", 2)]
         assert contents(warehouse, "a") == {"loss_final": 0.25, "accuracy_max": 0.75}
         assert contents(warehouse, "b") == {"loss_final": 2.0}
-        runs = {run.uuid: run for run in (*warehouse.runs("resnet"), *warehouse.runs("bert"))}
+        runs = {run.uuid: run for run in (*warehouse.runs.newest("resnet"), *warehouse.runs.newest("bert"))}
         assert {key: run.job_status for key, run in runs.items()} == {"a": "success", "b": "failure", "c": "missed"}
         assert (runs["a"].accelerator, runs["a"].dag_id, runs["a"].owner) == ("v5litepod-16", "resnet_dag", "me")
         assert runs["a"].timestamp == MONDAY

@@ -23,16 +23,16 @@ def test_a_missing_warehouse_is_an_error_until_a_run_is_loaded(
 ) -> None:
     for _ in range(2):  # a second attempt shows that the first created nothing
         with pytest.raises(WarehouseError, match=r"no such file|does not exist|has no table.*Check"):
-            opener(create=False).tests()
+            opener(create=False).runs.tests()
     assert list(tmp_path.iterdir()) == []
     opener().load(record(0))
-    assert [run.uuid for run in opener(create=False).runs(TEST)] == [record(0).key]
+    assert [run.uuid for run in opener(create=False).runs.newest(TEST)] == [record(0).key]
 
 
 def test_an_existing_warehouse_can_be_written_without_create(opener: Callable[..., Warehouse]) -> None:
     opener().load(record(0))
     opener(create=False).load(record(1))
-    assert len(opener().runs(TEST)) == 2
+    assert len(opener().runs.newest(TEST)) == 2
 
 
 def test_another_systems_database_is_left_as_it_is(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_another_systems_database_is_left_as_it_is(tmp_path: Path) -> None:
         open_warehouse(f"sqlite:///{place}", create=False) as warehouse,
         pytest.raises(WarehouseError, match=r"other\.db: has no table job_history\. Check"),
     ):
-        warehouse.tests()
+        warehouse.runs.tests()
     assert place.read_bytes() == before
 
 

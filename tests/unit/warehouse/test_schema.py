@@ -41,7 +41,7 @@ def test_making_tables_twice_is_making_them_once(warehouse: Warehouse) -> None:
     warehouse.load(record(0))
     warehouse.ensure_schema()
     warehouse.ensure_schema()
-    assert len(warehouse.runs(TEST)) == 1
+    assert len(warehouse.runs.newest(TEST)) == 1
 
 
 @pytest.mark.parametrize("required", ["", "NOT NULL"])
@@ -90,7 +90,7 @@ def test_a_file_that_is_no_database_is_an_error_that_names_it(tmp_path: Path) ->
     place = tmp_path / "notes.txt"
     place.write_text("not a database, but long enough to look like one" * 100)
     with open_warehouse(f"sqlite:///{place}") as warehouse, pytest.raises(WarehouseError, match=r"notes\.txt"):
-        warehouse.tests()
+        warehouse.runs.tests()
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_password_is_never_shown() -> None:
         open_warehouse("postgresql+psycopg://me:hunter2@127.0.0.1:1/none?connect_timeout=2") as warehouse,
         pytest.raises(WarehouseError) as caught,
     ):
-        warehouse.tests()
+        warehouse.runs.tests()
     assert "hunter2" not in str(caught.value)
     assert "127.0.0.1:1" in str(caught.value)
 
@@ -184,14 +184,14 @@ def _check_extended(address: str) -> None:
 def _check_older_and_newer(warehouse: Warehouse) -> None:
     """No row is lost, the older run is history, and a run of ours, with a number that is none, stands beside it."""
     warehouse.load(record(1, {"accuracy_final": float("nan")}))
-    assert [run.uuid for run in warehouse.runs(TEST)] == [run_of(1).key, "older"]
+    assert [run.uuid for run in warehouse.runs.newest(TEST)] == [run_of(1).key, "older"]
     assert contents(warehouse, run_of(1).key) == {"accuracy_final": None}
     needs = HistoryNeeds(tests=(TEST,), window=10, recent=1, earliest=None)
-    (point,) = warehouse.history(needs, exclude=run_of(1).key)
+    (point,) = warehouse.metrics.history(needs, exclude=run_of(1).key)
     assert (point.value, point.outcome, point.timestamp) == (0.9, None, MONDAY)
     newer = record(2)
     warehouse.load(replace(newer, metrics=(replace(newer.metrics[0], reference=0.9, spread=0.1),)))
-    rows = [*warehouse.metrics_of("older"), *warehouse.metrics_of(newer.key)]
+    rows = [*warehouse.metrics.of_run("older"), *warehouse.metrics.of_run(newer.key)]
     assert [(row.reference, row.spread) for row in rows] == [(None, None), (0.9, 0.1)]
 
 

@@ -33,7 +33,7 @@ def test_who_may_only_read_reads_and_is_told_when_writing(place: Path, become_so
         place.chmod(0o444)
         become_somebody()
         with open_warehouse(f"sqlite:///{place}") as reader:
-            assert [run.uuid for run in reader.runs(TEST)] == [record(0).key]
+            assert [run.uuid for run in reader.runs.newest(TEST)] == [record(0).key]
             with pytest.raises(WarehouseError, match=r"warehouse\.db.*readonly"):
                 reader.load(record(1))
 
@@ -44,7 +44,7 @@ def test_reading_does_not_wait_for_a_writer(place: Path) -> None:
     other = sqlite3.connect(place, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     with open_warehouse(f"sqlite:///{place}") as warehouse:
-        assert len(warehouse.runs(TEST)) == 1
+        assert len(warehouse.runs.newest(TEST)) == 1
     other.close()
 
 
@@ -59,7 +59,7 @@ def test_a_file_that_stays_locked_is_an_error_that_names_it(place: Path, monkeyp
         other.execute("ROLLBACK")
         other.close()
         warehouse.load(record(1))
-        assert len(warehouse.runs(TEST)) == 2
+        assert len(warehouse.runs.newest(TEST)) == 2
 
 
 def test_a_new_file_that_another_process_is_writing_is_waited_for(place: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_new_file_that_another_process_is_writing_is_waited_for(place: Path) -
     ending.start()
     with open_warehouse(f"sqlite:///{place}") as warehouse:
         warehouse.load(record(0))
-        assert len(warehouse.runs(TEST)) == 1
+        assert len(warehouse.runs.newest(TEST)) == 1
     ending.join()
     other.close()
 
@@ -89,5 +89,5 @@ def test_a_new_file_that_stays_locked_is_an_error_that_names_it(place: Path, mon
 def test_tests_whose_names_differ_by_case_are_two(place: Path) -> None:
     with open_warehouse(f"sqlite:///{place}") as warehouse:
         warehouse.load_all([record(0, {"loss": 1.0, "Loss": 2.0}), record(0, test=TEST.upper())])
-        assert [test.test for test in warehouse.tests()] == sorted([TEST, TEST.upper()])
-        assert [value.value for value in warehouse.metric_values(TEST, "Loss")] == [2.0]
+        assert [test.newest.test for test in warehouse.runs.tests()] == sorted([TEST, TEST.upper()])
+        assert [value.value for value in warehouse.metrics.values(TEST, "Loss")] == [2.0]

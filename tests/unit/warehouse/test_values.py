@@ -68,9 +68,9 @@ def test_names_are_only_names(warehouse: Warehouse) -> None:
     warehouse.load(run)
     assert contents(warehouse, run.key) == dict.fromkeys(HOSTILE_NAMES, 1.0)
     for name in HOSTILE_NAMES:
-        (value,) = warehouse.metric_values("it's 100% `odd`", name)
+        (value,) = warehouse.metrics.values("it's 100% `odd`", name)
         assert value.value == 1.0
-    assert [test.test for test in warehouse.tests()] == ["it's 100% `odd`"]
+    assert [test.newest.test for test in warehouse.runs.tests()] == ["it's 100% `odd`"]
 
 
 def test_the_longest_names_that_collecting_gives_are_stored(warehouse: Warehouse) -> None:
@@ -109,7 +109,7 @@ def test_times_are_stored_in_utc_and_naive_ones_are_utc_already(warehouse: Wareh
         framework_version=None,
     )
     warehouse.load(loaded)
-    (row,) = warehouse.runs("test")
+    (row,) = warehouse.runs.newest("test")
     assert row.timestamp == row.ended_at == MONDAY
     assert row.timestamp.tzinfo is UTC or row.timestamp.utcoffset() == timedelta(0)
 
@@ -128,5 +128,5 @@ def test_microseconds_survive(warehouse: Warehouse) -> None:
         framework_version="",
     )
     warehouse.load(loaded)
-    (row,) = warehouse.metrics_of(run.key)
+    (row,) = warehouse.metrics.of_run(run.key)
     assert (row.timestamp, row.step) == (moment, 2**62)

@@ -51,18 +51,18 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
     by_days = choice(query, "by", COLUMNS) == "days"
     fields = {name: text(query, name) for name in ("owner", "framework", "accelerator", "prefix")}
     wanted = Filter(**fields, text=text(query, "q"), only=choice(query, "only", ONLY))
-    standings, runs = warehouse.standings(), warehouse.runs_between(shown.since, shown.until)
-    dags = readable({one.newest.dag_id for one in standings} | {run.dag_id for run in runs})
+    statuses, runs = warehouse.runs.tests(), warehouse.runs.between(shown.since, shown.until)
+    dags = readable({one.newest.dag_id for one in statuses} | {run.dag_id for run in runs})
     heatmap = heatmap_of(
-        standings,
+        statuses,
         [run for run in runs if run.dag_id in dags],
-        warehouse.broken_between(shown.since, max(shown.until, now)),
+        warehouse.metrics.broken(shown.since, max(shown.until, now)),
         span=shown,
-        incidents=warehouse.open_incidents(),
-        quarantines=warehouse.quarantines(),
+        incidents=warehouse.incidents.all_open(),
+        quarantines=warehouse.quarantines.newest(),
         tests={
             one.newest.test
-            for one in standings
+            for one in statuses
             if one.newest.dag_id in dags and (only is None or one.newest.test in only)
         },
         now=now,
@@ -102,12 +102,12 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
 
 def _choices(heatmap: Heatmap) -> dict[str, list[str]]:
     """Return the choices of the filters. Tabs for prefixes need a few prefixes that several tests share."""
-    standings = [row.standing for row in heatmap.rows]
+    statuses = [row.status for row in heatmap.rows]
     prefixes = sorted({prefix_of(row.test) for row in heatmap.rows})
     return {
-        "owner": sorted({one.owner for one in standings} - {""}),
-        "framework": sorted({one.framework for one in standings} - {""}),
-        "accelerator": sorted({one.accelerator for one in standings} - {""}),
+        "owner": sorted({one.owner for one in statuses} - {""}),
+        "framework": sorted({one.framework for one in statuses} - {""}),
+        "accelerator": sorted({one.accelerator for one in statuses} - {""}),
         "prefix": prefixes if 1 < len(prefixes) <= MAX_TABS else [],
     }
 
@@ -118,19 +118,19 @@ def _document(rows: Sequence[Row], heatmap: Heatmap) -> dict[str, Any]:
         "tests": [
             {
                 "test": row.test,
-                "dag_id": row.standing.newest.dag_id,
-                "owner": row.standing.owner,
-                "framework": row.standing.framework,
-                "accelerator": row.standing.accelerator,
+                "dag_id": row.status.newest.dag_id,
+                "owner": row.status.owner,
+                "framework": row.status.framework,
+                "accelerator": row.status.accelerator,
                 "latest": {
-                    "run": row.standing.newest.run_key,
-                    "at": row.standing.newest.at,
+                    "run": row.status.newest.run_key,
+                    "at": row.status.newest.at,
                     "letter": row.latest.text,
                     "reason": row.latest.reason,
                 },
                 "pass_rate_percent": row.pass_rate,
                 "goodput_percent": row.goodput,
-                "last_good": row.standing.last_good,
+                "last_good": row.status.last_good,
                 "quarantined_until": row.quarantine.until if row.quarantine else None,
                 "incident_since": row.incident.opened_at if row.incident else None,
                 "acknowledged_by": row.incident.acknowledged_by if row.incident else None,
@@ -157,10 +157,10 @@ def _table(rows: Sequence[Row], heatmap: Heatmap) -> Iterator[Sequence[Any]]:
     head = ("test", "owner", "framework", "accelerator", "latest", "latest_at", "reason", "pass_rate_percent")
     yield (*head, "goodput_percent", "last_good", *(_column_key(heatmap, index) for index in columns))
     for row in rows:
-        standing = row.standing
+        status = row.status
         yield (
-            row.test, standing.owner, standing.framework, standing.accelerator, row.latest.text,
-            standing.newest.at.isoformat(), row.latest.reason, row.pass_rate, row.goodput,
-            standing.last_good.isoformat() if standing.last_good else "",
+            row.test, status.owner, status.framework, status.accelerator, row.latest.text,
+            status.newest.at.isoformat(), row.latest.reason, row.pass_rate, row.goodput,
+            status.last_good.isoformat() if status.last_good else "",
             *(row.cells[index].text if index in row.cells else "" for index in columns),
         )  # fmt: skip

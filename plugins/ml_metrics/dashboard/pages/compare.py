@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.dashboard.links import Links
     from ml_metrics.dashboard.query import Span
-    from ml_metrics.warehouse import Warehouse
-    from ml_metrics.warehouse.pages import ShownMetric
+    from ml_metrics.warehouse import ShownMetric, Warehouse
 
 MAX_TESTS, MAX_METRICS, MAX_VALUES, MAX_PATTERNS = 20, 20, 20_000, 40
 MAX_LIST_LENGTH = 3000
@@ -38,13 +37,13 @@ def page_of_comparison(
     """Return the page for the query's `tests` and `metrics`: names separated by commas, with `*` as a wildcard."""
     span, axis = span_of(query, now), Axis(choice(query, "axis", AXES))
     patterns = {name: _patterns(query, name) for name in ("tests", "metrics")}
-    standings = warehouse.standings()
-    dags = readable({one.newest.dag_id for one in standings})
-    test_names = [one.newest.test for one in standings if one.newest.dag_id in dags]
+    statuses = warehouse.runs.tests()
+    dags = readable({one.newest.dag_id for one in statuses})
+    test_names = [one.newest.test for one in statuses if one.newest.dag_id in dags]
     tests, notices = _matching(test_names, patterns["tests"], MAX_TESTS, "tests")
-    metric_names = warehouse.metric_names(tests, span.since, span.until)
+    metric_names = warehouse.metrics.names(tests, span.since, span.until)
     metrics, more = _matching(metric_names, patterns["metrics"], MAX_METRICS, "metrics")
-    values = warehouse.compared(tests, metrics, span.since, span.until, MAX_VALUES + 1)
+    values = warehouse.metrics.of_tests(tests, metrics, span.since, span.until, MAX_VALUES + 1)
     if len(values) > MAX_VALUES:
         more.append(f"Only the first {MAX_VALUES:,} values are shown; choose fewer days to see all.")
     values = [one for one in values[:MAX_VALUES] if one.dag_id in dags]

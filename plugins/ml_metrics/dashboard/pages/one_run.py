@@ -19,7 +19,7 @@ from ml_metrics.errors import MlMetricsError
 from ml_metrics.model import BROKEN
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.settings import Settings
-from ml_metrics.warehouse.pages import ShownMetric
+from ml_metrics.warehouse import ShownMetric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,15 +37,15 @@ FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
     """Return the page of a run."""
-    rows = warehouse.metrics_of(run.uuid)
-    good = warehouse.last_good_run(run.test_name, run.timestamp, run.uuid)
-    before = {row.metric_name: row for row in warehouse.metrics_of(good.uuid)} if good else {}
-    metadata = warehouse.metadata_of(run.uuid)
+    rows = warehouse.metrics.of_run(run.uuid)
+    good = warehouse.runs.last_good(run.test_name, run.timestamp, run.uuid)
+    before = {row.metric_name: row for row in warehouse.metrics.of_run(good.uuid)} if good else {}
+    metadata = warehouse.runs.metadata(run.uuid)
     broken = [_as_shown(row) for row in rows if row.verdict in BROKEN]
     letter = letter_of(run.job_status, run.verdict, broken)
     deliveries = [
         one
-        for one in warehouse.deliveries(run.timestamp - timedelta(days=1), run.test_name, MAX_DELIVERIES)
+        for one in warehouse.deliveries.since(run.timestamp - timedelta(days=1), run.test_name, MAX_DELIVERIES)
         if one.run_key == run.uuid
     ]
     compared = [_compared(row, before.get(row.metric_name)) for row in rows]

@@ -15,7 +15,7 @@ from ml_metrics.dashboard.page import NotFoundError, Page
 from ml_metrics.dashboard.query import choice, required, span_of, text
 from ml_metrics.dashboard.run_status import BAD, CLASSES, by_run, letter_of, reason_of
 from ml_metrics.model import BROKEN
-from ml_metrics.warehouse.pages import ShownRun
+from ml_metrics.warehouse import RunSummary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.dashboard.curves import Curve
     from ml_metrics.dashboard.links import Links
-    from ml_metrics.warehouse import JobRow, Warehouse
-    from ml_metrics.warehouse.pages import ShownMetric
+    from ml_metrics.warehouse import JobRow, ShownMetric, Warehouse
 
 MAX_RUNS = 1000
 MAX_TABLE_ROWS = 4000
@@ -39,16 +38,16 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
     test, axis = required(query, "test"), Axis(choice(query, "axis", AXES))
     part = text(query, "q").casefold()
     span = span_of(query, now, DAYS)
-    found = warehouse.runs_of(test, span.since, span.until, MAX_RUNS + 1)
+    found = warehouse.runs.of_test(test, span.since, span.until, MAX_RUNS + 1)
     runs = found[:MAX_RUNS]
-    newest = runs[0] if runs else warehouse.previous_run(test)
+    newest = runs[0] if runs else warehouse.runs.previous(test)
     if newest is None:
         raise NotFoundError(f"There is no test {test!r}, or no run of it was recorded.")
     since = runs[-1].timestamp if runs else span.since
-    metrics = warehouse.metrics_between(test, since, span.until) if runs else []
-    acceptances = warehouse.acceptances(test)
+    metrics = warehouse.metrics.of_test(test, since, span.until) if runs else []
+    acceptances = warehouse.acceptances.of_test(test)
     curves = [one for one in curves_of(runs, metrics, acceptances) if part in one.metric.casefold()]
-    quarantine = warehouse.quarantines().get(test)
+    quarantine = warehouse.quarantines.newest().get(test)
     rows, parts = list(_rows(runs, metrics)), time_parts(curves)
     notices = []
     if len(found) > MAX_RUNS:
@@ -79,7 +78,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
             "goodput_kinds": _kinds(parts),
             "goodput": [(run, parts[run.uuid]) for run in runs if run.uuid in parts],
             "acceptances": acceptances,
-            "incident": warehouse.open_incidents().get(test),
+            "incident": warehouse.incidents.all_open().get(test),
             "quarantine": quarantine if quarantine and quarantine.holds(now) else None,
             "quarantine_until": (now + timedelta(days=7)).date(),
             "rows": rows,
@@ -115,9 +114,9 @@ def _rows(runs: Sequence[JobRow], metrics: Sequence[ShownMetric]) -> Iterator[di
         }
 
 
-def shown(run: JobRow) -> ShownRun:
+def shown(run: JobRow) -> RunSummary:
     """Return the part of a run that the heatmap shows."""
-    return ShownRun(
+    return RunSummary(
         run.uuid, run.test_name, run.dag_id or run.test_name, run.timestamp, run.job_status, run.verdict,
         run.failure_reason,
     )  # fmt: skip

@@ -1,0 +1,67 @@
+"""What an engine must do for the warehouse, and the tables that are created on first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ml_metrics.warehouse.record import RunRecord
+
+
+class Store(Protocol):
+    """One engine: SQLite, PostgreSQL or BigQuery."""
+
+    @property
+    def address(self) -> str:
+        """The address without its password, for messages."""
+
+    def ensure_schema(self) -> None:
+        """Create missing tables and extend older ones. Reject tables that are something else."""
+
+    def replace(self, records: Sequence[RunRecord]) -> None:
+        """Write all rows of some runs and delete the rows of their earlier attempts: all of it or nothing."""
+
+    def rows(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Run a query. Times come back aware and in UTC."""
+
+    def change(self, statement: str, parameters: Mapping[str, Any]) -> int:
+        """Run a statement and return the number of rows that it changed."""
+
+    def close(self) -> None:
+        """Release connections."""
+
+
+class Database:
+    """A store whose tables are created before the first query or statement.
+
+    Each part of the warehouse holds its own SQL: constants in the SQL that all engines share. Values are passed as
+    parameters (`:name`); nothing that comes from outside is ever formatted into a query.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._is_ready = False
+
+    def ensure_schema(self) -> None:
+        """Create missing tables and extend older ones, without losing a row."""
+        self.store.ensure_schema()
+        self._is_ready = True
+
+    def query(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
+        """Return the rows of a query."""
+        return self._ready().rows(query, parameters)
+
+    def change(self, statement: str, **parameters: Any) -> int:
+        """Run a statement and return the number of rows that it changed."""
+        return self._ready().change(statement, parameters)
+
+    def replace(self, records: Sequence[RunRecord]) -> None:
+        """Write all rows of some runs in one transaction, in place of those of their earlier attempts."""
+        self._ready().replace(records)
+
+    def _ready(self) -> Store:
+        if not self._is_ready:
+            self.ensure_schema()
+        return self.store

@@ -1,0 +1,111 @@
+"""What users decided about tests: accepted levels and quarantines. Rows are only added."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ml_metrics.values import as_utc
+from ml_metrics.warehouse.rows import QuarantineRow
+
+if TYPE_CHECKING:
+    from ml_metrics.judge import Acceptance
+    from ml_metrics.warehouse.database import Database
+
+ACCEPTANCES = """
+SELECT * FROM acceptances
+WHERE test_name = :test
+ORDER BY timestamp, metric_name, accepted_at
+"""
+
+ACCEPT = """
+INSERT INTO acceptances
+  (test_name, metric_name, uuid, timestamp, metric_value, accepted_at, accepted_by, reason)
+SELECT job.test_name, metric.metric_name, job.uuid, job.timestamp, metric.metric_value,
+  :accepted_at, :accepted_by, :reason
+FROM job_history AS job
+JOIN metric_history AS metric ON metric.uuid = job.uuid
+WHERE job.uuid = :run AND metric.metric_name = :metric
+  AND NOT EXISTS (
+    SELECT 1 FROM acceptances AS earlier WHERE earlier.uuid = :run AND earlier.metric_name = :metric
+  )
+"""
+
+QUARANTINES = """
+SELECT test_name, timestamp, until, reason, said_by
+FROM (
+  SELECT test_name, timestamp, until, reason, said_by,
+    ROW_NUMBER() OVER (PARTITION BY test_name ORDER BY timestamp DESC) AS place
+  FROM quarantines
+) AS newest
+WHERE place = 1
+ORDER BY test_name
+"""
+
+QUARANTINE = """
+INSERT INTO quarantines (test_name, timestamp, until, reason, said_by)
+VALUES (:test, :at, :until, :reason, :said_by)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptances:
+    """The levels of metrics that users accepted."""
+
+    database: Database
+
+    def add(self, run_key: str, metric: str, *, reason: str, by: str, at: datetime | None = None) -> bool:
+        """Accept the level that a metric has since a run.
+
+        False if it was accepted before or the run has no such metric; then nothing changes.
+        """
+        written = self.database.change(
+            ACCEPT,
+            run=run_key,
+            metric=metric,
+            reason=reason,
+            accepted_by=by,
+            accepted_at=as_utc(at or datetime.now(UTC)),
+        )
+        return written > 0
+
+    def of_test(self, test: str) -> list[Acceptance]:
+        """Return the accepted levels of a test's metrics, in the order of their runs."""
+        from ml_metrics.judge import Acceptance
+
+        return [
+            Acceptance(
+                test=row["test_name"],
+                metric=row["metric_name"],
+                run_key=row["uuid"],
+                accepted_at=row["accepted_at"],
+                accepted_by=row["accepted_by"],
+                reason=row["reason"],
+                timestamp=row["timestamp"],
+                value=row["metric_value"],
+            )
+            for row in self.database.query(ACCEPTANCES, test=test)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantines:
+    """The quarantines of tests."""
+
+    database: Database
+
+    def set(self, test: str, *, until: datetime, reason: str, by: str, at: datetime | None = None) -> QuarantineRow:
+        """Quarantine a test until a time. A time in the past lifts the quarantine."""
+        row = QuarantineRow(test, as_utc(at or datetime.now(UTC)), as_utc(until), reason, by)
+        self.database.change(QUARANTINE, test=test, at=row.at, until=row.until, reason=row.reason, said_by=row.by)
+        return row
+
+    def newest(self) -> dict[str, QuarantineRow]:
+        """Return the newest row of each test that was ever quarantined. Ask the row whether it `holds`."""
+        return {
+            row["test_name"]: QuarantineRow(
+                row["test_name"], row["timestamp"], row["until"], row["reason"], row["said_by"]
+            )
+            for row in self.database.query(QUARANTINES)
+        }

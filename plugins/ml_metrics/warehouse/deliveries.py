@@ -1,0 +1,107 @@
+"""The deliveries of messages. Rows are only added."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.values import as_utc
+from ml_metrics.warehouse.rows import Delivery
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ml_metrics.warehouse.database import Database
+
+RECORD = """
+INSERT INTO deliveries
+  (message, channel, state, timestamp, test_name, uuid, occasion, owner, recipients, subject, reasons, attempts, detail)
+SELECT :message, :channel, :state, :at, :test, :run, :occasion, :owner, :recipients, :subject, :reasons, :attempts,
+  :detail
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (
+  SELECT 1 FROM deliveries AS earlier
+  WHERE earlier.message = :message AND earlier.channel = :channel AND earlier.state = :state
+)
+"""
+
+SINCE = """
+SELECT * FROM deliveries
+WHERE timestamp >= :since AND (:test = '' OR test_name = :test)
+ORDER BY timestamp DESC, message, channel, state
+LIMIT :limit
+"""
+
+WAITING = """
+SELECT * FROM deliveries AS one
+WHERE one.timestamp >= :since AND one.state IN ('held', 'kept') AND one.uuid <> '' AND NOT EXISTS (
+  SELECT 1 FROM deliveries AS later
+  WHERE later.message = one.message AND later.channel = one.channel AND later.timestamp >= :since
+    AND later.state IN ('summarised', 'delivered')
+)
+ORDER BY one.timestamp, one.message, one.channel
+"""
+"""Messages that are held for a digest, or that are kept because their channel failed."""
+
+COUNT = """
+SELECT COUNT(DISTINCT message) AS messages FROM deliveries
+WHERE timestamp >= :since AND owner = :owner AND state = 'delivered' AND uuid <> ''
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """Queries for deliveries, and the recording of one."""
+
+    database: Database
+
+    def record(self, delivery: Delivery) -> bool:
+        """Record the state of a message on a channel. False if that state was recorded before."""
+        written = self.database.change(
+            RECORD,
+            message=delivery.message,
+            channel=delivery.channel,
+            state=delivery.state,
+            at=as_utc(delivery.timestamp),
+            test=delivery.test,
+            run=delivery.run_key,
+            occasion=delivery.occasion,
+            owner=delivery.owner,
+            recipients=json.dumps(delivery.recipients),
+            subject=delivery.subject,
+            reasons=json.dumps(delivery.reasons),
+            attempts=delivery.attempts,
+            detail=delivery.detail,
+        )
+        return written > 0
+
+    def since(self, moment: datetime, test: str = "", limit: int = 100) -> list[Delivery]:
+        """Return the deliveries since a moment, newest first."""
+        return [_delivery(row) for row in self.database.query(SINCE, since=as_utc(moment), test=test, limit=limit)]
+
+    def waiting(self, since: datetime) -> list[Delivery]:
+        """Return what is not delivered yet, oldest first: held for a digest, or rejected by its channel."""
+        return [_delivery(row) for row in self.database.query(WAITING, since=as_utc(since))]
+
+    def count(self, owner: str, since: datetime) -> int:
+        """Return the number of messages about single runs that an owner received since a moment."""
+        return int(self.database.query(COUNT, owner=owner, since=as_utc(since))[0]["messages"])
+
+
+def _delivery(row: dict[str, Any]) -> Delivery:
+    return Delivery(
+        message=row["message"],
+        channel=row["channel"],
+        state=row["state"],
+        timestamp=row["timestamp"],
+        test=row["test_name"],
+        run_key=row["uuid"],
+        occasion=row["occasion"],
+        owner=row["owner"],
+        recipients=tuple(json.loads(row["recipients"])),
+        subject=row["subject"],
+        reasons=tuple(json.loads(row["reasons"])),
+        attempts=row["attempts"],
+        detail=row["detail"],
+    )

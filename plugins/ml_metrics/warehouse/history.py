@@ -1,0 +1,166 @@
+"""The rows before a run, as far as the judge needs them.
+
+The place of a run in the history is the time at which its workload stopped, `job_history.timestamp`. The `timestamp`
+of a metric is bounded as well, only to limit the partitions that BigQuery reads.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ml_metrics.errors import WarehouseError
+from ml_metrics.model import HistoryPoint, JobStatus, Outcome
+from ml_metrics.values import as_utc
+from ml_metrics.warehouse.record import FARTHEST_POINT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ml_metrics.judge import HistoryNeeds
+    from ml_metrics.warehouse.database import Database
+
+Member = TypeVar("Member", JobStatus, Outcome)
+
+BEGINNING_OF_TIME = datetime(1900, 1, 1, tzinfo=UTC)
+END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
+
+EARLIEST_RUNS = """
+SELECT 'clean' AS kind, COUNT(*) AS runs, MIN(clean.timestamp) AS oldest
+FROM (
+  SELECT timestamp
+  FROM job_history
+  WHERE test_name = :test AND uuid <> :run AND timestamp >= :earliest AND timestamp < :before
+    AND job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail')
+  ORDER BY timestamp DESC
+  LIMIT :window
+) AS clean
+UNION ALL
+SELECT 'any' AS kind, COUNT(*) AS runs, MIN(newest.timestamp) AS oldest
+FROM (
+  SELECT timestamp
+  FROM job_history
+  WHERE test_name = :test AND uuid <> :run AND timestamp < :before
+  ORDER BY timestamp DESC
+  LIMIT :recent
+) AS newest
+UNION ALL
+SELECT 'first' AS kind, COUNT(*) AS runs, MIN(first.timestamp) AS oldest
+FROM (
+  SELECT timestamp
+  FROM job_history
+  WHERE test_name = :test AND uuid <> :run AND timestamp >= :earliest AND timestamp < :before
+  ORDER BY timestamp
+  LIMIT 1
+) AS first
+"""
+"""How far back to read. `window` runs that did not fail usually hold `window` good values of every metric."""
+
+RECENT_HISTORY = """
+SELECT uuid, timestamp, metric_name, metric_value, job_status, verdict
+FROM (
+  SELECT uuid, timestamp, metric_name, metric_value, job_status, verdict, good,
+    ROW_NUMBER() OVER (PARTITION BY metric_name ORDER BY timestamp DESC, uuid DESC) AS place,
+    ROW_NUMBER() OVER (PARTITION BY metric_name, good ORDER BY timestamp DESC, uuid DESC) AS place_among_alike
+  FROM (
+    SELECT
+      job.uuid, job.timestamp, job.job_status, metric.verdict, metric.metric_value,
+      COALESCE(metric.metric_name, '') AS metric_name,
+      CASE WHEN job.job_status = 'success' AND metric.metric_value IS NOT NULL
+        AND (metric.verdict IS NULL OR metric.verdict <> 'fail') THEN 1 ELSE 0 END AS good
+    FROM job_history AS job
+    LEFT JOIN metric_history AS metric
+      ON metric.uuid = job.uuid AND metric.test_name = :test AND metric.timestamp >= :scan_from
+    WHERE job.test_name = :test AND job.uuid <> :run AND job.timestamp >= :oldest AND job.timestamp < :before
+  ) AS past
+) AS ranked
+WHERE place <= :recent OR (good = 1 AND place_among_alike <= :window)
+ORDER BY metric_name, timestamp, uuid
+"""
+"""The newest `recent` values of every metric, and the newest `window` good ones.
+
+A run without any metric is included under an empty metric name: its failure can matter.
+"""
+
+OLDER_HISTORY = """
+SELECT uuid, timestamp, metric_name, metric_value, job_status, verdict
+FROM (
+  SELECT
+    job.uuid, job.timestamp, metric.metric_name, metric.metric_value, job.job_status, metric.verdict,
+    ROW_NUMBER() OVER (PARTITION BY metric.metric_name ORDER BY job.timestamp DESC, job.uuid DESC) AS place
+  FROM metric_history AS metric
+  CROSS JOIN job_history AS job
+  WHERE job.uuid = metric.uuid
+    AND metric.test_name = :test AND metric.metric_name IN :metrics AND metric.timestamp >= :scan_from
+    AND metric.metric_value IS NOT NULL AND (metric.verdict IS NULL OR metric.verdict <> 'fail')
+    AND job.test_name = :test AND job.uuid <> :run AND job.job_status = 'success'
+    AND job.timestamp >= :earliest AND job.timestamp < :oldest
+) AS ranked
+WHERE place <= :window
+ORDER BY metric_name, timestamp, uuid
+"""
+"""Older good values, for metrics that only some runs have or that were broken in many.
+
+The cross join makes SQLite begin with the few rows of these metrics instead of every run of the test.
+"""
+
+
+def read_history(
+    database: Database, needs: HistoryNeeds, *, exclude: str, before: datetime | None, metrics: set[str]
+) -> list[HistoryPoint]:
+    """Return the rows that the judge needs of every test that it compares with."""
+    span = {"run": exclude, "before": as_utc(before) if before else END_OF_TIME}
+    return [point for test in needs.tests for point in _of_test(database, test, needs, span, metrics)]
+
+
+def _of_test(
+    database: Database, test: str, needs: HistoryNeeds, span: dict[str, Any], metrics: set[str]
+) -> Iterator[HistoryPoint]:
+    earliest = as_utc(needs.earliest) if needs.earliest else BEGINNING_OF_TIME
+    span = {**span, "test": test, "window": needs.window, "recent": needs.recent}
+    starts = {row["kind"]: row for row in database.query(EARLIEST_RUNS, earliest=earliest, **span)}
+    if not starts["any"]["runs"]:
+        return
+    oldest, first = starts["any"]["oldest"], starts["first"]["oldest"]
+    if needs.window and first:
+        enough = starts["clean"]["runs"] == needs.window
+        oldest = min(oldest, starts["clean"]["oldest"] if enough else first)
+    rows = database.query(RECENT_HISTORY, oldest=oldest, scan_from=oldest - FARTHEST_POINT, **span)
+    if first and first < oldest and (short := _short_of_good_values(rows, metrics, needs.window)):
+        older = {"oldest": oldest, "earliest": earliest, "scan_from": first - FARTHEST_POINT}
+        older |= {name: span[name] for name in ("test", "run", "window")}
+        rows = [*database.query(OLDER_HISTORY, metrics=short, **older), *rows]
+    yield from (_history_point(test, row) for row in rows)
+
+
+def _history_point(test: str, row: dict[str, Any]) -> HistoryPoint:
+    return HistoryPoint(
+        run_key=row["uuid"],
+        timestamp=row["timestamp"],
+        metric=row["metric_name"],
+        value=row["metric_value"],
+        job_status=_member(JobStatus, row, "job_status"),
+        outcome=_member(Outcome, row, "verdict") if row["verdict"] is not None else None,
+        test=test,
+    )
+
+
+def _short_of_good_values(rows: list[dict[str, Any]], metrics: set[str], window: int) -> list[str]:
+    """Return the metrics that have fewer good values in these rows than a baseline takes."""
+    good = Counter(
+        row["metric_name"]
+        for row in rows
+        if row["job_status"] == JobStatus.SUCCESS and row["metric_value"] is not None and row["verdict"] != Outcome.FAIL
+    )
+    named = metrics.union(row["metric_name"] for row in rows) - {""}
+    return sorted(name for name in named if good[name] < window)
+
+
+def _member(members: type[Member], row: dict[str, Any], column: str) -> Member:
+    try:
+        return members(row[column])
+    except ValueError as error:
+        raise WarehouseError(
+            f"run {row['uuid']}: column {column} holds {row[column]!r}, which is none of {', '.join(members)}"
+        ) from error

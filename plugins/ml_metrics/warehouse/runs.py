@@ -1,0 +1,179 @@
+"""The stored runs and the tests that they belong to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.values import as_utc
+from ml_metrics.warehouse.record import JobRow
+from ml_metrics.warehouse.rows import RunSummary, TestStatus
+
+if TYPE_CHECKING:
+    from ml_metrics.warehouse.database import Database
+
+END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
+
+NEWEST = """
+SELECT * FROM job_history
+WHERE test_name = :test
+ORDER BY timestamp DESC, uuid DESC
+LIMIT :limit
+"""
+
+PREVIOUS = """
+SELECT * FROM job_history
+WHERE test_name = :test AND uuid <> :run AND timestamp < :before
+ORDER BY timestamp DESC, uuid DESC
+LIMIT 1
+"""
+
+LAST_GOOD = """
+SELECT * FROM job_history
+WHERE test_name = :test AND uuid <> :run AND timestamp < :before
+  AND job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail')
+ORDER BY timestamp DESC, uuid DESC
+LIMIT 1
+"""
+
+OF_TEST = """
+SELECT * FROM job_history
+WHERE test_name = :test AND timestamp >= :since AND timestamp < :until
+ORDER BY timestamp DESC, uuid DESC
+LIMIT :limit
+"""
+
+BETWEEN = """
+SELECT uuid, test_name, NULLIF(dag_id, test_name) AS dag_id, timestamp, job_status, verdict, failure_reason, goodput
+FROM job_history
+WHERE timestamp >= :since AND timestamp < :until
+ORDER BY timestamp
+"""
+"""In the order of an index that covers the query. A DAG id that equals the test name, as nearly all do, is not sent."""
+
+BY_KEY = """
+SELECT * FROM job_history
+WHERE uuid = :run
+"""
+
+OF_DAG = """
+SELECT * FROM job_history
+WHERE dag_id = :dag AND run_id = :run
+ORDER BY timestamp DESC, uuid
+LIMIT 1
+"""
+
+TEST_OF_DAG = """
+SELECT test_name FROM job_history
+WHERE dag_id = :dag OR test_name = :dag
+ORDER BY timestamp DESC
+LIMIT 1
+"""
+
+METADATA = """
+SELECT metadata_key, metadata_value FROM metadata_history
+WHERE uuid = :run
+ORDER BY metadata_key
+"""
+
+TESTS = """
+SELECT
+  job.uuid, job.test_name, job.dag_id, job.timestamp, job.job_status, job.verdict, job.failure_reason, job.goodput,
+  job.owner, job.framework_version, job.accelerator, newest.runs,
+  newest.last_good
+FROM (
+  SELECT test_name, COUNT(*) AS runs, MAX(timestamp) AS last_run,
+    MAX(CASE WHEN job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail') THEN timestamp END) AS last_good
+  FROM job_history
+  GROUP BY test_name
+) AS newest
+JOIN job_history AS job ON job.test_name = newest.test_name AND job.timestamp = newest.last_run
+ORDER BY job.test_name, job.uuid
+"""
+"""The newest run of every test, the number of its runs, and the time of its last good run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Queries for runs and tests."""
+
+    database: Database
+
+    def newest(self, test: str, limit: int = 50) -> list[JobRow]:
+        """Return the newest runs of a test, newest first."""
+        return [_job(row) for row in self.database.query(NEWEST, test=test, limit=limit)]
+
+    def previous(self, test: str, before: datetime | None = None, exclude: str = "") -> JobRow | None:
+        """Return the newest run of a test that stopped before a time and is not the run `exclude`."""
+        end = as_utc(before) if before else END_OF_TIME
+        return _first_job(self.database.query(PREVIOUS, test=test, run=exclude, before=end))
+
+    def last_good(self, test: str, before: datetime, exclude: str = "") -> JobRow | None:
+        """Return the newest run of a test before a time that passed."""
+        return _first_job(self.database.query(LAST_GOOD, test=test, before=as_utc(before), run=exclude))
+
+    def of_test(self, test: str, since: datetime, until: datetime, limit: int) -> list[JobRow]:
+        """Return the newest runs of a test that stopped in a time span, newest first."""
+        rows = self.database.query(OF_TEST, test=test, since=as_utc(since), until=as_utc(until), limit=limit)
+        return [_job(row) for row in rows]
+
+    def between(self, since: datetime, until: datetime) -> list[RunSummary]:
+        """Return every run of every test that stopped in a time span, oldest first."""
+        return [_summary(row) for row in self.database.query(BETWEEN, since=as_utc(since), until=as_utc(until))]
+
+    def get(self, run_key: str) -> JobRow | None:
+        """Return one run."""
+        return _first_job(self.database.query(BY_KEY, run=run_key))
+
+    def of_dag(self, dag_id: str, run_id: str) -> JobRow | None:
+        """Return one run by its names in Airflow."""
+        return _first_job(self.database.query(OF_DAG, dag=dag_id, run=run_id))
+
+    def test_of_dag(self, dag_id: str) -> str | None:
+        """Return the test that a DAG runs."""
+        rows = self.database.query(TEST_OF_DAG, dag=dag_id)
+        return rows[0]["test_name"] if rows else None
+
+    def metadata(self, run_key: str) -> dict[str, str]:
+        """Return the metadata of a run."""
+        rows = self.database.query(METADATA, run=run_key)
+        return {row["metadata_key"]: row["metadata_value"] or "" for row in rows}
+
+    def tests(self) -> list[TestStatus]:
+        """Return every test with its newest run, by name."""
+        # of two runs that stopped at the same time, the later row counts
+        by_test = {row["test_name"]: row for row in self.database.query(TESTS)}
+        return [_status(row) for row in by_test.values()]
+
+
+def _job(row: dict[str, Any]) -> JobRow:
+    return JobRow(**{field.name: row[field.name] for field in fields(JobRow)})
+
+
+def _first_job(rows: list[dict[str, Any]]) -> JobRow | None:
+    return _job(rows[0]) if rows else None
+
+
+def _summary(row: dict[str, Any]) -> RunSummary:
+    return RunSummary(
+        row["uuid"],
+        row["test_name"],
+        row["dag_id"] or row["test_name"],
+        row["timestamp"],
+        row["job_status"],
+        row["verdict"],
+        row["failure_reason"],
+        row["goodput"],
+    )
+
+
+def _status(row: dict[str, Any]) -> TestStatus:
+    return TestStatus(
+        newest=_summary(row),
+        runs=row["runs"],
+        owner=row["owner"] or "",
+        framework=row["framework_version"],
+        accelerator=row["accelerator"],
+        last_good=row["last_good"],
+    )
