@@ -1,0 +1,31 @@
+"""The status letter of a run, and its reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from ml_metrics.dashboard.run_status import CLASSES, MEANINGS, Letter, letter_of
+
+
+@pytest.mark.parametrize(
+    ("job_status", "verdict", "letter"),
+    [
+        ("failure", None, "F"),
+        ("timeout", "pass", "T"),
+        ("missed", None, "X"),
+        ("exploded", None, "F"),
+        ("success", "fail", "M"),
+        ("success", "warn", "W"),
+        ("success", "insufficient_data", "?"),
+        ("success", "unheard-of", "?"),
+        ("success", "skipped", "·"),
+        ("success", None, "·"),
+        ("success", "pass", "✓"),
+    ],
+)
+def test_the_letter_of_a_run(job_status: str, verdict: str | None, letter: str) -> None:
+    assert letter_of(job_status, verdict) == letter
+
+
+def test_every_letter_has_a_meaning_and_a_colour() -> None:
+    assert set(Letter) == set(MEANINGS) <= set(CLASSES)
