@@ -38,13 +38,13 @@ def warehouse(*, create: bool = True) -> AbstractContextManager[Warehouse]:
 
 
 def cluster_kubeconfig() -> str | None:
-    """The kubeconfig of the local cluster, which is started if need be; None where a real cluster is to be used."""
+    """Return the kubeconfig of the local cluster, started if necessary; None if workloads use another cluster."""
     settings = Settings.load()
     if not _uses_local_cluster(settings):
         return None
-    from local_kube import LocalCluster
+    from ml_metrics.clusters import local_cluster
 
-    return LocalCluster(settings.local_cluster_root, settings.local_image).ensure_running()
+    return local_cluster.start(settings.local_cluster_root, settings.local_image)
 
 
 def find_connection(conn_id: str) -> Any | None:

@@ -10,8 +10,7 @@ from kubernetes import client
 
 from behaviour.ending import assert_told, core, meddle
 from behaviour.home import Home
-from local_kube import LocalCluster
-from local_kube.scheduling import Node
+from local_kube import LocalCluster, Node
 
 pytestmark = [pytest.mark.e2e]
 

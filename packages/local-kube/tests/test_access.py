@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import pytest
 import websocket
 
-from harness import SPACE, wait_for
+from harness import NAMESPACE, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +92,7 @@ def execute(pods: Pods, name: str, *command: str, container: str) -> str:
     status = pods.cluster.status()
     token = json.loads((pods.root / "kubeconfig").read_text())["users"][0]["user"]["token"]
     query = urlencode([*(("command", word) for word in command), ("container", container), ("stdout", "true")])
-    url = f"{status.url}/api/v1/namespaces/{SPACE}/pods/{name}/exec?{query}".replace("https", "wss")
+    url = f"{status.url}/api/v1/namespaces/{NAMESPACE}/pods/{name}/exec?{query}".replace("https", "wss")
     connection = websocket.WebSocket(sslopt={"ca_certs": str(pods.root / "authority.pem")})
     frames = []
     try:

@@ -10,7 +10,7 @@ import pytest
 from kubernetes import watch
 from kubernetes.client import ApiException
 
-from harness import SPACE, wait_for
+from harness import NAMESPACE, wait_for
 
 if TYPE_CHECKING:
     from typing import Any
@@ -47,10 +47,10 @@ def test_a_pod_that_cannot_be_meant_is_refused(pods: Pods, change: dict[str, Any
 
 def test_pods_are_found_by_labels_and_fields(pods: Pods) -> None:
     wanted = pods.run("true", name="wanted")
-    pods.core.patch_namespaced_pod("wanted", SPACE, {"metadata": {"labels": {"team": "vision"}}})
+    pods.core.patch_namespaced_pod("wanted", NAMESPACE, {"metadata": {"labels": {"team": "vision"}}})
 
     def found(**selectors: str) -> list[str]:
-        return [pod.metadata.name for pod in pods.core.list_namespaced_pod(SPACE, **selectors).items]
+        return [pod.metadata.name for pod in pods.core.list_namespaced_pod(NAMESPACE, **selectors).items]
 
     assert found(label_selector="team=vision,test in (yes, no),!other") == ["wanted"]
     assert found(label_selector="team notin (vision)", field_selector="metadata.name=wanted") == []
@@ -64,14 +64,14 @@ def test_pods_are_found_by_labels_and_fields(pods: Pods) -> None:
 
 def test_labels_and_annotations_change_and_the_rest_does_not(pods: Pods) -> None:
     name = pods.create("sleep", "600")
-    patched = pods.core.patch_namespaced_pod(name, SPACE, {"metadata": {"labels": {"test": None, "new": "1"}}})
+    patched = pods.core.patch_namespaced_pod(name, NAMESPACE, {"metadata": {"labels": {"test": None, "new": "1"}}})
     assert patched.metadata.labels == {"new": "1"}
     with pytest.raises(ApiException, match="pod updates may not change fields"):
-        pods.core.patch_namespaced_pod(name, SPACE, {"spec": {"containers": [{"name": "base", "image": "other"}]}})
+        pods.core.patch_namespaced_pod(name, NAMESPACE, {"spec": {"containers": [{"name": "base", "image": "other"}]}})
     with pytest.raises(ApiException, match="field is immutable"):
-        pods.core.patch_namespaced_pod(name, SPACE, {"metadata": {"uid": "another"}})
+        pods.core.patch_namespaced_pod(name, NAMESPACE, {"metadata": {"uid": "another"}})
     with pytest.raises(ApiException, match="the object has been modified"):
-        pods.core.patch_namespaced_pod(name, SPACE, {"metadata": {"resourceVersion": "1"}})
+        pods.core.patch_namespaced_pod(name, NAMESPACE, {"metadata": {"resourceVersion": "1"}})
     assert pods.get(name).status.phase in {"Pending", "Running"}, "a client cannot write the status"
     pods.delete(name)
 
@@ -82,19 +82,19 @@ def test_a_json_patch_is_a_list_of_operations(pods: Pods) -> None:
         {"op": "add", "path": "/metadata/labels/a~1b", "value": "c"},
         {"op": "remove", "path": "/metadata/labels/test"},
     ]
-    assert pods.core.patch_namespaced_pod(name, SPACE, added).metadata.labels == {"a/b": "c"}
+    assert pods.core.patch_namespaced_pod(name, NAMESPACE, added).metadata.labels == {"a/b": "c"}
     with pytest.raises(ApiException, match="the server rejected our request"):
-        pods.core.patch_namespaced_pod(name, SPACE, [{"op": "remove", "path": "/metadata/labels/ghost"}])
+        pods.core.patch_namespaced_pod(name, NAMESPACE, [{"op": "remove", "path": "/metadata/labels/ghost"}])
 
 
 def test_a_watch_sees_a_life_from_birth_to_death(pods: Pods) -> None:
-    version = pods.core.list_namespaced_pod(SPACE).metadata.resource_version
+    version = pods.core.list_namespaced_pod(NAMESPACE).metadata.resource_version
     seen: list[tuple[str, str]] = []
 
     def look() -> None:
         stream = watch.Watch().stream(
             pods.core.list_namespaced_pod,
-            SPACE,
+            NAMESPACE,
             resource_version=version,
             field_selector="metadata.name=watched",
             timeout_seconds=60,
@@ -116,7 +116,7 @@ def test_a_watch_sees_a_life_from_birth_to_death(pods: Pods) -> None:
 
 def test_a_watch_from_the_far_past_is_told_to_list_again(pods: Pods) -> None:
     with pytest.raises(ApiException, match="too old resource version") as caught:
-        list(watch.Watch().stream(pods.core.list_namespaced_pod, SPACE, resource_version="1", timeout_seconds=5))
+        list(watch.Watch().stream(pods.core.list_namespaced_pod, NAMESPACE, resource_version="1", timeout_seconds=5))
     assert caught.value.status == 410
 
 
@@ -128,7 +128,7 @@ def test_a_deleted_pod_gets_its_grace(pods: Pods) -> None:
         spec={"volumes": [{"name": "data", "hostPath": {"path": str(pods.root / "kept")}}]},
     )
     wait_for(lambda: pods.get(name).status.phase == "Running" and pods.log(name))
-    pods.core.delete_namespaced_pod(name, SPACE, grace_period_seconds=60)
+    pods.core.delete_namespaced_pod(name, NAMESPACE, grace_period_seconds=60)
     assert pods.get(name).metadata.deletion_timestamp is not None
     pods.gone(name)
     assert (pods.root / "kept" / "end").read_text() == "tidy\n"
@@ -145,7 +145,7 @@ def test_a_deaf_program_is_killed_after_the_grace(pods: Pods) -> None:
 def test_a_second_deletion_can_hurry(pods: Pods) -> None:
     name = pods.create("sh", "-c", "trap '' TERM; echo ready; while true; do sleep 0.05; done")
     wait_for(lambda: pods.get(name).status.phase == "Running" and pods.log(name))
-    pods.core.delete_namespaced_pod(name, SPACE, grace_period_seconds=3600)
+    pods.core.delete_namespaced_pod(name, NAMESPACE, grace_period_seconds=3600)
     pods.delete(name, grace=0)
 
 

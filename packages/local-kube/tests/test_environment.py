@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_kube.environment import Mounts, expand
+from local_kube.pods.environment import Mounts, expand
 
 if TYPE_CHECKING:
     from harness import Pods
@@ -97,7 +97,7 @@ def test_volumes_are_shared_by_the_containers_of_a_pod(pods: Pods, tmp_path: Pat
 
 def test_a_program_can_ask_where_its_volume_lies(pods: Pods) -> None:
     name = pods.create(
-        *("sh", "-c", "echo x > $ML_METRICS_MOUNT_MY_DATA/file; cat /my-data/file"),
+        *("sh", "-c", "echo x > $LOCAL_KUBE_MOUNT_MY_DATA/file; cat /my-data/file"),
         volumeMounts=[{"name": "my-data", "mountPath": "/my-data"}],
         spec={"volumes": [{"name": "my-data", "emptyDir": {}}]},
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness import wait_for
-from local_kube.images import pull_failure
+from local_kube.pods.images import pull_failure
 
 if TYPE_CHECKING:
     from harness import Pods
@@ -28,7 +28,7 @@ def test_more_memory_than_the_limit_is_killed(pods: Pods) -> None:
     pod = pods.run("python3", "-c", GREEDY, resources={"limits": {"memory": "100Mi"}})
     ended = pods.terminated(pod)
     assert (pod.status.phase, ended.reason, ended.exit_code) == ("Failed", "OOMKilled", 137)
-    assert int(pod.metadata.annotations["ml-metrics/peak-memory-bytes.base"]) > 100 * 2**20
+    assert int(pod.metadata.annotations["local-kube/peak-memory-bytes.base"]) > 100 * 2**20
 
 
 def test_the_memory_of_children_counts(pods: Pods) -> None:

@@ -39,7 +39,7 @@ def test_a_full_disk(cramped: Pods) -> None:
     uid = cramped.until(quick, "Running").metadata.uid
     flooding = cramped.create("python3", "-c", flood)
     wait_for(lambda: shutil.disk_usage(cramped.root).free == 0)
-    with pytest.raises(ApiException, match="the pod cannot be kept"):
+    with pytest.raises(ApiException, match="the pod cannot be saved"):
         cramped.create("true")
     assert cramped.get(flooding).status.phase == "Running", "a log that cannot be written stops no program"
     (cramped.root / "pods" / uid / "files" / "base" / "go").mkdir(exist_ok=True)

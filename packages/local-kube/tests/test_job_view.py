@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_kube.job_status import ranges, status_of
-from local_kube.job_view import INDEX, Ended, JobView
+from local_kube.jobs.status import ranges, status_of
+from local_kube.jobs.view import COMPLETION_INDEX, EndedPod, JobView
 
 ENDED = st.builds(
-    Ended, st.sampled_from(["Succeeded", "Failed", "Dropped"]), st.none() | st.integers(0, 5), st.floats(0, 100)
+    EndedPod, st.sampled_from(["Succeeded", "Failed", "Dropped"]), st.none() | st.integers(0, 5), st.floats(0, 100)
 )
 SPECS = st.fixed_dictionaries(
     {
@@ -26,10 +26,10 @@ SPECS = st.fixed_dictionaries(
 PODS = st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=6)
 
 
-def view(spec: dict[str, Any], ended: list[Ended] = [], pods: list[tuple[int, bool]] = [], **job: Any) -> JobView:  # noqa: B006
+def view(spec: dict[str, Any], ended: list[EndedPod] = [], pods: list[tuple[int, bool]] = [], **job: Any) -> JobView:  # noqa: B006
     def pod(index: int, ending: bool) -> dict[str, Any]:
         ends = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if ending else {}
-        return {"metadata": {"annotations": {INDEX: str(index)}, **ends}, "status": {"phase": "Running"}}
+        return {"metadata": {"annotations": {COMPLETION_INDEX: str(index)}, **ends}, "status": {"phase": "Running"}}
 
     document = {"spec": spec, "status": {}, **job}
     return JobView(document, dict(enumerate(ended)), [pod(*one) for one in pods], 1e9)  # type: ignore[arg-type]
@@ -37,20 +37,20 @@ def view(spec: dict[str, Any], ended: list[Ended] = [], pods: list[tuple[int, bo
 
 @given(SPECS, st.lists(ENDED, max_size=8), PODS)
 def test_never_more_pods_than_wanted_and_no_number_twice(
-    spec: dict[str, Any], ended: list[Ended], pods: list[tuple[int, bool]]
+    spec: dict[str, Any], ended: list[EndedPod], pods: list[tuple[int, bool]]
 ) -> None:
     seen = view(spec, ended, pods)
-    places = seen.places()
+    places = seen.missing_pods()
     assert len(seen.active) + len(places) <= max(spec["parallelism"], len(seen.active))
     if seen.indexed:
-        active = {int(pod["metadata"]["annotations"][INDEX]) for pod in seen.active}
+        active = {int(pod["metadata"]["annotations"][COMPLETION_INDEX]) for pod in seen.active}
         assert len(set(places)) == len(places)
         assert not set(places) & (active | set(seen.done_indexes))
         assert set(places) <= set(range(spec["completions"]))
 
 
 @given(SPECS, st.lists(ENDED, max_size=8), PODS)
-def test_a_verdict_once_told_stands(spec: dict[str, Any], ended: list[Ended], pods: list[tuple[int, bool]]) -> None:
+def test_a_verdict_once_told_stands(spec: dict[str, Any], ended: list[EndedPod], pods: list[tuple[int, bool]]) -> None:
     verdict = view(spec, ended, pods).verdict()
     if verdict is not None:
         status = status_of(view(spec, ended, pods), verdict, "2026-01-01T00:00:00Z")
@@ -70,7 +70,7 @@ def test_ranges_say_which_numbers(numbers: set[int]) -> None:
 
 def test_failures_in_a_row_are_waited_for_longer_and_a_success_starts_anew() -> None:
     spec = {"completions": 5, "parallelism": 1, "backoffLimit": 9, "completionMode": "NonIndexed"}
-    fails = [Ended("Failed", None, at) for at in (10.0, 30.0, 70.0)]
+    fails = [EndedPod("Failed", None, at) for at in (10.0, 30.0, 70.0)]
     assert [view(spec, fails[:count]).next_start() for count in range(4)] == [0, 20, 50, 110]
-    assert view(spec, [*fails, Ended("Succeeded", None, 80.0)]).next_start() == 0
-    assert view(spec, [Ended("Failed", None, 5.0)] * 20).next_start() == 365
+    assert view(spec, [*fails, EndedPod("Succeeded", None, 80.0)]).next_start() == 0
+    assert view(spec, [EndedPod("Failed", None, 5.0)] * 20).next_start() == 365

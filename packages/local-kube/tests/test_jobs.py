@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes.client import ApiException, BatchV1Api
 
-from harness import NUMBERS, SPACE, wait_for
+from harness import NAMESPACE, NUMBERS, wait_for
 
 if TYPE_CHECKING:
     from harness import Pods
@@ -26,11 +26,13 @@ class Jobs:
         name = f"job-{next(NUMBERS)}"
         base = {"name": "base", "image": "python", "command": [*argv]}
         template = {"spec": {"restartPolicy": "Never", "containers": [base], **(pod or {})}}
-        self.batch.create_namespaced_job(SPACE, {"metadata": {"name": name}, "spec": {"template": template, **spec}})
+        self.batch.create_namespaced_job(
+            NAMESPACE, {"metadata": {"name": name}, "spec": {"template": template, **spec}}
+        )
         return name
 
     def get(self, name: str) -> Any:
-        return self.batch.read_namespaced_job_status(name, SPACE)
+        return self.batch.read_namespaced_job_status(name, NAMESPACE)
 
     def holds(self, name: str, kind: str) -> Any:
         conditions = self.get(name).status.conditions or []
@@ -42,7 +44,7 @@ class Jobs:
         return self.get(name)
 
     def pods(self, name: str) -> list[Any]:
-        return list(self.all_pods.core.list_namespaced_pod(SPACE, label_selector=f"job-name={name}").items)
+        return list(self.all_pods.core.list_namespaced_pod(NAMESPACE, label_selector=f"job-name={name}").items)
 
     def running(self, name: str, count: int) -> list[Any]:
         def found() -> list[Any]:
@@ -53,10 +55,10 @@ class Jobs:
 
     def delete(self, name: str, policy: str | None = "Background") -> None:
         options = {"propagation_policy": policy} if policy else {}
-        self.batch.delete_namespaced_job(name, SPACE, **options, grace_period_seconds=0)
+        self.batch.delete_namespaced_job(name, NAMESPACE, **options, grace_period_seconds=0)
 
     def gone(self, name: str) -> None:
-        wait_for(lambda: name not in [job.metadata.name for job in self.batch.list_namespaced_job(SPACE).items])
+        wait_for(lambda: name not in [job.metadata.name for job in self.batch.list_namespaced_job(NAMESPACE).items])
 
 
 @pytest.fixture
@@ -138,9 +140,9 @@ def test_a_suspended_job_waits_and_goes_on(jobs: Jobs) -> None:
     assert jobs.pods(name) == []
     assert jobs.get(name).status.start_time is None
     for _ in range(2):
-        jobs.batch.patch_namespaced_job(name, SPACE, {"spec": {"suspend": False}})
+        jobs.batch.patch_namespaced_job(name, NAMESPACE, {"spec": {"suspend": False}})
         jobs.running(name, 1)
-        jobs.batch.patch_namespaced_job(name, SPACE, {"spec": {"suspend": True}})
+        jobs.batch.patch_namespaced_job(name, NAMESPACE, {"spec": {"suspend": True}})
         wait_for(lambda: not jobs.pods(name))
     assert jobs.get(name).status.failed is None  # who is sent away has not failed
     jobs.delete(name)
@@ -155,7 +157,7 @@ def test_a_pod_deleted_by_hand_has_failed(jobs: Jobs) -> None:
 
 def test_the_names_of_its_service_lead_to_its_pods(jobs: Jobs) -> None:
     core = jobs.all_pods.core
-    core.create_namespaced_service(SPACE, {"metadata": {"name": "workers"}, "spec": {"clusterIP": "None"}})
+    core.create_namespaced_service(NAMESPACE, {"metadata": {"name": "workers"}, "spec": {"clusterIP": "None"}})
     script = "echo $(MASTER) myworkers.org a.workers.other.svc job-0.workers.default.svc.cluster.local:80"
     base = {"name": "base", "image": "python", "command": ["sh", "-c", script]}
     base["env"] = [{"name": "MASTER", "value": "job-0.workers"}]
@@ -164,9 +166,9 @@ def test_the_names_of_its_service_lead_to_its_pods(jobs: Jobs) -> None:
     (pod,) = jobs.pods(name)
     expected = "127.0.0.1 myworkers.org a.workers.other.svc 127.0.0.1:80\n"
     assert jobs.all_pods.log(pod.metadata.name) == expected
-    core.delete_namespaced_service("workers", SPACE)
+    core.delete_namespaced_service("workers", NAMESPACE)
     with pytest.raises(ApiException, match="headless"):
-        core.create_namespaced_service(SPACE, {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}})
+        core.create_namespaced_service(NAMESPACE, {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}})
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
@@ -175,13 +177,13 @@ def test_its_pods_and_all_else_that_it_owns_go_with_it(jobs: Jobs, policy: str) 
     name = jobs.create(*SLEEPER, parallelism=2, completions=2, pod={"terminationGracePeriodSeconds": 1})
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": jobs.get(name).metadata.uid}
     metadata = {"name": f"of-{name}", "ownerReferences": [owner]}
-    core.create_namespaced_service(SPACE, {"metadata": metadata, "spec": {"clusterIP": "None"}})
+    core.create_namespaced_service(NAMESPACE, {"metadata": metadata, "spec": {"clusterIP": "None"}})
     jobs.running(name, 2)
     jobs.delete(name, policy)
     jobs.gone(name)
     assert policy == "Background" or not jobs.pods(name)
     wait_for(lambda: not jobs.pods(name))
-    assert core.list_namespaced_service(SPACE).items == []
+    assert core.list_namespaced_service(NAMESPACE).items == []
 
 
 @pytest.mark.parametrize("policy", ["Orphan", None])
@@ -206,7 +208,7 @@ def test_a_job_can_go_by_itself(jobs: Jobs) -> None:
     [
         ({"completionMode": "Indexed", "parallelism": 2}, "when completion mode is Indexed"),
         ({"parallelism": -1}, "must be greater than or equal to 0"),
-        ({"successPolicy": {"rules": []}}, "does not serve it"),
+        ({"successPolicy": {"rules": []}}, "does not support it"),
         ({"selector": {"matchLabels": {"a": "b"}}}, "not auto-generated"),
         ({"pod": {"restartPolicy": "Always"}}, "restartPolicy"),
         ({"pod": {"containers": []}}, "spec.containers"),
@@ -224,16 +226,16 @@ def test_what_would_only_be_noticed_later_is_refused_at_once(jobs: Jobs) -> None
         jobs.create(completions=1, completionMode="Indexed", pod={"containers": [odd]})
     owned = {"metadata": {"name": "owned", "ownerReferences": [{"kind": "Job"}]}, "spec": {"clusterIP": "None"}}
     with pytest.raises(ApiException, match=r"ownerReferences\[0\].apiVersion: Required value"):
-        jobs.all_pods.core.create_namespaced_service(SPACE, owned)
+        jobs.all_pods.core.create_namespaced_service(NAMESPACE, owned)
 
 
 def test_what_a_job_is_cannot_be_changed(jobs: Jobs) -> None:
     name = jobs.create(*SLEEPER)
     for change in ({"completions": 4}, {"template": {"spec": {"hostname": "other"}}}, {"completionMode": "Indexed"}):
         with pytest.raises(ApiException, match="immutable"):
-            jobs.batch.patch_namespaced_job(name, SPACE, {"spec": change})
+            jobs.batch.patch_namespaced_job(name, NAMESPACE, {"spec": change})
     with pytest.raises(ApiException, match="already exists"):
-        jobs.batch.create_namespaced_job(SPACE, {"metadata": {"name": name}, "spec": MINIMAL})
+        jobs.batch.create_namespaced_job(NAMESPACE, {"metadata": {"name": name}, "spec": MINIMAL})
     jobs.delete(name)
 
 

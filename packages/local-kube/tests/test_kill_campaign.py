@@ -14,9 +14,9 @@ import pytest
 from kubernetes.client import ApiException, BatchV1Api
 from urllib3.exceptions import HTTPError
 
-from harness import SPACE, connect, wait_for
+from harness import NAMESPACE, connect, wait_for
 from local_kube import LocalCluster
-from local_kube.processes import MARK
+from local_kube.processes.process_tree import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,17 +94,17 @@ def test_a_server_killed_at_random_moments_loses_doubles_and_orphans_nothing(bus
     def work(name: str) -> None:
         time.sleep(chance.uniform(0, 0.4))
         script = f"echo {name} >>{ran}; sleep {chance.uniform(0, 1.5):.2f}"
-        insist(lambda: busy.core.create_namespaced_pod(SPACE, pod(name, script)), 409)
+        insist(lambda: busy.core.create_namespaced_pod(NAMESPACE, pod(name, script)), 409)
 
     def together(name: str) -> None:
         script = f"echo {name}-$JOB_COMPLETION_INDEX >>{ran}; sleep {chance.uniform(0, 1):.2f}"
-        insist(lambda: batch.create_namespaced_job(SPACE, job(name, script)), 409)
+        insist(lambda: batch.create_namespaced_job(NAMESPACE, job(name, script)), 409)
 
     def vanish(name: str) -> None:
         """Pods that are deleted while they run must be gone, and their processes with them."""
-        insist(lambda: busy.core.create_namespaced_pod(SPACE, pod(name, "sleep 600 & sleep 600")), 409)
+        insist(lambda: busy.core.create_namespaced_pod(NAMESPACE, pod(name, "sleep 600 & sleep 600")), 409)
         time.sleep(chance.uniform(0, 0.5))
-        insist(lambda: busy.core.delete_namespaced_pod(name, SPACE, grace_period_seconds=0), 404)
+        insist(lambda: busy.core.delete_namespaced_pod(name, NAMESPACE, grace_period_seconds=0), 404)
 
     names = [f"pod-{number}" for number in range(PODS)]
     sets = [f"set-{number}" for number in range(JOBS)]
@@ -120,14 +120,14 @@ def test_a_server_killed_at_random_moments_loses_doubles_and_orphans_nothing(bus
             order.result()
 
     def phases() -> dict[str, str]:
-        return {one.metadata.name: one.status.phase for one in busy.core.list_namespaced_pod(SPACE).items}
+        return {one.metadata.name: one.status.phase for one in busy.core.list_namespaced_pod(NAMESPACE).items}
 
     wait_for(lambda: not {"Pending", "Running"} & set(phases().values()))
     found = phases()
     assert {name: found.get(name) for name in names} == dict.fromkeys(names, "Succeeded"), "a pod was lost or harmed"
     assert not [name for name in found if name.startswith("gone-")]
     for name in sets:
-        wait_for(lambda name=name: batch.read_namespaced_job(name, SPACE).status.completion_time)  # type: ignore[misc]
+        wait_for(lambda name=name: batch.read_namespaced_job(name, NAMESPACE).status.completion_time)  # type: ignore[misc]
     workers = [f"{name}-{index}" for name in sets for index in range(WORKERS)]
     assert sorted(ran.read_text().split()) == sorted([*names, *workers]), "something ran twice, or not at all"
     assert len(found) == len(names) + len(workers)

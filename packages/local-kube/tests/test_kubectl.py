@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness import wait_for
-from missing import missing
+from harness import missing, wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,4 +124,4 @@ def test_run_exec_and_version(pods: Pods, tmp_path: Path) -> None:
     pods.until("quick", "Running")
     assert "executes nothing" in kubectl(pods, tmp_path, "exec", "quick", "--", "ls", check=False)
     pods.delete("quick")
-    assert "v1.33.0+ml-metrics-local" in kubectl(pods, tmp_path, "version")
+    assert "v1.33.0+local-kube" in kubectl(pods, tmp_path, "version")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from kubernetes.client import ApiException
 
-from harness import SPACE, wait_for
+from harness import NAMESPACE, wait_for
 
 if TYPE_CHECKING:
     from harness import Pods
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def test_lines_arrive_while_the_program_runs_and_end_with_it(pods: Pods) -> None:
     name = pods.create("sh", "-c", "echo first; while [ ! -e go ]; do sleep 0.05; done; echo second")
     pods.until(name, "Running")
-    response = pods.core.read_namespaced_pod_log(name, SPACE, follow=True, _preload_content=False)
+    response = pods.core.read_namespaced_pod_log(name, NAMESPACE, follow=True, _preload_content=False)
     lines = iter(response)
     assert next(lines) == b"first\n"
     next(pods.root.glob(f"pods/{pods.get(name).metadata.uid}/files/base")).joinpath("go").touch()
@@ -52,7 +52,7 @@ def test_since_leaves_out_what_is_older(pods: Pods) -> None:
     pods.ended(name)
     stamped = pods.log(name, timestamps=True).splitlines()
     new = stamped[1].split(" ")[0]
-    query = f"/api/v1/namespaces/{SPACE}/pods/{name}/log"
+    query = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/log"
     answer = pods.core.api_client.call_api(
         query, "GET", query_params=[("sinceTime", new)], auth_settings=["BearerToken"], _preload_content=False
     )
@@ -72,7 +72,7 @@ def test_bytes_come_back_as_they_went_in(pods: Pods) -> None:
     script = "import os; os.write(1, bytes(range(256)) * 300 + b'\\n' + b'x' * 100_000 + b'\\nno end')"
     name = pods.create("python3", "-c", script)
     pods.ended(name)
-    response = pods.core.read_namespaced_pod_log(name, SPACE, _preload_content=False)
+    response = pods.core.read_namespaced_pod_log(name, NAMESPACE, _preload_content=False)
     assert response.data == bytes(range(256)) * 300 + b"\n" + b"x" * 100_000 + b"\nno end"
 
 

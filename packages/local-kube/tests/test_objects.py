@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes.client import ApiException
 
-from harness import SPACE, wait_for
+from harness import NAMESPACE, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 @pytest.fixture
 def things(pods: Pods) -> Iterator[Pods]:
     secret = {"metadata": {"name": "keys"}, "stringData": {"token": "s3cret", "user": "me"}}
-    pods.core.create_namespaced_secret(SPACE, secret)
+    pods.core.create_namespaced_secret(NAMESPACE, secret)
     pods.core.create_namespaced_config_map(
-        SPACE, {"metadata": {"name": "settings"}, "data": {"rate": "0.1", "a.b": "c"}}
+        NAMESPACE, {"metadata": {"name": "settings"}, "data": {"rate": "0.1", "a.b": "c"}}
     )
     yield pods
-    pods.core.delete_namespaced_secret("keys", SPACE)
-    pods.core.delete_namespaced_config_map("settings", SPACE)
+    pods.core.delete_namespaced_secret("keys", NAMESPACE)
+    pods.core.delete_namespaced_config_map("settings", NAMESPACE)
 
 
 def said(pods: Pods, *argv: str, **options: Any) -> str:
@@ -75,14 +75,14 @@ def test_one_file_of_an_object_is_mounted_at_its_own_path(things: Pods) -> None:
     [
         ({"secret": {"secretName": "ghost"}}, 'secret "ghost" not found'),
         ({"configMap": {"name": "settings", "items": [{"key": "no", "path": "x"}]}}, "non-existent config key: no"),
-        ({"persistentVolumeClaim": {"claimName": "disk"}}, "persistentVolumeClaim are not there"),
+        ({"persistentVolumeClaim": {"claimName": "disk"}}, "volumes of the kind persistentVolumeClaim"),
     ],
 )
 def test_a_volume_that_cannot_be_had_is_waited_for(things: Pods, volume: dict[str, Any], complaint: str) -> None:
     mounts = [{"name": "v", "mountPath": "/v"}]
     name = things.create("true", volumeMounts=mounts, spec={"volumes": [{"name": "v", **volume}]})
     wait_for(lambda: "FailedMount" in things.reasons(name))
-    events = things.core.list_namespaced_event(SPACE, field_selector=f"involvedObject.name={name}").items
+    events = things.core.list_namespaced_event(NAMESPACE, field_selector=f"involvedObject.name={name}").items
     assert any(complaint in event.message for event in events)
     assert things.get(name).status.phase == "Pending"
     things.delete(name)
@@ -92,29 +92,31 @@ def test_a_pod_starts_when_what_it_waits_for_comes(pods: Pods) -> None:
     env = [{"name": "LATE", "valueFrom": {"secretKeyRef": {"name": "late", "key": "k"}}}]
     name = pods.create("sh", "-c", "echo $LATE", env=env)
     wait_for(lambda: "Failed" in pods.reasons(name))
-    pods.core.create_namespaced_secret(SPACE, {"metadata": {"name": "late"}, "stringData": {"k": "came"}})
+    pods.core.create_namespaced_secret(NAMESPACE, {"metadata": {"name": "late"}, "stringData": {"k": "came"}})
     assert pods.ended(name).status.phase == "Succeeded"
     assert pods.log(name) == "came\n"
-    pods.core.delete_namespaced_secret("late", SPACE)
+    pods.core.delete_namespaced_secret("late", NAMESPACE)
 
 
 def test_objects_are_changed_found_and_kept(things: Pods) -> None:
     core = things.core
-    core.patch_namespaced_config_map("settings", SPACE, {"data": {"rate": "0.2"}, "metadata": {"labels": {"x": "y"}}})
-    found = core.list_namespaced_config_map(SPACE, label_selector="x=y").items
+    core.patch_namespaced_config_map(
+        "settings", NAMESPACE, {"data": {"rate": "0.2"}, "metadata": {"labels": {"x": "y"}}}
+    )
+    found = core.list_namespaced_config_map(NAMESPACE, label_selector="x=y").items
     assert [entry.data["rate"] for entry in found] == ["0.2"]
     with pytest.raises(ApiException, match="already exists"):
-        core.create_namespaced_secret(SPACE, {"metadata": {"name": "keys"}})
+        core.create_namespaced_secret(NAMESPACE, {"metadata": {"name": "keys"}})
     with pytest.raises(ApiException, match="is not base64"):
-        core.create_namespaced_secret(SPACE, {"metadata": {"name": "bad"}, "data": {"x": "%"}})
+        core.create_namespaced_secret(NAMESPACE, {"metadata": {"name": "bad"}, "data": {"x": "%"}})
     with pytest.raises(ApiException, match="not found"):
-        core.read_namespaced_secret("ghost", SPACE)
+        core.read_namespaced_secret("ghost", NAMESPACE)
     for file in (things.root / "objects").iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_objects_outlive_the_server(own: Pods) -> None:
-    own.core.create_namespaced_config_map(SPACE, {"metadata": {"name": "kept"}, "data": {"a": "1"}})
+    own.core.create_namespaced_config_map(NAMESPACE, {"metadata": {"name": "kept"}, "data": {"a": "1"}})
     own.cluster.stop()
     own.cluster.ensure_running()
-    assert own.core.read_namespaced_config_map("kept", SPACE).data == {"a": "1"}
+    assert own.core.read_namespaced_config_map("kept", NAMESPACE).data == {"a": "1"}

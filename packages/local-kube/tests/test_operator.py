@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 PROGRAM = Path(__file__).with_name("operator_dags.py")
-PATIENCE = 280
+TIMEOUT_SECONDS = 280
 
 
 @dataclass
@@ -62,7 +62,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, image_folder: Path) -> Ite
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT_SECONDS,
             check=False,
         )
         assert done.returncode == 0, done.stdout[-5000:]

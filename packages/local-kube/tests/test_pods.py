@@ -57,5 +57,5 @@ def test_the_deadline_ends_the_pod(pods: Pods) -> None:
 
 def test_peak_memory_is_told(pods: Pods) -> None:
     pod = pods.run("python3", "-c", "import time; x = b'x' * 100_000_000; time.sleep(0.3)")
-    peak = int(pod.metadata.annotations["ml-metrics/peak-memory-bytes.base"])
+    peak = int(pod.metadata.annotations["local-kube/peak-memory-bytes.base"])
     assert 100_000_000 < peak < 200_000_000

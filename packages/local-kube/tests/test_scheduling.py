@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness import connect, wait_for
-from local_kube import LocalCluster
-from local_kube.scheduling import Node
+from local_kube import LocalCluster, Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

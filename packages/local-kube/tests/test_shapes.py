@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_kube.patches import patched
-from local_kube.quantities import amount
-from local_kube.refusals import RefusalError
-from local_kube.selectors import by_fields, by_labels
+from local_kube.api.patches import apply_patch
+from local_kube.api.selectors import by_fields, by_labels
+from local_kube.errors import ApiError
+from local_kube.formats import parse_quantity
 
 if TYPE_CHECKING:
-    from local_kube.records import Document
+    from local_kube.json_files import Document
 
 MERGE, STRATEGIC, OPERATIONS = (
     f"application/{kind}+json" for kind in ("merge-patch", "strategic-merge-patch", "json-patch")
@@ -56,7 +56,7 @@ def test_label_selectors(selector: str, matches: bool) -> None:
 
 @pytest.mark.parametrize("selector", ["a=b=c", "a b", "in (1)", "a in 1", "="])
 def test_a_selector_that_makes_no_sense_is_refused(selector: str) -> None:
-    with pytest.raises(RefusalError):
+    with pytest.raises(ApiError):
         by_labels(selector)
 
 
@@ -71,7 +71,7 @@ def test_field_selectors() -> None:
     pod = {"metadata": {"name": "x"}, "status": {"phase": "Running"}, "spec": {}}
     assert by_fields("status.phase=Running,metadata.name!=y,spec.nodeName=")(pod)
     assert not by_fields("status.phase!=Running")(pod)
-    with pytest.raises(RefusalError):
+    with pytest.raises(ApiError):
         by_fields("phase")
 
 
@@ -83,9 +83,9 @@ def test_a_merge_patch_can_make_any_object_of_any_other(before: Document, after:
         return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
 
     wanted = without_nulls(after)
-    wiped = patched(before, dict.fromkeys(before), MERGE)
-    assert patched(wiped, wanted, MERGE) == wanted
-    assert patched(before, {}, MERGE) == before
+    wiped = apply_patch(before, dict.fromkeys(before), MERGE)
+    assert apply_patch(wiped, wanted, MERGE) == wanted
+    assert apply_patch(before, {}, MERGE) == before
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_merge_patch_can_make_any_object_of_any_other(before: Document, after:
 )
 def test_a_strategic_patch_merges_containers_by_name(patch: list[Document], containers: list[Document]) -> None:
     before = {"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}}
-    assert patched(before, {"spec": {"containers": patch}}, STRATEGIC)["spec"]["containers"] == containers
+    assert apply_patch(before, {"spec": {"containers": patch}}, STRATEGIC)["spec"]["containers"] == containers
     assert len(before["spec"]["containers"]) == 2, "the object itself is left alone"
 
 
@@ -114,7 +114,11 @@ def test_a_strategic_patch_changes_sets_and_replaces_plain_lists() -> None:
         "args": ["3"],
         "nodeSelector": {"$patch": "replace", "y": "2"},
     }
-    assert patched(before, patch, STRATEGIC) == {"finalizers": ["b", "c"], "args": ["3"], "nodeSelector": {"y": "2"}}
+    assert apply_patch(before, patch, STRATEGIC) == {
+        "finalizers": ["b", "c"],
+        "args": ["3"],
+        "nodeSelector": {"y": "2"},
+    }
 
 
 def test_a_json_patch() -> None:
@@ -127,15 +131,15 @@ def test_a_json_patch() -> None:
         {"op": "move", "from": "/b", "path": "/c~1d~0"},
         {"op": "remove", "path": "/a"},
     ]
-    assert patched({"a": 1, "list": ["x"]}, operations, OPERATIONS) == {"list": ["first", "second", "z"], "c/d~": 1}
+    assert apply_patch({"a": 1, "list": ["x"]}, operations, OPERATIONS) == {"list": ["first", "second", "z"], "c/d~": 1}
     for bad in ({"op": "test", "path": "/a", "value": 2}, {"op": "replace", "path": "/q", "value": 2}, {"op": "?"}, 7):
-        with pytest.raises(RefusalError):
-            patched({"a": 1}, [bad], OPERATIONS)
+        with pytest.raises(ApiError):
+            apply_patch({"a": 1}, [bad], OPERATIONS)
 
 
 def test_an_unknown_kind_of_patch_is_refused() -> None:
-    with pytest.raises(RefusalError, match="unknown format"):
-        patched({}, {}, "application/apply-patch+yaml")
+    with pytest.raises(ApiError, match="unknown format"):
+        apply_patch({}, {}, "application/apply-patch+yaml")
 
 
 @pytest.mark.parametrize(
@@ -152,10 +156,10 @@ def test_an_unknown_kind_of_patch_is_refused() -> None:
     ],
 )
 def test_quantities(text: str, number: float) -> None:
-    assert amount(text) == pytest.approx(number)
+    assert parse_quantity(text) == pytest.approx(number)
 
 
 @pytest.mark.parametrize("text", ["", "Mi", "1 Gi", "1GB", "one", "1.2.3"])
 def test_what_is_no_quantity(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
-        amount(text)
+        parse_quantity(text)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness import connect, wait_for
-from local_kube import LocalCluster
-from local_kube.records import read_record
-from ml_metrics.errors import ClusterError
+from local_kube import ClusterError, LocalCluster
+from local_kube.json_files import read_json
 
 if TYPE_CHECKING:
     from typing import Any
@@ -37,7 +36,7 @@ def attempt(pods: Pods, pod: Any) -> Path:
 
 def marked(folder: Path) -> list[int]:
     """The living processes of a container, found by the mark that all of them carry."""
-    order = read_record(folder / "container.json")
+    order = read_json(folder / "container.json")
     assert order is not None
     found = []
     for entry in Path("/proc").iterdir():
@@ -50,7 +49,7 @@ def marked(folder: Path) -> list[int]:
 
 
 def shim_of(folder: Path) -> int:
-    state = read_record(folder / "state.json")
+    state = read_json(folder / "state.json")
     assert state is not None
     return int(Path(f"/proc/{state['pid']}/stat").read_text().rpartition(")")[2].split()[1])
 
@@ -146,7 +145,7 @@ def test_a_server_with_nothing_to_do_ends_by_itself(tmp_path: Path) -> None:
     cluster = LocalCluster(str(tmp_path / "cluster"), idle_seconds=0.5)
     cluster.ensure_running()
     log = tmp_path / "cluster" / "server.log"
-    wait_for(lambda: "nothing to do" in log.read_text())
+    wait_for(lambda: "idle for" in log.read_text())
 
 
 def test_a_root_that_cannot_be_made_is_told(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus, Workload
 
-PEAK_MEMORY = f"ml-metrics/peak-memory-bytes.{WORKLOAD_CONTAINER}"
+PEAK_MEMORY = f"local-kube/peak-memory-bytes.{WORKLOAD_CONTAINER}"
 """The annotation in which the local cluster tells what a container used."""
 
 CUT_OFF = {

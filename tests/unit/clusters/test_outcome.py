@@ -33,7 +33,7 @@ def ended(code: int, reason: str = "Error", **more: Any) -> dict[str, Any]:
 
 def test_a_workload_that_ended_well_tells_everything() -> None:
     one = pod(terminated=ended(0, "Completed"))
-    one["metadata"]["annotations"] = {"ml-metrics/peak-memory-bytes.base": "1048576"}
+    one["metadata"]["annotations"] = {"local-kube/peak-memory-bytes.base": "1048576"}
     workload = outcome_of(one, [])
     assert workload.status is JobStatus.SUCCESS
     assert workload.failure_reason is None

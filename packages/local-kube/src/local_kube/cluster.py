@@ -1,4 +1,4 @@
-"""The local cluster as the rest of the package sees it: start it, stop it, ask how it is."""
+"""Start and stop a cluster, and report its status, from Python."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from local_kube.errors import ClusterError
-from local_kube.kubeconfig import Address, answers, kubeconfig_path, read_address
-from local_kube.options import node_words
-from local_kube.scheduling import Node
+from local_kube.kubeconfig import Address, kubeconfig_path, read_address, responds
+from local_kube.node import Node
+from local_kube.options import MOUNT_VARIABLE_PREFIX, node_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-START_SECONDS = 60
-STOP_SECONDS = 60
+START_TIMEOUT_SECONDS = 60
+STOP_TIMEOUT_SECONDS = 60
 IDLE_SECONDS = 15 * 60
-"""A server that was started for somebody ends by itself after so long without a pod or a request."""
+"""A server in the background stops by itself after so long without an active pod or a request."""
+MAX_LOG_TAIL = 2000
 PACKAGES = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """How a local cluster is."""
+    """Whether a cluster is running, and where."""
 
     root: str
     kubeconfig: str
@@ -41,11 +42,11 @@ class ClusterStatus:
 
 
 class LocalCluster:
-    """The local cluster that keeps its state below a folder.
+    """The cluster that keeps its state below the folder `root`.
 
-    `image_folder` holds what every image's working folder is taken to hold; by default, the folder in which the
-    server is started. It, `node` and `idle_seconds` are for a server that is started here; one that is already there
-    keeps its own.
+    `image_folder` holds the files that every container finds in its working folder; by default, it is the current
+    folder. Containers find the real path of each volume in a variable that begins with `mount_variable_prefix`. All
+    options apply to a server that is started here; a server that is already running keeps its own.
     """
 
     def __init__(
@@ -55,78 +56,84 @@ class LocalCluster:
         *,
         idle_seconds: float = IDLE_SECONDS,
         node: Node | None = None,
+        mount_variable_prefix: str = MOUNT_VARIABLE_PREFIX,
     ) -> None:
         self._root = Path(root).expanduser().absolute()
         self._image_folder = Path(image_folder or Path.cwd()).absolute()
         self._idle_seconds = idle_seconds
         self._node = node or Node()
+        self._mount_variable_prefix = mount_variable_prefix
 
     def ensure_running(self) -> str:
-        """Start the server if none answers, and return the path of the kubeconfig. Safe to call from many processes."""
-        if self._answering() is None:
-            with self._one_at_a_time():
-                if self._answering() is None:
+        """Start the server if none responds, and return the path of the kubeconfig. Many processes can call it."""
+        if self._address() is None:
+            with self._start_lock():
+                if self._address() is None:
                     self._start()
         return str(kubeconfig_path(self._root))
 
     def stop(self) -> bool:
-        """End the server and its pods; False if there was none."""
-        pid = self._serving()
+        """Stop the server and its pods; return False if it was not running."""
+        pid = self._server_pid()
         if pid is None:
             return False
         os.kill(pid, signal.SIGTERM)
-        until = time.monotonic() + STOP_SECONDS
-        while self._serving() == pid:
+        until = time.monotonic() + STOP_TIMEOUT_SECONDS
+        while self._server_pid() == pid:
             if time.monotonic() > until:
-                raise ClusterError(f"the local cluster (process {pid}) did not end in {STOP_SECONDS} s")
+                raise ClusterError(f"the local cluster (process {pid}) did not stop in {STOP_TIMEOUT_SECONDS} s")
             time.sleep(0.05)
         return True
 
     def status(self) -> ClusterStatus:
-        """Whether a server answers, and where."""
-        address = self._answering()
-        here = (str(self._root), str(kubeconfig_path(self._root)))
+        """Return whether a server responds, and its address."""
+        address = self._address()
+        paths = (str(self._root), str(kubeconfig_path(self._root)))
         if address is None:
-            return ClusterStatus(*here)
+            return ClusterStatus(*paths)
         url = f"https://127.0.0.1:{address.port}"
-        return ClusterStatus(*here, running=True, url=url, pid=address.pid, image_folder=str(address.image_folder))
+        return ClusterStatus(*paths, running=True, url=url, pid=address.pid, image_folder=str(address.image_folder))
 
     def _start(self) -> None:
         log_file = self._root / "server.log"
-        command = [sys.executable, "-m", "local_kube.server", "--detach", *self._arguments()]
         try:
             with log_file.open("ab") as log:
                 subprocess.run(
-                    command,
+                    [sys.executable, "-m", "local_kube.server", "--detach", *self._arguments()],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
                     env=self._environment(),
                     check=True,
-                    timeout=START_SECONDS,
+                    timeout=START_TIMEOUT_SECONDS,
                 )
         except (OSError, subprocess.SubprocessError) as error:
-            tail = log_file.read_text(errors="replace")[-2000:].strip() if log_file.exists() else str(error)
+            tail = log_file.read_text(errors="replace")[-MAX_LOG_TAIL:].strip() if log_file.exists() else str(error)
             raise ClusterError(f"the local cluster did not start; the end of {log_file}:\n{tail}") from error
 
     def _arguments(self) -> list[str]:
-        options = {"root": self._root, "image-folder": self._image_folder, "idle-seconds": self._idle_seconds}
-        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-        return [*words, *node_words(self._node)]
+        options = {
+            "root": self._root,
+            "image-folder": self._image_folder,
+            "idle-seconds": self._idle_seconds,
+            "mount-variable-prefix": self._mount_variable_prefix,
+        }
+        return [*(f"--{name}={value}" for name, value in options.items()), *node_arguments(self._node)]
 
     @staticmethod
     def _environment() -> dict[str, str]:
-        """Ours, with this package on the path, also where the caller found it by other means."""
+        """Return our environment with this package on the path, however our own process found it."""
         return {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGES), os.environ.get("PYTHONPATH", "")])}
 
-    def _answering(self) -> Address | None:
+    def _address(self) -> Address | None:
+        """Return the address of a server that responds."""
         address = read_address(self._root)
-        if address is None or self._serving() is None:
+        if address is None or self._server_pid() is None:
             return None
-        return address if answers(self._root, address) else None
+        return address if responds(self._root, address) else None
 
-    def _serving(self) -> int | None:
-        """The process that holds the root's lock: it wrote its number there."""
+    def _server_pid(self) -> int | None:
+        """Return the pid of the process that holds the root's lock, which the process wrote there."""
         try:
             handle = os.open(self._root / "server.lock", os.O_RDWR)
         except FileNotFoundError:
@@ -140,7 +147,7 @@ class LocalCluster:
         return None
 
     @contextmanager
-    def _one_at_a_time(self) -> Iterator[None]:
+    def _start_lock(self) -> Iterator[None]:
         try:
             self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle = os.open(self._root / "start.lock", os.O_RDWR | os.O_CREAT, 0o600)

@@ -1,4 +1,4 @@
-"""How clients find the server: a kubeconfig, and a record of the process behind it."""
+"""The kubeconfig with which clients find the server, and a record of the server's process."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
-from local_kube.records import read_record, write_record
+from local_kube.json_files import read_json, write_json
+
+TIMEOUT_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server listens, and who it is."""
+    """Where a server listens, and its process."""
 
     port: int
     token: str
@@ -21,12 +23,12 @@ class Address:
 
 
 def kubeconfig_path(root: Path) -> Path:
-    """The kubeconfig of the cluster with this root."""
+    """Return the kubeconfig of the cluster with this root."""
     return root / "kubeconfig"
 
 
 def write_address(root: Path, address: Address, authority: bytes) -> None:
-    """Tell clients where the server is. Only the owner can read it: who has the token can start processes."""
+    """Write the kubeconfig. Only the owner can read it, because a client with the token can start processes."""
     cluster = {
         "server": f"https://127.0.0.1:{address.port}",
         "certificate-authority-data": base64.b64encode(authority).decode(),
@@ -39,16 +41,16 @@ def write_address(root: Path, address: Address, authority: bytes) -> None:
         "contexts": [{"name": "local", "context": {"cluster": "local", "user": "local", "namespace": "default"}}],
         "users": [{"name": "local", "user": {"token": address.token}}],
     }
-    write_record(kubeconfig_path(root), config)
+    write_json(kubeconfig_path(root), config)
     record = {"port": address.port, "pid": address.pid, "image_folder": str(address.image_folder)}
-    write_record(root / "server.json", record)
+    write_json(root / "server.json", record)
 
 
 def read_address(root: Path) -> Address | None:
-    """Where the newest server of this root is, or was; None if there was none, or its files cannot be read."""
+    """Return the address of the last server of this root; None if there was none, or its files cannot be read."""
     try:
-        record = read_record(root / "server.json")
-        config = read_record(kubeconfig_path(root))
+        record = read_json(root / "server.json")
+        config = read_json(kubeconfig_path(root))
         if record is None or config is None:
             return None
         token = config["users"][0]["user"]["token"]
@@ -57,16 +59,16 @@ def read_address(root: Path) -> Address | None:
         return None
 
 
-def answers(root: Path, address: Address) -> bool:
-    """Whether a server answers there, and is the one that the kubeconfig describes."""
+def responds(root: Path, address: Address) -> bool:
+    """Return whether the server that the kubeconfig describes responds at an address."""
     import ssl
     from http.client import HTTPException, HTTPSConnection
 
     try:
-        config = read_record(kubeconfig_path(root)) or {}
+        config = read_json(kubeconfig_path(root)) or {}
         authority = base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"]).decode()
-        trusting = ssl.create_default_context(cadata=authority)
-        connection = HTTPSConnection("127.0.0.1", address.port, timeout=10, context=trusting)
+        context = ssl.create_default_context(cadata=authority)
+        connection = HTTPSConnection("127.0.0.1", address.port, timeout=TIMEOUT_SECONDS, context=context)
     except (KeyError, IndexError, TypeError, ValueError, ssl.SSLError):
         return False
     try:

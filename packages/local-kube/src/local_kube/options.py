@@ -1,65 +1,105 @@
-"""The server's options, as its command line and `ml-metrics cluster` take them."""
+"""The options of a server, and the command-line arguments for them."""
 
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from local_kube.quantities import amount
-from local_kube.scheduling import Node
+from local_kube.formats import parse_quantity
+from local_kube.node import DEFAULT_MAX_PODS, Node
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+MOUNT_VARIABLE_PREFIX = "LOCAL_KUBE_MOUNT_"
+MAX_PORT = 65535
+
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How a server is run."""
+    """How a server runs."""
 
     root: Path
+    """The folder for pods, logs and the kubeconfig."""
     image_folder: Path
+    """The folder whose entries appear in the working folder of every container."""
     node: Node = field(default_factory=Node)
     port: int = 0
-    """0: the port of the server before, so that clients find this one; else any free one."""
+    """0: the port of the previous server, so that clients find this one; else any free one."""
     idle_seconds: float = 0
-    """How long to live with no pod and no request; 0 for ever."""
+    """How long to run without an active pod or a request; 0: forever."""
+    mount_variable_prefix: str = MOUNT_VARIABLE_PREFIX
+    """The prefix of the variables in which containers find the real paths of their volumes."""
 
 
 def add_node_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the node offers."""
-    parser.add_argument("--max-pods", type=int, default=110, metavar="N", help="pods that run at once (default: 110)")
-    parser.add_argument("--cpu", type=quantity, metavar="CPUS", help="what pods may request (default: anything)")
-    parser.add_argument("--memory", type=quantity, metavar="SIZE", help="likewise, for example 8Gi")
+    """Declare the arguments for what the node offers."""
     parser.add_argument(
-        "--resource", action="append", default=[], type=_pair, metavar="NAME=N", help="a device, like nvidia.com/gpu=1"
+        "--max-pods", type=_pod_count, default=DEFAULT_MAX_PODS, metavar="N", help="pods at once (default: %(default)s)"
+    )
+    parser.add_argument("--cpu", type=_quantity, metavar="CPUS", help="CPUs that pods can request (default: unlimited)")
+    parser.add_argument("--memory", type=_quantity, metavar="SIZE", help="likewise, for example 8Gi")
+    parser.add_argument(
+        "--resource", action="append", default=[], type=_resource, metavar="NAME=N", help="a device: nvidia.com/gpu=1"
     )
     parser.add_argument(
         "--node-label", action="append", default=[], type=_pair, metavar="KEY=VALUE", help="for node selectors"
     )
 
 
-def node_of(arguments: argparse.Namespace) -> Node:
-    """The node that the arguments describe."""
-    told = {"cpu": arguments.cpu, "memory": arguments.memory}
-    resources = {name: value for name, value in told.items() if value is not None}
-    resources |= {name: quantity(value) for name, value in arguments.resource}
-    return Node(arguments.max_pods, resources, dict(arguments.node_label))
+def node_from(arguments: argparse.Namespace) -> Node:
+    """Return the node that the arguments describe."""
+    limits = {"cpu": arguments.cpu, "memory": arguments.memory}
+    resources = {name: value for name, value in limits.items() if value is not None}
+    return Node(arguments.max_pods, {**resources, **dict(arguments.resource)}, dict(arguments.node_label))
 
 
-def node_words(node: Node) -> list[str]:
-    """The arguments that describe a node."""
-    words = ["--max-pods", str(node.max_pods)]
-    words += [word for name, value in node.resources.items() for word in ("--resource", f"{name}={value}")]
-    return words + [word for name, value in node.labels.items() for word in ("--node-label", f"{name}={value}")]
+def node_arguments(node: Node) -> list[str]:
+    """Return the arguments that describe a node."""
+    resources = [("--resource", f"{name}={value}") for name, value in node.resources.items()]
+    labels = [("--node-label", f"{name}={value}") for name, value in node.labels.items()]
+    return ["--max-pods", str(node.max_pods), *(text for pair in [*resources, *labels] for text in pair)]
 
 
-def quantity(text: str) -> float:
-    """A quantity, with an error that argparse shows."""
+def port(text: str) -> int:
+    """Parse a port."""
+    if not text.isascii() or not text.isdecimal() or int(text) > MAX_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to {MAX_PORT}")
+    return int(text)
+
+
+def duration(text: str) -> float:
+    """Parse a number of minutes or seconds."""
     try:
-        return amount(text)
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration: a number of 0 or more")
+    return number
+
+
+def _pod_count(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of pods: a whole number of 1 or more")
+    return int(text)
+
+
+def _quantity(text: str) -> float:
+    try:
+        number = parse_quantity(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is negative")
+    return number
+
+
+def _resource(text: str) -> tuple[str, float]:
+    name, value = _pair(text)
+    return name, _quantity(value)
 
 
 def _pair(text: str) -> tuple[str, str]:

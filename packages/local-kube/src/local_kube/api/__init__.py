@@ -1,0 +1,1 @@
+"""The HTTP API: requests, discovery, tables, patches, selectors, authentication."""

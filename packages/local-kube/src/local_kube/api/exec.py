@@ -1,0 +1,109 @@
+"""`exec`, which the cluster rejects.
+
+A command from a client would run with the server owner's rights on the whole machine. For example, the command with
+which Airflow ends its XCom sidecar would signal every shell of the user. The two commands that Airflow sends to that
+sidecar are recognised and answered without running them; every other command is rejected.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import TYPE_CHECKING
+
+from starlette.responses import JSONResponse
+from starlette.routing import Route, WebSocketRoute
+
+from local_kube.errors import ApiError, not_found
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from starlette.requests import Request
+    from starlette.routing import BaseRoute
+    from starlette.websockets import WebSocket
+
+    from local_kube.json_files import Document
+    from local_kube.pods.kubelet import Kubelet
+    from local_kube.state.store import Store
+
+SIDECAR = "airflow-xcom-sidecar"
+RESULT = "/airflow/xcom/return.json"
+EMPTY_RESULT = "__airflow_xcom_result_empty__"
+"""The marker for "the workload returned nothing" in Airflow's provider."""
+PROTOCOL = "v4.channel.k8s.io"
+STDIN, STDOUT, STATUS = b"\x00", b"\x01", b"\x03"
+CHUNK_BYTES = 32 * 1024
+GRACE_SECONDS = 5
+REJECTION = "the local cluster executes nothing in its containers: they are processes of your own machine"
+
+
+class ExecApi:
+    """Answers the two commands for the XCom sidecar and rejects all others."""
+
+    def __init__(self, store: Store, kubelet: Kubelet) -> None:
+        self._store = store
+        self._kubelet = kubelet
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """The routes of `exec`."""
+        path = "/api/v1/namespaces/{namespace}/pods/{name}/exec"
+        return [WebSocketRoute(path, self.stream), Route(path, self.reject, methods=["GET", "POST"])]
+
+    async def reject(self, _: Request) -> None:
+        """POST, or GET without a websocket, as older versions of kubectl send."""
+        raise ApiError(403, REJECTION)
+
+    async def stream(self, websocket: WebSocket) -> None:
+        """GET with a websocket, as the Python client and kubectl send."""
+        try:
+            pod = self._pod_with_sidecar(websocket)
+        except ApiError as error:
+            await websocket.send_denial_response(JSONResponse(error.status, error.code))
+            return
+        command = websocket.query_params.getlist("command")
+        await websocket.accept(subprotocol=PROTOCOL)
+        if reads_result(command):
+            result = _result(self._kubelet.container(pod, SIDECAR).host_path(RESULT))
+            for start in range(0, len(result), CHUNK_BYTES):
+                await websocket.send_bytes(STDOUT + result[start : start + CHUNK_BYTES])
+        elif ends_sidecar(await _first_line(websocket)):
+            self._kubelet.container(pod, SIDECAR).attempts[-1].stop(GRACE_SECONDS, signal.SIGINT)
+        await websocket.send_bytes(STATUS + json.dumps({"metadata": {}, "status": "Success"}).encode())
+        await websocket.close()
+
+    def _pod_with_sidecar(self, websocket: WebSocket) -> Document:
+        name = websocket.path_params["name"]
+        pod = self._store.pods.get((websocket.path_params["namespace"], name))
+        if pod is None:
+            raise not_found("pods", name)
+        command = websocket.query_params.getlist("command")
+        if websocket.query_params.get("container") != SIDECAR or not (reads_result(command) or command == ["/bin/sh"]):
+            raise ApiError(403, REJECTION)
+        if not self._kubelet.container(pod, SIDECAR).attempts:
+            raise ApiError(400, f'container "{SIDECAR}" in pod "{name}" is waiting to start')
+        return pod
+
+
+def reads_result(command: Sequence[str]) -> bool:
+    """Return whether a command is the one that prints the workload's result."""
+    return [*command[:2]] == ["/bin/sh", "-c"] and len(command) == 3 and f"cat {RESULT}" in command[2]  # noqa: PLR2004
+
+
+def ends_sidecar(line: str) -> bool:
+    """Return whether a line for the sidecar's shell is the one that ends the sidecar."""
+    return line.strip().startswith("kill -2 ")
+
+
+def _result(file: Path) -> bytes:
+    content = file.read_bytes() if file.is_file() else b""
+    return content or EMPTY_RESULT.encode()
+
+
+async def _first_line(websocket: WebSocket) -> str:
+    """Return the first line that the client sends to the shell's standard input."""
+    message = await websocket.receive()
+    data: bytes = message.get("bytes") or (message.get("text") or "").encode()
+    return data.removeprefix(STDIN).decode(errors="replace")

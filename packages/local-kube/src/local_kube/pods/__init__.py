@@ -1,0 +1,1 @@
+"""Pods: admission, scheduling, and the tasks that run them."""

@@ -1,0 +1,1 @@
+"""Containers as processes: the shim that runs each one, its log, and its process tree."""
