@@ -19,7 +19,8 @@ Run pods as processes of this machine, behind a Kubernetes API.
   ml-metrics cluster run            run it in the foreground, until Ctrl-C
   ml-metrics cluster status         print whether it responds, and its address
   ml-metrics cluster stop           stop it and the pods that run in it
-  ml-metrics cluster kubeconfig     start it if necessary, and print its kubeconfig
+  ml-metrics cluster kubeconfig     start it if necessary, and print the path of
+                                    its kubeconfig
 
 Every Kubernetes client can use it, with the kubeconfig that it writes:
 

@@ -34,7 +34,8 @@ A Kubernetes API on loopback whose containers are processes of this machine.
   local-kube run            run it in the foreground, until Ctrl-C
   local-kube status         print whether it responds, and its address
   local-kube stop           stop it and the pods that run in it
-  local-kube kubeconfig     start it if necessary, and print its kubeconfig
+  local-kube kubeconfig     start it if necessary, and print the path of its
+                            kubeconfig
 
 Every Kubernetes client can use it:
 
