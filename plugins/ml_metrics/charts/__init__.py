@@ -1,6 +1,6 @@
-"""What a metric, a job's time or several tests look like: Vega-Lite specs, the same for the browser and for mail.
+"""Charts of a metric, of a job's time and of several tests, as Vega-Lite specs for the browser and for mail.
 
-`metric_chart(...)` gives a spec, which is a plain JSON document; `as_png(spec)` draws it without a browser.
+A spec such as `metric_chart(...)` is a plain JSON document. `as_png(spec)` renders it without a browser.
 """
 
 from ml_metrics.charts.comparison import comparison_chart

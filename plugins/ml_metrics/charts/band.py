@@ -1,4 +1,4 @@
-"""The bounds over time, as the stretches of a band."""
+"""The bounds over time, as the segments of a band."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts.domain import short, shown
+from ml_metrics.charts.domain import drawable, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from ml_metrics.charts.points import Axis, Plotted
 
-ALONE = timedelta(hours=6)
-"""Half the width of the band of a metric that ran once."""
+SINGLE_RUN_HALF_WIDTH = timedelta(hours=6)
+"""Half the width of the band of a metric with a single run."""
 
 Edge = tuple["datetime", float | None, float | None]
 
 
 def band_of(points: Sequence[Plotted], domain: tuple[float, float], axis: Axis) -> dict[str, list[Any]]:
-    """Columns `at`, `low`, `high`. An open side reaches the edge of the chart; nulls part one stretch from the next."""
-    edges = list(_without_middles(list(_edges(points, domain, axis))))
+    """Return the columns `at`, `low`, `high`. An open side extends to the chart's edge; nulls separate segments."""
+    edges = list(_without_redundant_edges(list(_edges(points, domain, axis))))
     return {
         "at": [milliseconds(at) for at, _, _ in edges],
         "low": [low for _, low, _ in edges],
@@ -32,13 +32,13 @@ def band_of(points: Sequence[Plotted], domain: tuple[float, float], axis: Axis) 
 
 
 def milliseconds(moment: datetime) -> int:
-    """A moment as Vega counts time."""
+    """Return a time as Vega represents it."""
     return round(moment.timestamp() * 1000)
 
 
 def _edges(points: Sequence[Plotted], domain: tuple[float, float], axis: Axis) -> Iterator[Edge]:
     bounded = [point.lower is not None or point.upper is not None for point in points]
-    reach = _half_a_gap(points)
+    reach = _half_gap(points)
     for index, point in enumerate(points):
         if not bounded[index]:
             continue
@@ -56,18 +56,18 @@ def _edges(points: Sequence[Plotted], domain: tuple[float, float], axis: Axis) -
 
 
 def _clipped(bound: float | None, domain: tuple[float, float], axis: Axis, edge: float) -> float:
-    if bound is None or not shown(bound, axis):
+    if bound is None or not drawable(bound, axis):
         return edge
-    return short(min(max(bound, domain[0]), domain[1]))
+    return rounded(min(max(bound, domain[0]), domain[1]))
 
 
-def _half_a_gap(points: Sequence[Plotted]) -> timedelta:
+def _half_gap(points: Sequence[Plotted]) -> timedelta:
     gaps = [(after.at - before.at).total_seconds() for before, after in pairwise(points)]
-    return timedelta(seconds=median(gaps) / 2) if gaps and median(gaps) else ALONE
+    return timedelta(seconds=median(gaps) / 2) if gaps and median(gaps) else SINGLE_RUN_HALF_WIDTH
 
 
-def _without_middles(edges: list[Edge]) -> Iterator[Edge]:
-    """What lies on a level line between two equal neighbours adds nothing."""
+def _without_redundant_edges(edges: list[Edge]) -> Iterator[Edge]:
+    """Drop points on a horizontal line between two equal neighbours."""
     for index, edge in enumerate(edges):
         inside = 0 < index < len(edges) - 1
         if not (inside and edges[index - 1][1:] == edge[1:] == edges[index + 1][1:]):

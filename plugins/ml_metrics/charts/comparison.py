@@ -1,13 +1,13 @@
-"""One metric of several tests: a line for each, told apart by colour and by the shape of its points."""
+"""One metric of several tests: a line per test, distinguished by its colour and by the shape of its points."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.charts.band import milliseconds
-from ml_metrics.charts.domain import short, shown
+from ml_metrics.charts.domain import drawable, rounded
 from ml_metrics.charts.points import Axis
-from ml_metrics.charts.theme import SCHEMA, SEVERAL, SHAPES, clock, theme
+from ml_metrics.charts.theme import SCHEMA, SERIES_COLOURS, SERIES_SHAPES, clock, theme
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,29 +23,29 @@ def comparison_chart(
     width: int | str = 640,
     height: int = 260,
 ) -> dict[str, Any]:
-    """The chart of one metric.
+    """Return the chart of one metric.
 
     Args:
         lines: the runs of each test.
-        axis: linear or log; percent is of nothing that the tests share, and so drawn as linear.
-        utc: the time axis is in UTC; else in the time zone of whoever draws it.
+        axis: linear or log; percent is drawn as linear, because the tests have no common level.
+        utc: use UTC on the time axis; otherwise the time zone of the viewer.
         width: pixels, or `container`.
         height: pixels.
     """
     tests = list(lines)
     rows = [
-        {"test": test, "run": point.run_key, "at": milliseconds(point.at), "value": short(point.value)}
+        {"test": test, "run": point.run_key, "at": milliseconds(point.at), "value": rounded(point.value)}
         for test, points in lines.items()
         for point in sorted(points, key=lambda point: point.at)
-        if shown(point.value, axis)
+        if drawable(point.value, axis)
     ]
     x = {"field": "at", "type": "temporal", "title": None, "scale": {"type": "utc" if utc else "time", "padding": 8}}
     y = {
         "field": "value", "type": "quantitative", "title": None, "axis": {"format": ".4~g"},
         "scale": {"type": "log" if axis is Axis.LOG else "linear", "zero": False},
     }  # fmt: skip
-    colours = [SEVERAL[index % len(SEVERAL)] for index in range(len(tests))]
-    shapes = [SHAPES[(index + index // len(SEVERAL)) % len(SHAPES)] for index in range(len(tests))]
+    colours = [SERIES_COLOURS[index % len(SERIES_COLOURS)] for index in range(len(tests))]
+    shapes = [SERIES_SHAPES[(index + index // len(SERIES_COLOURS)) % len(SERIES_SHAPES)] for index in range(len(tests))]
     legend = {"orient": "bottom", "columns": 2, "labelLimit": 300, "symbolStrokeWidth": 2}
     by_test = {"field": "test", "type": "nominal", "title": None, "legend": legend}
     return {

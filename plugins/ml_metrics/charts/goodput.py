@@ -1,11 +1,11 @@
-"""Where the time of each run went: productive time and every kind of lost time, stacked to a hundred percent."""
+"""The time of each run by kind: productive time and every kind of lost time, stacked to 100 percent."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.charts.band import milliseconds
-from ml_metrics.charts.domain import short
+from ml_metrics.charts.domain import rounded
 from ml_metrics.charts.theme import SCHEMA, theme
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ COLOURS = (
 def goodput_chart(
     runs: Sequence[tuple[str, datetime, Mapping[str, float]]], *, width: int | str = 640, height: int = 220
 ) -> dict[str, Any]:
-    """The chart.
+    """Return the chart.
 
     Args:
-        runs: each run's key, when it stopped, and the percent of its time by kind; `productive` is the good part.
+        runs: the run key and end time of each run, and the percentage of its time by kind, with `productive` first.
         width: pixels, or `container`.
         height: pixels.
     """
     kinds = [PRODUCTIVE, *sorted({kind for _, _, parts in runs for kind in parts} - {PRODUCTIVE})]
     rows = [
-        {"run": key, "at": milliseconds(at), "kind": kind, "percent": short(parts[kind]), "order": kinds.index(kind)}
+        {"run": key, "at": milliseconds(at), "kind": kind, "percent": rounded(parts[kind]), "order": kinds.index(kind)}
         for key, at, parts in sorted(runs, key=lambda run: run[1])
         for kind in kinds
         if parts.get(kind)

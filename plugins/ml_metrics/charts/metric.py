@@ -1,4 +1,4 @@
-"""A metric over its runs: values, the bounds they were judged by as a band, verdicts as marks, and what happened."""
+"""A metric over its runs: values, bounds as a band, verdicts as marks, and annotations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.charts.band import band_of, milliseconds
-from ml_metrics.charts.domain import domain_of, short, shown
+from ml_metrics.charts.domain import domain_of, drawable, rounded
 from ml_metrics.charts.points import Axis
 from ml_metrics.charts.theme import BLUE, GREY, ORANGE, RED, SCHEMA, clock, theme
 from ml_metrics.model import Outcome
@@ -26,10 +26,10 @@ VERDICTS: tuple[tuple[Outcome | None, str, str, str, str], ...] = (
     (Outcome.SKIPPED, "not judged", GREY, "square", "-"),
     (None, "no condition", BLUE, "circle", "-"),
 )
-"""Each verdict in words, its colour and shape, and the letter at the foot of the chart where there is no value."""
+"""The label, colour and shape of each verdict, and the letter at the bottom of the chart if there is no value."""
 
-NUMBER_OF = {outcome: number for number, (outcome, *_) in enumerate(VERDICTS)}
-_, WORDS, COLOURS, SHAPES, LETTERS = (list(column) for column in zip(*VERDICTS, strict=True))
+VERDICT_NUMBERS = {outcome: number for number, (outcome, *_) in enumerate(VERDICTS)}
+_, LABELS, COLOURS, SHAPES, LETTERS = (list(column) for column in zip(*VERDICTS, strict=True))
 
 
 def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
@@ -43,22 +43,22 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
     height: int = 220,
     dark: bool = False,
 ) -> dict[str, Any]:
-    """The chart of one metric.
+    """Return the chart of one metric.
 
     Args:
-        title: what the chart says it is; empty for none.
-        points: the runs; drawn in the order of their times.
+        title: the title of the chart, or an empty string.
+        points: the runs, in any order.
         annotations: drawn as vertical lines with a text on hover.
-        axis: linear, log, or percent of the usual level, which is the median of the points that count.
-        utc: the time axis is in UTC; else in the time zone of whoever draws it.
+        axis: linear, log, or percent of the level, which is the median of the points that count.
+        utc: use UTC on the time axis; otherwise the time zone of the viewer.
         width: pixels, or `container`.
         height: pixels.
-        dark: for a dark page.
+        dark: use colours for a dark page.
     """
-    ordered = _in_percent(sorted(points, key=lambda point: (point.at, point.run_key)), axis)
+    ordered = _as_percent(sorted(points, key=lambda point: (point.at, point.run_key)), axis)
     low, high = domain = domain_of(ordered, axis)
-    drawn = {
-        "points": [_columns(ordered, axis)],
+    datasets = {
+        "points": [_as_columns(ordered, axis)],
         "band": [band_of(ordered, domain, axis)],
         "notes": [{"at": milliseconds(one.at), "text": one.text, "kind": one.kind} for one in annotations],
     }
@@ -70,7 +70,7 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
             "nice": False, "zero": False, "type": "log" if axis is Axis.LOG else "linear",
         },
     }  # fmt: skip
-    runs = _runs(utc=utc)
+    runs = _as_rows(utc=utc)
     x = {"field": "at", "type": "temporal", "title": None, "scale": {"type": "utc" if utc else "time", "padding": 8}}
     return {
         "$schema": SCHEMA,
@@ -79,20 +79,20 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
         "height": height,
         "config": theme(dark=dark),
         "params": [{"name": "low", "value": low}, {"name": "high", "value": high}],
-        "datasets": drawn,
+        "datasets": datasets,
         "layer": [
             _band(x, y),
             _curve(runs, x, y),
-            _without_value(runs, x),
+            _letters(runs, x),
             _marks(runs, x, y),
-            *_notes(x, annotations),
+            *_annotations(x, annotations),
         ],
     }
 
 
-def _in_percent(points: Sequence[Plotted], axis: Axis) -> Sequence[Plotted]:
-    usual = [point.value for point in points if point.counts and shown(point.value, Axis.LINEAR)]
-    level = abs(median(usual)) if usual else 0.0
+def _as_percent(points: Sequence[Plotted], axis: Axis) -> Sequence[Plotted]:
+    counted = [point.value for point in points if point.counts and drawable(point.value, Axis.LINEAR)]
+    level = abs(median(counted)) if counted else 0.0
     if axis is not Axis.PERCENT or not level:
         return points
 
@@ -105,27 +105,27 @@ def _in_percent(points: Sequence[Plotted], axis: Axis) -> Sequence[Plotted]:
     ]
 
 
-def _columns(points: Sequence[Plotted], axis: Axis) -> dict[str, list[Any]]:
-    """One row of columns: a third of the bytes of a row for each run. `flatten` makes rows of them again."""
+def _as_columns(points: Sequence[Plotted], axis: Axis) -> dict[str, list[Any]]:
+    """Return a single row of columns, a third of the size of a row per run. `flatten` restores the rows."""
     return {
         "run": [point.run_key for point in points],
         "at": [milliseconds(point.at) for point in points],
-        "value": [short(point.value) if shown(point.value, axis) else None for point in points],
-        "lower": [short(point.lower) if shown(point.lower, Axis.LINEAR) else None for point in points],
-        "upper": [short(point.upper) if shown(point.upper, Axis.LINEAR) else None for point in points],
-        "verdict": [NUMBER_OF[point.outcome] for point in points],
+        "value": [rounded(point.value) if drawable(point.value, axis) else None for point in points],
+        "lower": [rounded(point.lower) if drawable(point.lower, Axis.LINEAR) else None for point in points],
+        "upper": [rounded(point.upper) if drawable(point.upper, Axis.LINEAR) else None for point in points],
+        "verdict": [VERDICT_NUMBERS[point.outcome] for point in points],
         "counts": [int(point.counts) for point in points],
     }
 
 
-def _runs(*, utc: bool) -> dict[str, Any]:
-    """A row for each run again, with what is said of it."""
+def _as_rows(*, utc: bool) -> dict[str, Any]:
+    """Restore the row of each run, with its texts."""
     return {
         "data": {"name": "points"},
         "transform": [
             {"flatten": ["run", "at", "value", "lower", "upper", "verdict", "counts"]},
             {"calculate": f"isValid(datum.value) ? '' : {LETTERS}[datum.verdict]", "as": "letter"},
-            {"calculate": f"{WORDS}[datum.verdict]", "as": "said"},
+            {"calculate": f"{LABELS}[datum.verdict]", "as": "verdict_label"},
             {"calculate": "datum.counts ? 'yes' : 'no'", "as": "compared"},
             {"calculate": clock("datum.at", utc=utc), "as": "when"},
         ],
@@ -157,8 +157,8 @@ def _curve(runs: dict[str, Any], x: dict[str, Any], y: dict[str, Any]) -> dict[s
 
 
 def _marks(runs: dict[str, Any], x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
-    """Shape and colour say the verdict; filled says that later runs are compared with this one."""
-    colour = {"field": "said", "type": "nominal", "scale": {"domain": WORDS, "range": COLOURS}}
+    """Shape and colour show the verdict. Filled marks count for later runs."""
+    colour = {"field": "verdict_label", "type": "nominal", "scale": {"domain": LABELS, "range": COLOURS}}
     return {
         **runs,
         "name": "runs",
@@ -168,27 +168,27 @@ def _marks(runs: dict[str, Any], x: dict[str, Any], y: dict[str, Any]) -> dict[s
             "y": {**y, "field": "value"},
             "stroke": {**colour, "legend": None},
             "fill": {
-                "condition": {"test": "datum.counts", "field": "said", "type": "nominal", "scale": colour["scale"],
-                              "legend": None},
+                "condition": {"test": "datum.counts", "field": "verdict_label", "type": "nominal",
+                              "scale": colour["scale"], "legend": None},
                 "value": "transparent",
             },
             "shape": {
-                "field": "said", "type": "nominal", "legend": None,
-                "scale": {"domain": WORDS, "range": SHAPES},
+                "field": "verdict_label", "type": "nominal", "legend": None,
+                "scale": {"domain": LABELS, "range": SHAPES},
             },
             "tooltip": [
                 {"field": "when", "title": "stopped"},
                 {"field": "value", "type": "quantitative", "title": "value", "format": ".6~g"},
                 {"field": "lower", "type": "quantitative", "title": "lower bound", "format": ".6~g"},
                 {"field": "upper", "type": "quantitative", "title": "upper bound", "format": ".6~g"},
-                {"field": "said", "type": "nominal", "title": "verdict"},
+                {"field": "verdict_label", "type": "nominal", "title": "verdict"},
                 {"field": "compared", "type": "nominal", "title": "later runs are compared with it"},
             ],
         },
     }  # fmt: skip
 
 
-def _without_value(runs: dict[str, Any], x: dict[str, Any]) -> dict[str, Any]:
+def _letters(runs: dict[str, Any], x: dict[str, Any]) -> dict[str, Any]:
     return {
         "data": runs["data"],
         "transform": [*runs["transform"], {"filter": "datum.letter"}],
@@ -197,12 +197,12 @@ def _without_value(runs: dict[str, Any], x: dict[str, Any]) -> dict[str, Any]:
             "x": x,
             "y": {"value": {"expr": "height"}},
             "text": {"field": "letter"},
-            "tooltip": [{"field": "said", "title": "no value"}],
+            "tooltip": [{"field": "verdict_label", "title": "no value"}],
         },
     }
 
 
-def _notes(x: dict[str, Any], annotations: Sequence[Annotation]) -> list[dict[str, Any]]:
+def _annotations(x: dict[str, Any], annotations: Sequence[Annotation]) -> list[dict[str, Any]]:
     if not annotations:
         return []
     data = {"data": {"name": "notes"}}
@@ -212,7 +212,7 @@ def _notes(x: dict[str, Any], annotations: Sequence[Annotation]) -> list[dict[st
         "scale": {"domain": ["accepted", "level", "changed"], "range": [ORANGE, RED, GREY]},
     }  # fmt: skip
     signs = "{'accepted': 'A', 'level': '↕', 'changed': '◆'}[datum.kind]"
-    heights = "{'accepted': 2, 'level': 15, 'changed': 28}[datum.kind]"  # what comes together must not hide another
+    heights = "{'accepted': 2, 'level': 15, 'changed': 28}[datum.kind]"  # annotations at the same time must not overlap
     return [
         {**data, "mark": {"type": "rule", "strokeDash": [4, 2], "aria": False},
          "encoding": {"x": x, "color": kinds, **tooltip}},

@@ -1,4 +1,4 @@
-"""What is drawn: one metric's values run by run, and what people should know about some of them."""
+"""The input of charts: the values of one metric by run, and annotations."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class Axis(StrEnum):
-    """How the values are laid out."""
+    """The scale of the value axis."""
 
     LINEAR = "linear"
     LOG = "log"
     PERCENT = "percent"
-    """Every number in percent of the metric's usual level."""
+    """Every number in percent of the metric's level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +28,19 @@ class Plotted:
     run_key: str
     at: datetime
     value: float | None
-    """None if the run produced no finite number; its place is then marked with a letter."""
+    """None if the run produced no finite number. A letter marks such a run."""
     lower: float | None = None
     upper: float | None = None
-    """The bounds that the value was judged by; None is an open side."""
+    """The bounds by which the value was judged. None means that the side is open."""
     outcome: Outcome | None = None
-    """None where no condition covers the metric."""
+    """None if the metric has no condition."""
     counts: bool = True
-    """Whether later runs are compared with this one. A point that does not count is drawn hollow."""
+    """Whether later runs are compared with this one. If not, its mark is hollow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """Something that happened between runs: a level was accepted, a level changed, an image was replaced."""
+    """An event between runs: a level was accepted, a level changed, or an image was replaced."""
 
     at: datetime
     text: str

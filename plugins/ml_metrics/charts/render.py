@@ -1,4 +1,4 @@
-"""A spec as a picture, drawn without a browser and without asking anybody: vl-convert holds Vega-Lite and its fonts."""
+"""Renders a spec without a browser or network access: vl-convert includes Vega-Lite and fonts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VEGA_LITE = "6.4"
-"""The grammar's version: the same as of the script that the dashboard gives to browsers."""
+"""The version of Vega-Lite, which must match the script of the dashboard."""
 
 
 def as_png(spec: Mapping[str, Any], *, scale: float = 2.0) -> bytes:
-    """The picture for a mail. `scale` is pixels for each unit of the spec."""
+    """Render a PNG. `scale` is the number of pixels per unit of the spec."""
     import vl_convert
 
     png: bytes = vl_convert.vegalite_to_png(dict(spec), vl_version=VEGA_LITE, scale=scale, allowed_base_urls=[])
@@ -20,7 +20,7 @@ def as_png(spec: Mapping[str, Any], *, scale: float = 2.0) -> bytes:
 
 
 def as_svg(spec: Mapping[str, Any]) -> str:
-    """The picture as text that any browser shows."""
+    """Render an SVG."""
     import vl_convert
 
     svg: str = vl_convert.vegalite_to_svg(dict(spec), vl_version=VEGA_LITE, allowed_base_urls=[])

@@ -1,28 +1,28 @@
-"""Colours and type, by day and by night. No meaning is carried by a colour alone: marks differ in shape, too."""
+"""Colours and fonts for light and dark pages. Marks never differ by colour alone, but also by shape."""
 
 from __future__ import annotations
 
 from typing import Any
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-"""Names the grammar's version; nothing is ever fetched from there."""
+"""The version of the grammar. Nothing is fetched from this address."""
 
 BLUE, ORANGE, RED, GREY = "#2f6fde", "#b45309", "#d11a2a", "#6b7280"
-"""Each has a contrast of at least 3 : 1 on white and on the dark page."""
-SEVERAL = ("#2f6fde", "#d95f02", "#1b9e77", "#c2479b", "#8a6d00", "#7570b3", "#5f6b7a", "#c0392b")
-"""Lines of several tests: told apart by people who see fewer colours, and by the shape of their points."""
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke", "triangle-right")
+"""Each has a contrast of at least 3:1 on the light and the dark page."""
+SERIES_COLOURS = ("#2f6fde", "#d95f02", "#1b9e77", "#c2479b", "#8a6d00", "#7570b3", "#5f6b7a", "#c0392b")
+"""Colours of the lines of several tests, chosen for colour-blind readers."""
+SERIES_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke", "triangle-right")
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 
 
 def clock(moment: str, *, utc: bool) -> str:
-    """Vega's expression for a moment in words."""
+    """Return Vega's expression for a time as text."""
     return f"utcFormat({moment}, '%Y-%m-%d %H:%M') + ' UTC'" if utc else f"timeFormat({moment}, '%Y-%m-%d %H:%M')"
 
 
 def theme(*, dark: bool = False) -> dict[str, Any]:
-    """The `config` of a spec. The browser picks one by `prefers-color-scheme`; mail is always light."""
+    """Return the `config` of a spec. The browser chooses by `prefers-color-scheme`; mail is always light."""
     ink, grid = ("#d7dde6", "#374151") if dark else ("#374151", "#e5e7eb")
     return {
         "background": "transparent" if dark else "white",

@@ -1,4 +1,4 @@
-"""What runs inside the workload. The standard library only: safe in any training image."""
+"""Telemetry for workloads. It needs only the standard library, so it is safe in any training image."""
 
 from ml_metrics.telemetry.elastic import (
     MetricsConfig,

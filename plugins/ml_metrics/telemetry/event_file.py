@@ -1,6 +1,6 @@
-"""Writing TensorBoard scalars without TensorBoard: the part of its event-file format that a scalar needs.
+"""Writes TensorBoard scalars without TensorBoard, in the part of its event-file format that scalars need.
 
-A file is records of length, checksum, data, checksum; the data is an `Event` message in protocol buffers.
+A file is a sequence of records: length, checksum, data, checksum. The data is an `Event` in protocol buffers.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _PREFIX = "events.out.tfevents"
 
 
 class ScalarWriter:
-    """Appends scalars to event files in a folder, from a thread of its own; each process has its own file.
+    """Appends scalars to event files in a folder, from a background thread. Each process has its own file.
 
     Args:
-        folder: A path, or an address that fsspec knows.
+        folder: A path or any URL that fsspec understands.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -30,7 +30,7 @@ class ScalarWriter:
         self._log = RecordLog(BucketParts(where, _PREFIX, "", _head) if is_remote(where) else EventFile(where), _render)
 
     def add_scalar(self, tag: str, value: float, step: int, wall_time: float | None = None) -> None:
-        """Queue one value; it is stored as a 32-bit float."""
+        """Queue one value. It is stored as a 32-bit float."""
         self._log.put((tag, value, step, time.time() if wall_time is None else wall_time))
 
     def flush(self) -> None:
@@ -38,7 +38,7 @@ class ScalarWriter:
         self._log.flush()
 
     def close(self) -> None:
-        """Flush, and let go of the file."""
+        """Flush and close the file."""
         self._log.close()
 
 
@@ -50,7 +50,7 @@ class EventFile(LocalFile):
         super().__init__(self._folder / f"{_PREFIX}.{writer_name()}", head=_head)
 
     def after_fork(self) -> None:
-        """Leave the file to the parent, and begin another."""
+        """Leave the file to the parent process and start another one."""
         super().after_fork()
         self.path = self._folder / f"{_PREFIX}.{writer_name()}"
 
@@ -64,18 +64,18 @@ def _render(scalar: tuple[str, float, int, float]) -> bytes:
 
 
 def record(data: bytes) -> bytes:
-    """A record of an event file."""
+    """Return a record of an event file."""
     length = struct.pack("<Q", len(data))
     return length + struct.pack("<I", masked_crc(length)) + data + struct.pack("<I", masked_crc(data))
 
 
 def version_event(wall_time: float) -> bytes:
-    """The event that every file begins with."""
+    """Return the first event of a file."""
     return _field(1, _FIXED64, struct.pack("<d", wall_time)) + _text(3, "brain.Event:2")
 
 
 def scalar_event(tag: str, value: float, step: int, wall_time: float) -> bytes:
-    """The event of one value: wall_time 1, step 2, summary 5 { value 1 { tag 1, simple_value 2 } }."""
+    """Return the event of one value: wall_time 1, step 2, summary 5 { value 1 { tag 1, simple_value 2 } }."""
     body = _text(1, tag) + _field(2, _FIXED32, struct.pack("<f", _as_float32(value)))
     return (
         _field(1, _FIXED64, struct.pack("<d", wall_time))
@@ -85,7 +85,7 @@ def scalar_event(tag: str, value: float, step: int, wall_time: float) -> bytes:
 
 
 def _as_float32(value: float) -> float:
-    """What is too large for a 32-bit float is infinite in it, as everywhere else."""
+    """Return infinity for values that are too large for a 32-bit float."""
     try:
         struct.pack("<f", value)
     except OverflowError:
@@ -115,7 +115,7 @@ def _varint(value: int) -> bytes:
 
 
 def _crc_table() -> tuple[int, ...]:
-    """CRC-32C, the Castagnoli polynomial, least significant bit first."""
+    """Return the table of CRC-32C (Castagnoli), least significant bit first."""
     table = []
     for byte in range(256):
         value = byte
@@ -129,7 +129,7 @@ _TABLE = _crc_table()
 
 
 def masked_crc(data: bytes) -> int:
-    """The checksum of a record, rotated and shifted so that a checksum of checksums stays one."""
+    """Return the checksum of a record, masked because the CRC of data that contains CRCs is weak."""
     value = 0xFFFFFFFF
     for byte in data:
         value = _TABLE[(value ^ byte) & 0xFF] ^ value >> 8

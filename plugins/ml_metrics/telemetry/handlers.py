@@ -1,4 +1,4 @@
-"""Where metric streams go: nowhere, the console, JSON lines in the run folder, TensorBoard, or several of them."""
+"""Handlers of metric streams: none, console, JSON lines in the run folder, TensorBoard, or several of them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ml_metrics.telemetry.record_log import RecordLog
 logger = logging.getLogger(__name__)
 
 STEM = "telemetry"
-_GIANT = 2**1023
+_MAX_INT = 2**1023
 
 _logs: dict[str, RecordLog] = {}
-"""One log for each folder, however many handlers and streams there are: no file is opened twice."""
+"""One log per folder, shared by all handlers and streams, so that no file is opened twice."""
 
 
 class MetricData(NamedTuple):
@@ -32,50 +32,52 @@ class MetricData(NamedTuple):
     group_name: str
     name: str
     value: float
-    """As the program gave it; `number` says what a handler makes of it."""
+    """The value as passed by the program. Handlers convert it with `number`."""
 
 
 class MetricHandler(abc.ABC):
-    """Takes values to where they should be."""
+    """Receives the values of metric streams."""
 
     @abc.abstractmethod
     def emit(self, metric_data: MetricData) -> None:
-        """Take one value."""
+        """Handle one value."""
 
 
 class NullMetricHandler(MetricHandler):
-    """The default: values go nowhere."""
+    """The default handler, which ignores all values."""
 
     def emit(self, metric_data: MetricData) -> None:
         """Do nothing."""
 
 
 class ConsoleMetricHandler(MetricHandler):
-    """Prints `[timestamp][group]: name=value`, one line a value."""
+    """Prints one line per value: `[timestamp][group]: name=value`."""
 
     def emit(self, metric_data: MetricData) -> None:
-        """Print it. What would break the line is escaped."""
+        """Print a value. Characters that would break the line are escaped."""
         line = f"[{metric_data.timestamp}][{metric_data.group_name}]: {metric_data.name}={metric_data.value}"
         print(line if line.isprintable() else line.encode("unicode_escape").decode())  # noqa: T201  (its purpose)
 
 
 class QueuedMetricHandler(MetricHandler):
-    """Puts values into the queue of a log. Nothing is raised, also into a program that does not expect it.
+    """Puts values into the queue of a log, and never raises.
 
-    torch.distributed.elastic hands its own metrics to a handler without protection.
+    torch.distributed.elastic calls handlers without catching errors.
     """
 
     def __init__(self, folder: str) -> None:
-        self._told = False
+        self._warned = False
         if not folder:
-            self._tell("telemetry has no place to go, and is lost: give a folder, or set %s", RUN_DIR)
+            self._warn_once("telemetry has no folder and is lost: pass one, or set %s", RUN_DIR)
 
     def emit(self, metric_data: MetricData) -> None:
-        """Queue it. What is no number is left out."""
+        """Queue a value. Values that are not numbers are dropped with a warning."""
         try:
             value = number(metric_data.value)
-        except Exception as error:  # noqa: BLE001  (whatever an array library raises)
-            self._tell("%s leaves out %s/%s: %s", type(self).__name__, metric_data.group_name, metric_data.name, error)
+        except Exception as error:  # noqa: BLE001  (array libraries raise any error)
+            self._warn_once(
+                "%s leaves out %s/%s: %s", type(self).__name__, metric_data.group_name, metric_data.name, error
+            )
             return
         self.queue(metric_data, value)
 
@@ -87,15 +89,15 @@ class QueuedMetricHandler(MetricHandler):
     def flush(self) -> None:
         """Wait until everything is written."""
 
-    def _tell(self, message: str, *what: object) -> None:
-        """Say the first trouble; a stream of values may well have the same one a million times."""
-        if not self._told:
-            self._told = True
-            logger.warning(message, *what)
+    def _warn_once(self, message: str, *arguments: object) -> None:
+        """Log the first problem only: a stream may have the same one a million times."""
+        if not self._warned:
+            self._warned = True
+            logger.warning(message, *arguments)
 
 
 class JsonLinesMetricHandler(QueuedMetricHandler):
-    """Appends to `telemetry.jsonl` in the run folder, from a thread of its own.
+    """Appends to `telemetry.jsonl` in the run folder, from a background thread.
 
     Args:
         folder: A path or `gs://bucket/folder`. Default: the environment variable `ML_METRICS_RUN_DIR`.
@@ -118,10 +120,10 @@ class JsonLinesMetricHandler(QueuedMetricHandler):
 
 
 class TensorBoardMetricHandler(QueuedMetricHandler):
-    """Writes scalars `<group>/<name>` that TensorBoard shows; the step is how many values the metric had before.
+    """Writes scalars `<group>/<name>` for TensorBoard. The step is the number of earlier values of the metric.
 
     Args:
-        folder: A path or `gs://bucket/folder`. Default: `telemetry` in the folder that `ML_METRICS_RUN_DIR` names.
+        folder: A path or `gs://bucket/folder`. Default: `telemetry` in the folder given by `ML_METRICS_RUN_DIR`.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
@@ -144,37 +146,37 @@ class TensorBoardMetricHandler(QueuedMetricHandler):
 
 
 class FanOutMetricHandler(MetricHandler):
-    """Hands every value to several handlers. One that fails does not keep it from the others."""
+    """Passes every value to several handlers. All of them get it, even if one fails."""
 
     def __init__(self, *handlers: MetricHandler) -> None:
         self.handlers = handlers
 
     def emit(self, metric_data: MetricData) -> None:
-        """Hand it on; what went wrong is raised when all have had it."""
+        """Pass a value on. Errors are raised after all handlers were called."""
         errors = []
         for handler in self.handlers:
             try:
                 handler.emit(metric_data)
-            except Exception as error:  # noqa: BLE001  (the others come first)
+            except Exception as error:  # noqa: BLE001  (raised below, after the other handlers)
                 errors.append(f"{type(handler).__name__}: {error}")
         if errors:
             raise RuntimeError("; ".join(errors))
 
 
 def number(value: Any) -> float:
-    """What a value is as a number: a bool is 0 or 1, an array's or tensor's scalar its value, text is an error."""
-    if type(value) is float or (type(value) is int and -_GIANT < value < _GIANT):
+    """Convert a value to a number: a bool to 0 or 1, a scalar of an array library to its value. Raises for text."""
+    if type(value) is float or (type(value) is int and -_MAX_INT < value < _MAX_INT):
         return value
     if isinstance(value, str | bytes):
         raise TypeError(f"{value!r} is text, not a number")
     try:
         return float(value)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an integer that is too large for a float
         return math.inf if value > 0 else -math.inf
 
 
 def _log_of(folder: str) -> RecordLog:
-    log = _logs.get(folder)  # without a lock, which a fork might leave locked for ever in the child
+    log = _logs.get(folder)  # no lock: a fork could leave it locked forever in the child
     return log if log is not None else _logs.setdefault(folder, RecordLog(open_destination(folder, STEM), _render))
 
 

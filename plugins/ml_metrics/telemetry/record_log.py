@@ -1,8 +1,8 @@
-"""A log that a program writes without waiting: records go into a queue, and one thread carries them away.
+"""A log that never makes the program wait: records go into a queue, and a background thread writes them.
 
-What it promises a training program: `put` costs about a microsecond, nothing that goes wrong with the disk is ever
-raised, memory stays bounded, and `kill -9` loses what was put in the last half second. After a fork, the child
-starts with an empty queue and a place of its own.
+What a training program can rely on: `put` takes about a microsecond, disk problems never raise, memory is bounded, and
+`kill -9` loses only the records of the last half second. After a fork, the child process starts with an empty queue and
+its own destination.
 """
 
 from __future__ import annotations
@@ -24,51 +24,51 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 QUEUE_LIMIT = 1_000_000
-"""Records kept while the place cannot be written to. Later ones are dropped, and counted."""
-_BATCH = 20_000
-"""Records rendered at once, so that a long queue does not double the memory."""
+"""The maximum number of records kept while the destination is not writable. Further ones are dropped and counted."""
+_BATCH_SIZE = 20_000
+"""The maximum number of records rendered at once, so that a long queue does not double the memory."""
 
 
-class Place(Protocol):
-    """Where records go."""
+class Destination(Protocol):
+    """Where records are written."""
 
     interval: float
     """Seconds between two writes."""
     remote: bool
-    """Whether a client of a cloud carries them there."""
+    """Whether a cloud client does the writing."""
 
     def write(self, data: bytes) -> None:
-        """Take whole records, or raise and take the same again later."""
+        """Write whole records, or raise. After an error it is called again with the same records."""
 
     def after_fork(self) -> None:
-        """Let go, in a child process, of what belongs to the parent."""
+        """Release, in a child process, what belongs to the parent."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
 
 
 class RecordLog:
-    """A queue in front of a place, and the thread between them."""
+    """A queue, a destination and the thread between them."""
 
     def __init__(
         self,
-        place: Place,
+        destination: Destination,
         render: Callable[[Any], bytes],
         *,
         limit: int = QUEUE_LIMIT,
     ) -> None:
-        self._place = place
+        self._destination = destination
         self._render = render
         self._limit = limit
         self._queue: deque[Any] = deque()
         self._unwritten: list[bytes] = []
         self._reset()
         _logs.add(self)
-        if place.remote:
-            _flush_while_threads_may_start()
+        if destination.remote:
+            _flush_before_thread_pools_close()
 
     def put(self, record: Any) -> None:
-        """Queue a record; `render` makes bytes of it later, in the other thread."""
+        """Queue a record. The background thread converts it to bytes with `render`."""
         if len(self._queue) < self._limit:
             self._queue.append(record)
         else:
@@ -77,7 +77,7 @@ class RecordLog:
             self._start()
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Write everything that was put so far; False if that could not be done."""
+        """Write everything queued so far. Returns False if that failed."""
         if not self._writing.acquire(timeout=timeout):
             return False
         try:
@@ -86,11 +86,11 @@ class RecordLog:
             self._writing.release()
 
     def close(self) -> None:
-        """Flush, stop the thread and let go of the place. A later `put` starts anew."""
+        """Flush, stop the thread and close the destination. A later `put` starts again."""
         self._stop.set()
         self.flush()
         self._running = False
-        self._place.close()
+        self._destination.close()
 
     def _reset(self) -> None:
         self._writing = threading.Lock()
@@ -98,7 +98,7 @@ class RecordLog:
         self._stop = threading.Event()
         self._running = False
         self._dropped = 0
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def _start(self) -> None:
         with self._starting:
@@ -106,56 +106,58 @@ class RecordLog:
                 return
             self._stop = threading.Event()
             self._running = True
-            thread = threading.Thread(target=self._carry, args=(self._stop,), name="ml-metrics-log", daemon=True)
+            thread = threading.Thread(
+                target=self._write_periodically, args=(self._stop,), name="ml-metrics-log", daemon=True
+            )
             try:
                 thread.start()
             except RuntimeError:  # the interpreter is shutting down: the flush at exit writes what is queued
                 self._running = False
-            _flush_at_the_end_of_a_worker(self)
+            _flush_at_worker_exit(self)
 
-    def _carry(self, stop: threading.Event) -> None:
-        while not stop.wait(self._place.interval):
+    def _write_periodically(self, stop: threading.Event) -> None:
+        while not stop.wait(self._destination.interval):
             if self._queue or self._unwritten:
                 with self._writing:
                     self._drain()
 
     def _drain(self) -> bool:
-        """Write the queue, batch by batch. What the place refuses is kept and comes first the next time."""
+        """Write the queue in batches. A batch that fails is kept and written first the next time."""
         try:
             while self._queue or self._unwritten:
                 if not self._unwritten:
                     self._unwritten.append(self._next_batch())
-                self._place.write(self._unwritten[0])
+                self._destination.write(self._unwritten[0])
                 self._unwritten.clear()
-        except Exception as error:  # noqa: BLE001  (this thread serves a training program: whatever it is, it is told once)
-            self._tell("cannot be written now, and its records are kept in memory", error)
+        except Exception as error:  # noqa: BLE001  (never raise in a training program)
+            self._warn_once("cannot be written now, and its records are kept in memory", error)
             return False
         if self._dropped:
-            self._tell("could not be written for too long, and records were lost", self._dropped)
+            self._warn_once("could not be written for too long, and records were lost", self._dropped)
         return True
 
     def _next_batch(self) -> bytes:
-        count = min(len(self._queue), _BATCH)
+        count = min(len(self._queue), _BATCH_SIZE)
         return b"".join([self._rendered(self._queue.popleft()) for _ in range(count)])
 
     def _rendered(self, record: Any) -> bytes:
         try:
             return self._render(record)
-        except Exception as error:  # noqa: BLE001  (one odd record must not lose the others)
-            self._tell("lacks a record that cannot be written", error)
+        except Exception as error:  # noqa: BLE001  (one invalid record must not lose the others)
+            self._warn_once("lacks a record that cannot be written", error)
             return b""
 
-    def _tell(self, what: str, why: object) -> None:
-        """Say each thing once."""
-        if what not in self._told:
-            self._told.add(what)
-            logger.warning("%s %s: %s", self._place, what, why)
+    def _warn_once(self, problem: str, reason: object) -> None:
+        """Log each problem once."""
+        if problem not in self._warned:
+            self._warned.add(problem)
+            logger.warning("%s %s: %s", self._destination, problem, reason)
 
     def _after_fork(self) -> None:
         self._queue.clear()
         self._unwritten.clear()
         self._reset()
-        self._place.after_fork()
+        self._destination.after_fork()
 
 
 _logs: weakref.WeakSet[RecordLog] = weakref.WeakSet()
@@ -169,25 +171,25 @@ def _all_after_fork() -> None:
 def _all_at_exit() -> None:
     for log in list(_logs):
         if not log.flush(timeout=5.0):
-            _logs.discard(log)  # its place does not answer, and the program is to end
+            _logs.discard(log)  # the destination does not answer, and the program must be able to end
 
 
 @lru_cache(maxsize=1)
-def _flush_while_threads_may_start() -> None:
-    """Flush at the very begin of the interpreter's end, too.
+def _flush_before_thread_pools_close() -> None:
+    """Flush before thread pools close, too.
 
-    What `atexit` calls comes after all thread pools have closed, and without one asyncio finds no host's address.
+    `atexit` callbacks run after that, and asyncio cannot resolve host names without a thread.
     """
-    import concurrent.futures.thread  # noqa: F401  (its end is registered before ours, and so comes after it)
+    import concurrent.futures.thread  # noqa: F401  (callbacks run in reverse order: its exit callback must be registered first)
 
     register = getattr(threading, "_register_atexit", None)
     if register is not None:
-        with suppress(RuntimeError):  # the end has begun
+        with suppress(RuntimeError):  # the interpreter is already shutting down
             register(_all_at_exit)
 
 
-def _flush_at_the_end_of_a_worker(log: RecordLog) -> None:
-    """A forked worker of multiprocessing ends without what `atexit` knows, but with finalizers of its own."""
+def _flush_at_worker_exit(log: RecordLog) -> None:
+    """Flush when a forked worker of multiprocessing ends: it runs its own finalizers, but no `atexit` callbacks."""
     process, util = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
     if process is not None and util is not None and process.parent_process() is not None:
         util.Finalize(None, log.flush, kwargs={"timeout": 5.0}, exitpriority=0)
@@ -195,6 +197,7 @@ def _flush_at_the_end_of_a_worker(log: RecordLog) -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_all_after_fork)
-# Clients of clouds close their sessions in finalizers; as a first one is there now, all of them run after our flush.
+# Cloud clients close their sessions in finalizers. This one registers the finalizers' own exit callback before ours,
+# so they all run after our flush.
 weakref.finalize(RecordLog, int).atexit = False
 atexit.register(_all_at_exit)

@@ -1,7 +1,7 @@
-"""The goodput recorder: what a training program tells about its time, one JSON object a line.
+"""The goodput recorder: a log of a training program's time, as one JSON object per line.
 
-The methods, their arguments and the fields of the entries are those of ml-goodput-measurement, so that either half,
-writing or reading, can be exchanged alone.
+Methods, arguments and log fields are the same as in ml-goodput-measurement, so that writer and reader can be replaced
+independently.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ _EVENTS = {
     "data_loading": "data_loading",
     "elastic_reinit": "elastic_reinit",
 }
-"""The names that `record_event` knows, and how their fields begin. Any other name is a custom event's."""
+"""The event names of `record_event` and the prefix of their fields. All other names are custom events."""
 
 
 class EntryWriter(Protocol):
-    """Another place for entries, such as a logger of Google Cloud Logging."""
+    """Another destination for entries, such as a logger of Google Cloud Logging."""
 
     def write_cloud_logging_entry(self, entry: dict[str, Any]) -> None:
-        """Take one entry."""
+        """Write one entry."""
 
     def flush(self) -> None:
-        """Write what was taken."""
+        """Write all buffered entries."""
 
 
 class GoodputRecorder:
-    """Tells where the time of a job goes. It never raises into the program that calls it.
+    """Records how a job spends its time. It never raises in the program that calls it.
 
     Args:
-        job_name: The job's full name; every entry carries it.
-        logger_name: The name of the log in Google Cloud Logging, for `cloud_logger`; a file needs none.
-        logging_enabled: Whether this process writes. Only one worker of a job should.
-        cloud_logger: Where entries go in place of a file.
-        folder: Where `goodput.jsonl` is written: a path or `gs://bucket/folder`. Default: the environment variable
+        job_name: The full name of the job. Every entry has it.
+        logger_name: The name of the log in Google Cloud Logging, for `cloud_logger`. Not needed for a file.
+        logging_enabled: Whether this process writes. Enable it in one worker of a job only.
+        cloud_logger: Receives the entries instead of a file.
+        folder: The folder of `goodput.jsonl`: a path or `gs://bucket/folder`. Default: the environment variable
             `ML_METRICS_RUN_DIR`.
-        background_grace_period_s: Of no effect, as the next two: the older library's cloud client has them.
-        background_batch_size: See there.
-        background_max_latency_s: See there.
+        background_grace_period_s: Ignored, as are the next two: they configure the older library's cloud client.
+        background_batch_size: Ignored.
+        background_max_latency_s: Ignored.
     """
 
     def __init__(  # noqa: PLR0913  (the older library's signature)
@@ -79,13 +79,13 @@ class GoodputRecorder:
         self.logger_name = logger_name
         self._cloud_logger = cloud_logger if logging_enabled else None
         self._log: RecordLog | None = None
-        self._told = False
+        self._warned = False
         if logging_enabled and cloud_logger is None:
             self._log = _open_log(folder, job_name)
         self.enabled = self._log is not None or self._cloud_logger is not None
 
     def record_step_start_time(self, step: int, start_time: datetime | None = None) -> None:
-        """A step begins."""
+        """A step starts."""
         if self._log is not None and start_time is None and type(step) is int:
             self._log.put((step, time.time()))
             return
@@ -94,21 +94,21 @@ class GoodputRecorder:
         try:
             number = int(step)
         except (TypeError, ValueError) as error:
-            self._tell(error)
+            self._warn_once(error)
             return
         self._mark("step_start_time", start_time, step_count=number)
 
     def record_job_start_time(self, start_time: datetime | None = None) -> None:
-        """The job begins, or begins again."""
+        """The job starts or restarts."""
         self._mark("job_start_time", start_time)
 
     def record_job_end_time(self, end_time: datetime | None = None) -> None:
-        """The job is done: its last step is complete."""
+        """The job ends: its last step is complete."""
         self._mark("job_end_time", end_time)
         self.flush()
 
     def record_tpu_init_start_time(self, start_time: datetime | None = None) -> None:
-        """The accelerators are looked for and set up."""
+        """Discovery and setup of the accelerators start."""
         self._mark("tpu_init_start_time", start_time)
 
     def record_tpu_init_end_time(self, end_time: datetime | None = None) -> None:
@@ -116,62 +116,62 @@ class GoodputRecorder:
         self._mark("tpu_init_end_time", end_time)
 
     def record_training_preparation_start_time(self, start_time: datetime | None = None) -> None:
-        """Models, checkpoints and programs are made ready."""
+        """Setup of models, checkpoints and programs starts."""
         self._mark("training_prep_start_time", start_time)
 
     def record_training_preparation_end_time(self, end_time: datetime | None = None) -> None:
-        """Training can begin."""
+        """Setup is complete, and training can start."""
         self._mark("training_prep_end_time", end_time)
 
     def record_data_loading_start_time(self, start_time: datetime | None = None) -> None:
-        """A batch is asked for."""
+        """The program requests a batch."""
         self._mark("data_loading_start_time", start_time)
 
     def record_data_loading_end_time(self, end_time: datetime | None = None) -> None:
-        """The batch is here."""
+        """The batch is loaded."""
         self._mark("data_loading_end_time", end_time)
 
     def record_custom_badput_event_start_time(
         self, start_time: datetime | None = None, custom_badput_event_type: str = "unknown"
     ) -> None:
-        """Something inside the training loop begins that holds up training: an evaluation, a check."""
+        """Something that interrupts training starts inside the training loop, such as an evaluation."""
         self._mark("custom_badput_event_start_time", start_time, custom_badput_event_type=custom_badput_event_type)
 
     def record_custom_badput_event_end_time(
         self, end_time: datetime | None = None, custom_badput_event_type: str = "unknown"
     ) -> None:
-        """It is over."""
+        """The interruption ends."""
         self._mark("custom_badput_event_end_time", end_time, custom_badput_event_type=custom_badput_event_type)
 
     def record_elastic_slice_counts(
         self, active_slices: int, total_slices: int, available_slices: int, timestamp: datetime | None = None
     ) -> None:
-        """How many slices step, exist and could step."""
+        """Record the number of slices that are training, exist and are available."""
         counts = {"active_slices": active_slices, "total_slices": total_slices, "available_slices": available_slices}
         self._mark("elastic_slice_counts_timestamp", timestamp, **counts)
 
     def record_elastic_wait_start_time(self, event_type: str, start_time: datetime | None = None) -> None:
-        """Training waits for slices, `scale_up` or `slice_down`."""
+        """Training starts waiting for slices: `scale_up` or `slice_down`."""
         self._mark("elastic_wait_start_time", start_time, elastic_wait_event_type=event_type)
 
     def record_elastic_wait_end_time(self, event_type: str, end_time: datetime | None = None) -> None:
-        """The slices are here."""
+        """The slices are available."""
         self._mark("elastic_wait_end_time", end_time, elastic_wait_event_type=event_type)
 
     def record_elastic_reinit_start_time(self, start_time: datetime | None = None) -> None:
-        """Training is set up again for another number of slices."""
+        """Setup for another number of slices starts."""
         self._mark("elastic_reinit_start_time", start_time)
 
     def record_elastic_reinit_end_time(self, end_time: datetime | None = None) -> None:
-        """Training goes on."""
+        """Training continues."""
         self._mark("elastic_reinit_end_time", end_time)
 
     def record_checkpoint_progress(self, step: int, checkpoint_start_time: datetime | None = None) -> None:
-        """A checkpoint that holds everything up to a step begins. For people: no figure is made of it."""
+        """A checkpoint of all steps up to this one starts. For information only: no figure is computed from it."""
         self._mark("checkpoint_start_time", checkpoint_start_time, checkpoint_step=step)
 
     def log_entry(self, message: Any) -> None:
-        """Take a record of a checkpoint library, a dict or a dataclass: with this, a recorder is an Orbax logger."""
+        """Write a dict or dataclass of a checkpoint library. With this method, a recorder is an Orbax logger."""
         if not self.enabled:
             return
         if dataclasses.is_dataclass(message) and not isinstance(message, type):
@@ -181,15 +181,15 @@ class GoodputRecorder:
 
     @contextmanager
     def record_event(self, event: Any, **arguments: Any) -> Iterator[None]:
-        """Record the start and the end of what happens inside.
+        """Record the start and the end of a block.
 
-        The end is recorded also where an exception leaves the block, as the time was spent. The one exception is
-        `job`: a job that broke did not end, and its last step is not complete.
+        The end is recorded even if the block raises, because the time was spent. The exception is `job`: a job that
+        raises did not end, and its last step is not complete.
 
         Args:
-            event: `job`, `tpu_init`, `training_preparation`, `data_loading`, `elastic_reinit`, or the name of a custom
-                event; `step` with `step=number`. A member of an enum stands for its value.
-            arguments: What goes into the entries besides the time.
+            event: `job`, `tpu_init`, `training_preparation`, `data_loading`, `elastic_reinit`, or the name of a
+                custom event; `step` with `step=number`. Members of an enum are replaced by their values.
+            arguments: Additional fields of the entries.
         """
         name = str(getattr(event, "value", event)).lower()
         if name == "step":
@@ -209,17 +209,17 @@ class GoodputRecorder:
         self._mark(f"{begins}_end_time", None, **arguments)
 
     def flush(self) -> None:
-        """Wait until everything is written, at most ten seconds."""
+        """Wait until everything is written, for at most ten seconds."""
         try:
             if self._log is not None:
                 self._log.flush()
             elif self._cloud_logger is not None:
                 self._cloud_logger.flush()
         except Exception as error:  # noqa: BLE001  (never into training)
-            self._tell(error)
+            self._warn_once(error)
 
     def close(self) -> None:
-        """Flush, and let go of the file."""
+        """Flush and close the file."""
         if self._log is not None:
             self._log.close()
 
@@ -229,7 +229,7 @@ class GoodputRecorder:
         try:
             seconds = time.time() if moment is None else moment.timestamp()
         except (AttributeError, OverflowError, OSError, ValueError) as error:
-            self._tell(error)
+            self._warn_once(error)
             return
         self._write({**more, field: seconds})
 
@@ -241,18 +241,18 @@ class GoodputRecorder:
             elif self._cloud_logger is not None:
                 self._cloud_logger.write_cloud_logging_entry(entry)
         except Exception as error:  # noqa: BLE001  (never into training)
-            self._tell(error)
+            self._warn_once(error)
 
-    def _tell(self, error: Exception) -> None:
-        if not self._told:
-            self._told = True
+    def _warn_once(self, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
             logger.warning("goodput of %s: an entry could not be recorded: %s", self.job_name, error)
 
 
 def _open_log(folder: str | os.PathLike[str] | None, job_name: str) -> RecordLog | None:
     where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR)
     if not where:
-        logger.warning("goodput of %s is not recorded: give a folder, or set %s", job_name, RUN_DIR)
+        logger.warning("goodput of %s is not recorded: pass a folder, or set %s", job_name, RUN_DIR)
         return None
     head = json.dumps({"job_name": job_name})[:-1]
 
@@ -261,4 +261,4 @@ def _open_log(folder: str | os.PathLike[str] | None, job_name: str) -> RecordLog
             return f'{head}, "step_count": {record[0]}, "step_start_time": {record[1]!r}}}\n'.encode()
         return json.dumps(record, default=str).encode() + b"\n"
 
-    return RecordLog(open_destination(where, STEM, alone=True), render)
+    return RecordLog(open_destination(where, STEM, exclusive=True), render)

@@ -1,8 +1,8 @@
-"""Metric streams: `get_stream(group).add_value(name, value)`, and where the values go.
+"""Metric streams: `get_stream(group).add_value(name, value)`, and the handlers that receive the values.
 
-The names and the behaviour are those of torch.distributed.elastic.metrics, with three differences: a handler that is
-configured later also serves streams that were made earlier; a handler that fails is told once and never reaches
-the program; durations are floats.
+Names and behaviour are those of torch.distributed.elastic.metrics, with three differences: a handler that is configured
+later also serves existing streams; a handler that fails is logged once and never raises in the program; durations are
+floats.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEFAULT_GROUP = "torchelastic"
 _default: MetricHandler = NullMetricHandler()
 _of_group: dict[str, MetricHandler] = {}
 _broken: dict[int, MetricHandler] = {}
-"""Handlers that failed, and were told of. They are kept, so that no other gets their id."""
+"""Handlers that failed and were reported. They are kept alive so that their ids stay unique."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +41,29 @@ class MetricStream:
 
     Args:
         group_name: The group.
-        handler: A handler of its own; without one, the stream goes where its group goes, now and later.
+        handler: The handler of this stream. Default: the current handler of the group.
     """
 
     group_name: str
     handler: MetricHandler | None = None
 
     def add_value(self, metric_name: str, metric_value: float) -> None:
-        """Hand one value to the handler. Whatever the handler does, the program goes on."""
+        """Pass one value to the handler. Errors of the handler are logged, not raised."""
         handler = self.handler or _of_group.get(self.group_name, _default)
         try:
             handler.emit(MetricData(time.time(), self.group_name, metric_name, metric_value))
         except Exception as error:  # noqa: BLE001  (a broken handler must not break training)
-            _tell_once(handler, error)
+            _warn_once(handler, error)
 
 
 def get_stream(group: str) -> MetricStream:
-    """The stream of a group."""
+    """Return the stream of a group."""
     return MetricStream(group)
 
 
 def configure(handler: MetricHandler, group: str | None = None) -> None:
-    """Set the handler of a group, or of all groups that have none of their own."""
-    global _default  # noqa: PLW0603  (one configuration a process, as in logging)
+    """Set the handler of a group, or the default of all groups without their own."""
+    global _default  # noqa: PLW0603  (one configuration per process, as in logging)
     _broken.pop(id(handler), None)
     if group is None:
         _default = handler
@@ -77,16 +77,16 @@ def put_metric(metric_name: str, metric_value: float, metric_group: str = DEFAUL
 
 
 def prof(fn: Callable[P, R] | None = None, group: str = DEFAULT_GROUP) -> Any:
-    """Measure a function, as `@prof` or `@prof(group="my_app")`; a coroutine from its first step to its last.
+    """Measure a function, as `@prof` or `@prof(group="my_app")`. Coroutines are measured to their end.
 
-    Every call adds `<name>.duration.ms` and a 1 to `<name>.success` or `<name>.failure`, where the name is
-    `Class.method`, or `module.function` for a function of a module.
+    Every call adds `<name>.duration.ms` and a 1 to `<name>.success` or `<name>.failure`. The name is `Class.method`, or
+    `module.function` for a function of a module.
     """
     return measured(fn, _name_of(fn), group) if fn is not None else partial(prof, group=group)
 
 
 def measured(function: Callable[P, R], name: str, group: str) -> Callable[P, R]:
-    """The function, which tells its duration and how it ended."""
+    """Return the function with its duration and result recorded on every call."""
 
     @contextmanager
     def measure() -> Iterator[None]:
@@ -103,18 +103,18 @@ def measured(function: Callable[P, R], name: str, group: str) -> Callable[P, R]:
     if iscoroutinefunction(function):
 
         @wraps(function)
-        async def waited_for(*args: P.args, **kwargs: P.kwargs) -> Any:
+        async def measured_coroutine(*args: P.args, **kwargs: P.kwargs) -> Any:
             with measure():
                 return await function(*args, **kwargs)
 
-        return cast("Callable[P, R]", waited_for)
+        return cast("Callable[P, R]", measured_coroutine)
 
     @wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+    def measured_function(*args: P.args, **kwargs: P.kwargs) -> R:
         with measure():
             return function(*args, **kwargs)
 
-    return called
+    return measured_function
 
 
 def _name_of(function: Callable[..., Any]) -> str:
@@ -125,7 +125,7 @@ def _name_of(function: Callable[..., Any]) -> str:
     return f"{module}.{qualified}" if module else qualified
 
 
-def _tell_once(handler: MetricHandler, error: Exception) -> None:
+def _warn_once(handler: MetricHandler, error: Exception) -> None:
     if id(handler) not in _broken:
         _broken[id(handler)] = handler
         logger.warning("%s failed and its values are lost until it works again: %s", type(handler).__name__, error)

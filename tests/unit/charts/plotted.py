@@ -1,4 +1,4 @@
-"""Runs of a metric, made up."""
+"""Made-up runs of a metric."""
 
 from __future__ import annotations
 

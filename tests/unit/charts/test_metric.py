@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.charts import Annotation, Axis, as_svg, metric_chart
-from ml_metrics.charts.domain import domain_of, short
+from ml_metrics.charts.domain import domain_of, rounded
 from ml_metrics.model import Outcome
 from unit.charts.plotted import START, column, run
 
@@ -18,7 +18,7 @@ RUNS = st.lists(
 
 
 @given(RUNS, st.sampled_from(Axis))
-def test_any_runs_make_a_spec_that_is_json_and_an_axis_that_is_finite(runs: list[object], axis: Axis) -> None:
+def test_any_runs_give_a_json_spec_and_a_finite_axis(runs: list[object], axis: Axis) -> None:
     spec = metric_chart("any", runs, axis=axis)  # type: ignore[arg-type]
     json.dumps(spec, allow_nan=False)
     low, high = (param["value"] for param in spec["params"])
@@ -28,7 +28,7 @@ def test_any_runs_make_a_spec_that_is_json_and_an_axis_that_is_finite(runs: list
     assert axis is not Axis.LOG or low > 0
 
 
-def test_runs_are_drawn_in_the_order_of_their_times() -> None:
+def test_runs_are_drawn_in_order_of_time() -> None:
     spec = metric_chart("x", [run(3, 1.0), run(1, 2.0), run(2, 3.0)])
     assert column(spec, "value") == [2.0, 3.0, 1.0]
 
@@ -41,39 +41,39 @@ def test_a_run_without_a_value_has_a_letter_and_no_point() -> None:
     assert [letter for letter in "NM-" if f">{letter}<" in svg] == ["N", "M", "-"]
 
 
-def test_a_log_axis_has_no_place_for_zero() -> None:
+def test_a_log_axis_drops_zero_and_negative_values() -> None:
     spec = metric_chart("x", [run(1, 0.0), run(2, -1.0), run(3, 10.0), run(4, 1000.0)], axis=Axis.LOG)
     assert column(spec, "value") == [None, None, 10.0, 1000.0]
 
 
-def test_percent_is_of_the_median_of_what_counts() -> None:
+def test_percent_is_relative_to_the_median_of_counted_runs() -> None:
     runs = [run(1, 50.0), run(2, 50.0, 40.0, 75.0), run(3, 500.0, counts=False)]
     spec = metric_chart("x", runs, axis=Axis.PERCENT)
     assert column(spec, "value") == [100.0, 100.0, 1000.0]
     assert column(spec, "upper") == [None, 150.0, None]
 
 
-def test_a_bound_far_away_does_not_press_the_values_into_a_line() -> None:
+def test_a_distant_bound_does_not_flatten_the_values() -> None:
     low, high = domain_of([run(1, 1.0, 0.9, 1e9), run(2, 1.1, 0.9, 1e9)], Axis.LINEAR)
     assert low < 0.9
     assert high < 2
 
 
-def test_every_number_of_the_axis_is_finite_for_a_constant() -> None:
+def test_the_axis_is_finite_for_constant_values() -> None:
     for value in (0.0, 5.0, -1e299, 1e-300):
         low, high = domain_of([run(1, value), run(2, value)], Axis.LINEAR)
         assert low < value < high
 
 
-def test_an_open_side_of_the_band_reaches_the_edge() -> None:
+def test_an_open_side_of_the_band_extends_to_the_edge() -> None:
     spec = metric_chart("x", [run(1, 1.0, 0.5, None), run(2, 1.0, 0.5, None)])
     low, high = (param["value"] for param in spec["params"])
     assert set(column(spec, "low", "band")) == {0.5, None}
-    assert set(column(spec, "high", "band")) == {short(high), None}
+    assert set(column(spec, "high", "band")) == {rounded(high), None}
     assert low < 0.5
 
 
-def test_bounds_that_begin_later_begin_the_band_later() -> None:
+def test_the_band_starts_at_the_first_bound() -> None:
     spec = metric_chart("x", [run(1, 1.0), run(2, 1.0, 0.5), run(3, 1.0, 0.5), run(4, 1.0), run(5, 1.0, 0.6)])
     band = spec["datasets"]["band"][0]
     days = [(at / 1000 - START.timestamp()) / 86400 for at in band["at"]]
@@ -82,12 +82,12 @@ def test_bounds_that_begin_later_begin_the_band_later() -> None:
     assert band["low"].count(None) == 2
 
 
-def test_a_level_line_is_two_points_however_long() -> None:
+def test_a_constant_band_is_reduced_to_its_ends() -> None:
     spec = metric_chart("x", [run(day, day % 3, -1.0, 9.0) for day in range(300)])
     assert len(column(spec, "at", "band")) == 3
 
 
-def test_annotations_are_lines_with_a_text() -> None:
+def test_annotations_are_vertical_lines_with_a_text() -> None:
     spec = metric_chart("x", [run(1, 1.0)], [Annotation(START, "accepted by vera", "accepted")])
     assert spec["datasets"]["notes"][0]["text"] == "accepted by vera"
     assert spec["layer"][-2]["mark"]["type"] == "rule"

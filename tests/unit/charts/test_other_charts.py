@@ -4,7 +4,7 @@ from ml_metrics.charts import PRODUCTIVE, Axis, as_svg, comparison_chart, goodpu
 from unit.charts.plotted import START, run
 
 
-def test_the_time_of_a_run_is_stacked_productive_first() -> None:
+def test_productive_time_is_the_first_of_the_stack() -> None:
     runs = [("run-1", START, {"checkpoint": 10.0, PRODUCTIVE: 90.0, "idle": 0.0}), ("run-2", START, {PRODUCTIVE: 99.0})]
     spec = goodput_chart(runs)
     rows = [(row["run"], row["kind"], row["percent"]) for row in spec["datasets"]["times"]]
@@ -12,7 +12,7 @@ def test_the_time_of_a_run_is_stacked_productive_first() -> None:
     assert as_svg(spec).count('aria-roledescription="bar"') == 3
 
 
-def test_no_two_of_many_tests_look_alike() -> None:
+def test_many_tests_are_all_distinguishable() -> None:
     lines = {f"test-{number}": [run(1, number), run(2, number + 1)] for number in range(20)}
     spec = comparison_chart(lines)
     colours = spec["encoding"]["color"]["scale"]["range"]
@@ -21,7 +21,7 @@ def test_no_two_of_many_tests_look_alike() -> None:
     assert as_svg(spec).count('aria-roledescription="point"') == 40
 
 
-def test_what_an_axis_has_no_place_for_is_left_out() -> None:
+def test_values_outside_the_axis_are_dropped() -> None:
     lines = {"a": [run(1, None), run(2, 0.0), run(3, 5.0)]}
     assert len(comparison_chart(lines)["datasets"]["values"]) == 2
     assert len(comparison_chart(lines, axis=Axis.LOG)["datasets"]["values"]) == 1

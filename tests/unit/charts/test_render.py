@@ -13,7 +13,7 @@ RUNS = [run(day, 100 + day % 7, 90, 105 if day > 3 else None, outcome=Outcome.PA
 
 @pytest.mark.parametrize("axis", Axis)
 @pytest.mark.parametrize("count", [0, 1, 2, 20])
-def test_a_picture_is_a_png_of_twice_the_size(axis: Axis, count: int) -> None:
+def test_a_png_has_two_pixels_per_unit(axis: Axis, count: int) -> None:
     png = as_png(metric_chart("accuracy", RUNS[:count], axis=axis, width=300, height=100))
     assert png.startswith(b"\x89PNG")
     width, height = struct.unpack(">II", png[16:24])
@@ -21,7 +21,7 @@ def test_a_picture_is_a_png_of_twice_the_size(axis: Axis, count: int) -> None:
     assert height >= 200
 
 
-def test_the_picture_shows_every_run_its_band_and_what_happened() -> None:
+def test_the_svg_shows_runs_title_and_annotations() -> None:
     note = Annotation(RUNS[5].at, "accepted", "accepted")
     svg = as_svg(metric_chart("accuracy", RUNS, [note]))
     assert svg.count('aria-roledescription="point"') == len(RUNS)
@@ -29,7 +29,7 @@ def test_the_picture_shows_every_run_its_band_and_what_happened() -> None:
     assert ">A<" in svg
 
 
-def test_a_verdict_differs_by_its_shape_and_not_by_colour_alone() -> None:
+def test_verdicts_differ_by_shape_and_not_only_by_colour() -> None:
     def mark(outcome: Outcome) -> str:
         svg = as_svg(metric_chart("", [run(1, 1.0, outcome=outcome)]))
         return svg.split('aria-roledescription="point"')[1].split('d="')[1].split('"')[0]
@@ -37,6 +37,6 @@ def test_a_verdict_differs_by_its_shape_and_not_by_colour_alone() -> None:
     assert mark(Outcome.PASS) != mark(Outcome.FAIL) != mark(Outcome.INSUFFICIENT_DATA)
 
 
-def test_a_hostile_title_is_text() -> None:
+def test_a_title_is_escaped() -> None:
     svg = as_svg(metric_chart("</title><script>alert(1)</script>", RUNS))
     assert "<script" not in svg

@@ -1,17 +1,17 @@
-"""Colours that people can tell from the page, by day and by night."""
+"""Colours have enough contrast on light and dark pages."""
 
 from __future__ import annotations
 
 import pytest
 
 from ml_metrics.charts.goodput import COLOURS
-from ml_metrics.charts.theme import BLUE, GREY, ORANGE, RED, SEVERAL, SHAPES
+from ml_metrics.charts.theme import BLUE, GREY, ORANGE, RED, SERIES_COLOURS, SERIES_SHAPES
 
-PAGES = {"day": "#ffffff", "night": "#111827"}
+PAGES = {"light": "#ffffff", "dark": "#111827"}
 """As in dashboard.css."""
 
 
-def light(colour: str) -> float:
+def luminance(colour: str) -> float:
     """Relative luminance, as WCAG defines it."""
     parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
@@ -19,15 +19,15 @@ def light(colour: str) -> float:
 
 
 def contrast(one: str, other: str) -> float:
-    dark, bright = sorted((light(one), light(other)))
+    dark, bright = sorted((luminance(one), luminance(other)))
     return (bright + 0.05) / (dark + 0.05)
 
 
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("colour", sorted({BLUE, ORANGE, RED, GREY, *SEVERAL, *COLOURS}))
-def test_every_mark_stands_out_from_the_page(colour: str, page: str) -> None:
+@pytest.mark.parametrize("colour", sorted({BLUE, ORANGE, RED, GREY, *SERIES_COLOURS, *COLOURS}))
+def test_every_mark_has_enough_contrast(colour: str, page: str) -> None:
     assert contrast(colour, PAGES[page]) >= 3
 
 
 def test_there_is_a_shape_for_every_colour() -> None:
-    assert len(set(SEVERAL)) == len(set(SHAPES)) == len(SEVERAL)
+    assert len(set(SERIES_COLOURS)) == len(set(SERIES_SHAPES)) == len(SERIES_COLOURS)

@@ -1,4 +1,4 @@
-"""A program that ends has sent everything to the bucket, by the real gcsfs, whenever it began to."""
+"""A program that ends has uploaded everything, with the real gcsfs, no matter when its first upload was."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ for pause in sys.argv[1:]:
     time.sleep(float(pause))
 write()
 """
-PIECES = ("goodput.", "telemetry.", "telemetry/events.out.tfevents.")
+PREFIXES = ("goodput.", "telemetry.", "telemetry/events.out.tfevents.")
 
 
 @pytest.mark.parametrize("pauses", [[], ["1.5"]], ids=["at once", "after a first write"])
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_nothing_is_lost(bucket: str, project: Path, host: str, pauses: list[str]) -> None:
-    """Where the host has a name, asyncio needs a thread to find its address."""
+def test_no_record_is_lost(bucket: str, project: Path, host: str, pauses: list[str]) -> None:
+    """With a host name instead of an address, asyncio needs a thread to resolve it."""
     url = os.environ["STORAGE_EMULATOR_HOST"].replace("127.0.0.1", host)
     environment = {**os.environ, "STORAGE_EMULATOR_HOST": url, "PYTHONPATH": str(project / "plugins")}
     done = subprocess.run(
@@ -46,7 +46,7 @@ def test_nothing_is_lost(bucket: str, project: Path, host: str, pauses: list[str
     )
     assert (done.returncode, done.stderr) == (0, "")
     files = {file.name: storage.read_bytes(file.path) for file in storage.list_files(bucket)}
-    assert [sum(name.startswith(piece) for name in files) for piece in PIECES] == [1, 1, 1]
+    assert [sum(name.startswith(prefix) for name in files) for prefix in PREFIXES] == [1, 1, 1]
     for name, content in files.items():
         word = b"lines" if name.startswith("telemetry.") else b"step_count"
         points = content.count(b"events/accuracy" if "/events." in name else word)

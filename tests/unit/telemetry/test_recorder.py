@@ -59,14 +59,14 @@ def test_a_recorder_that_is_not_enabled_writes_nothing(tmp_path: Path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_recorder_without_a_place_says_so_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_recorder_without_a_folder_logs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     recorder = GoodputRecorder("job", "log", True)
     recorder.record_step_start_time(1)
     recorder.flush()
     assert RUN_DIR in caplog.text
 
 
-def test_the_run_folder_is_where_entries_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_folder_is_the_run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(RUN_DIR, str(tmp_path / "made"))
     recorder = GoodputRecorder("job", "log", True)
     before = time.time()
@@ -75,15 +75,15 @@ def test_the_run_folder_is_where_entries_go(tmp_path: Path, monkeypatch: pytest.
     assert before <= lines(tmp_path / "made")[0]["step_start_time"] <= time.time()
 
 
-def test_events_end_also_where_they_fail(tmp_path: Path) -> None:
+def test_the_end_of_a_failing_event_is_recorded(tmp_path: Path) -> None:
     recorder = GoodputRecorder("job", "log", True, folder=tmp_path)
     with pytest.raises(KeyError), recorder.record_event("job"), recorder.record_event("Eval"):
         raise KeyError
     with recorder.record_event("accelerator_init"), recorder.record_event("step", step=7):
         pass
     recorder.flush()
-    told = [sorted(set(entry) - {"job_name", "custom_badput_event_type"}) for entry in lines(tmp_path)]
-    assert told == [
+    fields = [sorted(set(entry) - {"job_name", "custom_badput_event_type"}) for entry in lines(tmp_path)]
+    assert fields == [
         ["job_start_time"],
         ["custom_badput_event_start_time"],
         ["custom_badput_event_end_time"],
@@ -93,7 +93,7 @@ def test_events_end_also_where_they_fail(tmp_path: Path) -> None:
     ]
 
 
-def test_nothing_is_raised_into_training(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_recorder_never_raises(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("in the way")
     recorder = GoodputRecorder("job", "log", True, folder=tmp_path / "file" / "below")
     recorder.record_step_start_time("many")  # type: ignore[arg-type]  # what a wrong program may do
@@ -114,7 +114,7 @@ class Store:
         raise OSError("the network is down")
 
 
-def test_another_place_may_take_the_entries(caplog: pytest.LogCaptureFixture) -> None:
+def test_entries_may_go_to_a_cloud_logger(caplog: pytest.LogCaptureFixture) -> None:
     store = Store()
     recorder = GoodputRecorder("job", "log", True, store)
     recorder.record_step_start_time(5, AT)
@@ -123,7 +123,7 @@ def test_another_place_may_take_the_entries(caplog: pytest.LogCaptureFixture) ->
     assert "the network is down" in caplog.text
 
 
-def test_two_workers_do_not_mix(tmp_path: Path) -> None:
+def test_two_workers_write_to_separate_files(tmp_path: Path) -> None:
     recorders = [GoodputRecorder("job", "log", True, folder=tmp_path) for _ in range(2)]
     for recorder in recorders:
         recorder.record_step_start_time(1)
@@ -133,7 +133,7 @@ def test_two_workers_do_not_mix(tmp_path: Path) -> None:
     assert len(lines(tmp_path, other.name)) == 1
 
 
-def test_a_restart_appends_behind_a_half_line(tmp_path: Path) -> None:
+def test_a_restart_appends_after_an_incomplete_line(tmp_path: Path) -> None:
     (tmp_path / "goodput.jsonl").write_text('{"job_name": "job", "step_co')
     recorder = GoodputRecorder("job", "log", True, folder=tmp_path)
     recorder.record_step_start_time(1)
@@ -177,20 +177,20 @@ def _killed(folder: Path | str, project: Path, pause: float, number: int) -> sub
     )
 
 
-def test_a_kill_loses_no_more_than_the_last_second(tmp_path: Path, project: Path) -> None:
+def test_a_kill_loses_at_most_the_last_second(tmp_path: Path, project: Path) -> None:
     done = _killed(tmp_path, project, 1.0, signal.SIGKILL)
     assert done.returncode == -signal.SIGKILL
     assert len(lines(tmp_path)) == 1000
 
 
-def test_a_kill_loses_little_more_in_a_bucket(tmp_path: Path, project: Path) -> None:
+def test_a_kill_loses_a_few_seconds_in_a_bucket(tmp_path: Path, project: Path) -> None:
     done = _killed(f"local://{tmp_path}", project, 3.0, signal.SIGKILL)
     assert done.returncode == -signal.SIGKILL, done.stderr
     (part,) = tmp_path.glob("goodput.*.00000.jsonl")
     assert len(lines(tmp_path, part.name)) == 1000
 
 
-def test_a_full_disk_loses_nothing_once_there_is_room(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_after_a_full_disk_no_entry_is_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     recorder = GoodputRecorder("job", "log", True, folder=tmp_path)
@@ -214,7 +214,7 @@ def _child(recorder: GoodputRecorder) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
-def test_a_forked_worker_writes_to_a_file_of_its_own(tmp_path: Path) -> None:
+def test_a_forked_worker_writes_to_its_own_file(tmp_path: Path) -> None:
     recorder = GoodputRecorder("job", "log", True, folder=tmp_path)
     recorder.record_step_start_time(1)
     recorder.flush()
@@ -241,7 +241,7 @@ def test_the_queue_is_bounded(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     log.close()
 
 
-def test_orbax_s_records_are_entries(tmp_path: Path) -> None:
+def test_orbax_records_become_entries(tmp_path: Path) -> None:
     from dataclasses import dataclass
 
     @dataclass

@@ -59,14 +59,14 @@ def test_values_go_to_the_handler_of_their_group() -> None:
     assert [(one.group_name, one.value) for one in everything.data] == [("their group", 2), ("torchelastic", 3)]
 
 
-def test_the_console_prints_one_line_a_value(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_console_prints_one_line_per_value(capsys: pytest.CaptureFixture[str]) -> None:
     handler = telemetry.ConsoleMetricHandler()
     handler.emit(telemetry.MetricData(1574213883.4182858, "my_app", "my_metric", 7))
     handler.emit(telemetry.MetricData(1.0, "two\nlines", "x", 1))
     assert capsys.readouterr().out == "[1574213883.4182858][my_app]: my_metric=7\n[1.0][two\\nlines]: x=1\n"
 
 
-def test_a_broken_handler_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_handler_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     kept = Kept()
     telemetry.configure(telemetry.FanOutMetricHandler(Broken(), kept))
     for value in range(3):
@@ -84,7 +84,7 @@ def test_each_handler_of_a_fan_out_that_fails_is_named(caplog: pytest.LogCapture
     assert "Broken: no room for x; BrokenToo: no room for x" in caplog.text
 
 
-def test_a_handler_that_is_configured_anew_is_told_anew(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reconfigured_handler_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
     broken = Broken()
     for _ in range(2):
         telemetry.configure(broken)
@@ -92,7 +92,7 @@ def test_a_handler_that_is_configured_anew_is_told_anew(caplog: pytest.LogCaptur
     assert caplog.text.count("no room for x") == 2
 
 
-def test_json_lines_hold_what_was_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_lines_contain_the_added_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ML_METRICS_RUN_DIR", str(tmp_path))
     handler = telemetry.JsonLinesMetricHandler()
     telemetry.configure(handler)
@@ -107,7 +107,7 @@ def test_json_lines_hold_what_was_added(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("value", ["text", None, [1, 2], {}, b"bytes", 1j])
-def test_what_is_no_number_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture, value: Any) -> None:
+def test_values_that_are_not_numbers_are_dropped(tmp_path: Path, caplog: pytest.LogCaptureFixture, value: Any) -> None:
     handler = telemetry.JsonLinesMetricHandler(tmp_path)
     telemetry.configure(handler)
     telemetry.get_stream("app").add_value("x", value)
@@ -117,12 +117,12 @@ def test_what_is_no_number_is_left_out(tmp_path: Path, caplog: pytest.LogCapture
     assert "JsonLinesMetricHandler" in caplog.text
 
 
-def test_a_handler_without_a_place_says_so_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handler_without_a_folder_logs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     telemetry.configure(
         telemetry.FanOutMetricHandler(handlers.JsonLinesMetricHandler(), handlers.TensorBoardMetricHandler())
     )
     telemetry.get_stream("app").add_value("x", 1)
-    assert caplog.text.count("telemetry has no place to go") == 2
+    assert caplog.text.count("telemetry has no folder") == 2
 
 
 def test_prof_measures_functions() -> None:
@@ -167,9 +167,9 @@ def test_prof_measures_a_coroutine_to_its_end() -> None:
     assert kept.data[1].value >= 19
 
 
-def test_a_full_disk_loses_nothing_once_there_is_room(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_after_a_full_disk_no_value_is_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    unheard = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     handler = telemetry.JsonLinesMetricHandler(tmp_path)
     telemetry.configure(handler)
     try:
@@ -179,7 +179,7 @@ def test_a_full_disk_loses_nothing_once_there_is_room(tmp_path: Path, caplog: py
         handler.flush()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, unheard)
+        signal.signal(signal.SIGXFSZ, previous)
     assert caplog.text.count("cannot be written now") == 1
     handler.flush()
     assert [line["value"] for line in lines(tmp_path)] == list(range(100))
@@ -193,7 +193,7 @@ def _work(folder: str, worker: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
-def test_threads_and_forked_workers_lose_nothing(tmp_path: Path) -> None:
+def test_threads_and_forked_workers_lose_no_value(tmp_path: Path) -> None:
     _work(str(tmp_path), 0)
     context = multiprocessing.get_context("fork")
     workers: list[Any] = [context.Process(target=_work, args=(str(tmp_path), index)) for index in (1, 2)]
@@ -209,7 +209,7 @@ def test_threads_and_forked_workers_lose_nothing(tmp_path: Path) -> None:
     assert found == {f"worker{index}": list(range(200)) for index in range(5)}
 
 
-def test_streams_keep_no_file_open_for_each(tmp_path: Path) -> None:
+def test_all_streams_share_one_open_file(tmp_path: Path) -> None:
     from pathlib import Path as Folder
 
     for index in range(50):
@@ -225,7 +225,7 @@ def test_streams_keep_no_file_open_for_each(tmp_path: Path) -> None:
     assert len(lines(tmp_path)) == 50
 
 
-def test_tensorboard_reads_what_was_added(tmp_path: Path) -> None:
+def test_tensorboard_reads_the_added_values(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     handler = telemetry.TensorBoardMetricHandler(tmp_path)
