@@ -109,6 +109,11 @@ class BucketParts:
     interval = BUCKET_INTERVAL
     remote = True
 
+    _writer: str
+    _filesystem: Any
+    _part: bytes
+    _number: int
+
     def __init__(self, folder: str, stem: str, suffix: str, head: Callable[[], bytes] = bytes) -> None:
         self._folder = folder.rstrip("/")
         self._stem = stem
@@ -139,7 +144,7 @@ class BucketParts:
 
     def _reset(self) -> None:
         self._writer = writer_name()
-        self._filesystem: Any = None
+        self._filesystem = None
         self._part = self._head()
         self._number = 0
 
