@@ -14,7 +14,7 @@ from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from airflow.sdk.definitions.param import ParamsDict
 
-from ml_metrics.clusters.pools import kept_pools, pool_of
+from ml_metrics.clusters.pools import configured_pools, pool_of
 from ml_metrics.config.load import load_test, load_tests
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.judge.wording import rule_of
@@ -100,7 +100,7 @@ def accelerator_test(test: TestDefinition) -> DAG:
         run_workload = workload_operator(
             test,
             task_id="run_workload",
-            pool=pool_of(test, _kept_pools()),
+            pool=pool_of(test, _configured_pools()),
             priority_weight=test.priority,
             weight_rule="absolute",
         )
@@ -135,9 +135,9 @@ def _is_tried_out() -> bool:
 
 
 @cache
-def _kept_pools() -> tuple[str, ...]:
+def _configured_pools() -> tuple[str, ...]:
     """Read once: a process that parses hundreds of tests reads one configuration."""
-    return kept_pools(Settings.load().pools)
+    return configured_pools(Settings.load().pools)
 
 
 def parameters(test: TestDefinition) -> dict[str, Param]:

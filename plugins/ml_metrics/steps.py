@@ -34,7 +34,7 @@ PASSING_STATES = frozenset({"success", "skipped"})
 
 def collect(test: TestDefinition, state: RunState) -> Collected:
     """Aggregate what the workload wrote into `metrics.json`."""
-    from ml_metrics.cloud.monitoring_read import memory_reader
+    from ml_metrics.cloud.memory_usage import memory_reader
     from ml_metrics.collect import collect_run
 
     config, workload = test.metric_collection_config, state.recorded_workload

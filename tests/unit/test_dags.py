@@ -151,7 +151,7 @@ def test_a_run_that_is_tried_out_has_no_deadline(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_test_waits_in_the_pool_of_its_accelerator_if_that_pool_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dags, "_kept_pools", lambda: ("gpu",))
+    monkeypatch.setattr(dags, "_configured_pools", lambda: ("gpu",))
     accelerated = TEST.model_copy(
         update={"accelerator": TestDefinition(name="x", image="i", command=("c",), accelerator="h100x8").accelerator}
     )

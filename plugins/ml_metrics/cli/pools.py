@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.cli.output import print_json
 from ml_metrics.cli.table import table
-from ml_metrics.clusters.pools import kept_pools, pool_of
+from ml_metrics.clusters.pools import configured_pools, pool_of
 from ml_metrics.config.load import load_tests
 from ml_metrics.errors import ConfigError
 from ml_metrics.settings import Settings
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; 1 if a pool is missing."""
     settings = Settings.load()
-    kept = kept_pools(settings.pools)
+    kept = configured_pools(settings.pools)
     waiting: dict[str, list[str]] = defaultdict(list)
     for name in kept:
         waiting[name] = []

@@ -1,4 +1,4 @@
-"""Thin adapters for Google's services: Cloud Logging, where goodput entries may lie, and Cloud Monitoring."""
+"""Adapters for Google Cloud: Logging and Monitoring for goodput and memory, and Secret Manager."""
 
 from ml_metrics.cloud.cloud_logging import CloudLogger
 from ml_metrics.cloud.cloud_monitoring import CloudMonitoring, GCPOptions

@@ -1,4 +1,4 @@
-"""`CloudLogger`: Google Cloud Logging in place of a goodput file, for the recorder and for the calculator."""
+"""`CloudLogger`: goodput entries in Google Cloud Logging instead of a file, for the recorder and the calculator."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from ml_metrics.goodput.entries import Entries, EntriesBuilder
 
 SCHEME = "cloud-logging://"
-LATE = timedelta(seconds=60)
-"""An entry may become visible so much later than those behind it: so far back is read again each time."""
+MAX_DELAY = timedelta(seconds=60)
+"""How much later than its successors an entry may become visible. This period is read again each time."""
 
 
 class CloudLogger:
-    """Writes and reads the entries of one job. What one library writes, the other reads.
+    """Writes and reads the entries of one job, compatible with ml-goodput-measurement.
 
     Args:
-        job_name: The job; entries of others are left out.
-        log_name: The name of the log; the older library calls it `logger_name`.
-        project_id: The project; that of the default credentials if None.
-        max_logs_retention_period: Only what is no older than this is read. Default: everything that is kept.
-        client: A `LoggingServiceV2Client`; one with the default credentials if None.
+        job_name: The job. Entries of other jobs are ignored.
+        log_name: The name of the log, `logger_name` in ml-goodput-measurement.
+        project_id: The project. Default: that of the default credentials.
+        max_logs_retention_period: The maximum age of entries that are read. Default: unlimited.
+        client: A `LoggingServiceV2Client`. Default: one with the default credentials.
     """
 
     def __init__(
@@ -57,19 +57,19 @@ class CloudLogger:
 
     @classmethod
     def at(cls, address: str, job_name: str) -> CloudLogger:
-        """The log at `cloud-logging://project/log`; a StorageError if it is no such address."""
+        """Return the log at `cloud-logging://project/log`. Raises StorageError for another address."""
         project, _, log = address.removeprefix(SCHEME).partition("/")
         if not (address.startswith(SCHEME) and project and log):
-            raise StorageError(f"{address}: is no log: write {SCHEME}PROJECT/LOG")
+            raise StorageError(f"{address}: is not a log; write {SCHEME}PROJECT/LOG")
         return cls(job_name, log, project)
 
     def write_cloud_logging_entry(self, entry: dict[str, Any] | None) -> None:
-        """Queue one entry; a thread sends it. Entries of other jobs are left out."""
+        """Queue an entry, which a thread sends. Entries of other jobs are ignored."""
         if entry is not None and entry.get("job_name") == self.job_name:
             self._log.put((time.time(), entry))
 
     def flush(self) -> None:
-        """Wait until everything is sent, at most ten seconds."""
+        """Wait until all entries are sent, at most ten seconds."""
         self._log.flush()
 
     def read_cloud_logging_entries(
@@ -78,12 +78,12 @@ class CloudLogger:
         end_time: datetime | None = None,
         last_entry_info: tuple[datetime, str] | None = None,
     ) -> tuple[list[dict[str, Any]], tuple[datetime | None, str | None]]:
-        """Every entry of the job in a window, by their times, and the time and id of the last one.
+        """Return the entries of the job in a period, ordered by time, and the time and id of the last one.
 
         Args:
-            start_time: Only what is later. Default: everything.
-            end_time: Only what is no later.
-            last_entry_info: Only what is behind this entry, as the last call returned it.
+            start_time: Exclude entries up to this time.
+            end_time: Exclude entries after this time.
+            last_entry_info: Return only entries after this one, as returned by the previous call.
         """
         start, after = last_entry_info or (start_time, None)
         found = [entry for page in self._pages(start, end_time, after) for entry in page]
@@ -91,28 +91,28 @@ class CloudLogger:
         return [entry.payload for entry in found], last
 
     def read(self) -> Entries:
-        """Everything that the log holds by now. From the second time on, only what is new is asked for."""
+        """Return all entries of the log. After the first call, only new ones are requested."""
         from ml_metrics.goodput.entries import EntriesBuilder
 
         if self._builder is None:
             self._builder = EntriesBuilder(self.job_name)
-        for page in self._pages(None if self._newest is None else self._newest - LATE):
+        for page in self._pages(None if self._newest is None else self._newest - MAX_DELAY):
             self._builder.add(entry.payload for entry in page if (entry.time, entry.id) not in self._seen)
             self._remember(page)
         return self._builder.build()
 
     def factory_spec(self, job_name: str) -> FactorySpec:
-        """This reader, for another process to make."""
+        """Return the recipe from which another process makes this reader."""
         arguments = {"job_name": job_name, "log_name": self.log_name, "project_id": self.project_id}
         return FactorySpec("ml_metrics.cloud.cloud_logging:CloudLogger", arguments)
 
     def _remember(self, page: list[LoggedEntry]) -> None:
-        """Keep in mind what may come again."""
+        """Remember the entries that may be read again."""
         if not page:
             return
         self._newest = max(page[-1].time, self._newest or EARLIEST)
-        known = [*self._seen, *((entry.time, entry.id) for entry in page)]
-        self._seen = dict.fromkeys(one for one in known if one[0] >= self._newest - LATE)
+        seen = [*self._seen, *((entry.time, entry.id) for entry in page)]
+        self._seen = dict.fromkeys(one for one in seen if one[0] >= self._newest - MAX_DELAY)
 
     def _pages(
         self, start: datetime | None, end: datetime | None = None, after: str | None = None
@@ -123,7 +123,7 @@ class CloudLogger:
         return entries_of(client, name, filter_of(name, self.job_name, start, end, after))
 
     def _connected(self) -> tuple[Any, LogName]:
-        """The client and the log. Asking for credentials may take seconds: it happens when they are needed."""
+        """Return the client and the log, connecting on first use: loading credentials may take seconds."""
         if self._client is None:
             self._client = _client()
         if self.project_id is None:
@@ -146,7 +146,7 @@ def _client() -> Any:
     try:
         return LoggingServiceV2Client()
     except GoogleAuthError as error:
-        raise StorageError(f"Cloud Logging: there are no credentials: {error}") from error
+        raise StorageError(f"Cloud Logging: no credentials: {error}") from error
 
 
 def _default_project() -> str:
@@ -155,7 +155,7 @@ def _default_project() -> str:
     try:
         project = google.auth.default()[1]
     except google.auth.exceptions.GoogleAuthError as error:
-        raise StorageError(f"Cloud Logging: no project is known: {error}") from error
+        raise StorageError(f"Cloud Logging: no project: {error}") from error
     if not project:
-        raise StorageError("Cloud Logging: no project is known: name one")
+        raise StorageError("Cloud Logging: no project is given, and the default credentials have none")
     return str(project)

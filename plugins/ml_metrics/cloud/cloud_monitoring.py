@@ -1,4 +1,4 @@
-"""Sending goodput to Google Cloud Monitoring."""
+"""`CloudMonitoring`: sends goodput to Google Cloud Monitoring."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ if TYPE_CHECKING:
 
     from ml_metrics.goodput.report import GoodputReport
 
-SERIES_AT_ONCE = 200
-"""The most series that the service takes in one request."""
-SECONDS_APART = 5.0
-"""The service takes no more than one point of a series in so many seconds."""
-TIMEOUT = 10.0
-"""Seconds that a request may take."""
+MAX_SERIES_PER_REQUEST = 200
+"""A limit of the service."""
+MIN_INTERVAL_SECONDS = 5.0
+"""The service accepts one point of a series per interval."""
+TIMEOUT_SECONDS = 10.0
 UNKNOWN = "UNKNOWN"
-"""The label of an accelerator that nobody named."""
+"""The label of an unknown accelerator."""
 
 
 @dataclass(frozen=True, slots=True)
 class GCPOptions:
-    """Where figures go in Google Cloud, and which. The names and their order are those of ml-goodput-measurement.
+    """Which series are sent to Google Cloud, and their labels. Names and order are those of ml-goodput-measurement.
 
-    The project, location and accelerator are found out from the machine's metadata server where they are not given.
+    Missing values of project, location and accelerator are requested from the metadata server of the machine.
     """
 
     project_id: str | None = None
@@ -46,25 +45,25 @@ class GCPOptions:
     def __post_init__(self) -> None:
         for name in ("enable_gcp_goodput_metrics", "enable_gcp_step_deviation_metrics"):
             if not isinstance(getattr(self, name), bool):  # a text "False" would be true
-                raise ConfigError(f"{name} is a switch: True or False, not {getattr(self, name)!r}")
+                raise ConfigError(f"{name} must be True or False, not {getattr(self, name)!r}")
 
     @classmethod
     def from_mapping(cls, options: dict[str, Any]) -> GCPOptions:
-        """The same from keys and values; a ConfigError for a key that is none."""
-        known = [field.name for field in fields(cls)]
+        """Return the options of a mapping. Raises ConfigError for an unknown key."""
+        names = [field.name for field in fields(cls)]
         for name in options:
-            if name not in known:
-                raise ConfigError(f"{name!r} is no option of Cloud Monitoring; there are {', '.join(known)}")
+            if name not in names:
+                raise ConfigError(f"{name!r} is not an option of Cloud Monitoring; available: {', '.join(names)}")
         return cls(**options)
 
     @property
     def enabled(self) -> frozenset[Part]:
-        """The parts of a report that may be sent."""
+        """The parts of a report that are sent."""
         goodput = {Part.GOODPUT, Part.WINDOWS} if self.enable_gcp_goodput_metrics else set()
         return frozenset(goodput | ({Part.DEVIATION} if self.enable_gcp_step_deviation_metrics else set()))
 
     def factory_spec(self, job_name: str) -> FactorySpec | None:
-        """The exporter, for another process to make; None where everything is switched off."""
+        """Return the recipe from which another process makes the exporter; None if all parts are disabled."""
         if not self.enabled:
             return None
         arguments = {"job_name": job_name, "options": asdict(self)}
@@ -72,13 +71,13 @@ class GCPOptions:
 
 
 class CloudMonitoring:
-    """Sends reports of one job. The connection is made at the first of them.
+    """Sends the reports of one job. It connects with the first report.
 
     Args:
         job_name: The job: the `workload_id` of every series.
-        options: Where, and what.
-        slice_efficiency: Whether the slices of an elastic job are told, too.
-        client: A `MetricServiceClient`; one with the default credentials if None.
+        options: What is sent, and its labels.
+        slice_efficiency: Whether the slice efficiency of an elastic job is sent.
+        client: A `MetricServiceClient`. Default: one with the default credentials.
     """
 
     def __init__(
@@ -98,33 +97,35 @@ class CloudMonitoring:
         self._last_sent: dict[Part, float] = {}
 
     def write(self, found: GoodputReport, parts: Collection[Part]) -> None:
-        """Send some parts of a report, as far as they are enabled.
+        """Send the enabled ones among some parts of a report.
 
         Raises:
-            StorageError: Something could not be sent. What could be is there.
+            StorageError: Some series could not be sent. The others were.
         """
         wanted = self._options.enabled.intersection(parts)
         if not (found.found and wanted):
             return
         if self._workload is None:
             self._connect()
-        assert self._workload is not None  # noqa: S101  (what _connect does)
+        assert self._workload is not None  # noqa: S101  (set by _connect)
         self._wait_for_turn(wanted)
         moment = time.time()
         series = [point.series(self._workload, moment) for point in points_of(found, self._workload, wanted)]
         self._last_sent.update(dict.fromkeys(wanted, time.monotonic()))
-        troubles = list(self._refused(series))
-        if troubles:
-            raise StorageError(f"Cloud Monitoring of project {self._project}: {troubles[0]}")
+        errors = list(self._send(series))
+        if errors:
+            raise StorageError(f"Cloud Monitoring of project {self._project}: {errors[0]}")
 
-    def _refused(self, series: list[Any]) -> Iterator[str]:
-        """Send everything; what the service says where it does not take something."""
+    def _send(self, series: list[Any]) -> Iterator[str]:
+        """Send the series and yield the errors of the service."""
         from google.api_core.exceptions import GoogleAPIError
 
-        for at in range(0, len(series), SERIES_AT_ONCE):
+        for at in range(0, len(series), MAX_SERIES_PER_REQUEST):
             try:
                 self._client.create_time_series(
-                    name=f"projects/{self._project}", time_series=series[at : at + SERIES_AT_ONCE], timeout=TIMEOUT
+                    name=f"projects/{self._project}",
+                    time_series=series[at : at + MAX_SERIES_PER_REQUEST],
+                    timeout=TIMEOUT_SECONDS,
                 )
             except GoogleAPIError as error:
                 yield str(error)
@@ -132,15 +133,15 @@ class CloudMonitoring:
     def _wait_for_turn(self, parts: Collection[Part]) -> None:
         last = max((self._last_sent[part] for part in parts if part in self._last_sent), default=None)
         if last is not None:
-            time.sleep(max(0.0, last + SECONDS_APART - time.monotonic()))
+            time.sleep(max(0.0, last + MIN_INTERVAL_SECONDS - time.monotonic()))
 
     def _connect(self) -> None:
-        """Find out what was not given. It may take seconds, which a training program does not have."""
+        """Look up missing options. This can take seconds: too long for a constructor in a training program."""
         options = self._options
         project, location = options.project_id or metadata.project_id(), options.location or metadata.zone()
         if not (project and location):
             raise StorageError(
-                "Cloud Monitoring: the project or location is not known here: name both, as project_id and location"
+                "Cloud Monitoring: the project or location is unknown: give both, as project_id and location"
             )
         if self._client is None:
             self._client = metric_client()
@@ -156,7 +157,7 @@ class CloudMonitoring:
 
 
 def metric_client() -> Any:
-    """A client of the service, or of the server that stands in for it."""
+    """Return a client of the service or its emulator."""
     from google.auth.exceptions import GoogleAuthError
     from google.cloud import monitoring_v3
     from google.cloud.monitoring_v3.services.metric_service.transports import MetricServiceGrpcTransport
@@ -167,4 +168,4 @@ def metric_client() -> Any:
     try:
         return monitoring_v3.MetricServiceClient()
     except GoogleAuthError as error:
-        raise StorageError(f"Cloud Monitoring: there are no credentials: {error}") from error
+        raise StorageError(f"Cloud Monitoring: no credentials: {error}") from error

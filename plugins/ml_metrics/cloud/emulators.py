@@ -1,4 +1,4 @@
-"""Servers in place of Google's, as the emulators of other Google services are found: by an environment variable."""
+"""Emulators of Google services, configured by environment variables like those that Google provides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MONITORING = "MONITORING_EMULATOR_HOST"
 
 
 def emulator_channel(variable: str) -> Any:
-    """A channel to `host:port` of an environment variable, without a secret; None where it is not set."""
+    """Return an insecure channel to the `host:port` in an environment variable; None if it is not set."""
     host = os.environ.get(variable)
     if not host:
         return None

@@ -1,4 +1,4 @@
-"""What a test file asks of Google Cloud: where its goodput is read from, and where else it goes."""
+"""The Google Cloud options of a test: reading its goodput log from Cloud Logging, sending to Cloud Monitoring."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 def goodput_log(test: TestDefinition, job_name: str) -> CloudLogger | None:
-    """The log that a test names in place of the files of its run folder."""
-    asked = test.goodput.cloud_logging
-    if asked is None:
+    """Return the log that a test uses instead of files in its run folder, if it does."""
+    options = test.goodput.cloud_logging
+    if options is None:
         return None
-    job = asked.job_name or job_name
-    return CloudLogger(job, asked.log_name or f"goodput_{job}", asked.project_id)
+    job = options.job_name or job_name
+    return CloudLogger(job, options.log_name or f"goodput_{job}", options.project_id)
 
 
 def exported(test: TestDefinition, report: GoodputReport, job_name: str) -> GoodputReport:
-    """Send a report where a test wants it, too. That this fails is a warning: the run itself is well."""
-    asked = test.goodput.gcp_options
-    if asked is None:
+    """Send a report if the test has it enabled. An error is added as a warning: it does not fail the run."""
+    configured = test.goodput.gcp_options
+    if configured is None:
         return report
-    options = GCPOptions(**{**asked.model_dump(), "acc_type": asked.acc_type or test.accelerator.name})
+    options = GCPOptions(**{**configured.model_dump(), "acc_type": configured.acc_type or test.accelerator.name})
     try:
         CloudMonitoring(report.job_name or job_name, options).write(report, set(Part))
     except MlMetricsError as error:

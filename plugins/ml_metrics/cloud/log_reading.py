@@ -1,8 +1,8 @@
 """Reading the goodput entries of a job from Google Cloud Logging.
 
-Three traps lie in its way. The ordinary client looks back one day where a filter names no time, and
-ml-goodput-measurement seven: here there is no such limit unless one is asked for. A page holds a thousand entries, and
-a project may read sixty pages a minute: what is refused for that is asked for again. And numbers come as floats.
+Filters always contain a time: without one, the high-level client of Google reads one day, and ml-goodput-measurement
+seven. A page has up to a thousand entries and a project can read sixty pages a minute, so requests beyond the quota are
+retried. Numbers are returned as floats.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ml_metrics.errors import StorageError
+from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGE = 1000
-"""The most entries that the service puts on a page."""
-PATIENCE = 600.0
-"""For so many seconds a page is asked for again while the service is busy."""
+MAX_PAGE_SIZE = 1000
+"""A limit of the service."""
+RETRY_TIMEOUT_SECONDS = 600.0
+"""How long the request for a page is retried while the service is busy."""
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class LogName:
-    """Which log of which project."""
+    """A log of a project."""
 
     project: str
     log: str
@@ -38,10 +39,10 @@ class LogName:
 
 @dataclass(frozen=True, slots=True)
 class LoggedEntry:
-    """One entry of a log."""
+    """An entry of a log."""
 
     id: str
-    """Its `insertId`: of two entries with the same one and the same time, the service keeps one."""
+    """The `insertId`. The service keeps one of several entries with the same id and time."""
     time: datetime
     payload: dict[str, Any]
 
@@ -49,60 +50,60 @@ class LoggedEntry:
 def filter_of(
     name: LogName, job_name: str, start: datetime, end: datetime | None = None, after: str | None = None
 ) -> str:
-    """The entries of a job that the older library's recorder writes, later than a time, or at it and behind an id."""
-    since = f'timestamp>"{written(start)}"'
+    """Return the filter for the entries of a job after a time, or at that time and after an id."""
+    since = f'timestamp>"{_timestamp(start)}"'
     if after is not None:
-        since = f'({since} OR (timestamp="{written(start)}" AND insertId>{_quoted(after)}))'
+        since = f'({since} OR (timestamp="{_timestamp(start)}" AND insertId>{_quoted(after)}))'
     return " AND ".join(
         [
             f"logName={_quoted(str(name))}",
             "severity=INFO",
             f"jsonPayload.job_name={_quoted(job_name)}",
-            *([f'timestamp<="{written(end)}"'] if end is not None else []),
+            *([f'timestamp<="{_timestamp(end)}"'] if end is not None else []),
             since,
         ]
     )
 
 
-def entries_of(client: Any, name: LogName, asked: str) -> Iterator[list[LoggedEntry]]:
-    """All entries that match a filter, by their times, page by page.
+def entries_of(client: Any, name: LogName, query: str) -> Iterator[list[LoggedEntry]]:
+    """Yield the entries that match a filter, ordered by time, page by page.
 
     Raises:
-        StorageError: The service refuses, or does not answer for long.
+        StorageError: The service rejected the request, or was unavailable for too long.
     """
     from google.api_core import exceptions, retry
 
-    busy = retry.Retry(
+    retry_if_busy = retry.Retry(
         predicate=retry.if_exception_type(
             exceptions.ResourceExhausted, exceptions.ServiceUnavailable, exceptions.InternalServerError
         ),
         initial=1.0,
         maximum=30.0,
-        timeout=PATIENCE,
+        timeout=RETRY_TIMEOUT_SECONDS,
     )
     request = {
         "resource_names": [f"projects/{name.project}"],
-        "filter": asked,
+        "filter": query,
         "order_by": "timestamp asc",
-        "page_size": PAGE,
+        "page_size": MAX_PAGE_SIZE,
     }
     try:
-        for page in client.list_log_entries(request=request, retry=busy, timeout=60.0).pages:
+        for page in client.list_log_entries(request=request, retry=retry_if_busy, timeout=60.0).pages:
             yield [_logged(entry) for entry in page.entries]
     except (exceptions.GoogleAPIError, OSError) as error:
         raise StorageError(f"{name}: cannot be read from Cloud Logging: {error}") from error
 
 
-def written(moment: datetime) -> str:
-    """A time as filters want it, to the nanosecond where it is known so well. One without a zone is UTC."""
+def _timestamp(moment: datetime) -> str:
+    """Return a time for a filter, with nanoseconds if it comes from an entry. A naive time is UTC."""
     exact = getattr(moment, "rfc3339", None)
     if exact is not None:
         return str(exact())
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
+    return as_utc(moment).isoformat()
 
 
 def _quoted(text: str) -> str:
-    """A text of the query language, in which a name can do no harm."""
+    """Quote a text for the query language."""
     return json.dumps(text, ensure_ascii=False)
 
 

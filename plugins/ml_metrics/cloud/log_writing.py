@@ -1,4 +1,4 @@
-"""Writing entries to Google Cloud Logging, behind the queue and thread that all of telemetry has."""
+"""Writing entries to Google Cloud Logging, from the queue and thread that telemetry uses."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-BATCH = 500
-"""Entries in one request, which may have 10 MB."""
-SECONDS = 10.0
-"""How long a request may take."""
+BATCH_SIZE = 500
+"""Entries per request, whose maximum size is 10 MB."""
+TIMEOUT_SECONDS = 10.0
 
 
 class LogBatches:
-    """A place for records: lines of `[time, entry]`, sent as entries of a log.
+    """A destination of records: lines of `[time, entry]` are sent as entries of a log.
 
-    Each has an id of its own, so that a batch whose answer was lost can be sent again and is kept once.
+    Each entry has a unique id, so that a batch whose response was lost can be sent again without duplicates.
     """
 
     interval = 0.5
@@ -35,30 +34,31 @@ class LogBatches:
         self._connect = connect
         self._connected: tuple[Any, LogName] | None = None
         self._writer = writer_name()
-        self._before = 0
-        """The records of all batches that are done."""
+        self._written = 0
+        """The number of records in all completed writes."""
         self._sent = 0
-        """How many of this batch were taken: the next try continues there."""
+        """The number of records of the current write that were sent: a retry continues there."""
 
     def write(self, data: bytes) -> None:
-        """Send all lines. After an error the same batch comes again, and continues where it stopped."""
+        """Send all lines. After an error, writing the same data again continues where it stopped."""
         if self._connected is None:
             self._connected = self._connect()
         client, name = self._connected
         lines = data.splitlines()
         while self._sent < len(lines):
-            batch = lines[self._sent : self._sent + BATCH]
+            batch = lines[self._sent : self._sent + BATCH_SIZE]
             self._send(client, name, batch)
             self._sent += len(batch)
-        self._before += len(lines)
+        self._written += len(lines)
         self._sent = 0
 
     def after_fork(self) -> None:
-        """A connection does not live on in a child."""
-        self.__init__(self._connect)  # type: ignore[misc]  # everything anew
+        """Connect again, and write under another name: the connection and the name belong to the parent process."""
+        self._connected, self._writer = None, writer_name()
+        self._written = self._sent = 0
 
     def close(self) -> None:
-        """Nothing is open between two writes that would have to be closed."""
+        """Do nothing: no resource stays open between writes."""
 
     def __str__(self) -> str:
         return "Cloud Logging" if self._connected is None else str(self._connected[1])
@@ -67,7 +67,7 @@ class LogBatches:
         from google.api_core import exceptions
         from google.cloud.logging_v2.types import LogEntry
 
-        first = self._before + self._sent
+        first = self._written + self._sent
         entries = []
         for number, line in enumerate(batch, first):
             moment, payload = json.loads(line)
@@ -86,6 +86,6 @@ class LogBatches:
             "partial_success": True,
         }
         try:
-            client.write_log_entries(request=request, timeout=SECONDS)
-        except exceptions.InvalidArgument as error:  # an entry that is refused now will always be; the others are kept
-            logger.warning("%s refuses entries, which are lost: %s", name, error)
+            client.write_log_entries(request=request, timeout=TIMEOUT_SECONDS)
+        except exceptions.InvalidArgument as error:  # retrying would not help; the valid entries are stored
+            logger.warning("%s rejected entries, which are lost: %s", name, error)

@@ -1,4 +1,4 @@
-"""What a machine of Google Cloud knows about itself, from its metadata server."""
+"""Project, zone and accelerator of this machine, from the metadata server of Google Cloud."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import urllib.error
 import urllib.request
 
 HOST = "GCE_METADATA_HOST"
-"""The variable by which Google's own libraries are told of another metadata server."""
-SECONDS = 3.0
+"""The environment variable with which Google's libraries configure another metadata server."""
+TIMEOUT_SECONDS = 3.0
 
 _ACCELERATORS = {
     "tpu7x": "TPU-7x",
@@ -25,36 +25,36 @@ _ACCELERATORS = {
     "a3-ultragpu": "NVIDIA-H200",
     "a2": "NVIDIA-A100",
 }
-"""How ml-goodput-measurement calls the accelerators of a machine type, by a part of its name."""
+"""The names of accelerators in ml-goodput-measurement, by a part of the machine type."""
 
 
 def project_id() -> str | None:
-    """The project of this machine."""
-    return _asked("project/project-id")
+    """Return the project of this machine."""
+    return _read("project/project-id")
 
 
 def zone() -> str | None:
-    """The zone of this machine."""
-    return _last(_asked("instance/zone"))
+    """Return the zone of this machine."""
+    return _last(_read("instance/zone"))
 
 
 def accelerator_type() -> str | None:
-    """What computes here, if the machine type tells it."""
-    machine = (_last(_asked("instance/machine-type")) or "").lower()
+    """Return the accelerator of this machine, if its machine type determines it."""
+    machine = (_last(_read("instance/machine-type")) or "").lower()
     return next((kind for part, kind in _ACCELERATORS.items() if part in machine), None)
 
 
-def _asked(path: str) -> str | None:
+def _read(path: str) -> str | None:
     address = f"http://{os.environ.get(HOST) or 'metadata.google.internal'}/computeMetadata/v1/{path}"
     request = urllib.request.Request(address, headers={"Metadata-Flavor": "Google"})
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # it is never behind a proxy
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the server is never behind a proxy
     try:
-        with opener.open(request, timeout=SECONDS) as answer:
+        with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
             return str(answer.read(1024).decode().strip()) or None
-    except (OSError, ValueError):  # no such server: not a machine of Google Cloud
+    except (OSError, ValueError):  # no metadata server: this machine is not in Google Cloud
         return None
 
 
 def _last(text: str | None) -> str | None:
-    """`a3-highgpu-8g` of `projects/123/machineTypes/a3-highgpu-8g`."""
+    """Return `a3-highgpu-8g` for `projects/123/machineTypes/a3-highgpu-8g`."""
     return text.rpartition("/")[2] if text else None

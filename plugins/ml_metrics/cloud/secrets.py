@@ -1,4 +1,4 @@
-"""Google Cloud's Secret Manager: one value by its name."""
+"""Reading secrets from Google Cloud Secret Manager."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 10.0
-"""Seconds. A message that waits for a secret has others behind it."""
+TIMEOUT_SECONDS = 10.0
+"""Short, because other messages wait behind the one that needs the secret."""
 
 
 def read_secret(project: str, name: str, client: Any = None) -> str:
-    """The newest version of a secret; empty if there is none, or if we may not read it, which the log says."""
+    """Return the newest version of a secret; empty if it does not exist. If it cannot be read, that is logged."""
     from google.api_core.exceptions import GoogleAPIError, NotFound
     from google.auth.exceptions import GoogleAuthError
 
     path = f"projects/{project}/secrets/{name}/versions/latest"
     try:
-        answer = (client or _client()).access_secret_version(name=path, timeout=PATIENCE)
+        answer = (client or _client()).access_secret_version(name=path, timeout=TIMEOUT_SECONDS)
         return str(answer.payload.data.decode().strip())
     except NotFound:
         return ""

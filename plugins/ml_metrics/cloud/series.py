@@ -1,7 +1,7 @@
 """Goodput as time series of Google Cloud Monitoring, with the names and labels of ml-goodput-measurement.
 
-Each is `compute.googleapis.com/workload/<name>` of a resource `compute.googleapis.com/Workload`: a gauge, as its points
-have an end and no start. Loading beside the steps is no badput, and is not told.
+Each series is the gauge `compute.googleapis.com/workload/<name>` of a resource `compute.googleapis.com/Workload`.
+Asynchronous data loading is not badput and is not sent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CUMULATIVE = {"window_type": "cumulative"}
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What every series is labelled with."""
+    """The labels of all series of a job."""
 
     workload_id: str
     location: str
@@ -32,19 +32,19 @@ class Workload:
     accelerator_type: str
     cluster_name: str | None = None
     slice_efficiency: bool = False
-    """Whether the slices of an elastic job are told, too."""
+    """Whether the slice efficiency of an elastic job is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One value of one series."""
+    """A value of a series."""
 
     name: str
     value: float
     labels: dict[str, str]
 
     def series(self, workload: Workload, moment: float) -> Any:
-        """As the service takes it."""
+        """Return the point as a message of the service."""
         from google.cloud import monitoring_v3
 
         seconds = int(moment)
@@ -69,7 +69,7 @@ class Point:
 
 
 def points_of(found: GoodputReport, workload: Workload, parts: Collection[Part]) -> Iterator[Point]:
-    """What some parts of a report are in Cloud Monitoring."""
+    """Yield the points for some parts of a report."""
     common = {"accelerator_type": workload.accelerator_type}
     if workload.cluster_name:
         common["cluster_name"] = workload.cluster_name
@@ -77,7 +77,7 @@ def points_of(found: GoodputReport, workload: Workload, parts: Collection[Part])
         yield from _cumulative(found, workload, common)
     if Part.DEVIATION in parts and found.deviation is not None:
         yield Point("step_time_deviation", found.deviation.summary(), common)
-    if found.deviation is not None:  # with no labels but the resource's
+    if found.deviation is not None:  # has no labels besides those of the resource
         if Part.GOODPUT in parts:
             yield Point("performance", found.deviation.ideal, {})
         elif Part.DEVIATION in parts:
@@ -98,7 +98,7 @@ def _cumulative(found: GoodputReport, workload: Workload, common: dict[str, str]
 
 
 def _interval(window: GoodputReport, seconds: float, workload: Workload, common: dict[str, str]) -> Iterator[Point]:
-    """The percentages of a rolling window, whose size is a label."""
+    """Yield the percentages of a rolling window, whose size is a label."""
     size = {"rolling_window_size": f"{seconds:.0f}"}
     scale = 100 / window.total_seconds
     yield Point("interval_goodput", window.productive_seconds * scale, {"goodput_source": "TOTAL", **common, **size})

@@ -1,1 +1,1 @@
-"""Where workloads run."""
+"""Tests as Kubernetes objects, and the outcome of workloads from the state of those objects."""

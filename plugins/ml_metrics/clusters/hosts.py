@@ -1,9 +1,10 @@
-"""How a workload of several hosts stands, read from what the cluster says of its Job. Pure: objects in, words out."""
+"""The state and outcome of a workload on several hosts, from its Job, pods and events. Pure functions of objects."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.clusters.outcome import as_time, outcome_of
@@ -13,32 +14,32 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 INDEX = "batch.kubernetes.io/job-completion-index"
-"""Where a Job writes which of its hosts a pod is."""
+"""The annotation or label of a pod with the index of its host."""
 
-UNTOLD = frozenset({"PodDeleted", "Interrupted"})
-"""What is said of a host that went because another one failed."""
+SECONDARY = frozenset({"PodDeleted", "Interrupted"})
+"""The failure reasons of hosts that ended because another host failed."""
 
-NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+IMAGE_FAILURES = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 TIME_IS_UP = "DeadlineExceeded"
 NO_MORE_TRIES = "BackoffLimitExceeded"
 LAST = "9999-12-31T00:00:00Z"
-"""Later than any end."""
+"""Sorts after every end."""
 
 
 class Stage(StrEnum):
-    """How far a Job has come."""
+    """The stage of a Job."""
 
     QUEUED = "queued"
-    """Suspended: a queue has not admitted it yet, or has put it back."""
+    """Suspended: its queue has not admitted it yet, or has evicted it."""
     STARTING = "starting"
-    """Not all of its hosts run."""
+    """Not all hosts run yet."""
     RUNNING = "running"
     ENDED = "ended"
 
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """A Job, its pods, and the events of all of them."""
+    """A Job with its pods and all their events."""
 
     job: dict[str, Any]
     pods: tuple[dict[str, Any], ...] = ()
@@ -46,22 +47,22 @@ class Hosts:
 
     @property
     def count(self) -> int:
-        """How many hosts there should be."""
+        """The number of hosts that the Job should have."""
         return int(self.job["spec"].get("completions") or 1)
 
     @property
     def stage(self) -> Stage:
-        """How far they have come, all together."""
+        """The stage of the Job as a whole."""
         if self._condition("Complete") or self._condition("Failed"):
             return Stage.ENDED
         if self.job["spec"].get("suspend"):
             return Stage.QUEUED
-        started = {index_of(pod) for pod in self.pods if self._of(pod).started_at}
+        started = {index_of(pod) for pod in self.pods if self._outcome_of(pod).started_at}
         return Stage.RUNNING if len(started) >= self.count else Stage.STARTING
 
     @property
     def waiting_since(self) -> datetime | None:
-        """Since when it waits, for its queue or for its hosts: each has the startup timeout to itself."""
+        """Since when the Job waits for its queue or its hosts. The startup timeout applies to each separately."""
         status, created = self.job.get("status") or {}, self.job["metadata"].get("creationTimestamp")
         suspended = self._condition("Suspended")
         if self.job["spec"].get("suspend"):
@@ -69,35 +70,37 @@ class Hosts:
         return as_time(status.get("startTime") or created)
 
     @property
-    def hopeless(self) -> str | None:
-        """Why a host will never start, however long one waits."""
+    def start_failure(self) -> str | None:
+        """The reason why a host can never start, if there is one."""
         for pod in self.pods:
-            workload = self._of(pod)
-            if workload.started_at is None and workload.failure_reason in NO_IMAGE:
+            workload = self._outcome_of(pod)
+            if workload.started_at is None and workload.failure_reason in IMAGE_FAILURES:
                 return self._at(index_of(pod), workload)
         return None
 
     def outcome(self) -> Workload:
-        """How the workload went. One that has not ended is told by what it waits for."""
-        told = sorted(((index_of(pod), self._of(pod)) for pod in self.pods), key=lambda one: one[0])
+        """Return the outcome of the workload. Before its end, that is what it waits for."""
+        outcomes = sorted(((index_of(pod), self._outcome_of(pod)) for pod in self.pods), key=itemgetter(0))
         if self._condition("Complete"):
-            return self._together(told, JobStatus.SUCCESS, None, None)
+            return self._combined(outcomes, JobStatus.SUCCESS, None, None)
         if self.stage is Stage.ENDED:
-            return self._together(told, *self._failure(told))
+            return self._combined(outcomes, *self._failure(outcomes))
         if self.stage is Stage.QUEUED:
-            return self._together(told, JobStatus.MISSED, "Queued", self._last_word() or "its queue did not admit it")
-        if self.stage is Stage.RUNNING:
-            return self._together(
-                told, JobStatus.FAILURE, "Interrupted", "the Job was still running when the task ended"
+            return self._combined(
+                outcomes, JobStatus.MISSED, "Queued", self._last_job_message() or "not admitted by its queue"
             )
-        return self._together(told, JobStatus.MISSED, *self._missing(told))
+        if self.stage is Stage.RUNNING:
+            return self._combined(
+                outcomes, JobStatus.FAILURE, "Interrupted", "the Job was still running when the task ended"
+            )
+        return self._combined(outcomes, JobStatus.MISSED, *self._missing(outcomes))
 
-    def _failure(self, told: list[tuple[int, Workload]]) -> tuple[JobStatus, str | None, str | None]:
-        """The host that failed first tells why; the Job itself only where no host does."""
+    def _failure(self, outcomes: list[tuple[int, Workload]]) -> tuple[JobStatus, str | None, str | None]:
+        """Return the failure of the host that failed first; that of the Job if no host has its own."""
         own = [
             (host, one)
-            for host, one in told
-            if one.status is not JobStatus.SUCCESS and one.failure_reason not in UNTOLD
+            for host, one in outcomes
+            if one.status is not JobStatus.SUCCESS and one.failure_reason not in SECONDARY
         ]
         if own:
             host, first = min(own, key=lambda one: (one[1].ended_at is None, one[1].ended_at or as_time(LAST)))
@@ -106,30 +109,30 @@ class Hosts:
         if failed.get("reason") == TIME_IS_UP:
             return JobStatus.TIMEOUT, TIME_IS_UP, failed.get("message")
         if failed.get("reason") == NO_MORE_TRIES:
-            # a pod that failed would still be there to tell
+            # a failed pod would still exist
             return JobStatus.FAILURE, "PodDeleted", "the pod of a host was deleted before its workload had ended"
         return JobStatus.FAILURE, failed.get("reason") or "JobFailed", failed.get("message")
 
-    def _missing(self, told: list[tuple[int, Workload]]) -> tuple[str | None, str | None]:
-        """What the hosts wait for that do not run."""
-        for host, one in told:
+    def _missing(self, outcomes: list[tuple[int, Workload]]) -> tuple[str | None, str | None]:
+        """Return what the hosts that do not run wait for."""
+        for host, one in outcomes:
             if one.started_at is None:
                 return one.failure_reason, self._at(host, one)
         warnings = [event for event in self.events if event.get("type") == "Warning"]
         if warnings:
             message = warnings[-1].get("message") or ""
-            return refusal_in(message) or warnings[-1].get("reason"), message
-        return "StartupTimeout", f"{len(told)} of {self.count} hosts started in time"
+            return rejection_reason(message) or warnings[-1].get("reason"), message
+        return "StartupTimeout", f"{len(outcomes)} of {self.count} hosts started in time"
 
     def _at(self, host: int, one: Workload) -> str:
         detail = f": {one.detail}" if one.detail else ""
         return f"host {host} of {self.count}{detail}"
 
-    def _together(
-        self, told: list[tuple[int, Workload]], status: JobStatus, reason: str | None, detail: str | None
+    def _combined(
+        self, outcomes: list[tuple[int, Workload]], status: JobStatus, reason: str | None, detail: str | None
     ) -> Workload:
-        """The hosts as one workload: from the first start to the last end, on the node of the first host."""
-        each = [one for _, one in told]
+        """Return the hosts as one workload: from the first start to the last end, on the node of the first host."""
+        each = [one for _, one in outcomes]
         first = each[0] if each else Workload(status)
         started = [one.started_at for one in each if one.started_at]
         ended = [one.ended_at for one in each if one.ended_at]
@@ -140,19 +143,19 @@ class Hosts:
             failure_reason=reason,
             detail=detail,
             queued_at=as_time(self.job["metadata"].get("creationTimestamp")),
-            # what never ran as a whole never ran
+            # a workload that did not run on all hosts did not run
             started_at=min(started) if started and status is not JobStatus.MISSED else None,
             ended_at=max(ended) if ended else None,
             namespace=self.job["metadata"].get("namespace"),
             peak_memory_bytes=max(peaks) if peaks else None,
         )
 
-    def _of(self, pod: dict[str, Any]) -> Workload:
+    def _outcome_of(self, pod: dict[str, Any]) -> Workload:
         uid = pod["metadata"].get("uid")
         own = [event for event in self.events if (event.get("involvedObject") or {}).get("uid") == uid]
         return outcome_of(pod, own)
 
-    def _last_word(self) -> str | None:
+    def _last_job_message(self) -> str | None:
         uid = self.job["metadata"].get("uid")
         own = [event for event in self.events if (event.get("involvedObject") or {}).get("uid") == uid]
         return own[-1].get("message") if own else None
@@ -163,14 +166,14 @@ class Hosts:
 
 
 def index_of(pod: dict[str, Any]) -> int:
-    """Which host a pod is."""
+    """Return the index of the host that a pod runs."""
     metadata = pod["metadata"]
-    for told in (metadata.get("annotations") or {}, metadata.get("labels") or {}):
-        if str(told.get(INDEX, "")).isdigit():
-            return int(told[INDEX])
+    for fields in (metadata.get("annotations") or {}, metadata.get("labels") or {}):
+        if str(fields.get(INDEX, "")).isdigit():
+            return int(fields[INDEX])
     return 0
 
 
-def refusal_in(message: str) -> str | None:
-    """A refusal of the API server that has a name of its own."""
+def rejection_reason(message: str) -> str | None:
+    """Return the failure reason for a message of the API server, if it has a specific one."""
     return "QuotaExceeded" if "exceeded quota" in message else None

@@ -1,11 +1,14 @@
-"""How a workload went whose pod is gone: read from the events, which outlive it by an hour, and from how it left."""
+"""The outcome of a workload whose pod no longer exists, from its events and the last known state of the pod.
+
+Events outlive a pod by an hour.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.clusters.outcome import cut_off, started_at_by
+from ml_metrics.clusters.outcome import disruption, started_at_by
 from ml_metrics.model import JobStatus
 
 if TYPE_CHECKING:
@@ -19,19 +22,19 @@ CAUSES = {
     "NodeNotReady": "NodeLost",
     "NodeShutdown": "NodeShutdown",
 }
-"""Events that say why a pod went, in the words of our tables."""
+"""The failure reason for each event that explains why a pod ended."""
 
 
-def outcome_of_vanished(begun: Workload, events: list[dict[str, Any]], last: dict[str, Any] | None = None) -> Workload:
-    """Tell how the workload went whose pod was asked for and cannot be found any more. `last`: as it was seen last."""
+def outcome_of_lost_pod(begun: Workload, events: list[dict[str, Any]], last: dict[str, Any] | None = None) -> Workload:
+    """Return the outcome of a workload whose pod was created and no longer exists. `last` is its last known state."""
     started_at = started_at_by(events)
-    # without any event nothing says that it never ran
+    # without events it is unknown whether the workload ran
     status = JobStatus.FAILURE if started_at or not events else JobStatus.MISSED
     for event in reversed(events):
         if event.get("reason") in CAUSES:
             reason, detail = CAUSES[event["reason"]], event.get("message")
             break
     else:
-        seen = cut_off((last or {}).get("status") or {})
-        reason, detail = seen or ("PodDeleted", "the pod was deleted before its workload had ended")
+        disrupted = disruption((last or {}).get("status") or {})
+        reason, detail = disrupted or ("PodDeleted", "the pod was deleted before its workload had ended")
     return replace(begun, status=status, failure_reason=reason, detail=detail, started_at=started_at)

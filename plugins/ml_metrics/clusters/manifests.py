@@ -1,6 +1,6 @@
-"""A test as Kubernetes objects: a pod, a Job, a CronJob. Plain dictionaries, made from nothing but the test.
+"""A test as Kubernetes objects: a pod, a Job, a CronJob and a service, as plain dictionaries.
 
-The operator runs the same pod that `ml-metrics render` prints.
+The operators create the same objects that `ml-metrics render` prints.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Manifest = dict[str, Any]
 JOB_NAME_FIELD = "metadata.labels['job-name']"
 KEEP_FINISHED_SECONDS = 7 * 24 * 3600
 AS_CRON = {"@quarterly": "0 0 1 */3 *"}
-"""Airflow's presets that Kubernetes does not know, in its words."""
-NEVER_IN_CRON = frozenset({None, "@once", "@continuous"})
+"""Presets of Airflow that Kubernetes does not support, as cron expressions."""
+WITHOUT_CRON = frozenset({None, "@once", "@continuous"})
 
 
 def pod(
@@ -35,10 +35,10 @@ def pod(
     env: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """The pod of a test; of one host of it, where it has several.
+    """Return the pod of a test, or of one of its hosts.
 
-    `run_dir` is where the workload writes; without one, a folder of the bucket that the cluster names in
-    `OUTPUT_BUCKET`. `env` and `labels` go before those of the test.
+    `run_dir` is the folder to which the workload writes. Default: a folder in `OUTPUT_BUCKET` of the cluster. `env` and
+    `labels` take precedence over those of the test.
     """
     made: Manifest = merged(
         _pod(test, "metadata.name", run_dir, env or {}, {**_queue(test), **(labels or {})}), _override(test)
@@ -54,9 +54,9 @@ def job(
     env: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """The Job of a test: one pod, or one for each host. Its name is the test's, if no other is given."""
+    """Return the Job of a test with a pod for each host. Its default name is that of the test."""
     template = merged(
-        _pod(test, JOB_NAME_FIELD, run_dir, env or {}, labels or {}, _meeting_place(test, name)),
+        _pod(test, JOB_NAME_FIELD, run_dir, env or {}, labels or {}, _discovery(test, name)),
         _override(test),
     )
     for key in ("apiVersion", "kind"):
@@ -74,7 +74,7 @@ def job(
         "template": template,
     }
     if test.queue:
-        spec["suspend"] = True  # Kueue starts it when there is room
+        spec["suspend"] = True  # Kueue starts it when it fits
     if test.hosts > 1:
         spec |= {"completions": test.hosts, "parallelism": test.hosts, "completionMode": "Indexed"}
         template["spec"]["subdomain"] = metadata["name"]
@@ -82,8 +82,8 @@ def job(
 
 
 def cron_job(test: TestDefinition, *, run_dir: str | None = None) -> Manifest:
-    """The CronJob of a test. Raises ConfigError if its schedule is none that Kubernetes can keep."""
-    if test.schedule in NEVER_IN_CRON:
+    """Return the CronJob of a test. Raises ConfigError if its schedule has no cron format."""
+    if test.schedule in WITHOUT_CRON:
         raise ConfigError(f"{test.name}: a CronJob needs a schedule in cron format, not {test.schedule!r}")
     once = job(test, run_dir=run_dir)
     metadata = dict(once["metadata"])
@@ -103,9 +103,9 @@ def cron_job(test: TestDefinition, *, run_dir: str | None = None) -> Manifest:
 def service(
     test: TestDefinition, *, name: str | None = None, labels: Mapping[str, str] | None = None
 ) -> Manifest | None:
-    """The headless service through which the hosts of a Job find each other; None for a test of one host.
+    """Return the headless service through which the hosts of a Job find each other; None for a single host.
 
-    Without the name of a Job it serves those of a CronJob, of which only one runs at a time.
+    `name` is the Job. Without it, the service is for the Jobs of a CronJob, of which only one runs at a time.
     """
     if test.hosts == 1:
         return None
@@ -115,19 +115,19 @@ def service(
         "metadata": {"name": name or test.name, **_namespace(test), "labels": {**_labels(test), **(labels or {})}},
         "spec": {
             "clusterIP": "None",
-            "publishNotReadyAddresses": True,  # hosts look for each other while they start
+            "publishNotReadyAddresses": True,  # hosts resolve each other before they are ready
             "selector": {"job-name": name} if name else {"ml-metrics/test": test.name},
         },
     }
 
 
-def _pod(  # noqa: PLR0913, PLR0917  (what differs between a pod of its own and one of a Job)
+def _pod(  # noqa: PLR0913, PLR0917  (the differences between a single pod and a pod of a Job)
     test: TestDefinition,
     job_name: str,
     run_dir: str | None,
     env: Mapping[str, str],
     labels: Mapping[str, str],
-    meeting_place: Mapping[str, str] = MappingProxyType({}),
+    discovery: Mapping[str, str] = MappingProxyType({}),
 ) -> Manifest:
     mounts, volumes, annotations = mounts_and_volumes(test.volumes)
     accelerator = test.accelerator
@@ -138,14 +138,14 @@ def _pod(  # noqa: PLR0913, PLR0917  (what differs between a pod of its own and 
         "command": list(test.command),
         "args": list(test.args),
         "envFrom": [{"configMapRef": {"name": name, "optional": True}} for name in test.config_maps],
-        "env": _env(test, job_name, run_dir, meeting_place, env),
+        "env": _env(test, job_name, run_dir, discovery, env),
         "resources": _resources(test),
         "volumeMounts": mounts,
     }
     spec = {
         "restartPolicy": "Never",
         "activeDeadlineSeconds": int(test.timeout.total_seconds()),
-        "containers": [_said(container)],
+        "containers": [_without_empty(container)],
         "initContainers": list(test.init_containers),
         "nodeSelector": {label: value for label, value in selector.items() if value is not None},
         "tolerations": [*accelerator.tolerations, *test.tolerations],
@@ -160,13 +160,13 @@ def _pod(  # noqa: PLR0913, PLR0917  (what differs between a pod of its own and 
         "labels": {**_labels(test), **labels},
         "annotations": {**annotations, **test.annotations},
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": _said(metadata), "spec": _said(spec)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _without_empty(metadata), "spec": _without_empty(spec)}
 
 
 def _env(
-    test: TestDefinition, job_name: str, run_dir: str | None, meeting_place: Mapping[str, str], env: Mapping[str, str]
+    test: TestDefinition, job_name: str, run_dir: str | None, discovery: Mapping[str, str], env: Mapping[str, str]
 ) -> list[Manifest]:
-    """Variables in an order in which each may mention those before it: `$(MODEL_DIR)/checkpoints`."""
+    """Return the variables, ordered so that each can use earlier ones: `$(MODEL_DIR)/checkpoints`."""
     folder = run_dir or f"$(OUTPUT_BUCKET)/{test.name}/$(JOB_NAME)"
     fields = {
         "POD_NAME": "metadata.name",
@@ -174,21 +174,21 @@ def _env(
         "POD_NAMESPACE": "metadata.namespace",
         "JOB_NAME": job_name,
     }
-    if meeting_place:
+    if discovery:
         fields["KUBERNETES_JOB"] = JOB_NAME_FIELD
     found: dict[str, Manifest] = {
         name: {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}} for name, field in fields.items()
     }
     for name, key in test.secrets.items():
         found[name] = {"name": name, "valueFrom": {"secretKeyRef": {"name": key.secret, "key": key.key}}}
-    ours = {"ML_METRICS_RUN_DIR": folder, "MODEL_DIR": folder, **meeting_place}
+    ours = {"ML_METRICS_RUN_DIR": folder, "MODEL_DIR": folder, **discovery}
     for name, value in {**ours, **test.env, **env}.items():
         found[name] = {"name": name, "value": value}
     return list(found.values())
 
 
-def _meeting_place(test: TestDefinition, name: str | None) -> dict[str, str]:
-    """How the hosts of a Job find the first of them; each knows itself by `JOB_COMPLETION_INDEX`."""
+def _discovery(test: TestDefinition, name: str | None) -> dict[str, str]:
+    """Return the variables with which the hosts of a Job find the first one. Their index is `JOB_COMPLETION_INDEX`."""
     if test.hosts == 1:
         return {}
     return {
@@ -198,16 +198,16 @@ def _meeting_place(test: TestDefinition, name: str | None) -> dict[str, str]:
 
 
 def _resources(test: TestDefinition) -> Manifest:
-    asked = test.resources
+    resources = test.resources
     requests: dict[str, str | None] = {
-        "cpu": asked.cpu,
-        "memory": asked.memory,
-        "ephemeral-storage": asked.ephemeral_storage,
+        "cpu": resources.cpu,
+        "memory": resources.memory,
+        "ephemeral-storage": resources.ephemeral_storage,
     }
     if test.accelerator.resource:
         requests[test.accelerator.resource] = str(test.accelerator.per_host)
-    limits = {**requests, **asked.limits}
-    return _said({"requests": _said(requests), "limits": _said(limits)})
+    limits = {**requests, **resources.limits}
+    return _without_empty({"requests": _without_empty(requests), "limits": _without_empty(limits)})
 
 
 def _labels(test: TestDefinition) -> dict[str, str]:
@@ -218,7 +218,7 @@ def _labels(test: TestDefinition) -> dict[str, str]:
 
 
 def _queue(test: TestDefinition) -> dict[str, str]:
-    """On a Job, or on a pod that belongs to none: Kueue admits a whole Job, and would admit its pods once more."""
+    """Return the queue label, for a Job or a single pod. On the pods of a Job, Kueue would queue them a second time."""
     return {"kueue.x-k8s.io/queue-name": test.queue} if test.queue else {}
 
 
@@ -230,6 +230,6 @@ def _override(test: TestDefinition) -> Manifest:
     return {key: value for key, value in test.pod.items() if key in {"metadata", "spec"}}
 
 
-def _said(fields: Mapping[str, Any]) -> Manifest:
-    """Without what was not said."""
+def _without_empty(fields: Mapping[str, Any]) -> Manifest:
+    """Return the fields that are set."""
     return {key: value for key, value in fields.items() if value not in (None, [], {}, "")}

@@ -1,4 +1,4 @@
-"""How a workload went, read from what the cluster says of its pod. Pure: a pod and its events in, a `Workload` out."""
+"""The outcome of a workload as a `Workload`, from its pod and the events of the pod. Pure functions of objects."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus, Workload
 
 PEAK_MEMORY = f"local-kube/peak-memory-bytes.{WORKLOAD_CONTAINER}"
-"""The annotation in which the local cluster tells what a container used."""
+"""The annotation in which the local cluster reports the peak memory of a container."""
 
-CUT_OFF = {
+POD_REASONS = {
     "Evicted": "Evicted",
     "Preempting": "Preempted",
     "NodeLost": "NodeLost",
@@ -18,7 +18,7 @@ CUT_OFF = {
     "Shutdown": "NodeShutdown",
     "Terminated": "NodeShutdown",
 }
-"""The reasons of a failed pod that the cluster ended, in the words of our tables."""
+"""The failure reason for each reason of a pod that the cluster ended."""
 
 DISRUPTIONS = {
     "PreemptionByScheduler": "Preempted",
@@ -27,17 +27,17 @@ DISRUPTIONS = {
     "TerminationByKubelet": "Evicted",
     "DeletionByPodGC": "NodeLost",
 }
-"""The reasons of the condition DisruptionTarget, in the words of our tables."""
+"""The failure reason for each reason of the condition DisruptionTarget."""
 
 NEVER_STARTED = frozenset({"StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError"})
-"""Reasons of a terminated container whose program never ran."""
+"""The reasons of terminated containers whose program never ran."""
 
 EPOCH = 1970
-"""The year that a kubelet writes where it does not know a time."""
+"""The year that a kubelet writes for unknown times."""
 
 
 def outcome_of(pod: dict[str, Any], events: list[dict[str, Any]]) -> Workload:
-    """Tell how the workload of a pod went. A pod that has not ended is told by what it waits for."""
+    """Return the outcome of the workload of a pod. Before its end, that is what the pod waits for."""
     status, spec = pod.get("status") or {}, pod.get("spec") or {}
     metadata = pod.get("metadata") or {}
     container = _container_status(status)
@@ -61,21 +61,21 @@ def outcome_of(pod: dict[str, Any], events: list[dict[str, Any]]) -> Workload:
 
 
 def started_at_by(events: list[dict[str, Any]]) -> datetime | None:
-    """When the container of the workload started, as the events remember it, also of a pod that is gone."""
+    """Return when the container of the workload started according to events, which outlive the pod."""
     for event in events:
-        where = (event.get("involvedObject") or {}).get("fieldPath")
+        path = (event.get("involvedObject") or {}).get("fieldPath")
         # an event without a path names the container in its message
-        named = where == f"spec.containers{{{WORKLOAD_CONTAINER}}}"
-        ours = named if where else event.get("message") == f"Started container {WORKLOAD_CONTAINER}"
+        named = path == f"spec.containers{{{WORKLOAD_CONTAINER}}}"
+        ours = named if path else event.get("message") == f"Started container {WORKLOAD_CONTAINER}"
         if event.get("reason") == "Started" and ours:
             return as_time(event.get("firstTimestamp") or event.get("eventTime") or event.get("lastTimestamp"))
     return None
 
 
-def cut_off(status: dict[str, Any]) -> tuple[str, str | None] | None:
-    """Eviction and preemption, which the cluster did and the workload did not."""
-    if status.get("reason") in CUT_OFF:
-        return CUT_OFF[status["reason"]], status.get("message")
+def disruption(status: dict[str, Any]) -> tuple[str, str | None] | None:
+    """Return reason and message if the cluster ended the pod: eviction, preemption, or the loss of its node."""
+    if status.get("reason") in POD_REASONS:
+        return POD_REASONS[status["reason"]], status.get("message")
     for condition in status.get("conditions") or []:
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             return DISRUPTIONS.get(condition.get("reason", ""), "Evicted"), condition.get("message")
@@ -83,67 +83,67 @@ def cut_off(status: dict[str, Any]) -> tuple[str, str | None] | None:
 
 
 def _started_at(container: dict[str, Any], events: list[dict[str, Any]]) -> datetime | None:
-    """When the workload's program started; None if it never ran."""
+    """Return when the program of the workload started; None if it never ran."""
     state = container.get("state") or {}
     ended, running = state.get("terminated") or {}, state.get("running") or {}
     if ended.get("reason") in NEVER_STARTED:
         return None
-    # a kubelet that lost its containers knows no times; the pod of an evicted workload may have no container at all
-    told = as_time(running.get("startedAt") or ended.get("startedAt"))
-    return told if told and told.year > EPOCH else started_at_by(events)
+    # a kubelet that lost its containers reports 1970; the pod of an evicted workload may report no container at all
+    reported = as_time(running.get("startedAt") or ended.get("startedAt"))
+    return reported if reported and reported.year > EPOCH else started_at_by(events)
 
 
-def _verdict(  # noqa: PLR0911  (one for each way in which a pod ends, in the order in which they count)
+def _verdict(  # noqa: PLR0911  (one for each way a pod can end, in order of precedence)
     pod: dict[str, Any], container: dict[str, Any], events: list[dict[str, Any]], *, ran: bool
 ) -> tuple[JobStatus, str | None, str | None]:
     status = pod.get("status") or {}
     state = container.get("state") or {}
     ended = state.get("terminated")
-    unwell = JobStatus.FAILURE if ran else JobStatus.MISSED
+    not_successful = JobStatus.FAILURE if ran else JobStatus.MISSED
     if status.get("reason") == "DeadlineExceeded":
         timeout = JobStatus.TIMEOUT if ran else JobStatus.MISSED
         return timeout, "DeadlineExceeded", status.get("message")
     deleted = _was_deleted_before(ended, pod.get("metadata") or {})
     if ended and ended.get("exitCode") == 0 and status.get("phase") != "Failed" and not deleted:
         return JobStatus.SUCCESS, None, None
-    if cut := cut_off(status):
-        return unwell, *cut
+    if disrupted := disruption(status):
+        return not_successful, *disrupted
     if ended and ended.get("reason") in NEVER_STARTED:
         return JobStatus.MISSED, ended["reason"], ended.get("message")
     if ended and ended.get("exitCode") == 0 and not deleted:
-        return JobStatus.SUCCESS, None, None  # another container failed; Airflow's task says so
+        return JobStatus.SUCCESS, None, None  # another container failed, which the Airflow task reports
     if deleted and (ended or {}).get("reason") != "OOMKilled":
-        return unwell, "PodDeleted", "the pod was deleted before its workload had ended"
+        return not_successful, "PodDeleted", "the pod was deleted before its workload had ended"
     if ended:
         return JobStatus.FAILURE, _exit_reason(ended), ended.get("message")
     if ran:
         return JobStatus.FAILURE, "Interrupted", "the pod was still running when the task ended"
-    return JobStatus.MISSED, *_what_it_waits_for(status, container, events)
+    return JobStatus.MISSED, *_waiting_reason(status, container, events)
 
 
 def _was_deleted_before(ended: dict[str, Any] | None, metadata: dict[str, Any]) -> bool:
-    """Whether somebody asked for the pod's deletion before its workload ended: a program that obeys may exit 0."""
-    gone_by = as_time(metadata.get("deletionTimestamp"))
-    if gone_by is None:
+    """Return whether deletion of the pod was requested before the workload ended, which may then still exit with 0."""
+    deadline = as_time(metadata.get("deletionTimestamp"))
+    if deadline is None:
         return False
-    asked_at = gone_by - timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+    requested_at = deadline - timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
     finished_at = as_time((ended or {}).get("finishedAt"))
-    return finished_at is None or finished_at > asked_at
+    return finished_at is None or finished_at > requested_at
 
 
 def _exit_reason(ended: dict[str, Any]) -> str:
-    """The kubelet's reason where it says more than that the program failed, else the exit code."""
+    """Return the reason of the kubelet if it is specific, else the exit code."""
     reason = ended.get("reason")
     if reason and reason not in {"Error", "Completed"}:
         return str(reason)
     return f"ExitCode:{ended.get('exitCode')}"
 
 
-def _what_it_waits_for(
+def _waiting_reason(
     status: dict[str, Any], container: dict[str, Any], events: list[dict[str, Any]]
 ) -> tuple[str, str | None]:
     if status.get("phase") == "Failed" and status.get("reason"):
-        return status["reason"], status.get("message")  # the kubelet would not have it: OutOfcpu, NodeAffinity
+        return status["reason"], status.get("message")  # the kubelet rejected the pod: OutOfcpu, NodeAffinity
     waiting = (container.get("state") or {}).get("waiting") or {}
     if waiting.get("reason") not in {None, "ContainerCreating", "PodInitializing"}:
         return waiting["reason"], waiting.get("message")
@@ -172,7 +172,7 @@ def _image(spec: dict[str, Any]) -> str | None:
 
 
 def as_time(text: str | datetime | None) -> datetime | None:
-    """A time as Kubernetes writes it."""
+    """Parse a time of Kubernetes."""
     if text is None or isinstance(text, datetime):
         return text
     return datetime.fromisoformat(text)

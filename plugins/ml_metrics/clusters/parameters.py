@@ -1,4 +1,4 @@
-"""Parameters filled into a test outside Airflow, where nobody renders its templates."""
+"""Parameters of a test filled in outside Airflow, which otherwise renders its templates."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from ml_metrics.config.definition import TestDefinition
 
 TEMPLATED = ("image", "command", "args", "env")
-"""The keys of a test in which templates are rendered: those that Airflow's operator renders, too."""
+"""The keys with templates, which are also rendered by the operator in Airflow."""
 
 
 def with_parameters(test: TestDefinition, values: Mapping[str, Any]) -> TestDefinition:
-    """The test with its parameters' defaults, or these values, in place of `{{ params.name }}`.
+    """Return the test with `{{ params.name }}` replaced by these values or the defaults of the parameters.
 
-    Raises ConfigError for a value that no parameter takes, and for a template that only Airflow can render.
+    Raises ConfigError for a value without a parameter, and for a template that only Airflow can render.
     """
     for name in values:
         if name not in test.params:
             raise ConfigError(f"{test.name} has no parameter {name!r}{did_you_mean(name, test.params)}")
-    known = {name: values.get(name, parameter.default) for name, parameter in test.params.items()}
-    return test.model_copy(update={key: _filled(getattr(test, key), known, test, key) for key in TEMPLATED})
+    params = {name: values.get(name, parameter.default) for name, parameter in test.params.items()}
+    return test.model_copy(update={key: _filled(getattr(test, key), params, test, key) for key in TEMPLATED})
 
 
 def _filled(value: Any, params: Mapping[str, Any], test: TestDefinition, key: str) -> Any:
@@ -43,4 +43,4 @@ def _rendered(text: str, params: Mapping[str, Any], test: TestDefinition, key: s
     try:
         return SandboxedEnvironment(undefined=StrictUndefined).from_string(text).render(params=params)
     except TemplateError as error:
-        raise ConfigError(f"{test.name}: {key}: {text!r} can only be filled in by Airflow: {error}") from error
+        raise ConfigError(f"{test.name}: {key}: only Airflow can render {text!r}: {error}") from error

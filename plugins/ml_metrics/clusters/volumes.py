@@ -1,4 +1,4 @@
-"""The volumes of a test, as Kubernetes writes them."""
+"""The volumes of a test as Kubernetes objects."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.pod import Volume
 
-BUCKETS = "gcsfuse.csi.storage.gke.io"
-"""GKE's driver that mounts Cloud Storage."""
+BUCKET_DRIVER = "gcsfuse.csi.storage.gke.io"
+"""The GKE driver that mounts Cloud Storage."""
 
 Parts = list[dict[str, Any]]
 
 
 def mounts_and_volumes(volumes: Mapping[str, Volume]) -> tuple[Parts, Parts, dict[str, str]]:
-    """The mounts of the container, the volumes of the pod, and the annotations that they need."""
+    """Return the mounts of the container, the volumes of the pod, and the annotations that they need."""
     mounts: Parts = []
     sources: Parts = []
     for number, (path, volume) in enumerate(volumes.items()):
@@ -35,7 +35,7 @@ def _source(volume: Volume) -> dict[str, Any]:
         "config_map": {"configMap": {"name": volume.config_map}},
         "secret": {"secret": {"secretName": volume.secret}},
         "host_path": {"hostPath": {"path": volume.host_path}},
-        "bucket": {"csi": {"driver": BUCKETS, "volumeAttributes": {"bucketName": volume.bucket}}},
+        "bucket": {"csi": {"driver": BUCKET_DRIVER, "volumeAttributes": {"bucketName": volume.bucket}}},
         "memory": {"emptyDir": {"medium": "Memory", "sizeLimit": volume.memory}},
         "scratch": {"emptyDir": {"sizeLimit": volume.scratch}},
     }

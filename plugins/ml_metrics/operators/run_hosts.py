@@ -172,7 +172,7 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
             logs.tell_for(POLL_SECONDS)
 
     def _waited_too_long(self, hosts: Hosts) -> AirflowException | None:
-        if reason := hosts.hopeless:
+        if reason := hosts.start_failure:
             return AirflowException(f"the hosts cannot start: {reason}")
         since = hosts.waiting_since
         if since is None or datetime.now(UTC) - since < self.test.startup_timeout:

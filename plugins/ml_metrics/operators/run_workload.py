@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowException
 from kubernetes.client.exceptions import ApiException
 
-from ml_metrics.clusters.lost_pods import outcome_of_vanished
+from ml_metrics.clusters.lost_pods import outcome_of_lost_pod
 from ml_metrics.clusters.manifests import pod as pod_of
 from ml_metrics.clusters.outcome import outcome_of
 from ml_metrics.model import JobStatus
@@ -108,7 +108,7 @@ class RunWorkload(WorkloadRun):
         except ApiException as error:
             if error.status != NOT_FOUND:
                 raise
-            return outcome_of_vanished(self.begun, events, plain(self.pod_manager.last))
+            return outcome_of_lost_pod(self.begun, events, plain(self.pod_manager.last))
 
 
 def without_program(template: dict[str, Any]) -> dict[str, Any]:

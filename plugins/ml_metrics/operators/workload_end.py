@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
 from kubernetes.client.exceptions import ApiException
 
-from ml_metrics.clusters.hosts import refusal_in
+from ml_metrics.clusters.hosts import rejection_reason
 from ml_metrics.errors import ConfigError, MlMetricsError
 from ml_metrics.model import JobStatus, Workload
 from ml_metrics.operators.outage import is_outage
@@ -70,7 +70,7 @@ def _reason_of_refusal(error: BaseException | None) -> tuple[str | None, JobStat
     """Why the cluster has nothing to look at: it was never asked, or would not have it."""
     match error:
         case ApiException() if error.status in REJECTIONS:
-            return refusal_in(str(error.body)) or "PodRejected", JobStatus.MISSED
+            return rejection_reason(str(error.body)) or "PodRejected", JobStatus.MISSED
         case MlMetricsError():
             return type(error).__name__.removesuffix("Error"), JobStatus.MISSED
         case EndedByHandError():

@@ -66,4 +66,4 @@ def test_what_only_airflow_knows_cannot_be_rendered(tmp_path: Path, capsys: pyte
     path = tmp_path / "test.yaml"
     path.write_text("{name: t, image: i, command: [train, '--day={{ ds }}']}", encoding="utf-8")
     assert main(["render", str(path)]) == 2
-    assert "can only be filled in by Airflow" in capsys.readouterr().err
+    assert "only Airflow can render" in capsys.readouterr().err

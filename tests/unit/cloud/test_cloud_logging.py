@@ -209,7 +209,7 @@ def test_an_entry_that_is_refused_costs_itself_only(logging_service: Logging, ca
     writer.write_cloud_logging_entry(None)
     writer.write_cloud_logging_entry(entry("job_end_time", 2))
     writer.flush()
-    assert "refuses entries" in caplog.text
+    assert "rejected entries" in caplog.text
     assert logger().read_cloud_logging_entries()[0] == [entry("job_end_time", 2)]
 
 

@@ -163,9 +163,9 @@ def _value(name: str, replica: str = "3") -> float:
 def test_unknown_switches_are_errors() -> None:
     with pytest.raises(TypeError, match="enable_goodput"):
         GCPOptions(enable_goodput=False)  # type: ignore[call-arg]
-    with pytest.raises(ConfigError, match="'enable_goodput' is no option"):
+    with pytest.raises(ConfigError, match="'enable_goodput' is not an option"):
         CloudMonitoring(JOB, {"enable_goodput": False})
-    with pytest.raises(ConfigError, match="is a switch"):
+    with pytest.raises(ConfigError, match="must be True or False"):
         GCPOptions(enable_gcp_goodput_metrics="False")  # type: ignore[arg-type]
 
 
@@ -180,7 +180,7 @@ def test_more_series_than_a_request_takes_are_sent_in_several(monitoring: Monito
 
 def test_points_of_a_series_wait_for_their_turn(monitoring: Monitoring, monkeypatch: pytest.MonkeyPatch) -> None:
     monitoring.seconds_apart = 0.2
-    monkeypatch.setattr(ours, "SECONDS_APART", 0.25)
+    monkeypatch.setattr(ours, "MIN_INTERVAL_SECONDS", 0.25)
     exporter = CloudMonitoring(JOB, GCPOptions(**WHERE))  # type: ignore[arg-type]
     for _ in range(3):
         exporter.write(measured(ENTRIES), {Part.GOODPUT})

@@ -70,7 +70,7 @@ def test_a_test_reads_from_one_service_and_sends_to_the_other(
 
 def test_what_cannot_be_sent_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MONITORING_EMULATOR_HOST", "127.0.0.1:1")
-    monkeypatch.setattr("ml_metrics.cloud.cloud_monitoring.TIMEOUT", 0.5)
+    monkeypatch.setattr("ml_metrics.cloud.cloud_monitoring.TIMEOUT_SECONDS", 0.5)
     lines = ['{"job_name": "job", "job_start_time": 1}', '{"job_name": "job", "job_end_time": 2}']
     (tmp_path / "goodput.jsonl").write_text("\n".join(lines))
     document = measured(tmp_path, {"gcp_options": {"project_id": "project", "location": "us-central1-a"}})

@@ -138,7 +138,7 @@ def test_hosts_that_all_run_were_interrupted_if_the_task_ends() -> None:
 )
 def test_an_image_that_cannot_be_pulled_is_not_waited_for(reason: str, hopeless: bool) -> None:
     hosts = Hosts(job(), (host(0, **RUNNING), host(1, waiting={"reason": reason})))
-    assert (hosts.hopeless is not None) is hopeless
+    assert (hosts.start_failure is not None) is hopeless
 
 
 def test_a_pod_knows_its_number_by_annotation_or_label() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.clusters.pools import kept_pools, pool_of
+from ml_metrics.clusters.pools import configured_pools, pool_of
 from ml_metrics.config.definition import TestDefinition
 
 
@@ -24,4 +24,4 @@ def test_a_test_waits_in_the_nearest_pool_that_is_kept(
     accelerator: str, pool: str | None, setting: str, expected: str | None
 ) -> None:
     said: dict[str, Any] = {"name": "t", "image": "i", "command": ["x"], "accelerator": accelerator, "pool": pool}
-    assert pool_of(TestDefinition.model_validate(said), kept_pools(setting)) == expected
+    assert pool_of(TestDefinition.model_validate(said), configured_pools(setting)) == expected

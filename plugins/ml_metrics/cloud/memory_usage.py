@@ -1,8 +1,7 @@
-"""Reading Cloud Monitoring: the most memory that a workload on GKE used.
+"""The peak memory of workloads on GKE, from Cloud Monitoring.
 
-GKE samples a container once a minute, and a sample may be seen two minutes later. So the reader first waits until the
-last sample of a workload that has just ended can be seen; else the peak would be missing from some runs and not from
-others.
+GKE samples a container once a minute, and a sample becomes visible up to two minutes later. The reader therefore waits
+for the last sample of a workload that has just ended; otherwise the peak would be missing from some runs.
 """
 
 from __future__ import annotations
@@ -25,43 +24,43 @@ if TYPE_CHECKING:
 
 MEMORY = "kubernetes.io/container/memory/used_bytes"
 ACCELERATOR_MEMORY = "kubernetes.io/container/accelerator/memory_used"
-SEEN_AFTER = timedelta(minutes=3)
-"""A minute between two samples, and two until a sample can be seen."""
-TIMEOUT = 30.0
-"""Seconds that one page of an answer may take."""
+VISIBLE_AFTER = timedelta(minutes=3)
+"""One minute between samples, and two until a sample is visible."""
+TIMEOUT_SECONDS = 30.0
+"""Per page."""
 
 _POD_OF_A_HOST = re.compile(r"(?P<job>.+)-\d+-[a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryReader:
-    """Asks for the memory of workloads in one cluster."""
+    """Reads the peak memory of workloads in one cluster."""
 
     project: str
     location: str | None = None
     cluster: str | None = None
     hosts: int = 1
-    """How many pods a workload has."""
+    """The number of pods of a workload."""
     client: Any = None
-    """A `MetricServiceClient`; one with the default credentials if None."""
+    """A `MetricServiceClient`. Default: one with the default credentials."""
     wait: Callable[[float], None] = field(default=time.sleep)
 
     def __call__(self, workload: Workload) -> dict[str, float]:
-        """The greatest values while the workload ran, in bytes. What was not measured is not in it."""
+        """Return the peak values in bytes, by metric. Metrics without samples are missing."""
         if workload.pod is None or workload.started_at is None or workload.ended_at is None:
             return {}
-        visible_in = (workload.ended_at + SEEN_AFTER - datetime.now(UTC)).total_seconds()
+        visible_in = (workload.ended_at + VISIBLE_AFTER - datetime.now(UTC)).total_seconds()
         if visible_in > 0:
-            self.wait(min(visible_in, SEEN_AFTER.total_seconds()))
+            self.wait(min(visible_in, VISIBLE_AFTER.total_seconds()))
         client = self.client or metric_client()
         found = {
-            # what can be evicted is the page cache, which is no need of the program
-            "vm_memory_usage_bytes": self._greatest(client, workload, MEMORY, without={"memory_type": "evictable"}),
-            "gpu_memory_usage_bytes": self._greatest(client, workload, ACCELERATOR_MEMORY, without={}),
+            # evictable memory is page cache, which the program does not need
+            "vm_memory_usage_bytes": self._peak(client, workload, MEMORY, without={"memory_type": "evictable"}),
+            "gpu_memory_usage_bytes": self._peak(client, workload, ACCELERATOR_MEMORY, without={}),
         }
         return {name: value for name, value in found.items() if value is not None}
 
-    def _greatest(self, client: Any, workload: Workload, metric: str, without: dict[str, str]) -> float | None:
+    def _peak(self, client: Any, workload: Workload, metric: str, without: dict[str, str]) -> float | None:
         values = [
             _value(point)
             for series in self._series(client, workload, metric)
@@ -73,17 +72,17 @@ class MemoryReader:
     def _series(self, client: Any, workload: Workload, metric: str) -> Iterator[Any]:
         from google.cloud import monitoring_v3
 
-        listed = client.list_time_series(
+        found = client.list_time_series(
             request={
                 "name": f"projects/{self.project}",
                 "filter": self._filter(workload, metric),
                 "interval": monitoring_v3.TimeInterval(start_time=workload.started_at, end_time=workload.ended_at),
                 "view": monitoring_v3.ListTimeSeriesRequest.TimeSeriesView.FULL,
             },
-            timeout=TIMEOUT,
+            timeout=TIMEOUT_SECONDS,
         )
         pods = self._pods(workload)
-        return (series for series in listed if pods.fullmatch(series.resource.labels["pod_name"]))
+        return (series for series in found if pods.fullmatch(series.resource.labels["pod_name"]))
 
     def _filter(self, workload: Workload, metric: str) -> str:
         job = self._job(workload)
@@ -103,17 +102,17 @@ class MemoryReader:
         return " AND ".join(terms)
 
     def _pods(self, workload: Workload) -> re.Pattern[str]:
-        """The names of the workload's own pods: `<job>-<host>-<random>` where it has several hosts."""
+        """Return the pattern of the pod names of the workload: `<job>-<host>-<random>` if it has several hosts."""
         job = self._job(workload)
         return re.compile(re.escape(job) + r"-\d+-[a-z0-9]+" if job else re.escape(workload.pod or ""))
 
     def _job(self, workload: Workload) -> str:
-        named = _POD_OF_A_HOST.fullmatch(workload.pod or "") if self.hosts > 1 else None
-        return named["job"] if named else ""
+        match = _POD_OF_A_HOST.fullmatch(workload.pod or "") if self.hosts > 1 else None
+        return match["job"] if match else ""
 
 
 def memory_reader(test: TestDefinition) -> MemoryReader | None:
-    """Who to ask about a test: Cloud Monitoring, if the test runs on GKE as far as anybody has told."""
+    """Return the reader for a test, if the test or the settings configure GKE."""
     if test.cluster is not None:
         return MemoryReader(test.cluster.project, test.cluster.location, test.cluster.name, test.hosts)
     project = Settings.load().monitoring_project
@@ -121,7 +120,7 @@ def memory_reader(test: TestDefinition) -> MemoryReader | None:
 
 
 def _value(point: Any) -> float:
-    """A whole number or not, as the kind of the metric is."""
+    """Return the value of a point, whose field depends on the type of the metric."""
     return float(point.value.int64_value or point.value.double_value)
 
 

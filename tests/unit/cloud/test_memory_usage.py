@@ -10,7 +10,7 @@ import grpc
 import pytest
 from google.cloud import monitoring_v3
 
-from ml_metrics.cloud.monitoring_read import SEEN_AFTER, MemoryReader, memory_reader
+from ml_metrics.cloud.memory_usage import VISIBLE_AFTER, MemoryReader, memory_reader
 from ml_metrics.collect import collect_run
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.definition import TestDefinition
@@ -137,7 +137,7 @@ def test_a_workload_that_has_just_ended_is_waited_for() -> None:
     now = datetime.now(UTC)
     used(replace(RAN, started_at=now - timedelta(minutes=5), ended_at=now), wait=waited.append)
     used(replace(RAN, started_at=now, ended_at=now + timedelta(days=1)), wait=waited.append)  # another machine's clock
-    assert SEEN_AFTER.total_seconds() - 5 < waited[0] <= SEEN_AFTER.total_seconds() == waited[1]
+    assert VISIBLE_AFTER.total_seconds() - 5 < waited[0] <= VISIBLE_AFTER.total_seconds() == waited[1]
 
 
 def test_a_hostile_name_is_no_part_of_the_filter(readings: Readings) -> None:
