@@ -1,4 +1,4 @@
-"""What the README tells a newcomer to do with a test of their own, done."""
+"""The README's chapter for a newcomer's own test, followed step by step."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def test_your_own_test(home: Home) -> None:
     ours = [line for line in program.splitlines() if not line.startswith(("source ", "export "))]
     done = {}
     for line in ours:
-        words = shlex.split(line.replace("include/metric_configs", str(home.configs)))
+        argv = shlex.split(line.replace("include/metric_configs", str(home.configs)))
         done[line] = subprocess.run(
-            words, env=home.environment, capture_output=True, text=True, check=False, timeout=300
+            argv, env=home.environment, capture_output=True, text=True, check=False, timeout=300
         )
         assert done[line].returncode == 0, done[line].stdout[-3000:] + done[line].stderr[-1000:]
     assert "hello" in done["airflow dags test hello-cpu"].stdout
-    told = done["ml-metrics history hello-cpu"].stdout
-    assert "success" in told
-    assert "pass" in told
+    history = done["ml-metrics history hello-cpu"].stdout
+    assert "success" in history
+    assert "pass" in history

@@ -1,15 +1,14 @@
-"""`ml-metrics accept`: a person declares a metric's new level to be meant."""
+"""`ml-metrics accept`: declare that the new level of a metric is intended."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
+from ml_metrics.cli.arguments import UsageError, add_by, add_json, text
+from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, unknown_metric
 from ml_metrics.cli.output import print_json
-from ml_metrics.cli.person import who
-from ml_metrics.cli.table import moment, number, plain
+from ml_metrics.cli.table import minute, number, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -17,37 +16,37 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import MetricValue, Warehouse
 
 ABOUT = """\
-Accept the level that a metric of a test has now. Its baseline starts anew from that run, so that the next runs are
-compared with the new level and no longer with the old one. Who did so, when and why is kept.
+Accept the present level of a metric. Its baseline starts anew with that run: the next runs are compared with the new
+level, no longer with the old one. Who accepted it, when and why is stored.
 """
-RUNS_LOOKED_AT = 1000
+EXAMPLES = """\
+  ml-metrics accept tf-mnist-example-cpu total_wall_time --reason "more data"
+  ml-metrics accept my-test loss_final --run 3f0c2a1b --reason "new image"
+"""
+MAX_RUNS = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `accept`."""
-    parser.epilog = (
-        "examples:\n"
-        '  ml-metrics accept tf-mnist-example-cpu total_wall_time --reason "larger data set"\n'
-        '  ml-metrics accept tf-mnist-example-cpu total_wall_time --run 3f0c2a1b --reason "new image"'
+    parser.add_argument("test", type=text, metavar="TEST")
+    parser.add_argument("metric", type=text, metavar="METRIC")
+    parser.add_argument("--reason", type=text, required=True, metavar="TEXT", help="why, for those who look later")
+    parser.add_argument(
+        "--run",
+        type=text,
+        metavar="KEY",
+        help="the first run of the new level, by the start of its key; default: the newest run",
     )
-    parser.add_argument("test", metavar="TEST")
-    parser.add_argument("metric", metavar="METRIC")
-    parser.add_argument("--reason", required=True, metavar="TEXT", help="why; people will read it")
-    parser.add_argument("--run", metavar="KEY", help="the first run of the new level; default: the newest run")
-    parser.add_argument("--by", metavar="NAME", help="default: the name you are logged in with")
+    add_by(parser)
     add_warehouse(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the acceptance, or say why not."""
+    """Store the acceptance."""
     with open_chosen(arguments) as warehouse:
-        value = _run_of(warehouse, arguments)
-        if value is None:
-            return 1
-        is_new = warehouse.acceptances.add(
-            value.run_key, arguments.metric, reason=arguments.reason, by=arguments.by or who()
-        )
+        value = _first_run(warehouse, arguments)
+        is_new = warehouse.acceptances.add(value.run_key, arguments.metric, reason=arguments.reason, by=arguments.by)
         accepted = next(
             each
             for each in warehouse.acceptances.of_test(arguments.test)
@@ -56,26 +55,20 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"accepted": asdict(accepted), "new": is_new})
     else:
-        done = "Accepted" if is_new else f"Already accepted by {plain(accepted.accepted_by)}"
-        what = f"{plain(arguments.metric)} = {number(value.value)}"
-        print(f"{done}: {what}, run {value.run_key[:8]} of {moment(value.timestamp)}.")
+        done = "Accepted" if is_new else f"Already accepted by {printable(accepted.accepted_by)}"
+        level = f"{printable(arguments.metric)} = {number(value.value)}"
+        print(f"{done}: {level}, run {value.run_key[:8]} of {minute(value.timestamp)}.")
     return 0
 
 
-def _run_of(warehouse: Warehouse, arguments: argparse.Namespace) -> MetricValue | None:
-    """The run that the new level begins with; None, and a reason on standard error, if there is no such run."""
-    values = [
-        value
-        for value in warehouse.metrics.values(arguments.test, arguments.metric, RUNS_LOOKED_AT)
-        if value.value is not None
-    ]
+def _first_run(warehouse: Warehouse, arguments: argparse.Namespace) -> MetricValue:
+    """Return the value with which the new level begins."""
+    test, metric, key = arguments.test, arguments.metric, arguments.run
+    values = [value for value in warehouse.metrics.values(test, metric, MAX_RUNS) if value.value is not None]
     if not values:
-        reason = f"test {plain(arguments.test)} has no value of a metric {plain(arguments.metric)}"
-        print(f"{reason}; `ml-metrics history {plain(arguments.test)}` lists its metrics.", file=sys.stderr)
-        return None
-    named = [value for value in values if value.run_key.startswith(arguments.run)] if arguments.run else values[:1]
-    if len(named) != 1:
-        known = f"{len(named)} runs begin with" if named else "no run of this metric begins with"
-        print(f"{known} {plain(arguments.run)}; `ml-metrics history` lists them.", file=sys.stderr)
-        return None
-    return named[0]
+        raise unknown_metric(warehouse, test, metric)
+    chosen = [value for value in values if value.run_key.startswith(key)] if key else values[:1]
+    if len(chosen) != 1:
+        count = f"{len(chosen)} runs" if chosen else "no run"
+        raise UsageError(f"--run {key}: {count} with a value of {metric!r} begin so; `ml-metrics history` lists runs")
+    return chosen[0]

@@ -1,4 +1,4 @@
-"""`ml-metrics alerts`: which tests are not well, and what people were told."""
+"""`ml-metrics alerts`: the open alerts, and the messages that were sent."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
+from ml_metrics.cli.arguments import add_json, days, text
+from ml_metrics.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
 from ml_metrics.cli.output import print_json
-from ml_metrics.cli.table import moment, plain, table
+from ml_metrics.cli.table import minute, printable, table
 from ml_metrics.reports import named
 
 if TYPE_CHECKING:
@@ -17,34 +18,34 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Delivery, Incident
 
 ABOUT = """\
-Show the tests that people were told about and that are not well again, who knows of them, and what became of the
-messages of the last days on each channel. Times are UTC.
+Show the tests with an open alert, who acknowledged it, and the deliveries of the last days' messages on each channel.
+Times are UTC.
 
-A message that a channel did not take is `kept` in the outbox; one that waits for the next digest is `held`.
+A message is `delivered`; `kept` in the outbox, because its channel did not take it; or `held` for the next digest.
 """
-
-
-A_CENTURY = 36_500.0
-"""Days."""
+EXAMPLES = """\
+  ml-metrics alerts
+  ml-metrics alerts tf-mnist-example-cpu --days 30 --json
+"""
+WAITING_DAYS = 30
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `alerts`."""
-    parser.epilog = "examples:\n  ml-metrics alerts\n  ml-metrics alerts tf-mnist-example-cpu --days 30 --json"
-    parser.add_argument("test", metavar="TEST", nargs="?", default="", help="default: every test")
-    parser.add_argument("--days", type=_days, default=7.0, metavar="N", help="how far back to look; default: 7")
+    parser.add_argument("test", type=text, metavar="TEST", nargs="?", help="default: every test")
+    parser.add_argument("--days", type=days, default=7.0, metavar="N", help="how far back to look; default: 7")
     add_warehouse(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what is open, what is not delivered, and what was."""
-    now = datetime.now(UTC)
-    with open_chosen(arguments) as warehouse:
-        is_meant = (lambda test: test == arguments.test) if arguments.test else bool
-        found = [alert for alert in warehouse.incidents.all_open().values() if is_meant(alert.test)]
-        deliveries = warehouse.deliveries.since(now - timedelta(days=arguments.days), arguments.test)
-        waiting = [one for one in warehouse.deliveries.waiting(now - timedelta(days=30)) if is_meant(one.test)]
+    """Print the open alerts, the messages that wait, and the deliveries."""
+    try:
+        found, waiting, deliveries = _read(arguments)
+    except NothingRecordedError:
+        if arguments.test:
+            raise
+        found, waiting, deliveries = [], [], []
     if arguments.json:
         print_json(
             {
@@ -56,34 +57,40 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     print(_open(found))
     if waiting:
-        print("\nNobody has been told of these yet:")
-        print(table(("what", "when", "state", "channel"), [_waiting(one) for one in waiting]))
+        print("\nNot delivered yet:")
+        print(table(("test", "when", "state", "channel"), [_waiting(one) for one in waiting]))
         for one in waiting:
-            print(f"  {plain(one.test)}: {plain(one.detail)}")
+            print(f"  {printable(one.test)}: {printable(one.detail)}")
     if deliveries:
         print("\nMessages, newest first:")
         print(table(("test", "when", "occasion", "state", "channel"), [_message(one) for one in deliveries]))
     return 0
 
 
-def _days(text: str) -> float:
-    days = float(text)
-    if not 0 < days <= A_CENTURY:
-        raise ValueError(text)
-    return days
+def _read(arguments: argparse.Namespace) -> tuple[list[Incident], list[Delivery], list[Delivery]]:
+    now, test = datetime.now(UTC), arguments.test
+    with open_chosen(arguments) as warehouse:
+        found = [alert for alert in warehouse.incidents.all_open().values() if test in {None, alert.test}]
+        deliveries = warehouse.deliveries.since(now - timedelta(days=arguments.days), test or "")
+        waiting = [
+            one for one in warehouse.deliveries.waiting(now - timedelta(days=WAITING_DAYS)) if test in {None, one.test}
+        ]
+        if test and not (found or deliveries or waiting):
+            require_test(warehouse, test)
+    return found, waiting, deliveries
 
 
 def _open(found: list[Incident]) -> str:
     if not found:
         return "No alert is open."
-    rows = [(one.test, moment(one.opened_at), one.acknowledged_by or "nobody") for one in found]
-    reasons = [f"  {plain(one.test)}: {plain(', '.join(map(named, one.reasons)))}" for one in found]
-    return "\n".join([table(("not well", "since", "known by"), rows), *reasons])
+    rows = [(one.test, minute(one.opened_at), one.acknowledged_by or "-") for one in found]
+    reasons = [f"  {printable(one.test)}: {printable(', '.join(map(named, one.reasons)))}" for one in found]
+    return "\n".join([table(("open alert", "since", "acknowledged by"), rows), *reasons])
 
 
 def _waiting(one: Delivery) -> tuple[str, ...]:
-    return (one.test, moment(one.timestamp), one.state, one.channel)
+    return (one.test, minute(one.timestamp), one.state, one.channel)
 
 
 def _message(one: Delivery) -> tuple[str, ...]:
-    return (one.test or "several tests", moment(one.timestamp), one.occasion, one.state, one.channel)
+    return (one.test or "several tests", minute(one.timestamp), one.occasion, one.state, one.channel)

@@ -1,13 +1,14 @@
-"""`ml-metrics backfill`: measure, judge and load runs again."""
+"""`ml-metrics backfill`: measure, judge and load the runs of a test again."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics import steps, storage
+from ml_metrics.cli.arguments import UsageError, add_json, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.cli.output import warn
+from ml_metrics.cli.output import print_json, warn
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.run_folder import DOCUMENTS, RunFolder
 from ml_metrics.run_state import RunState
@@ -15,69 +16,101 @@ from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+
+    from ml_metrics.config.load import LoadedFile
+    from ml_metrics.warehouse import Warehouse
 
 ABOUT = """\
-Measure, judge and load the runs of a test again, oldest first, from nothing but their run folders.
+Measure, judge and load the runs of a test again, oldest first, from their run folders alone: after a change of rules,
+or to restore a lost warehouse.
 
-For rules that changed, or a warehouse that was lost. Each run is judged by what came before it, and replaced in the
-warehouse, never doubled. Each is judged by the conditions that its test had when it ran; with --config, by those of
-that file. No message is sent.
+Each run is judged by the runs before it, and replaced in the warehouse, never doubled. It is judged by the conditions
+that its test had when it ran, or by those of --config. No message is sent. Exit code 2: a run could not be read; the
+others are loaded.
 """
+EXAMPLES = """\
+  ml-metrics backfill tf-mnist-example-cpu
+  ml-metrics backfill tf-mnist-example-cpu --config stricter.yaml
+"""
+RUN_DOCUMENT = f"/{DOCUMENTS}/run.json"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which test, by which conditions, from where and where to."""
-    parser.add_argument("test", metavar="TEST", help="the test's name")
-    parser.add_argument("--config", metavar="FILE", help="a test file or metric config whose conditions are applied")
-    parser.add_argument("--runs", metavar="FOLDER", help="where run folders lie; default: the storage root")
+    """Declare the arguments of `backfill`."""
+    parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
+    parser.add_argument("--config", type=text, metavar="FILE", help="judge by the conditions of this file")
+    parser.add_argument("--runs", type=text, metavar="FOLDER", help="the storage root; default: that of the settings")
     add_warehouse(parser)
-    parser.epilog = "example:\n  ml-metrics backfill tf-mnist-example-cpu"
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Take up each run; one that cannot be read is told, and stops no other."""
+    """Process each run. One that cannot be read is reported and does not stop the others."""
     from ml_metrics.config.load import load_file
 
-    settings = Settings.load()
     config = load_file(arguments.config) if arguments.config else None
-    unreadable = 0
-    with open_chosen(arguments) as warehouse:
-        for folder in run_folders(storage.join(arguments.runs or settings.storage_root, arguments.test)):
+    folders = run_folders(arguments.runs or Settings.load().storage_root, arguments.test)
+    runs: list[dict[str, Any]] = []
+    unreadable: list[str] = []
+    with open_chosen(arguments, create=True) as warehouse:
+        for folder in folders:
             try:
-                state = RunState(folder)
-                the_run, test = state.identity
-                if config is not None:
-                    both = ("metric_collection_config", "regression_test_config")
-                    test = test.model_copy(update={name: getattr(config, name) for name in both})
-                steps.collect(test, state)
-                if test.goodput.enabled:
-                    steps.measure_goodput(test, state)
-                judgement = steps.judge(test, the_run, state, warehouse)
-                if test.metric_collection_config.write_to_bigquery:
-                    steps.load(test, the_run, state, warehouse)
+                again = _process(RunState(folder), config, warehouse)
             except UnreadableInputError as error:
-                unreadable += 1
+                unreadable.append(str(error))
                 warn(str(error))
                 continue
-            broken = ", ".join(verdict.metric for verdict in judgement.verdicts if verdict.broken)
-            recorded = (
-                "" if test.metric_collection_config.write_to_bigquery else " (`write_to_bigquery: false`: not loaded)"
-            )
-            passed = "passed" if judgement.passed else "not passed"
-            print(f"{the_run.key}: {passed}{': ' if broken else ''}{broken}{recorded}")
+            runs.append(again)
+            if not arguments.json:
+                print(_line(again))
+    if arguments.json:
+        print_json({"test": arguments.test, "runs": runs, "unreadable": unreadable})
     return 2 if unreadable else 0
 
 
-def run_folders(place: str) -> Iterator[RunFolder]:
-    """Every run folder of a test, in the order in which the runs ended."""
-    suffix = f"/{DOCUMENTS}/run.json"
+def run_folders(root: str, name: str) -> list[RunFolder]:
+    """Return the run folders of a test, in the order in which its runs ended."""
+    place = storage.join(root, name)
     folders = [
-        RunFolder(file.path.removesuffix(suffix)) for file in storage.list_files(place) if file.name.endswith(suffix)
+        RunFolder(file.path.removesuffix(RUN_DOCUMENT))
+        for file in storage.list_files(place)
+        if file.name.endswith(RUN_DOCUMENT)
     ]
     if not folders:
-        raise UnreadableInputError(f"{place}: holds no run folder; is this the test's name?")
-    yield from sorted(folders, key=_ended_at)
+        raise UsageError(f"{place}: there is no run folder of a test {name!r}{_near(root, name)}")
+    return sorted(folders, key=_ended_at)
+
+
+def _process(state: RunState, config: LoadedFile | None, warehouse: Warehouse) -> dict[str, Any]:
+    run, test = state.identity
+    if config is not None:
+        sections = ("metric_collection_config", "regression_test_config")
+        test = test.model_copy(update={name: getattr(config, name) for name in sections})
+    steps.collect(test, state)
+    if test.goodput.enabled:
+        steps.measure_goodput(test, state)
+    judgement = steps.judge(test, run, state, warehouse)
+    loaded = test.metric_collection_config.write_to_bigquery
+    if loaded:
+        steps.load(test, run, state, warehouse)
+    broken = [verdict.metric for verdict in judgement.verdicts if verdict.broken]
+    return {"uuid": run.key, "passed": judgement.passed, "broken": broken, "loaded": loaded}
+
+
+def _line(again: dict[str, Any]) -> str:
+    verdict = "passed" if again["passed"] else "did not pass"
+    line = ": ".join(part for part in (again["uuid"], verdict, ", ".join(again["broken"])) if part)
+    return line if again["loaded"] else f"{line} (`write_to_bigquery: false`: not loaded)"
+
+
+def _near(root: str, name: str) -> str:
+    """Return a suggestion from the folders beside the missing one."""
+    from ml_metrics.config.problems import did_you_mean
+
+    if not storage.is_local(root):  # listing every object of a bucket may take minutes
+        return ""
+    folder = storage.local_path(root)
+    return did_you_mean(name, [each.name for each in folder.iterdir()]) if folder.is_dir() else ""
 
 
 def _ended_at(folder: RunFolder) -> datetime:

@@ -1,54 +1,96 @@
-"""Which warehouse a command talks to."""
+"""The warehouse that a command reads or writes, and the tests that it holds."""
 
 from __future__ import annotations
 
 import os
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ml_metrics.cli.arguments import UsageError, text
+from ml_metrics.errors import WarehouseError
+from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
-    from ml_metrics.settings import Settings
     from ml_metrics.warehouse import Warehouse
 
 AIRFLOW = "airflow"
-"""The word for the connection that runs use: it is asked for by name, because to import Airflow takes seconds."""
+"""The value of `--warehouse` for Airflow's connection. It is no default: importing Airflow takes seconds."""
+RECENT_RUNS = 100
+"""The runs among whose metrics a suggestion is searched."""
+HOW_TO_RECORD = "`airflow dags test TEST` runs a test once, `ml-metrics demo` shows how that goes"
+
+
+class NothingRecordedError(WarehouseError):
+    """The default warehouse does not exist yet, because no run was recorded in it."""
 
 
 def add_warehouse(parser: argparse.ArgumentParser) -> None:
     """Declare `--warehouse`."""
     parser.add_argument(
         "--warehouse",
+        type=text,
         metavar="ADDRESS",
         help="sqlite:///FILE, postgresql+psycopg://HOST/DATABASE, bigquery://PROJECT/DATASET, or `airflow` for the "
-        "connection that Airflow's runs use; default: that connection if a variable AIRFLOW_CONN_... defines it, else "
-        "the SQLite file of the settings",
+        "connection of Airflow's runs; default: that connection if a variable AIRFLOW_CONN_... defines it, else the "
+        "SQLite file of the settings",
     )
 
 
 @contextmanager
-def open_chosen(arguments: argparse.Namespace) -> Iterator[Warehouse]:
-    """Open the warehouse that was asked for, and tell a person on standard error which one that is."""
-    with _opened(arguments.warehouse) as warehouse:
-        if not getattr(arguments, "json", False):
+def open_chosen(arguments: argparse.Namespace, *, create: bool = False) -> Iterator[Warehouse]:
+    """Open the warehouse of `--warehouse`, and name it on standard error.
+
+    Only a command that writes new rows passes `create=True`: a mistyped address must not make an empty warehouse.
+    """
+    with _opened(arguments.warehouse, create=create) as warehouse:
+        if not arguments.json:
             print(f"warehouse: {warehouse.address}", file=sys.stderr)
         yield warehouse
 
 
-def _opened(address: str | None) -> AbstractContextManager[Warehouse]:
-    from ml_metrics.settings import Settings
+def require_test(warehouse: Warehouse, test: str) -> None:
+    """Raise UsageError, with a suggestion, if no run of the test was recorded."""
+    if not warehouse.runs.newest(test, limit=1):
+        raise unknown_test(test, [one.newest.test for one in warehouse.runs.tests()])
+
+
+def unknown_test(test: str, recorded: Iterable[str]) -> UsageError:
+    """Return the error for a test that is not among the recorded ones."""
+    from ml_metrics.config.problems import did_you_mean
+
+    return UsageError(
+        f"no run of a test {test!r} was recorded{did_you_mean(test, recorded)}; `ml-metrics tests` lists the tests"
+    )
+
+
+def unknown_metric(warehouse: Warehouse, test: str, metric: str) -> UsageError:
+    """Return the error for a metric without values. Raises that of the test if no run of it was recorded."""
+    from ml_metrics.config.problems import did_you_mean
+    from ml_metrics.judge import HistoryNeeds
+
+    require_test(warehouse, test)
+    recent = warehouse.metrics.history(HistoryNeeds(tests=(test,), window=0, recent=RECENT_RUNS, earliest=None))
+    near = did_you_mean(metric, {point.metric for point in recent if point.metric})
+    return UsageError(f"test {test!r} has no value of a metric {metric!r}{near}; `ml-metrics history` lists them")
+
+
+def _opened(address: str | None, *, create: bool) -> AbstractContextManager[Warehouse]:
     from ml_metrics.warehouse import open_warehouse
 
     settings = Settings.load()
     if address == AIRFLOW or (address is None and _has_variable(settings)):
         from ml_metrics.connections import warehouse
 
-        return warehouse()
-    return open_warehouse(address or f"sqlite:///{settings.warehouse_file}")
+        return warehouse(create=create)
+    if address is None and not create and not Path(settings.warehouse_file).exists():
+        raise NothingRecordedError(f"{settings.warehouse_file}: no run was recorded yet; {HOW_TO_RECORD}")
+    return open_warehouse(address or f"sqlite:///{settings.warehouse_file}", create=create)
 
 
 def _has_variable(settings: Settings) -> bool:

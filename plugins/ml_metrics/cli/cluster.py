@@ -31,6 +31,7 @@ Every Kubernetes client can use it, with the kubeconfig that it writes:
 A container is a process with your own rights: nothing is isolated, no image is
 pulled, and commands must be installed on this machine. Its working folder holds
 links to everything in --image-folder. See docs/local-cluster.md."""
+EXAMPLES = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`ml-metrics demo`: the story of one test on this machine."""
+"""`ml-metrics demo`: one test that fails, and then recovers, on this machine."""
 
 from __future__ import annotations
 
@@ -22,96 +22,98 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
 
 ABOUT = """\
-Tell the story of one test: a small network that learns to read digits must reach an accuracy of 0.96.
+Run one test twice: a small network that learns to read digits must reach an accuracy of 0.96.
 
-Trained for one epoch it does not: the run turns red and a mail says why. Trained for ten it does: the run is green,
-and a second mail says that the test is well again. Both are real Airflow runs (`airflow dags test`) of
-include/metric_configs/mnist-cpu.yaml; the workload runs in a pod of the local cluster.
+Trained for one epoch it fails: the run is red, and a mail gives the reason. Trained for ten epochs it passes: the run
+is green, and a second mail reports the recovery. Both are real Airflow runs (`airflow dags test`) of
+include/metric_configs/mnist-cpu.yaml; the workload runs in a pod of the local cluster. It takes about two minutes.
+"""
+EXAMPLES = """\
+  ml-metrics demo
 """
 
 TEST = "tf-mnist-example-cpu"
-LOGGER = re.compile(r" \[[\w.]+\] loc=.*")
-"""What Airflow adds to a line of the workload: who logged it, and where."""
+LOG_ORIGIN = re.compile(r" \[[\w.]+\] loc=.*")
+"""The logger and the source line that Airflow appends to a line of the workload."""
 METRIC = "epoch_sparse_categorical_accuracy_final"
 
 
 class DemoError(MlMetricsError):
-    """The story did not go as it should. The environment is not what `make install` makes."""
+    """The demo took another course than it should. The environment is not the one that `make install` makes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The story has no options."""
-    parser.epilog = "example:\n  ml-metrics demo"
+    """Declare nothing: `demo` has no arguments."""
 
 
-def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  (the same for every command)
-    """Tell it, and check on the way that it is true."""
+def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  (the signature of every command)
+    """Run the test twice, checking each step."""
     from ml_metrics.warehouse import open_warehouse
 
-    os.environ["AIRFLOW__ML_METRICS__MAILS_PER_HOUR"] = "1000"  # who watches for the sixth time still sees the mails
+    os.environ["AIRFLOW__ML_METRICS__MAILS_PER_HOUR"] = "1000"  # every demo of an hour sends its mails
     settings, clock = Settings.load(), Clock()
     with open_warehouse(f"sqlite:///{settings.warehouse_file}") as warehouse:
-        clock.say(f"1 of 2: {TEST} with --train_epochs=1")
+        clock.log(f"1 of 2: {TEST} with --train_epochs=1")
         if train(1, clock):
-            raise DemoError(f"{TEST} was green after one epoch; it should not reach 0.96 so early")
+            raise DemoError(f"{TEST} passed after one epoch; it should not reach 0.96 so early")
         broken = mail(warehouse, settings, "broken")
-        clock.say("the run is red, and a mail says why")
-        clock.say(f"2 of 2: {TEST} with --train_epochs=10")
+        clock.log("the run is red, and a mail gives the reason")
+        clock.log(f"2 of 2: {TEST} with --train_epochs=10")
         if not train(10, clock):
-            raise DemoError(f"{TEST} was red after ten epochs; `airflow dags test {TEST}` shows why")
+            raise DemoError(f"{TEST} failed after ten epochs; `airflow dags test {TEST}` shows why")
         recovered = mail(warehouse, settings, "recovered")
-        clock.say("the run is green, and a mail says that the test is well again")
+        clock.log("the run is green, and a mail reports the recovery")
         chart = draw_chart(warehouse, settings)
-        for line in the_end(warehouse, broken, recovered, chart):
+        for line in summary(warehouse, broken, recovered, chart):
             print(line)
     return 0
 
 
 class Clock:
-    """Says what happens, and how long after the start."""
+    """Prints lines of progress with the time since the start."""
 
     def __init__(self) -> None:
         self.start = time.monotonic()
 
-    def say(self, what: str) -> None:
-        """A line of progress."""
+    def log(self, line: str) -> None:
+        """Print a line of progress."""
         minutes, seconds = divmod(int(time.monotonic() - self.start), 60)
-        print(f"{minutes}:{seconds:02}  {what}", flush=True)
+        print(f"{minutes}:{seconds:02}  {line}", flush=True)
 
 
 def train(epochs: int, clock: Clock) -> bool:
-    """Run the test through Airflow, telling what it does. True if the run is green."""
-    words = ["dags", "test", TEST, "--conf", json.dumps({"train_epochs": epochs})]
+    """Run the test through Airflow, with its progress. True if the run is green."""
+    command = ["airflow", "dags", "test", TEST, "--conf", json.dumps({"train_epochs": epochs})]
     with subprocess.Popen(
-        ["airflow", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as process:
-        log = list(tell(process, clock))
+        log = list(follow(process, clock))
     if not any("assert_success" in line for line in log):
         sys.stderr.writelines(log[-40:])
-        raise DemoError(f"`airflow {' '.join(words)}` ended before the test did; its last lines are above")
+        raise DemoError(f"`{' '.join(command)}` ended before the test did; its last lines are above")
     return process.returncode == 0
 
 
-def tell(process: subprocess.Popen[str], clock: Clock) -> Iterator[str]:
-    """Every line that Airflow prints, saying on the way those that a person wants to hear."""
+def follow(process: subprocess.Popen[str], clock: Clock) -> Iterator[str]:
+    """Yield every line that Airflow prints, and log the begin of each task and the lines of the workload."""
     task = ""
     for line in process.stdout or ():
         yield line
         found = next((name for name in steps.TASKS if f"task_id={name}" in line or f".{name} " in line), task)
         if found != task:
             task = found
-            clock.say(f"    {task}")
+            clock.log(f"    {task}")
         if "[base]" in line:
-            clock.say(f"      {LOGGER.sub('', line.split('[base]', 1)[1]).strip()}")
+            clock.log(f"      {LOG_ORIGIN.sub('', line.split('[base]', 1)[1]).strip()}")
 
 
 def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:
-    """The mail that the newest run must have sent."""
+    """Return the mail about the newest run. Raises DemoError if there is none."""
     (newest,) = warehouse.runs.newest(TEST, limit=1)
     alert = warehouse.incidents.find_open(TEST)
     if (occasion == "broken") != (alert is not None):
         raise DemoError(f"the alert of {TEST} should be {'open' if occasion == 'broken' else 'closed'} now")
-    # where an earlier demo was interrupted, the mail about its run still stands for the trouble
+    # after an interrupted demo, the alert is still open, and the mail is the one about the interrupted demo's run
     path = Path(settings.outbox, f"{alert.opened_by if alert else newest.uuid}-{occasion}.eml")
     if not path.exists():
         raise DemoError(f"there is no mail {path}")
@@ -119,7 +121,7 @@ def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:
 
 
 def draw_chart(warehouse: Warehouse, settings: Settings) -> Path:
-    """The accuracy of every run so far, in its bounds."""
+    """Write a chart of the accuracy of every run within its bounds."""
     from ml_metrics.charts import as_svg, metric_chart
     from ml_metrics.reports.picture import plotted
 
@@ -129,8 +131,8 @@ def draw_chart(warehouse: Warehouse, settings: Settings) -> Path:
     return path
 
 
-def the_end(warehouse: Warehouse, broken: Path, recovered: Path, chart: Path) -> Iterator[str]:
-    """What there is to look at now, each line something to act on."""
+def summary(warehouse: Warehouse, broken: Path, recovered: Path, chart: Path) -> Iterator[str]:
+    """Yield the rows and files of the two runs, and the commands to go on with."""
     yield ""
     yield "The last two rows of job_history:"
     for job in warehouse.runs.newest(TEST, limit=2):
@@ -144,5 +146,5 @@ def the_end(warehouse: Warehouse, broken: Path, recovered: Path, chart: Path) ->
     yield f"The chart of the accuracy:      {chart}"
     here = f"AIRFLOW_HOME={os.environ['AIRFLOW_HOME']} {sys.argv[0]}" if "AIRFLOW_HOME" in os.environ else sys.argv[0]
     yield f"Every run of the test:          {here} history {TEST}"
-    yield f"Its file, to change it:         {Settings.load().config_root}/mnist-cpu.yaml"
+    yield f"The test file, to change it:    {Settings.load().config_root}/mnist-cpu.yaml"
     yield "The same in Airflow's UI:       make up"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
+from ml_metrics.cli.arguments import add_json, text, whole_number
+from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
 from ml_metrics.cli.output import print_json
-from ml_metrics.cli.table import WIDTH, duration, moment, number, plain, sparkline, table
+from ml_metrics.cli.table import WIDTH, duration, minute, number, printable, sparkline, table
+from ml_metrics.values import finite
 
 if TYPE_CHECKING:
     import argparse
@@ -17,59 +20,72 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import JobRow, MetricValue, Warehouse
 
 ABOUT = """\
-Show the runs of a test, newest first, with a curve of each of its metrics; or the values of one metric, with the
-bounds that each was judged by. Times are UTC; curves run from old to new.
+Show the runs of a test, newest first, with a curve of each metric; or the values of one metric, with the bounds by
+which each was judged. Times are UTC; curves run from old to new.
+
+With --jsonl, print one line of JSON for each value, oldest first: a file that `ml-metrics judge --history` and
+`ml-metrics replay --history` read.
 """
-CURVE = 24
+EXAMPLES = """\
+  ml-metrics history tf-mnist-example-cpu
+  ml-metrics history tf-mnist-example-cpu total_wall_time --limit 50
+  ml-metrics history tf-mnist-example-cpu --jsonl > history.jsonl
+"""
+CURVE_WIDTH = 24
+DEFAULT_LIMIT = 20
+MAX_LIMIT = 1_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `history`."""
-    parser.epilog = (
-        "examples:\n"
-        "  ml-metrics history tf-mnist-example-cpu\n"
-        "  ml-metrics history tf-mnist-example-cpu total_wall_time --limit 50"
+    parser.add_argument("test", type=text, metavar="TEST")
+    parser.add_argument("metric", type=text, metavar="METRIC", nargs="?")
+    parser.add_argument(
+        "--limit",
+        type=whole_number(1, MAX_LIMIT),
+        metavar="N",
+        help=f"how many runs; default: {DEFAULT_LIMIT}, with --jsonl all",
     )
-    parser.add_argument("test", metavar="TEST")
-    parser.add_argument("metric", metavar="METRIC", nargs="?")
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="how many runs, default 20")
     add_warehouse(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    form = parser.add_mutually_exclusive_group()
+    add_json(form)
+    form.add_argument("--jsonl", action="store_true", help="print one line of JSON for each value")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the runs, or the values."""
-    limit = max(1, arguments.limit)
+    test, metric = arguments.test, arguments.metric
     with open_chosen(arguments) as warehouse:
-        if arguments.metric is None:
-            return _runs(warehouse, arguments.test, limit, as_json=arguments.json)
-        return _values(warehouse, arguments.test, arguments.metric, limit, as_json=arguments.json)
+        if arguments.jsonl:
+            require_test(warehouse, test)
+            _print_lines(_points(warehouse, test, metric, arguments.limit or MAX_LIMIT))
+        elif metric is None:
+            _print_runs(warehouse, test, arguments.limit or DEFAULT_LIMIT, as_json=arguments.json)
+        else:
+            _print_values(warehouse, test, metric, arguments.limit or DEFAULT_LIMIT, as_json=arguments.json)
+    return 0
 
 
-def _runs(warehouse: Warehouse, test: str, limit: int, *, as_json: bool) -> int:
-    from ml_metrics.judge import HistoryNeeds
-
+def _print_runs(warehouse: Warehouse, test: str, limit: int, *, as_json: bool) -> None:
     runs = warehouse.runs.newest(test, limit)
+    if not runs:
+        require_test(warehouse, test)
     if as_json:
         print_json({"test": test, "runs": [asdict(run) for run in runs]})
-        return 0 if runs else 1
-    if not runs:
-        print(f"{plain(test)} has no runs. `ml-metrics tests` lists the tests that have.")
-        return 1
+        return
     head = ("run", "stopped", "status", "verdict", "took", "goodput", "why")
     print(table(head, [_run_row(run) for run in runs], right=(4, 5)))
-    recent = warehouse.metrics.history(HistoryNeeds(tests=(test,), window=0, recent=limit, earliest=None))
+    recent = _points(warehouse, test, None, limit)
     if metrics := sorted({point.metric for point in recent if point.metric}):
         curves = [_curve_row(metric, [point for point in recent if point.metric == metric]) for metric in metrics]
         print()
         print(table(("metric", "curve", "newest", "verdict"), curves, right=(2,)))
-    return 0
 
 
 def _run_row(run: JobRow) -> tuple[str, ...]:
     return (
         run.uuid[:8],
-        moment(run.timestamp),
+        minute(run.timestamp),
         run.job_status,
         run.verdict or "-",
         duration(run.job_duration_sec),
@@ -80,32 +96,55 @@ def _run_row(run: JobRow) -> tuple[str, ...]:
 
 def _curve_row(metric: str, points: Sequence[HistoryPoint]) -> tuple[str, ...]:
     newest = points[-1]
-    curve = sparkline([point.value for point in points], CURVE)
+    curve = sparkline([point.value for point in points], CURVE_WIDTH)
     return (metric, curve, number(newest.value), str(newest.outcome or "-"))
 
 
-def _values(warehouse: Warehouse, test: str, metric: str, limit: int, *, as_json: bool) -> int:
+def _print_values(warehouse: Warehouse, test: str, metric: str, limit: int, *, as_json: bool) -> None:
     values = warehouse.metrics.values(test, metric, limit)
+    if not values:
+        raise unknown_metric(warehouse, test, metric)
     if as_json:
         print_json({"test": test, "metric": metric, "values": [asdict(value) for value in values]})
-        return 0 if values else 1
-    if not values:
-        print(f"{plain(test)} has no metric {plain(metric)}. `ml-metrics history {plain(test)}` lists those it has.")
-        return 1
-    print(plain(metric))
+        return
+    print(printable(metric))
     print(sparkline([value.value for value in reversed(values)], WIDTH))
     print()
     head = ("run", "stopped", "value", "lower", "upper", "verdict")
     print(table(head, [_value_row(value) for value in values], right=(2, 3, 4)))
-    return 0
 
 
 def _value_row(value: MetricValue) -> tuple[str, ...]:
     return (
         value.run_key[:8],
-        moment(value.timestamp),
+        minute(value.timestamp),
         number(value.value),
         number(value.lower),
         number(value.upper),
         value.verdict or "-",
     )
+
+
+def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> list[HistoryPoint]:
+    """Return the values of the newest runs, oldest first."""
+    from ml_metrics.judge import HistoryNeeds
+
+    points = warehouse.metrics.history(HistoryNeeds(tests=(test,), window=0, recent=limit, earliest=None))
+    chosen = [point for point in points if metric in {None, point.metric}]
+    if metric is not None and not chosen:
+        raise unknown_metric(warehouse, test, metric)
+    return chosen
+
+
+def _print_lines(points: Sequence[HistoryPoint]) -> None:
+    for point in sorted(points, key=lambda point: (point.timestamp, point.run_key)):
+        row = {
+            "uuid": point.run_key,
+            "timestamp": point.timestamp.isoformat(),
+            "test_name": point.test,
+            "metric_name": point.metric or None,
+            "metric_value": finite(point.value),
+            "job_status": point.job_status,
+            "verdict": point.outcome,
+        }
+        print(json.dumps(row))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics import steps
+from ml_metrics.cli.arguments import add_json, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.cli.output import warn
+from ml_metrics.cli.output import counted, print_json, warn
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
@@ -14,36 +15,56 @@ from ml_metrics.run_state import RunState
 if TYPE_CHECKING:
     import argparse
 
-ABOUT = """\
-Load run folders into the warehouse, as the task `load_history` does: one row for the run, one for each metric.
+    from ml_metrics.warehouse import Warehouse
 
-What the folder's documents say is loaded; a run that is there already is replaced, never doubled.
-`ml-metrics backfill` measures and judges again first.
+ABOUT = """\
+Load run folders into the warehouse, as the task `load_history` does: one row for each run, one for each metric.
+
+The documents in the folder are loaded as they are; a run that the warehouse has already is replaced, never doubled.
+`ml-metrics backfill` measures and judges again first. Exit code 2: a folder could not be read; the others are loaded.
+"""
+EXAMPLES = """\
+  ml-metrics load .airflow/ml_metrics/runs/tf-mnist-example-cpu/*
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which folders, and where to."""
-    parser.add_argument("run_dir", nargs="+", metavar="RUN_DIR", help="a run folder, local or gs://")
+    """Declare the arguments of `load`."""
+    parser.add_argument("run_dir", type=text, nargs="+", metavar="RUN_DIR", help="a run folder: a path or gs://...")
     add_warehouse(parser)
-    parser.epilog = "example:\n  ml-metrics load .airflow/ml_metrics/runs/tf-mnist-example-cpu/*"
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Load each, telling what became of it; one that cannot be read is told, and stops no other."""
-    unreadable = 0
-    with open_chosen(arguments) as warehouse:
+    """Load each folder. One that cannot be read is reported and does not stop the others."""
+    runs: list[dict[str, Any]] = []
+    unreadable: list[str] = []
+    with open_chosen(arguments, create=True) as warehouse:
         for place in arguments.run_dir:
-            state = RunState(RunFolder(place))
             try:
-                the_run, test = state.identity
-                if not test.metric_collection_config.write_to_bigquery:
-                    print(f"{the_run.test} {the_run.key}: skipped: its test file says `write_to_bigquery: false`")
-                    continue
-                record = steps.load(test, the_run, state, warehouse)
+                loaded = _load(RunState(RunFolder(place)), warehouse)
             except UnreadableInputError as error:
-                unreadable += 1
+                unreadable.append(str(error))
                 warn(str(error))
                 continue
-            print(f"{the_run.test} {the_run.key}: {record.job.job_status}, {len(record.metrics)} metrics")
+            runs.append(loaded)
+            if not arguments.json:
+                print(_line(loaded))
+    if arguments.json:
+        print_json({"runs": runs, "unreadable": unreadable})
     return 2 if unreadable else 0
+
+
+def _load(state: RunState, warehouse: Warehouse) -> dict[str, Any]:
+    run, test = state.identity
+    document = {"test": run.test, "uuid": run.key, "loaded": test.metric_collection_config.write_to_bigquery}
+    if document["loaded"]:
+        record = steps.load(test, run, state, warehouse)
+        document |= {"job_status": record.job.job_status, "metrics": len(record.metrics)}
+    return document
+
+
+def _line(loaded: dict[str, Any]) -> str:
+    if not loaded["loaded"]:
+        return f"{loaded['test']} {loaded['uuid']}: skipped, because its test file has `write_to_bigquery: false`"
+    return f"{loaded['test']} {loaded['uuid']}: {loaded['job_status']}, {counted(loaded['metrics'], 'metric')}"

@@ -1,18 +1,24 @@
-"""What every command prints in the same way."""
+"""What commands print besides tables: JSON documents, and warnings."""
 
 import json
 import sys
 from typing import Any
 
+from ml_metrics.cli.table import printable
 from ml_metrics.run_folder import without_non_finite
 
 
 def print_json(document: dict[str, Any] | list[Any]) -> None:
-    """One JSON document on standard output, with null for what is no number."""
+    """Print one JSON document on standard output, with null for NaN and the infinities."""
     json.dump(without_non_finite(document), sys.stdout, indent=2, allow_nan=False, default=str)
     sys.stdout.write("\n")
 
 
 def warn(message: str) -> None:
-    """A warning, which is not part of the answer."""
-    print(f"warning: {message}", file=sys.stderr)
+    """Print a warning on standard error."""
+    print(f"warning: {printable(message)}", file=sys.stderr)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 file`, `2 files`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,12 +1,15 @@
-"""`ml-metrics render`: the Kubernetes object of a test, for kubectl."""
+"""`ml-metrics render`: a test as a Kubernetes object, for kubectl."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.cli.arguments import UsageError, pair, text
+from ml_metrics.cli.output import print_json
 from ml_metrics.clusters import manifests
 from ml_metrics.clusters.parameters import with_parameters
 from ml_metrics.config.load import load_file
+from ml_metrics.config.problems import did_you_mean
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.settings import Settings
 from ml_metrics.storage import is_local, join
@@ -17,58 +20,60 @@ if TYPE_CHECKING:
     from ml_metrics.config.definition import TestDefinition
 
 ABOUT = """\
-Print the Kubernetes object of a test as YAML. Parameters have the values that the test file gives them. A test of
-several hosts has a headless service, too.
+Print a test as a Kubernetes object in YAML. Parameters have the values of the test file. A test of several hosts has a
+headless service, too.
 
-The workload writes into a folder of the storage root, if that is a bucket, and otherwise into one of the bucket that
-the config map `gcs-buckets` names as OUTPUT_BUCKET.
-
+The workload writes below the storage root if that is a bucket, and otherwise into the bucket that the config map
+`gcs-buckets` names as OUTPUT_BUCKET.
+"""
+EXAMPLES = """\
   ml-metrics render include/metric_configs/mnist-cpu.yaml
-  ml-metrics render include/metric_configs/mnist-cpu.yaml --cronjob | kubectl apply -f -"""
+  ml-metrics render mnist-cpu.yaml --cronjob | kubectl apply -f -
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument("test_file", metavar="TEST_FILE", help="a test file")
-    parser.add_argument("--test", metavar="NAME", help="which test, where the file makes several")
+    """Declare the arguments of `render`."""
+    parser.add_argument("test_file", type=text, metavar="TEST_FILE", help="a test file")
+    parser.add_argument("--test", type=text, metavar="NAME", help="which test, if the file defines several")
     parser.add_argument(
-        "--param", metavar="NAME=VALUE", action="append", default=[], help="another value of a parameter"
+        "--param", type=pair, metavar="NAME=VALUE", action="append", default=[], help="another value of a parameter"
     )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--job", action="store_const", dest="kind", const="job", help="a Job that runs it once (default)")
     kind.add_argument("--pod", action="store_const", dest="kind", const="pod", help="the bare pod")
     kind.add_argument("--cronjob", action="store_const", dest="kind", const="cronjob", help="a CronJob")
     parser.set_defaults(kind="job")
+    parser.add_argument("--json", action="store_true", help="print one JSON document, a Kubernetes List")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the object."""
-    import yaml
-
     test = _chosen(load_file(arguments.test_file).tests, arguments.test, arguments.test_file)
-    test = with_parameters(test, dict(_pair(text) for text in arguments.param))
+    test = with_parameters(test, dict(arguments.param))
     documents = [_object(test, arguments.kind)]
     service = manifests.service(test)
     if service is not None and arguments.kind != "pod":
         documents.insert(0, service)
-    print(yaml.dump_all(documents, Dumper=_plain(yaml), sort_keys=False, width=120, allow_unicode=True), end="")
+    if arguments.json:
+        print_json({"apiVersion": "v1", "kind": "List", "items": documents})
+    else:
+        print(_yaml(documents), end="")
     return 0
 
 
 def _chosen(tests: tuple[TestDefinition, ...], name: str | None, file: str) -> TestDefinition:
-    names = ", ".join(test.name for test in tests)
+    names = [test.name for test in tests]
     if not tests:
-        raise UnreadableInputError(f"{file} is a metric config: it holds no test to render")
+        raise UnreadableInputError(f"{file} is a metric config: it defines no test to render")
     if name is None and len(tests) == 1:
         return tests[0]
     for test in tests:
         if test.name == name:
             return test
-    raise UnreadableInputError(
-        f"{file} makes several tests: say which by --test: {names}"
-        if name is None
-        else f"{file} makes no test {name!r}; it makes {names}"
-    )
+    if name is None:
+        raise UsageError(f"{file} defines several tests: choose one with --test: {', '.join(names)}")
+    raise UsageError(f"{file} defines no test {name!r}{did_you_mean(name, names)}; it defines {', '.join(names)}")
 
 
 def _object(test: TestDefinition, kind: str) -> manifests.Manifest:
@@ -79,18 +84,14 @@ def _object(test: TestDefinition, kind: str) -> manifests.Manifest:
     return manifests.cron_job(test, run_dir=run_dir) if kind == "cronjob" else manifests.job(test, run_dir=run_dir)
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UnreadableInputError(f"--param {text!r}: write NAME=VALUE")
-    return name, value
+def _yaml(documents: list[Any]) -> str:
+    import yaml
 
+    class Dumper(yaml.SafeDumper):
+        """Repeats equal parts instead of writing anchors and aliases."""
 
-def _plain(yaml: Any) -> Any:
-    """A writer that repeats what is the same, for people, instead of pointing at it."""
-
-    class Plain(yaml.SafeDumper):  # type: ignore[misc]
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  (PyYAML's signature)
             return True
 
-    return Plain
+    text: str = yaml.dump_all(documents, Dumper=Dumper, sort_keys=False, width=120, allow_unicode=True)
+    return text

@@ -1,57 +1,62 @@
-"""`ml-metrics report`: the dashboard's pages as files that need no server."""
+"""`ml-metrics report`: the dashboard as static HTML files."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.cli.output import print_json
-from ml_metrics.cli.table import plain
+from ml_metrics.cli.arguments import add_json, text
+from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, unknown_test
+from ml_metrics.cli.output import counted, print_json
+from ml_metrics.cli.table import printable
 
 if TYPE_CHECKING:
     import argparse
 
 ABOUT = """\
-Write the dashboard's pages into a folder: index.html with every test against time, and a page with the curves of each
-test. A browser opens them from a disk, a bucket or an attachment: they need no server and ask nobody for anything.
+Write the dashboard into a folder: index.html with every test against time, and a page of curves for each test. A
+browser opens the files from a disk, a bucket or an attachment, without a server and without network access.
+"""
+EXAMPLES = """\
+  ml-metrics report report/
+  ml-metrics report report/ my-test --since 2026-01-01 --tz Europe/Berlin
+  ml-metrics report gs://my-bucket/report
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `report`."""
-    parser.epilog = (
-        "examples:\n"
-        "  ml-metrics report report/\n"
-        "  ml-metrics report report/ tf-mnist-example-cpu --since 2026-01-01 --until 2026-03-31 --tz Europe/Berlin\n"
-        "  ml-metrics report gs://my-bucket/report"
+    parser.add_argument(
+        "folder", type=text, metavar="FOLDER", help="a path or gs://...; files of the same names are replaced"
     )
-    parser.add_argument("folder", metavar="FOLDER", help="a path or gs://BUCKET/FOLDER; files of the same name go")
-    parser.add_argument("tests", metavar="TEST", nargs="*", help="default: every test")
+    parser.add_argument("tests", type=text, metavar="TEST", nargs="*", help="default: every test")
     parser.add_argument("--since", default="", metavar="DAY", help="the first day, as 2026-01-31; default: 30 days ago")
     parser.add_argument("--until", default="", metavar="DAY", help="the last day; default: today")
-    parser.add_argument("--tz", default="UTC", metavar="ZONE", help="whose days, as Europe/Berlin; default: UTC")
+    parser.add_argument("--tz", default="UTC", metavar="ZONE", help="time zone of the days, as Europe/Berlin")
     add_warehouse(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the files, and say where they are."""
+    """Write the files, and print where they are."""
+    from ml_metrics.dashboard.query import span_of
     from ml_metrics.dashboard.report import write_report
 
+    now = datetime.now(UTC)
     query = {"since": arguments.since, "until": arguments.until, "tz": arguments.tz}
+    span_of(query, now)  # raises before the first file is written
     with open_chosen(arguments) as warehouse:
-        known = [one.newest.test for one in warehouse.runs.tests()]
-        if unknown := sorted(set(arguments.tests) - set(known)):
-            print(f"There is no test {plain(unknown[0])}; `ml-metrics tests` lists them.", file=sys.stderr)
-            return 1
-        tests = arguments.tests or known
-        written = list(write_report(warehouse, arguments.folder, tests, query, datetime.now(UTC)))
+        recorded = [one.newest.test for one in warehouse.runs.tests()]
+        for test in arguments.tests:
+            if test not in recorded:
+                raise unknown_test(test, recorded)
+        tests = arguments.tests or recorded
+        written = list(write_report(warehouse, arguments.folder, tests, query, now))
     if arguments.json:
         print_json({"index": written[-1].place, "tests": len(tests), "files": [asdict(one) for one in written]})
     else:
         size = sum(one.bytes for one in written) / 1e6
-        print(f"{len(tests)} tests, {len(written)} files, {size:.1f} MB. Open {plain(written[-1].place)}")
+        files = counted(len(written), "file")
+        print(f"{counted(len(tests), 'test')}, {files}, {size:.1f} MB. Open {printable(written[-1].place)}")
     return 0

@@ -1,10 +1,11 @@
-"""`ml-metrics schema`: make or extend the warehouse's tables."""
+"""`ml-metrics schema`: create or update the tables of the warehouse."""
 
 from __future__ import annotations
 
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.cli.arguments import add_json
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.cli.output import print_json
 from ml_metrics.cli.table import WIDTH, table
@@ -16,27 +17,27 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.tables import Table
 
 ABOUT = """\
-Make the tables that are missing and add the columns that older tables lack; no row is lost. Runs do the same when
-they first write, so this is for those who make the tables by hand, with other rights than the runs have.
+Create the tables that are missing, and add the columns that older tables lack; no row is lost. The first run that
+writes does the same, so this command is for warehouses whose tables are made by somebody with more rights than the
+runs have.
+"""
+EXAMPLES = """\
+  ml-metrics schema --warehouse bigquery://my-project/metrics_handler_dataset
+  ml-metrics schema --show
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `schema`."""
-    parser.epilog = (
-        "examples:\n"
-        "  ml-metrics schema --warehouse bigquery://my-project/metrics_handler_dataset\n"
-        "  ml-metrics schema --show"
-    )
     add_warehouse(parser)
     parser.add_argument("--show", action="store_true", help="only print the definitions; open no warehouse")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make the tables, and print what they are."""
+    """Create or update the tables, and print them."""
     if not arguments.show:
-        with open_chosen(arguments) as warehouse:
+        with open_chosen(arguments, create=True) as warehouse:
             warehouse.ensure_schema()
     if arguments.json:
         print_json({"tables": [_document(one) for one in TABLES]})

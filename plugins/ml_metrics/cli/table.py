@@ -17,8 +17,8 @@ NO_VALUE = "·"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
-    """Rows below their head; the first column gives way where a line would be too long."""
-    cells = [[plain(cell) for cell in row] for row in rows]
+    """Return rows below their head. The first column is cut where a line would be too long."""
+    cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(line[column]) for line in [list(head), *cells]) for column in range(len(head))]
     spare = columns() - sum(widths[1:]) - len(GAP) * (len(widths) - 1)
     widths[0] = min(widths[0], max(spare, len(head[0])))
@@ -26,27 +26,27 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence
 
 
 def columns() -> int:
-    """How long a line may be: as wide as the terminal, and 80 where it is narrower or none."""
+    """Return the length of a line: the width of the terminal, and 80 where it is narrower or there is none."""
     return max(WIDTH, shutil.get_terminal_size().columns)
 
 
-def plain(text: str) -> str:
-    """A name that may come from anywhere, without what would move a terminal's cursor."""
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+def printable(text: str) -> str:
+    """Return the text with control characters escaped: a name from elsewhere must not move a terminal's cursor."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
-def moment(when: datetime) -> str:
-    """A time to the minute. Times are UTC."""
+def minute(when: datetime) -> str:
+    """Return a UTC time to the minute."""
     return f"{when:%Y-%m-%d %H:%M}"
 
 
 def number(value: float | None) -> str:
-    """A number as messages write it, or a dash."""
+    """Return a number as messages write it, or a dash."""
     return "-" if value is None or not math.isfinite(value) else f"{value:.6g}"
 
 
 def duration(seconds: float) -> str:
-    """Hours, minutes and seconds, as few as tell it."""
+    """Return a duration in its two largest units of hours, minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -55,7 +55,7 @@ def duration(seconds: float) -> str:
 
 
 def sparkline(values: Sequence[float | None], width: int) -> str:
-    """The newest `width` values as a curve, oldest first; a dot stands for a value that is missing."""
+    """Return the newest `width` values as a curve, oldest first, with a dot for a missing value."""
     shown = [value if value is not None and math.isfinite(value) else None for value in values[-width:]]
     finite = [value for value in shown if value is not None]
     if not finite:
@@ -67,7 +67,7 @@ def sparkline(values: Sequence[float | None], width: int) -> str:
 def _bar(value: float, low: float, high: float) -> str:
     if low == high:
         return BARS[len(BARS) // 2]
-    # halved first: the difference of two finite numbers need not be finite
+    # halved first: the difference of two finite numbers may be infinite
     place = (value / 2 - low / 2) / (high / 2 - low / 2)
     return BARS[min(len(BARS) - 1, int(place * len(BARS)))]
 
@@ -81,7 +81,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> 
 
 
 def cut(text: str, width: int) -> str:
-    """The text, or its begin and its end where it is too long: names of metrics differ at both."""
+    """Return the text, without its middle if it is too long: names of metrics differ at both ends."""
     if len(text) <= width:
         return text
     tail = (width - 1) // 2

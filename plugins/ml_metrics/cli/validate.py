@@ -6,7 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.output import print_json, warn
+from ml_metrics.cli.arguments import add_json, text
+from ml_metrics.cli.output import counted, print_json, warn
 from ml_metrics.config.load import LoadedTests, config_files, load_file, load_tests
 from ml_metrics.config.problems import InvalidFileError, Problem
 from ml_metrics.errors import UnreadableInputError
@@ -16,25 +17,25 @@ if TYPE_CHECKING:
     import argparse
 
 ABOUT = """\
-Check test files and metric configs, and tell everything that is wrong with them at once: file, line, path, what, and
-what was probably meant. Without a path, the folder that Airflow reads.
-
+Check test files and metric configs, and report every problem at once: file, line, key, reason, and what was probably
+meant. Without a path, the folder that Airflow reads is checked. Exit code 1: a file is invalid.
+"""
+EXAMPLES = """\
   ml-metrics validate
   ml-metrics validate include/metric_configs
   ml-metrics validate include/metric_configs/mnist-cpu.yaml --json
-
-Exit code: 0 if all are right, 1 if not, 2 if a path cannot be read."""
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument("paths", metavar="PATH", nargs="*", type=Path, help="a test file, a metric config or a folder")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    """Declare the arguments of `validate`."""
+    parser.add_argument("paths", metavar="PATH", nargs="*", type=text, help="a test file, a metric config or a folder")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check, print and say by the exit code whether all is well."""
-    paths = arguments.paths or [Path(Settings.load().config_root)]
+    """Check the files, and print the problems; exit code 1 if there are any."""
+    paths = [Path(path) for path in arguments.paths or [Settings.load().config_root]]
     for path in paths:
         if not path.exists():
             raise UnreadableInputError(f"there is no file or folder {path}")
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         }
         print_json(document)
     else:
-        _tell(problems, warnings, tests, sum(len(_files(path)) for path in paths))
+        _print(problems, warnings, tests, sum(len(_files(path)) for path in paths))
     return 1 if problems else 0
 
 
@@ -69,18 +70,14 @@ def _checked(path: Path) -> LoadedTests:
     return LoadedTests(loaded.tests, (), loaded.warnings)
 
 
-def _tell(problems: list[Problem], warnings: list[str], tests: list[str], files: int) -> None:
+def _print(problems: list[Problem], warnings: list[str], tests: list[str], files: int) -> None:
     for warning in warnings:
         warn(warning)
     lines = list(dict.fromkeys(map(str, problems)))
     for line in lines:
         print(line)
     if lines:
-        wrong = len({problem.file for problem in problems})
-        print(f"{_count(len(lines), 'mistake')} in {wrong} of {_count(files, 'file')}.")
+        invalid = len({problem.file for problem in problems})
+        print(f"{counted(len(lines), 'mistake')} in {invalid} of {counted(files, 'file')}.")
     else:
-        print(f"All is well: {_count(files, 'file')}, {_count(len(tests), 'test')}.")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+        print(f"{counted(files, 'file')}, {counted(len(tests), 'test')}: no problems.")

@@ -1,10 +1,11 @@
-"""Verdicts as lines for a terminal of 80 columns: what, how it stands, and why."""
+"""Verdicts and alerts as lines for a terminal of 80 columns."""
 
 from __future__ import annotations
 
 import textwrap
 from typing import TYPE_CHECKING
 
+from ml_metrics.cli.table import WIDTH, printable
 from ml_metrics.model import Outcome, Severity
 
 if TYPE_CHECKING:
@@ -13,11 +14,9 @@ if TYPE_CHECKING:
     from ml_metrics.judge import Alert
     from ml_metrics.model import Verdict
 
-WIDTH = 80
-
 
 def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Two or more lines for each verdict: the numbers, then the rule and the reason."""
+    """Yield two or more lines for each verdict: the numbers, then the rule and the reason."""
     if not verdicts:
         yield "No condition covers any metric of this run: nothing was judged."
     for verdict in verdicts:
@@ -31,7 +30,7 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 
 def alert_lines(alerts: Iterable[Alert], indent: str = "") -> Iterator[str]:
-    """The messages that people would get."""
+    """Yield the messages of the alerts, wrapped."""
     for alert in alerts:
         message = printable(f"{alert.message} ({alert.reason})" if alert.reason else alert.message)
         yield from textwrap.wrap(
@@ -42,11 +41,6 @@ def alert_lines(alerts: Iterable[Alert], indent: str = "") -> Iterator[str]:
             break_long_words=False,
             break_on_hyphens=False,
         )
-
-
-def printable(text: str) -> str:
-    """The text with control characters written out: a metric's name must not steer the terminal."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def _indented(text: str) -> list[str]:

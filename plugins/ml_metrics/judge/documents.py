@@ -20,6 +20,13 @@ Word = TypeVar("Word", JobStatus, Outcome)
 NON_FINITE = {"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
 """What other programs write for numbers that JSON does not have."""
 
+RUN_COLUMNS = {"timestamp": "timestamp", "job_status": "job_status"}
+EXPORTED = {
+    "values": RUN_COLUMNS | {"uuid": "run_key", "metric_value": "value", "verdict": "verdict"},
+    "runs": RUN_COLUMNS | {"uuid": "uuid"},
+}
+"""The lists in the two documents of `ml-metrics history --json`, with their names for what a row of a history has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -52,7 +59,7 @@ def read_metrics(place: str) -> Measured:
 
 
 def read_history(place: str, test: str = "") -> list[HistoryPoint]:
-    """Read JSON lines, one for each metric of each run.
+    """Read JSON lines, one for each metric of each run, or a document of `ml-metrics history --json`.
 
     Needed is `metric_name` with `metric_value`, or `job_status` alone for a run that produced no metric. `timestamp`
     is ISO or seconds since 1970, and may be left out of all lines: then they are in order. Without `uuid`, lines of the
@@ -60,17 +67,40 @@ def read_history(place: str, test: str = "") -> list[HistoryPoint]:
     """
     points: list[HistoryPoint] = []
     timed: bool | None = None
-    for number, line in enumerate(_lines(place), start=1):
-        where = f"{place}:{number}"
-        if not line.strip():
-            continue
-        row = _object(where, line)
+    for number, where, row in _rows(place):
         if timed not in {None, row.get("timestamp") is not None}:
             raise UnreadableInputError(f"{where}: timestamp: give it in every line or in none")
         timed = row.get("timestamp") is not None
         when = _moment(where, row["timestamp"]) if timed else datetime.fromtimestamp(number, UTC)
         points.append(_point(where, row, when, test))
     return points
+
+
+def _rows(place: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Yield each row with its number and the place that an error names."""
+    exported = _exported(place)
+    if exported is not None:
+        yield from ((number, f"{place}: row {number}", row) for number, row in enumerate(exported, start=1))
+        return
+    for number, line in enumerate(_lines(place), start=1):
+        if line.strip():
+            yield number, f"{place}:{number}", _object(f"{place}:{number}", line)
+
+
+def _exported(place: str) -> list[dict[str, Any]] | None:
+    """Return the rows of a document of `ml-metrics history --json`, oldest first, or None for any other file."""
+    try:
+        document = json.loads(storage.read_bytes(place).decode("utf-8-sig"))
+    except (ValueError, RecursionError):  # more than one document: JSON lines
+        return None
+    if not isinstance(document, dict):
+        return None
+    for name, columns in EXPORTED.items():
+        rows = document.get(name)
+        if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+            common = {"test_name": document.get("test"), "metric_name": document.get("metric")}
+            return [common | {key: row.get(column) for key, column in columns.items()} for row in reversed(rows)]
+    return None
 
 
 def _lines(place: str) -> Iterator[str]:

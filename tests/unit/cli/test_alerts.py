@@ -1,3 +1,5 @@
+"""`ml-metrics alerts` and `ml-metrics ack`."""
+
 from __future__ import annotations
 
 import json
@@ -9,19 +11,22 @@ import pytest
 from golden import check
 from ml_metrics import cli
 from ml_metrics.warehouse import Delivery, open_warehouse
+from unit.warehouse.records import TEST, record
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
-TEST = "tf-mnist-example-cpu"
 ALWAYS = ["--days", "36500"]
 
 
 @pytest.fixture
 def address(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/warehouse.db"
+    place = f"sqlite:///{tmp_path}/warehouse.db"
+    with open_warehouse(place) as warehouse:
+        warehouse.load_all([record(0, {"loss_final": 1.0}, test=test) for test in (TEST, "another")])
+    return place
 
 
 @pytest.fixture
-def told(address: str) -> None:
+def alerted(address: str) -> None:
     with open_warehouse(address) as opened:
         opened.incidents.report(
             TEST, "run 1", fingerprint="f", reasons=["out_of_bounds:loss_final", "job_status:"], at=NOON
@@ -50,16 +55,16 @@ def delivery(channel: str, state: str, at: datetime = NOON) -> Delivery:
 
 def run(capsys: pytest.CaptureFixture[str], address: str, *words: str) -> tuple[int, str, str]:
     code = cli.main([*words, "--warehouse", address])
-    said = capsys.readouterr()
-    return code, said.out, said.err
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
 
 
 def test_nothing_is_open(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, address, "alerts")[:2] == (0, "No alert is open.\n")
 
 
-@pytest.mark.usefixtures("told")
-def test_what_a_person_sees(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("alerted")
+def test_output(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     with open_warehouse(address) as today:
         today.deliveries.record(delivery("webhook", "kept", datetime.now(UTC)))
     code, out, _ = run(capsys, address, "alerts", *ALWAYS)
@@ -70,7 +75,7 @@ def test_what_a_person_sees(address: str, capsys: pytest.CaptureFixture[str]) ->
     check("cli/alerts-of-a-warehouse.txt", "\n".join(line for line in lines if today_is not in line) + "\n")
 
 
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("alerted")
 def test_json_is_one_document(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, address, "alerts", TEST, "--json", *ALWAYS)
     document = json.loads(out)
@@ -80,12 +85,12 @@ def test_json_is_one_document(address: str, capsys: pytest.CaptureFixture[str]) 
     assert json.loads(out) == {"open": [], "waiting": [], "messages": []}
 
 
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("alerted")
 def test_acknowledging(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, address, "ack", TEST, "--by", "a new user", "--note", "a bad disk")
-    assert (code, out) == (0, f"Known by a new user: {TEST}: loss_final out of bounds, the job failed\n")
-    code, out, _ = run(capsys, address, "ack", TEST, "--by", "somebody else")
-    assert (code, out) == (0, f"Already known by a new user: {TEST}: loss_final out of bounds, the job failed\n")
+    assert (code, out) == (0, f"Acknowledged by a new user: {TEST}: loss_final out of bounds, the job failed\n")
+    code, out, _ = run(capsys, address, "ack", TEST, "--by", "another user")
+    assert (code, out) == (0, f"Already acknowledged by a new user: {TEST}: loss_final out of bounds, the job failed\n")
     _, out, _ = run(capsys, address, "ack", TEST, "--json")
     document = json.loads(out)
     assert (document["new"], document["alert"]["note"]) == (False, "a bad disk")
@@ -94,20 +99,20 @@ def test_acknowledging(address: str, capsys: pytest.CaptureFixture[str]) -> None
 def test_there_is_nothing_to_acknowledge(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, address, "ack", TEST)
     assert (code, out) == (1, "")
-    assert "no alert" in err
+    assert f"{TEST} has no open alert" in err
 
 
-def test_words_of_others_do_not_steer_the_terminal(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_and_reasons_do_not_steer_the_terminal(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     with open_warehouse(address) as opened:
         opened.incidents.report("\x1b[2Jt", "run 1", fingerprint="f", reasons=["\x1b[31mred"])
         opened.incidents.acknowledge("\x1b[2Jt", by="\x1b]0;title\x07")
-    for words in (["alerts"], ["ack", "\x1b[2Jt"], ["ack", "\x1b"]):
-        _, out, err = run(capsys, address, *words)
+    for argv in (["alerts"], ["ack", "\x1b[2Jt"], ["ack", "\x1b"]):
+        _, out, err = run(capsys, address, *argv)
         assert "\x1b" not in out + err
 
 
 @pytest.mark.parametrize("days", ["nan", "inf", "-1", "0", "1e9", "some"])
-def test_days_that_are_none_are_a_usage_error(address: str, days: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        run(capsys, address, "alerts", "--days", days)
-    assert ended.value.code == 2
+def test_wrong_days_are_a_usage_error(address: str, days: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, address, "alerts", "--days", days)
+    assert (code, out) == (2, "")
+    assert f"argument --days: {days!r} should be a number of days above 0" in err

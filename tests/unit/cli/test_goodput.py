@@ -83,9 +83,7 @@ def test_a_place_that_is_not_there_is_unreadable(tmp_path: Path, capsys: pytest.
 
 @pytest.mark.parametrize(("option", "value"), [("--from", "soon"), ("--window", "-3"), ("--ideal-step-time", "nan")])
 def test_wrong_words_are_usage(log: Path, option: str, value: str) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["goodput", str(log), f"{option}={value}"])
-    assert stopped.value.code == 2
+    assert cli.main(["goodput", str(log), f"{option}={value}"]) == 2
 
 
 def test_following_ends_with_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,11 +151,9 @@ def test_what_the_older_library_logged_is_read(
             found = answer(capsys, "cloud-logging://project/goodput_job", "--job", "job", *more)
             assert found["goodput_percent"] == pytest.approx(100 / 113 * 100)
     assert cli.main(["goodput", "cloud-logging://project/goodput_job"]) == 2
-    assert "which job?" in capsys.readouterr().err
+    assert "choose a job" in capsys.readouterr().err
     assert cli.main(["goodput", "cloud-logging://project", "--job", "job"]) == 2
 
 
 def test_an_unknown_switch_is_usage(log: Path) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["goodput", str(log), "--enable-gcp-metrics"])
-    assert stopped.value.code == 2
+    assert cli.main(["goodput", str(log), "--enable-gcp-metrics"]) == 2

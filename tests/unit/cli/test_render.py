@@ -49,11 +49,11 @@ def test_a_parameter_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["_examples/vision.json"], "holds no test to render"),
-        (["_examples/bert-h100.yaml"], "say which by --test: pt-bert-func-h100x8-batch-size-64, pt-bert"),
-        (["_examples/bert-h100.yaml", "--test", "x"], "makes no test 'x'"),
+        (["_examples/vision.json"], "defines no test to render"),
+        (["_examples/bert-h100.yaml"], "choose one with --test: pt-bert-func-h100x8-batch-size-64, pt-bert"),
+        (["_examples/bert-h100.yaml", "--test", "x"], "defines no test 'x'"),
         (["mnist-cpu.yaml", "--param", "epochs=3"], "has no parameter 'epochs'; did you mean 'train_epochs'?"),
-        (["mnist-cpu.yaml", "--param", "epochs"], "write NAME=VALUE"),
+        (["mnist-cpu.yaml", "--param", "epochs"], "should have the form NAME=VALUE"),
         (["absent.yaml"], "cannot be read"),
     ],
 )

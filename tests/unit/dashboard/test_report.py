@@ -53,7 +53,7 @@ def test_the_report_command(filled: Warehouse, tmp_path: Path, capsys: pytest.Ca
     address = f"sqlite:///{tmp_path}/warehouse.db"
     assert cli.main(["report", f"{tmp_path}/out", "--warehouse", address]) == 0
     assert "3 tests, 8 files" in capsys.readouterr().out
-    assert cli.main(["report", f"{tmp_path}/out", "no-such-test", "--warehouse", address]) == 1
+    assert cli.main(["report", f"{tmp_path}/out", "no-such-test", "--warehouse", address]) == 2
     assert cli.main(["report", f"{tmp_path}/out", "--since", "soon", "--warehouse", address]) == 2
     assert "is not a date" in capsys.readouterr().err
     assert filled.runs.newest(STEADY)

@@ -1,4 +1,4 @@
-"""`ml-metrics judge` and `ml-metrics replay`, as a person or a pipeline calls them."""
+"""`ml-metrics judge` and `ml-metrics replay`, as a user or a pipeline calls them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_document_of_judge(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(JUDGE) == 1
     text = capsys.readouterr().out
     golden.check("judge/judge.txt", text)
@@ -105,14 +105,14 @@ def test_the_first_run_has_no_history(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.usefixtures("files")
-def test_at_and_run_leave_out_what_was_not_before(capsys: pytest.CaptureFixture[str]) -> None:
+def test_at_and_run_leave_out_later_and_own_rows(capsys: pytest.CaptureFixture[str]) -> None:
     main([*JUDGE, "--json", "--at", "2026-01-04T12:00:00", "--run", "run-2", "--test", "t"])
     by_name = {one["metric"]: one for one in document(capsys)["verdicts"]}
     assert by_name["total_wall_time"]["baseline_points"] == 3
 
 
 @pytest.mark.usefixtures("files")
-def test_history_from_the_future_is_still_history(capsys: pytest.CaptureFixture[str]) -> None:
+def test_history_from_the_future_counts(capsys: pytest.CaptureFixture[str]) -> None:
     rows = Path("history.jsonl").read_text().replace("2026-", "2999-")
     Path("history.jsonl").write_text(rows)
     main([*JUDGE, "--json"])
@@ -122,22 +122,22 @@ def test_history_from_the_future_is_still_history(capsys: pytest.CaptureFixture[
 
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("argv", "message"),
     [
         (["judge", "none.json", "--metrics", "metrics.json"], "none.json"),
         (["judge", "mnist.json", "--metrics", "none.json"], "none.json"),
         (["judge", "mnist.json", "--metrics", "history.jsonl"], "history.jsonl"),
         ([*JUDGE, "--at", "noon"], "--at: 'noon'"),
         (["replay", "mnist.json", "--history", "metrics.json"], "metrics.json:1"),
-        (["replay", "mnist.json", "--history", "others.jsonl"], "by --test: a, b"),
-        (["judge", "mnist.json", "--metrics", "metrics.json", "--history", "others.jsonl"], "by --test: a, b"),
+        (["replay", "mnist.json", "--history", "others.jsonl"], "with --test: a, b"),
+        (["judge", "mnist.json", "--metrics", "metrics.json", "--history", "others.jsonl"], "with --test: a, b"),
     ],
 )
-def test_what_cannot_be_read_is_usage(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments) == 2
+def test_unreadable_files_are_exit_code_2(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert said in err
+    assert message in err
 
 
 @pytest.mark.usefixtures("files")

@@ -78,21 +78,25 @@ def test_a_wide_terminal_shows_whole_names(
     assert f"{long}_final" in capsys.readouterr().out
 
 
-def test_warnings_go_to_standard_error(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_metric_the_answer_is_no(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
-    assert main(["collect", config, str(tmp_path / "empty")]) == 0
-    assert "warning: " in capsys.readouterr().err
+    assert main(["collect", config, str(tmp_path / "empty")]) == 1
+    err = capsys.readouterr().err
+    assert "warning: " in err
+    assert err.endswith(f"no metric was found in 0 files below {tmp_path}/empty\n")
+    assert main(["collect", config, str(tmp_path / "empty"), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["metrics"] == []
 
 
 @pytest.mark.parametrize("wrong", ["no/such/folder", __file__])
-def test_a_folder_that_is_none(config: str, wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_folder(config: str, wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["collect", config, wrong, "--json"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert wrong in printed.err
 
 
-def test_a_config_that_is_none(run_dir: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_config(run_dir: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text('{"metric_collection_config": {"default_strategies": ["final"]}}')
     assert main(["collect", str(bad), run_dir]) == 2

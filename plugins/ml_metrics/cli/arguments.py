@@ -1,0 +1,102 @@
+"""Arguments that several commands share, and the types that check what was typed.
+
+argparse puts the name of the option before the message of a type: `argument --limit: '0' should be ...`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import math
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ml_metrics.errors import MlMetricsError
+from ml_metrics.values import as_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_SECONDS = 1e9
+"""About 32 years: longer than any job, shorter than what a clock of the system can wait."""
+
+
+class UsageError(MlMetricsError):
+    """The command line names something that does not exist. The person who typed it can correct it."""
+
+
+def add_json(parser: argparse._ActionsContainer) -> None:
+    """Declare `--json`."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def add_by(parser: argparse.ArgumentParser) -> None:
+    """Declare `--by`: the person who accepts or acknowledges."""
+    parser.add_argument("--by", type=text, metavar="NAME", default=_login_name(), help="default: your login name")
+
+
+def text(word: str) -> str:
+    """Any text but an empty one, which is what a shell passes for a variable that is not set."""
+    if not word.strip():
+        raise argparse.ArgumentTypeError("should not be empty")
+    return word
+
+
+def whole_number(minimum: int, maximum: int) -> Callable[[str], int]:
+    """A type for whole numbers within two bounds, both included."""
+
+    def parse(word: str) -> int:
+        try:
+            value = int(word)
+        except ValueError:
+            value = minimum - 1
+        if not minimum <= value <= maximum:
+            raise argparse.ArgumentTypeError(f"{word!r} should be a whole number from {minimum} to {maximum}")
+        return value
+
+    return parse
+
+
+def positive_number(unit: str, maximum: float) -> Callable[[str], float]:
+    """A type for numbers above zero."""
+
+    def parse(word: str) -> float:
+        try:
+            value = float(word)
+        except ValueError:
+            value = math.nan
+        if not 0 < value <= maximum:
+            raise argparse.ArgumentTypeError(f"{word!r} should be a number of {unit} above 0, at most {maximum:.6g}")
+        return value
+
+    return parse
+
+
+seconds = positive_number("seconds", MAX_SECONDS)
+days = positive_number("days", 36_500)
+
+
+def moment(word: str) -> datetime:
+    """A time: ISO 8601, UTC where it names no zone, or seconds since 1970."""
+    try:
+        try:
+            return datetime.fromtimestamp(float(word), UTC)
+        except ValueError:
+            return as_utc(datetime.fromisoformat(word))
+    except (ValueError, OverflowError, OSError):
+        raise argparse.ArgumentTypeError(f"{word!r} should be a time such as 2026-01-05T08:00:00Z") from None
+
+
+def pair(word: str) -> tuple[str, str]:
+    """NAME=VALUE."""
+    name, equals, value = word.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{word!r} should have the form NAME=VALUE")
+    return name, value
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # the user of a container may have no name
+        return "unknown"

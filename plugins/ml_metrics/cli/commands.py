@@ -1,0 +1,94 @@
+"""The commands of `ml-metrics`, in the order in which `ml-metrics --help` lists them.
+
+A command is a module of this package with `ABOUT`, `EXAMPLES`, `add_arguments(parser)` and `run(arguments) -> int`. It
+is imported only when it is called.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+from ml_metrics.cli.parser import Parser
+
+if TYPE_CHECKING:
+    import argparse
+
+GROUPS = {
+    "Run and judge": {
+        "validate": "check test files and metric configs",
+        "collect": "aggregate the metrics of one run",
+        "goodput": "measure how much of a job's time was productive",
+        "judge": "judge the metrics of one run",
+        "replay": "judge every run of a history again",
+        "render": "print a test as a Kubernetes object",
+    },
+    "Look at recorded runs": {
+        "tests": "list the tests with their newest results",
+        "history": "show the runs of a test, or the values of a metric",
+        "alerts": "show open alerts, and the messages that were sent",
+        "report": "write the dashboard as static HTML files",
+    },
+    "Administer": {
+        "accept": "accept the new level of a metric",
+        "ack": "acknowledge the open alert of a test",
+        "load": "load run folders into the warehouse",
+        "backfill": "measure, judge and load the runs of a test again",
+        "schema": "create or update the tables of the warehouse",
+        "import": "import the history of an older system",
+        "pools": "show or create the Airflow pools of the tests",
+    },
+    "On a laptop": {
+        "demo": "run one test twice: it fails, then it recovers",
+        "cluster": "run pods as processes of this machine",
+    },
+}
+"""Each command with a one-line summary, by group."""
+
+HEAD = """\
+usage: ml-metrics COMMAND ...
+       ml-metrics --version
+
+Accelerator tests as Airflow DAGs: run, measured, judged, recorded, reported."""
+TAIL = """\
+`ml-metrics COMMAND --help` explains a command, with examples.
+New here? `ml-metrics demo` shows everything once, in about two minutes."""
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
+MODULES = {"import": "import_history", "tests": "list_tests"}
+"""The modules that cannot have the name of their command: a keyword, and a name that tools take for a test."""
+
+
+class Command(Protocol):
+    """The interface of a command's module."""
+
+    ABOUT: str
+    EXAMPLES: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of the command."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Run the command and return its exit code."""
+
+
+def load_command(name: str) -> Command:
+    """Import the module of a command."""
+    return cast("Command", import_module(f"ml_metrics.cli.{MODULES.get(name, name)}"))
+
+
+def parser_of(name: str) -> Parser:
+    """Return the parser of a command line that follows `ml-metrics NAME`."""
+    command = load_command(name)
+    epilog = f"examples:\n{command.EXAMPLES}" if command.EXAMPLES else None
+    parser = Parser(prog=f"ml-metrics {name}", description=command.ABOUT, epilog=epilog)
+    command.add_arguments(parser)
+    return parser
+
+
+def overview() -> str:
+    """Return the text of `ml-metrics --help`."""
+    groups = [
+        "\n".join([f"{group}:", *(f"  {name:<10} {summary}" for name, summary in commands.items())])
+        for group, commands in GROUPS.items()
+    ]
+    return "\n\n".join([HEAD, *groups, TAIL])

@@ -1,0 +1,69 @@
+"""`ml-metrics tests`: every test with the result of its newest run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ml_metrics.cli.arguments import add_json
+from ml_metrics.cli.chosen_warehouse import HOW_TO_RECORD, NothingRecordedError, add_warehouse, open_chosen
+from ml_metrics.cli.output import print_json
+from ml_metrics.cli.table import minute, table
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+    from ml_metrics.warehouse import TestStatus
+
+ABOUT = """\
+List every recorded test with the result of its newest run. Times are UTC.
+
+The result is the verdict of the run, or the status of its job where that is not `success`. A `!` marks a test with an
+open alert.
+"""
+EXAMPLES = """\
+  ml-metrics tests
+  ml-metrics tests --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `tests`."""
+    add_warehouse(parser)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table."""
+    try:
+        with open_chosen(arguments) as warehouse:
+            found, incidents = warehouse.runs.tests(), warehouse.incidents.all_open()
+    except NothingRecordedError:
+        found, incidents = [], {}
+    documents = [_document(status, alert_open=status.newest.test in incidents) for status in found]
+    if arguments.json:
+        print_json({"tests": documents})
+    elif documents:
+        print(table(("test", "result", "", "runs", "last run"), list(map(_row, documents)), right=(3,)))
+    else:
+        print(f"No run was recorded yet: {HOW_TO_RECORD}.")
+    return 0
+
+
+def _document(status: TestStatus, *, alert_open: bool) -> dict[str, Any]:
+    newest = status.newest
+    return {
+        "test": newest.test,
+        "runs": status.runs,
+        "last_run": newest.at,
+        "job_status": newest.job_status,
+        "verdict": newest.verdict,
+        "owner": status.owner or None,
+        "alert_open": alert_open,
+    }
+
+
+def _row(document: dict[str, Any]) -> tuple[str, ...]:
+    result = document["job_status"] if document["job_status"] != "success" else document["verdict"] or "-"
+    mark = "!" if document["alert_open"] else ""
+    return (document["test"], result, mark, str(document["runs"]), minute(document["last_run"]))

@@ -1,0 +1,110 @@
+"""Which warehouse a command opens, and that reading creates none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ml_metrics import cli
+from ml_metrics.warehouse import open_warehouse
+from unit.warehouse.records import TEST
+
+READING = [
+    ["tests"],
+    ["history", TEST],
+    ["alerts"],
+    ["alerts", TEST],
+    ["ack", TEST],
+    ["accept", TEST, "total_wall_time", "--reason", "x"],
+    ["report", "report"],
+]
+OF_ONE_TEST = [
+    ["history", "{}"],
+    ["history", "{}", "total_wall_time"],
+    ["history", "{}", "--jsonl"],
+    ["alerts", "{}"],
+    ["ack", "{}"],
+    ["accept", "{}", "total_wall_time", "--reason", "x"],
+    ["report", "report", "{}"],
+]
+
+
+def name(argv: list[str]) -> str:
+    return " ".join(argv[:3])
+
+
+def test_standard_error_names_the_warehouse(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tests", "--warehouse", address]) == 0
+    assert capsys.readouterr().err == f"warehouse: {address}\n"
+    assert cli.main(["tests", "--warehouse", address, "--json"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("argv", [["tests"], ["tests", "--warehouse", "airflow"]])
+def test_a_connection_that_a_variable_defines_is_the_warehouse(
+    argv: list[str], address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_ML_METRICS_WAREHOUSE", address)
+    assert cli.main(argv) == 0
+    printed = capsys.readouterr()
+    assert printed.err.endswith(f"warehouse: {address}\n")
+    assert TEST in printed.out
+
+
+def test_an_address_of_no_database(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tests", "--warehouse", "nonsense"]) == 2
+    assert "cannot be opened" in capsys.readouterr().err
+
+
+def test_the_file_of_the_settings_is_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__WAREHOUSE_FILE", f"{tmp_path}/mine.db")
+    with open_warehouse(f"sqlite:///{tmp_path}/mine.db") as warehouse:
+        warehouse.ensure_schema()
+    assert cli.main(["tests"]) == 0
+    assert capsys.readouterr().err == f"warehouse: sqlite:///{tmp_path}/mine.db\n"
+
+
+@pytest.mark.parametrize("argv", READING, ids=name)
+def test_reading_creates_nothing(argv: list[str], empty_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for address in ("sqlite:///typo/warehouse.db", f"sqlite:///{empty_home}/typo.db"):
+        assert cli.main([*argv, "--warehouse", address]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert address.removeprefix("sqlite:///") in printed.err
+    assert list(empty_home.iterdir()) == []
+
+
+@pytest.mark.parametrize("argv", READING, ids=name)
+def test_a_fresh_machine_stays_as_it_is(argv: list[str], empty_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = cli.main(argv)
+    printed = capsys.readouterr()
+    assert code == (0 if argv in [["tests"], ["alerts"]] else 2)
+    assert code == 0 or "no run was recorded yet; `airflow dags test TEST`" in printed.err
+    assert list(empty_home.iterdir()) == []
+
+
+@pytest.mark.parametrize("json", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize("argv", OF_ONE_TEST, ids=name)
+def test_an_unknown_test_is_one_error(
+    argv: list[str], json: list[str], address: str, empty_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "--jsonl" in argv:
+        json = []
+    argv = [word.format("tf-mnist-exmple-cpu") for word in argv]
+    assert cli.main([*argv, *json, "--warehouse", address]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines()[-1] == (
+        f"ml-metrics {argv[0]}: no run of a test 'tf-mnist-exmple-cpu' was recorded; did you mean '{TEST}'?; "
+        "`ml-metrics tests` lists the tests"
+    )
+    assert list(empty_home.iterdir()) == []
+
+
+@pytest.mark.parametrize("argv", [["history", TEST, "{}"], ["accept", TEST, "{}", "--reason", "x"]], ids=name)
+def test_an_unknown_metric_is_one_error(argv: list[str], address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*(word.format("total_wal_time") for word in argv), "--warehouse", address]) == 2
+    assert "has no value of a metric 'total_wal_time'; did you mean 'total_wall_time'?" in capsys.readouterr().err
