@@ -161,7 +161,7 @@ def _cell(runs: list[RunSummary], broken_of: Mapping[str, list[ShownMetric]]) ->
     cell = Cell(Counter())
     worst: tuple[Letter, RunSummary] | None = None
     for run in runs:
-        letter = letter_of(run.job_status, run.verdict, broken_of.get(run.run_key, ()))
+        letter = letter_of(run, broken_of.get(run.run_key, ()))
         cell.letters[letter] += 1
         if worst is None or ORDER[letter] < ORDER[worst[0]]:
             worst = letter, run

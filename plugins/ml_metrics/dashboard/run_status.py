@@ -15,7 +15,7 @@ from ml_metrics.model import JobStatus, Outcome, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ml_metrics.warehouse import RunSummary, ShownMetric
+    from ml_metrics.warehouse import JobRow, RunSummary, ShownMetric
 
 
 class Letter(StrEnum):
@@ -75,17 +75,17 @@ def by_run(broken: Iterable[ShownMetric]) -> Mapping[str, list[ShownMetric]]:
     return found
 
 
-def letter_of(job_status: str, verdict: str | None, broken: Sequence[ShownMetric] = ()) -> Letter:
+def letter_of(run: JobRow | RunSummary, broken: Sequence[ShownMetric] = ()) -> Letter:
     """Return the letter of a run. A row without a verdict, from before verdicts were stored, is unchecked."""
-    if job_status != JobStatus.SUCCESS:
-        return OF_STATUS.get(job_status, Letter.FAILED)
-    letter = OF_VERDICT.get(verdict or Outcome.SKIPPED, Letter.INSUFFICIENT_DATA)
+    if run.job_status != JobStatus.SUCCESS:
+        return OF_STATUS.get(run.job_status, Letter.FAILED)
+    letter = OF_VERDICT.get(run.verdict or Outcome.SKIPPED, Letter.INSUFFICIENT_DATA)
     if letter is Letter.BROKEN_METRIC and broken and all(one.verdict == Outcome.NON_FINITE for one in broken):
         return Letter.NON_FINITE
     return letter
 
 
-def reason_of(run: RunSummary, letter: Letter, broken: Sequence[ShownMetric] = ()) -> str:
+def reason_of(run: JobRow | RunSummary, letter: Letter, broken: Sequence[ShownMetric] = ()) -> str:
     """Return the reason for a run's letter, in one line."""
     if run.job_status != JobStatus.SUCCESS:
         return f"{run.job_status}: {run.failure_reason}" if run.failure_reason else run.job_status

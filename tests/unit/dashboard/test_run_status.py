@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ml_metrics.dashboard.run_status import CLASSES, MEANINGS, Letter, letter_of
+from ml_metrics.warehouse import RunSummary
+from unit.dashboard.sample_runs import TODAY
 
 
 @pytest.mark.parametrize(
@@ -24,7 +26,8 @@ from ml_metrics.dashboard.run_status import CLASSES, MEANINGS, Letter, letter_of
     ],
 )
 def test_the_letter_of_a_run(job_status: str, verdict: str | None, letter: str) -> None:
-    assert letter_of(job_status, verdict) == letter
+    run = RunSummary("key", "test", "dag", TODAY, job_status, verdict, None)
+    assert letter_of(run) == letter
 
 
 def test_every_letter_has_a_meaning_and_a_colour() -> None:

@@ -13,7 +13,6 @@ from ml_metrics import storage
 from ml_metrics.alerts.mail import file_name
 from ml_metrics.dashboard.links import airflow_run, http_link
 from ml_metrics.dashboard.page import Page
-from ml_metrics.dashboard.pages.one_test import shown
 from ml_metrics.dashboard.run_status import CLASSES, letter_of, reason_of
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.model import BROKEN
@@ -42,7 +41,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
     before = {row.metric_name: row for row in warehouse.metrics.of_run(good.uuid)} if good else {}
     metadata = warehouse.runs.metadata(run.uuid)
     broken = [_as_shown(row) for row in rows if row.verdict in BROKEN]
-    letter = letter_of(run.job_status, run.verdict, broken)
+    letter = letter_of(run, broken)
     deliveries = [
         one
         for one in warehouse.deliveries.since(run.timestamp - timedelta(days=1), run.test_name, MAX_DELIVERIES)
@@ -57,7 +56,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
             "run": run,
             "letter": letter,
             "class": CLASSES[letter],
-            "reason": reason_of(shown(run), letter, broken),
+            "reason": reason_of(run, letter, broken),
             "metrics": compared,
             "missing": sorted(before.keys() - {row.metric_name for row in rows}),
             "good": good,

@@ -13,9 +13,8 @@ from ml_metrics.dashboard.export import as_script_json
 from ml_metrics.dashboard.links import airflow_dag, airflow_run, http_link
 from ml_metrics.dashboard.page import NotFoundError, Page
 from ml_metrics.dashboard.query import choice, required, span_of, text
-from ml_metrics.dashboard.run_status import BAD, CLASSES, by_run, letter_of, reason_of
+from ml_metrics.dashboard.run_status import CLASSES, by_run, letter_of, reason_of
 from ml_metrics.model import BROKEN
-from ml_metrics.warehouse import RunSummary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ MAX_RUNS = 1000
 MAX_TABLE_ROWS = 4000
 """The most rows of all tables behind the charts together, which keeps the page fast. CSV has every value."""
 MIN_TABLE_ROWS = 50
-DAYS = 90
+DEFAULT_DAYS = 90
 AXES = tuple(axis.value for axis in Axis)
 
 
@@ -37,7 +36,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
     """Return the page of the test that the query names."""
     test, axis = required(query, "test"), Axis(choice(query, "axis", AXES))
     part = text(query, "q").casefold()
-    span = span_of(query, now, DAYS)
+    span = span_of(query, now, DEFAULT_DAYS)
     found = warehouse.runs.of_test(test, span.since, span.until, MAX_RUNS + 1)
     runs = found[:MAX_RUNS]
     newest = runs[0] if runs else warehouse.runs.previous(test)
@@ -77,7 +76,6 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
             ),
             "goodput_kinds": _kinds(parts),
             "goodput": [(run, parts[run.uuid]) for run in runs if run.uuid in parts],
-            "acceptances": acceptances,
             "incident": warehouse.incidents.all_open().get(test),
             "quarantine": quarantine if quarantine and quarantine.holds(now) else None,
             "quarantine_until": (now + timedelta(days=7)).date(),
@@ -101,25 +99,16 @@ def _rows(runs: Sequence[JobRow], metrics: Sequence[ShownMetric]) -> Iterator[di
     broken = by_run(one for one in metrics if one.verdict in BROKEN)
     for run in runs:
         own = broken.get(run.uuid, [])
-        letter = letter_of(run.job_status, run.verdict, own)
+        letter = letter_of(run, own)
         yield {
             "run": run,
             "letter": letter,
             "class": CLASSES[letter],
-            "bad": letter in BAD,
-            "reason": reason_of(shown(run), letter, own),
+            "reason": reason_of(run, letter, own),
             "airflow": airflow_run(run.dag_id, run.run_id) if run.dag_id and run.run_id else "",
             "logs": http_link(run.stackdriver_logs_link),
             "workload": http_link(run.kubernetes_workload_link),
         }
-
-
-def shown(run: JobRow) -> RunSummary:
-    """Return the part of a run that the heatmap shows."""
-    return RunSummary(
-        run.uuid, run.test_name, run.dag_id or run.test_name, run.timestamp, run.job_status, run.verdict,
-        run.failure_reason,
-    )  # fmt: skip
 
 
 def _document(
