@@ -18,7 +18,7 @@ from ml_metrics.clusters.pools import configured_pools, pool_of
 from ml_metrics.config.load import load_test, load_tests
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.judge.wording import rule_of
-from ml_metrics.notify import tell_of_lost_gate, tell_overdue, tell_people
+from ml_metrics.notify import notify_lost_gate, notify_overdue, notify_run
 from ml_metrics.operators.placeholders import InvalidTestFile
 from ml_metrics.operators.tasks import AssertSuccess, CollectMetrics, JudgeRun, LoadHistory, MeasureGoodput
 from ml_metrics.operators.workload_operator import workload_operator
@@ -95,7 +95,7 @@ def accelerator_test(test: TestDefinition) -> DAG:
         catchup=False,
         max_active_runs=1,
         deadline=None if _is_tried_out() else deadline_of(test),
-        on_failure_callback=tell_of_lost_gate,
+        on_failure_callback=notify_lost_gate,
     ) as dag:
         run_workload = workload_operator(
             test,
@@ -112,8 +112,8 @@ def accelerator_test(test: TestDefinition) -> DAG:
             task_id="assert_success",
             test=test,
             **RETRIES,  # what it decides is final; a gate that was killed decides, and tells people, on its next try
-            on_failure_callback=tell_people,
-            on_success_callback=tell_people,
+            on_failure_callback=notify_run,
+            on_success_callback=notify_run,
         )
         chain(run_workload, [collect_metrics, measure_goodput], judge_run, load_history, assert_success)
     # after the tasks, or each bears a copy, which is for nothing and which Airflow checks twice to serialise the DAG
@@ -126,7 +126,7 @@ def deadline_of(test: TestDefinition) -> DeadlineAlert:
     attempts = (test.startup_timeout + test.timeout) * (test.retries + 1)
     quiet_until = str(test.quarantine.until) if test.quarantine else ""
     about = {"test": test.name, "owner": test.owner, "emails": list(test.emails), "quiet_until": quiet_until}
-    return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, attempts + SLACK, AsyncCallback(tell_overdue, about))
+    return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, attempts + SLACK, AsyncCallback(notify_overdue, about))
 
 
 def _is_tried_out() -> bool:

@@ -12,7 +12,7 @@ from ml_metrics.collect import Collected
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.connections import warehouse
 from ml_metrics.model import JobStatus, Metric, Run, Workload
-from ml_metrics.notify import tell_people
+from ml_metrics.notify import notify_run
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
@@ -114,7 +114,7 @@ def tell(number: int, day: Day) -> None:
     """Call the gate's callback as Airflow does."""
     run = run_of(number)
     dag_run = SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)
-    tell_people({"task": SimpleNamespace(test=day.test), "dag_run": dag_run})
+    notify_run({"task": SimpleNamespace(test=day.test), "dag_run": dag_run})
 
 
 def vars_of(run: Run) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from golden import check
 from ml_metrics.connections import warehouse
 from ml_metrics.model import JobStatus
 from ml_metrics.notify.digest import send_due_digests
-from ml_metrics.notify.mail_settings import post_office
+from ml_metrics.notify.mail_settings import load_mail_settings
 from servers.channels import Answer, MailServer, Service, http_service, mail_server
 from servers.github import GitHub
 
@@ -178,9 +178,9 @@ def test_thirty_runs_are_told_exactly_as_they_should_be(
         heard.sendgrid.answers(Answer(202))
         heard.smtp.refused = {}
         with warehouse() as open_warehouse:
-            sent = send_due_digests(open_warehouse, post_office(), datetime.now(UTC) + timedelta(minutes=5))
+            sent = send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC) + timedelta(minutes=5))
             assert sent == 1
-            assert send_due_digests(open_warehouse, post_office(), datetime.now(UTC) + timedelta(minutes=5)) == 0
+            assert send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC) + timedelta(minutes=5)) == 0
         diary += ["the digest", *(f"      {line}" for line in heard.heard())]
         letters += ["--- the digest", re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "TODAY", heard.last_text()), ""]
         issues = heard.github.issues

@@ -60,8 +60,8 @@ def test_a_run_that_never_begins_is_told_once(airflow: Standalone, home: Home) -
     until(lambda: len(home.mails("hangs")) == 1, "the triggerer has sent the mail")
     (mail,) = home.mails("hangs")
     text = mail.read_text().replace("=\n", "")
-    assert "Subject: [ML Metrics] hangs is overdue: no end in sight" in text
-    assert "Its workload has not begun" in text
+    assert "Subject: [ML Metrics] hangs is overdue: the run has not finished" in text
+    assert "The workload has not started" in text
     assert "To: a@example.com" in text
     with home.warehouse() as warehouse:
         alert = warehouse.incidents.find_open("hangs")

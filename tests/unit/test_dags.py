@@ -31,7 +31,7 @@ TEST = TestDefinition(
 def test_people_hear_of_a_run_that_has_not_ended_after_all_its_attempts_might_have() -> None:
     (deadline,) = dags.accelerator_test(TEST.model_copy(update={"retries": 1})).deadline
     assert deadline.interval == 2 * (timedelta(minutes=20) + timedelta(minutes=7)) + timedelta(hours=1)
-    assert deadline.callback.path == "ml_metrics.notify.callbacks.tell_overdue"
+    assert deadline.callback.path == "ml_metrics.notify.callbacks.notify_overdue"
     assert deadline.callback.kwargs == {"test": "t", "owner": "a-new-user", "emails": [], "quiet_until": ""}
 
 

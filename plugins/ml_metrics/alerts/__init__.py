@@ -1,1 +1,1 @@
-"""What to say when a run is not well, and where to send it."""
+"""Messages about runs: how they read, when they are sent, and delivery through every channel."""

@@ -1,4 +1,4 @@
-"""Getting a message through: several tries inside a bound, every channel by itself, and no message is lost."""
+"""Delivers a message through every channel independently, with a few tries in a limited time. No message is lost."""
 
 from __future__ import annotations
 
@@ -20,90 +20,94 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 30.0
-"""Seconds for all tries of a message. Where a worker was killed, Airflow's DAG processor sends it, and has 50."""
-TRIES = 4
-ANSWER = 10.0
-"""Seconds that a channel has for its answer."""
-FIRST_PAUSE = 1.0
+DELIVERY_TIMEOUT_SECONDS = 30.0
+"""The time for all tries of a message. Airflow's DAG processor, which may run this, allows 50 seconds."""
+MAX_TRIES = 4
+CHANNEL_TIMEOUT_SECONDS = 10.0
+"""The time for one request to a channel."""
+FIRST_PAUSE_SECONDS = 1.0
 
 
-class State(StrEnum):
-    """What became of a message on a channel."""
+class DeliveryState(StrEnum):
+    """The state of a message on a channel."""
 
     DELIVERED = "delivered"
     KEPT = "kept"
-    """The channel did not take it: it is in the outbox."""
+    """The channel did not accept the message, which is now in the outbox."""
 
 
 @dataclass(frozen=True, slots=True)
-class Attempted:
-    """How it went with one channel."""
+class DeliveryResult:
+    """The result of a delivery on one channel."""
 
     channel: str
-    state: State
+    state: DeliveryState
     tries: int
     detail: str
-    """Where the message is, or why it was not taken."""
+    """Where the message is, or why it was not delivered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Time, which tests make pass faster."""
+    """The time, which tests replace."""
 
     now: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
 
 
-def deliver(message: Message, channels: Sequence[Channel], keep: Outbox, clock: Clock | None = None) -> list[Attempted]:
-    """Send a message through every channel at once. What a channel does not take is kept in the outbox."""
+def deliver(
+    message: Message, channels: Sequence[Channel], outbox: Outbox, clock: Clock | None = None
+) -> list[DeliveryResult]:
+    """Send a message through all channels at once. If a channel does not accept it, it is saved in the outbox."""
     if not channels:
         return []
-    tell_time = clock or Clock()
-    deadline = tell_time.now() + PATIENCE
-    with ThreadPoolExecutor(len(channels)) as side_by_side:
-        done = list(side_by_side.map(lambda channel: _through(channel, message, tell_time, deadline), channels))
-    if any(one.state is State.KEPT for one in done):
-        where = _keep(message, keep)
-        done = [replace(one, detail=f"{one.detail}{where}") if one.state is State.KEPT else one for one in done]
-    for one in done:
-        tell = log.info if one.state is State.DELIVERED else log.error
-        tell("%s: %s by %s after %d tries: %s", message.subject, one.state, one.channel, one.tries, one.detail)
-    return done
+    clock = clock or Clock()
+    deadline = clock.now() + DELIVERY_TIMEOUT_SECONDS
+    with ThreadPoolExecutor(len(channels)) as threads:
+        results = list(threads.map(lambda channel: _deliver_to(channel, message, clock, deadline), channels))
+    if any(one.state is DeliveryState.KEPT for one in results):
+        where = _save(message, outbox)
+        results = [
+            replace(one, detail=f"{one.detail}; {where}") if one.state is DeliveryState.KEPT else one for one in results
+        ]
+    for one in results:
+        write = log.info if one.state is DeliveryState.DELIVERED else log.error
+        write("%s: %s by %s after %d tries: %s", message.subject, one.state, one.channel, one.tries, one.detail)
+    return results
 
 
-def _through(channel: Channel, message: Message, clock: Clock, deadline: float) -> Attempted:
-    pause = FIRST_PAUSE
-    for tries in range(1, TRIES + 1):
+def _deliver_to(channel: Channel, message: Message, clock: Clock, deadline: float) -> DeliveryResult:
+    pause = FIRST_PAUSE_SECONDS
+    for tries in range(1, MAX_TRIES + 1):
         try:
-            where = channel.send(message, max(0.1, min(ANSWER, deadline - clock.now())))
+            where = channel.send(message, max(0.1, min(CHANNEL_TIMEOUT_SECONDS, deadline - clock.now())))
         except UndeliveredError as error:
-            why = redacted(str(error), channel.secrets)
+            reason = redacted(str(error), channel.secrets)
             message = replace(message, recipients=error.remaining or message.recipients)
             pause = max(pause, error.retry_after)
-            if not error.passing or tries == TRIES or clock.now() + pause >= deadline:
-                return Attempted(channel.name, State.KEPT, tries, why)
+            if not error.transient or tries == MAX_TRIES or clock.now() + pause >= deadline:
+                return DeliveryResult(channel.name, DeliveryState.KEPT, tries, reason)
             clock.wait(pause)
             pause *= 2
-        except Exception as error:  # noqa: BLE001  (a mistake in one channel may not silence the others)
-            why = redacted(f"a mistake of ours: {type(error).__name__}: {error}", channel.secrets)
-            return Attempted(channel.name, State.KEPT, tries, why)
+        except Exception as error:  # noqa: BLE001  (an error in one channel must not silence the others)
+            reason = redacted(f"internal error: {type(error).__name__}: {error}", channel.secrets)
+            return DeliveryResult(channel.name, DeliveryState.KEPT, tries, reason)
         else:
-            return Attempted(channel.name, State.DELIVERED, tries, redacted(where, channel.secrets))
+            return DeliveryResult(channel.name, DeliveryState.DELIVERED, tries, redacted(where, channel.secrets))
     raise AssertionError("the last try returns")  # pragma: no cover
 
 
-def _keep(message: Message, outbox: Outbox) -> str:
+def _save(message: Message, outbox: Outbox) -> str:
     try:
-        return f"; kept as {outbox.send(message, ANSWER)}"
+        return f"saved as {outbox.send(message, CHANNEL_TIMEOUT_SECONDS)}"
     except UndeliveredError as error:
-        # the task's log is the last place that is left
-        log.error("%s\n%s", error, message.text)  # noqa: TRY400  (where it failed is in the message)
-        return "; it could not be kept in the outbox either, and stands in the log"
+        # the task log is the last place left
+        log.error("%s\n%s", error, message.text)  # noqa: TRY400  (the error names the path)
+        return "it could not be saved in the outbox either; this log has its text"
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """A text without secrets, whoever put them there."""
+    """Return the text with every secret replaced by `***`."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, "***")
     return text

@@ -1,4 +1,4 @@
-"""The words of messages about several tests: the digest of what was held back, and the weekly heartbeat."""
+"""Messages about several tests: the digest of held messages, and the weekly heartbeat."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.compose import one_line, render
-from ml_metrics.alerts.message import Fact, Message, Occasion, Reason
+from ml_metrics.alerts.message import Fact, Message, MessageKind, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,20 +14,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One message that was held back."""
+class HeldMessage:
+    """A message that was not sent, or that a channel did not accept."""
 
     test: str
     subject: str
     reasons: tuple[str, ...]
     at: datetime
-    why: str
-    """Why nobody was told at once."""
+    held_because: str
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
-    """A test that did not run as often as it should have."""
+class MissedRuns:
+    """A test that ran less often than scheduled."""
 
     test: str
     expected: int
@@ -36,18 +35,17 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenIncident:
-    """A test that is not well."""
+class FailingTest:
+    """A test with an open incident."""
 
     test: str
     since: datetime
-    reasons: tuple[str, ...]
-    known_by: str = ""
-    """Who said that they know; empty if nobody did."""
+    problems: tuple[str, ...]
+    acknowledged_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class QuietTest:
+class QuarantinedTest:
     """A test in quarantine."""
 
     test: str
@@ -57,56 +55,52 @@ class QuietTest:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """How the tests of a group of people stand."""
+    """The state of the tests that share a list of recipients."""
 
     since: datetime
     tests: int
-    silent: tuple[Silence, ...] = ()
-    incidents: tuple[OpenIncident, ...] = ()
-    quiet: tuple[QuietTest, ...] = ()
+    missed: tuple[MissedRuns, ...] = ()
+    failing: tuple[FailingTest, ...] = ()
+    quarantined: tuple[QuarantinedTest, ...] = ()
 
 
 def compose_digest(
-    key: str,
-    entries: Sequence[Entry],
-    recipients: Sequence[str],
-    sender: str,
-    dashboard_url: str,
+    key: str, messages: Sequence[HeldMessage], recipients: Sequence[str], sender: str, dashboard_url: str
 ) -> Message:
-    """The message about everything that was held back, by test and oldest first."""
-    tests = sorted({entry.test for entry in entries})
-    groups = [(test, [entry for entry in entries if entry.test == test]) for test in tests]
-    number = "1 message was" if len(entries) == 1 else f"{len(entries)} messages were"
+    """Return the message about everything that was held, by test and oldest first."""
+    tests = sorted({message.test for message in messages})
+    groups = [(test, [message for message in messages if message.test == test]) for test in tests]
+    number = "1 message was" if len(messages) == 1 else f"{len(messages)} messages were"
     headline = f"{number} held back, about {_tests(len(tests))}"
-    words = {"headline": headline, "groups": groups, "dashboard": f"{dashboard_url}/"}
-    reasons = tuple(Reason(f"digest:{entry.test}", _without_prefix(entry.subject)) for entry in entries)
+    values = {"headline": headline, "groups": groups, "dashboard": f"{dashboard_url}/"}
+    reasons = tuple(Reason(f"digest:{each.test}", each.subject.removeprefix("[ML Metrics] ")) for each in messages)
     subject = f"[ML Metrics] digest: {headline}"
-    return _message(key, Occasion.DIGEST, subject, words, reasons=reasons, recipients=recipients, sender=sender)
+    return _message(key, MessageKind.DIGEST, subject, values, reasons=reasons, recipients=recipients, sender=sender)
 
 
 def compose_heartbeat(
     key: str, heartbeat: Heartbeat, recipients: Sequence[str], sender: str, dashboard_url: str
 ) -> Message:
-    """The message that says which tests did not run when they should have; it comes also when all is well."""
-    silent = len(heartbeat.silent)
+    """Return the message about the tests that did not run as scheduled. It is sent even if there are none."""
+    missed = len(heartbeat.missed)
     headline = (
-        f"{silent} of {_tests(heartbeat.tests)} did not run as scheduled"
-        if silent
+        f"{missed} of {_tests(heartbeat.tests)} did not run as scheduled"
+        if missed
         else f"{_tests(heartbeat.tests)} ran as scheduled"
     )
-    words = {"headline": headline, "heartbeat": heartbeat, "dashboard": f"{dashboard_url}/"}
+    values = {"headline": headline, "heartbeat": heartbeat, "dashboard": f"{dashboard_url}/"}
     reasons = tuple(
-        Reason(f"silent:{one.test}", f"{one.test} ran {one.ran} of {one.expected} times") for one in heartbeat.silent
+        Reason(f"silent:{one.test}", f"{one.test} ran {one.ran} of {one.expected} times") for one in heartbeat.missed
     )
     subject = f"[ML Metrics] weekly: {headline}"
-    return _message(key, Occasion.HEARTBEAT, subject, words, reasons=reasons, recipients=recipients, sender=sender)
+    return _message(key, MessageKind.HEARTBEAT, subject, values, reasons=reasons, recipients=recipients, sender=sender)
 
 
-def _message(  # noqa: PLR0913  (what a message is made of)
+def _message(  # noqa: PLR0913  (the parts of a message)
     key: str,
-    occasion: Occasion,
+    kind: MessageKind,
     subject: str,
-    words: Mapping[str, object],
+    values: Mapping[str, object],
     *,
     reasons: tuple[Reason, ...],
     recipients: Sequence[str],
@@ -114,23 +108,19 @@ def _message(  # noqa: PLR0913  (what a message is made of)
 ) -> Message:
     return Message(
         key=key,
-        occasion=occasion,
+        kind=kind,
         test="",
         run_key="",
         owner="",
         subject=one_line(subject),
-        text=render(f"{occasion}.txt", words),
-        html=render(f"{occasion}.html", words),
+        text=render(f"{kind}.txt", values),
+        html=render(f"{kind}.html", values),
         recipients=tuple(one_line(recipient) for recipient in recipients),
         sender=one_line(sender),
         reasons=reasons,
-        links=(Fact("dashboard", "every test", str(words["dashboard"])),),
+        links=(Fact("dashboard", "every test", str(values["dashboard"])),),
     )
 
 
 def _tests(number: int) -> str:
     return "1 test" if number == 1 else f"{number} tests"
-
-
-def _without_prefix(subject: str) -> str:
-    return subject.removeprefix("[ML Metrics] ")

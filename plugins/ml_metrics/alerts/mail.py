@@ -1,4 +1,4 @@
-"""A message in the form that mail programs and mail servers share."""
+"""A message as an Internet mail."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 SENDER = "ML Metrics <ml-metrics@localhost>"
 DOMAIN = "ml-metrics.invalid"
-"""For message ids. It leads nowhere."""
-LINES = policy.default.clone(max_line_length=200)
-"""A subject of ours stays on one line: where Python folds it, it puts a space before its first word."""
+"""The domain of message ids, which does not exist."""
+LONG_LINES = policy.default.clone(max_line_length=200)
+"""Keeps a subject on one line: where Python folds a header, it inserts a space."""
 
 
 def file_name(key: str) -> str:
-    """The key of a message as a name that every file system and every header takes."""
+    """Return a message's key as a name that every file system and header accepts."""
     return re.sub(r"[^A-Za-z0-9.-]", "-", key)[:120].lstrip(".") or "message"
 
 
 def as_mail(message: Message, sender: str = "") -> EmailMessage:
-    """The mail: plain text, the same as HTML, and the HTML's pictures. `sender` is the channel's own."""
-    mail = EmailMessage(LINES)
+    """Return the mail with plain text, HTML and pictures. `sender` is the channel's default."""
+    mail = EmailMessage(LONG_LINES)
     mail["Subject"] = message.subject
     mail["From"] = message.sender or sender or SENDER
     mail["To"] = ", ".join(message.recipients) or "undisclosed-recipients:;"
     mail["Date"] = format_datetime(datetime.now(UTC))
     mail["Message-ID"] = f"<{file_name(message.key)}@{DOMAIN}>"
-    mail["Auto-Submitted"] = "auto-generated"  # so that no holiday answers come back
+    mail["Auto-Submitted"] = "auto-generated"  # prevents automatic replies
     if message.test:
-        mail["X-ML-Metrics-Test"] = one_line(message.test)  # by which people sort their mail
-    mail.set_content(message.text, cte="quoted-printable")  # which any server passes on as it is
+        mail["X-ML-Metrics-Test"] = one_line(message.test)  # for mail filters
+    mail.set_content(message.text, cte="quoted-printable")  # no server changes this encoding
     mail.add_alternative(message.html, subtype="html", cte="quoted-printable")
     *_, page = mail.iter_parts()
     for picture in message.pictures:

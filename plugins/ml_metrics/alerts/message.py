@@ -1,4 +1,4 @@
-"""What is said to people, before anybody decides how it is sent."""
+"""The content of a message, before a channel formats and sends it."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Occasion(StrEnum):
-    """Why a message is sent."""
+class MessageKind(StrEnum):
+    """The event that a message reports."""
 
     BROKEN = "broken"
     WORSE = "worse"
     RECOVERED = "recovered"
     OVERDUE = "overdue"
-    """The run has not ended in its time, and may not even have begun."""
+    """The run has not finished in time; it may not even have started."""
     WARNING = "warning"
-    """Only conditions of severity `warn` are broken: that waits for the digest."""
+    """Only conditions of severity `warn` failed. The message waits for the digest."""
     DIGEST = "digest"
     HEARTBEAT = "heartbeat"
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A line in the table of a message: what, and what is known of it."""
+    """A row in a message's table."""
 
     name: str
     value: str
@@ -34,20 +34,19 @@ class Picture:
     """A chart inside the HTML of a mail."""
 
     name: str
-    """By which the HTML refers to it. Letters, digits and dashes of our own making, never a user's words."""
+    """The identifier in the HTML: letters, digits and dashes, never user input."""
     png: bytes
     alt: str
-    """What it shows, for those who do not see it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """One thing that is wrong with a run."""
+class Problem:
+    """One problem of a run."""
 
     name: str
-    """The same from run to run, without numbers: `out_of_bounds:loss_final`."""
+    """The same in each run, without numbers: `out_of_bounds:loss_final`."""
     short: str
-    """For a subject: `loss_final out of bounds`."""
+    """The text in a subject: `loss_final out of bounds`."""
     sentence: str
     facts: tuple[Fact, ...] = ()
     picture: Picture | None = None
@@ -55,25 +54,25 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that a message about one run tells."""
+    """The content of a message about one run."""
 
-    occasion: Occasion
+    kind: MessageKind
     test: str
     run_key: str
     run_id: str
     owner: str
-    troubles: tuple[Trouble, ...]
+    problems: tuple[Problem, ...]
     facts: tuple[Fact, ...]
     suspects: tuple[str, ...] = ()
-    """Where it may have begun, and what changed there."""
+    """When each problem started, and what changed at that time."""
     warnings: tuple[str, ...] = ()
     commands: tuple[Fact, ...] = ()
-    """What a person may want to paste into a terminal."""
+    """Commands to paste into a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A trouble, as channels tell it that have no room for tables."""
+    """A problem in the short form for channels without tables."""
 
     name: str
     sentence: str
@@ -81,11 +80,11 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The same words in every form that a channel may ask for."""
+    """A composed message in every format that a channel may need."""
 
     key: str
-    """The same for the same occasion, so that a callback that runs twice sends once."""
-    occasion: Occasion
+    """Identifies the event, so that a callback that runs twice sends one message."""
+    kind: MessageKind
     test: str
     """Empty for a message about several tests."""
     run_key: str
@@ -95,7 +94,7 @@ class Message:
     html: str
     recipients: tuple[str, ...]
     sender: str = ""
-    """Empty for the channel's own."""
+    """Empty for the channel's default."""
     reasons: tuple[Reason, ...] = ()
     links: tuple[Fact, ...] = ()
     pictures: tuple[Picture, ...] = ()

@@ -1,29 +1,23 @@
-"""When to speak: once when a test breaks, again when it gets worse, and once when it is well."""
+"""Decides when to notify: once when a test breaks, again when it gets worse, and once when it recovers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.message import Occasion
+from ml_metrics.alerts.message import MessageKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-
-@dataclass(frozen=True, slots=True)
-class Incident:
-    """What people know already about a test that is not well."""
-
-    told: frozenset[str]
-    """Every trouble that was told since it opened."""
-    acknowledged: bool = False
-    """Whether somebody said that they know."""
+A_WARNING = "a warning"
+ACKNOWLEDGED = "the incident is acknowledged"
+"""Reasons to hold a message that can wait for a day."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What stands between a piece of news and people's inboxes."""
+class Limits:
+    """What may suppress or delay a notification."""
 
     quarantined: bool = False
     mails_this_hour: int = 0
@@ -31,44 +25,53 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """Something to tell."""
+class Notification:
+    """A message that is due."""
 
-    occasion: Occasion
-    held: str = ""
-    """Why it waits for the digest; empty where it is told at once."""
+    kind: MessageKind
+    held_because: str = ""
+    """Why the message waits for the digest; empty if it is sent at once."""
 
 
-def news_of(
-    troubles: Collection[str], warnings: Collection[str], incident: Incident | None, standing: Standing, *, well: bool
-) -> News | None:
-    """What people should hear of a run, or None.
+def due_notification(  # noqa: PLR0913  (the decision depends on all of these)
+    problems: Collection[str],
+    warnings: Collection[str],
+    *,
+    reported: Collection[str] | None,
+    acknowledged: bool,
+    passed: bool,
+    limits: Limits,
+) -> Notification | None:
+    """Return the notification that is due after a run, or None.
 
     Args:
-        troubles: what is wrong with the run, each named in a way that stays the same from run to run.
-        warnings: what is wrong by conditions of severity `warn`.
-        incident: what is open about this test.
-        standing: the test's quarantine and its owner's hourly limit.
-        well: whether the run passed its gate. A run may have no trouble worth a message and still not be well.
+        problems: the names of the run's problems.
+        warnings: the names of the problems by conditions of severity `warn`.
+        reported: the problems that were reported since the test's incident was opened; None if no incident is open.
+        acknowledged: whether a user acknowledged the incident.
+        passed: whether the run passed its gate. A run can fail without a problem to report.
+        limits: the test's quarantine and its owner's hourly limit.
     """
-    if standing.quarantined:
+    if limits.quarantined:
         return None
-    occasion = occasion_for(troubles, None if incident is None else incident.told, well=well)
-    if occasion is None:
-        return News(Occasion.WARNING, "a warning") if warnings else None
-    if occasion is Occasion.WORSE and incident is not None and incident.acknowledged:
-        return News(occasion, "somebody knows of it")
-    if standing.mails_this_hour >= standing.mails_per_hour:
-        return News(occasion, f"the owner got {standing.mails_this_hour} messages within an hour")
-    return News(occasion)
+    kind = change_to_report(problems, reported, passed=passed)
+    if kind is None:
+        return Notification(MessageKind.WARNING, A_WARNING) if warnings else None
+    if kind is MessageKind.WORSE and acknowledged:
+        return Notification(kind, ACKNOWLEDGED)
+    if limits.mails_this_hour >= limits.mails_per_hour:
+        return Notification(kind, f"the owner got {limits.mails_this_hour} messages within an hour")
+    return Notification(kind)
 
 
-def occasion_for(troubles: Collection[str], told: Collection[str] | None, *, well: bool) -> Occasion | None:
-    """Why people should hear of a run, or None. `told` is None if no alert is open."""
-    if troubles and told is None:
-        return Occasion.BROKEN
-    if troubles and set(troubles) - set(told or ()):
-        return Occasion.WORSE
-    if well and told is not None:
-        return Occasion.RECOVERED
+def change_to_report(
+    problems: Collection[str], reported: Collection[str] | None, *, passed: bool
+) -> MessageKind | None:
+    """Return how a run changed the state of its test, or None. `reported` is None if no incident is open."""
+    if problems and reported is None:
+        return MessageKind.BROKEN
+    if problems and set(problems) - set(reported or ()):
+        return MessageKind.WORSE
+    if passed and reported is not None:
+        return MessageKind.RECOVERED
     return None

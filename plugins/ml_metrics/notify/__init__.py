@@ -1,16 +1,10 @@
-"""What Airflow calls so that people hear of a run: callbacks of the gate, of a missed deadline, and two small DAGs.
+"""The callbacks that Airflow calls to send messages: at the end of a run, at a missed deadline, and on two schedules.
 
-The callbacks run in the gate's own process, or, where that was killed, in the DAG processor; and they may run twice. So
-they know only what the run folder and the warehouse say, and what they did before. Nothing heavy is imported before
-there is something to tell: every DAG file imports this.
+A callback runs in the process of the gate task or, if that was killed, in the DAG processor, and it may run twice. It
+therefore relies on the run folder and the warehouse alone. Every DAG file imports this package, so heavy imports are
+inside functions.
 """
 
-from ml_metrics.notify.callbacks import (
-    send_digest,
-    send_heartbeat,
-    tell_of_lost_gate,
-    tell_overdue,
-    tell_people,
-)
+from ml_metrics.notify.callbacks import notify_lost_gate, notify_overdue, notify_run, send_digest, send_heartbeat
 
-__all__ = ["send_digest", "send_heartbeat", "tell_of_lost_gate", "tell_overdue", "tell_people"]
+__all__ = ["notify_lost_gate", "notify_overdue", "notify_run", "send_digest", "send_heartbeat"]

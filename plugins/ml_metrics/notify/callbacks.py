@@ -1,4 +1,4 @@
-"""The functions that Airflow is given."""
+"""The callbacks that Airflow calls."""
 
 from __future__ import annotations
 
@@ -17,32 +17,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.notify.notifier import Telling
+    from ml_metrics.notify.notifier import Notifier
     from ml_metrics.warehouse import Warehouse
 
 log = logging.getLogger(__name__)
 
 
-def tell_people(context: Mapping[str, Any]) -> None:
-    """Send the message that is due about this run, if one is."""
+def notify_run(context: Mapping[str, Any]) -> None:
+    """Send the message that is due after a run, if one is."""
     from ml_metrics.notify.digest import send_late_digest
-    from ml_metrics.notify.mail_settings import post_office
-    from ml_metrics.notify.notifier import Telling
+    from ml_metrics.notify.mail_settings import load_mail_settings
+    from ml_metrics.notify.notifier import Notifier
     from ml_metrics.operators.tasks import folder_of, run_of
+    from ml_metrics.run_state import RunState
 
     test: TestDefinition = context["task"].test
-    post = post_office()
-    with _warehouse_if_it_answers() as warehouse:
-        _tell(Telling(run_of(test.name, context), folder_of(test.name, context), warehouse, post), test)
+    mail = load_mail_settings()
+    with _reachable_warehouse() as warehouse:
+        state = RunState(folder_of(test.name, context))
+        _notify(Notifier(run_of(test.name, context), state, warehouse, mail), test)
         if warehouse is not None:
-            send_late_digest(warehouse, post, datetime.now(UTC))
+            send_late_digest(warehouse, mail, datetime.now(UTC))
 
 
-def tell_of_lost_gate(context: Mapping[str, Any]) -> None:
-    """Tell of a run whose gate never came to a decision. Airflow's DAG processor calls this when a run has failed.
+def notify_lost_gate(context: Mapping[str, Any]) -> None:
+    """Notify about a failed run whose gate task made no decision. Airflow's DAG processor calls this.
 
-    A task whose process is killed in its last try has no callback of its own: its supervisor calls it failed, and that
-    is that. A gate that did decide tells by itself, at this very moment.
+    A task that is killed in its last try has no callback of its own. A gate that made a decision notifies by itself,
+    possibly at this moment.
     """
     from ml_metrics.operators.tasks import folder_of
     from ml_metrics.steps import TASKS
@@ -50,90 +52,91 @@ def tell_of_lost_gate(context: Mapping[str, Any]) -> None:
     dag = context["dag"]
     gate = dag.get_task(TASKS[-1])
     if not hasattr(gate, "test"):
-        return  # `airflow dags test` shows the DAG as its database knows it; there the gate's own callback has told
-    # of a run whose tasks are all gone, Airflow knows only the id
+        return  # a deserialized DAG, under `airflow dags test`: the gate's own callback has run
+    # Airflow passes only the id of a run that has no tasks left
     dag_run = context.get("dag_run") or SimpleNamespace(dag_id=dag.dag_id, run_id=context["run_id"])
-    known = {**context, "dag_run": dag_run, "task": gate}
+    gate_context = {**context, "dag_run": dag_run, "task": gate}
     try:
-        decided = storage.exists(folder_of(gate.test.name, known).document_path("gate"))
+        decided = storage.exists(folder_of(gate.test.name, gate_context).document_path("gate"))
     except StorageError as error:
-        log.warning("whether the gate decided is not known, and a message too many is better than silence: %s", error)
+        log.warning("cannot check whether the gate made a decision, notifying anyway: %s", error)
         decided = False
     if not decided:
-        tell_people(known)
+        notify_run(gate_context)
 
 
-async def tell_overdue(
+async def notify_overdue(
     test: str, owner: str, emails: Sequence[str], quiet_until: str, context: Mapping[str, Any]
 ) -> None:
-    """Say that a run has not ended in its time. Airflow's triggerer calls this when the DAG's deadline has passed.
+    """Notify about a run that has not finished in time. Airflow's triggerer calls this after the DAG's deadline.
 
-    Not the executor, which could call it as well: there Airflow gives callbacks no connections. `quiet_until` is the
-    last day of the test's quarantine, or empty.
+    The executor could call it too, but provides no connections there. `quiet_until` is the last day of the test's
+    quarantine, or empty.
     """
     from asgiref.sync import sync_to_async
 
     if quiet_until and datetime.now(UTC).date() <= date.fromisoformat(quiet_until):
-        log.info("%s is kept quiet until %s", test, quiet_until)
+        log.info("%s is in quarantine until %s", test, quiet_until)
         return
-    # in a thread of its own, from which Airflow's connections are asked for in the triggerer's loop
-    await sync_to_async(_tell_overdue, thread_sensitive=False)(test, owner, emails, context["dag_run"])
+    # a thread of its own, since Airflow's connections are requested through the triggerer's event loop
+    await sync_to_async(_notify_overdue, thread_sensitive=False)(test, owner, emails, context["dag_run"])
 
 
 def send_digest() -> str:
-    """Tell what has been held back, and what no channel took when it was news."""
+    """Send the messages that were held or that no channel accepted."""
     from ml_metrics.connections import warehouse
     from ml_metrics.notify.digest import send_due_digests
-    from ml_metrics.notify.mail_settings import post_office
+    from ml_metrics.notify.mail_settings import load_mail_settings
 
     with warehouse() as open_warehouse:
-        sent = send_due_digests(open_warehouse, post_office(), datetime.now(UTC))
+        sent = send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC))
     return f"{sent} digests"
 
 
 def send_heartbeat() -> str:
-    """Tell which tests did not run when they should have, and what else is open."""
+    """Send which tests did not run as scheduled, are failing, or are in quarantine."""
     from ml_metrics.config.load import load_tests
     from ml_metrics.connections import warehouse
     from ml_metrics.notify.heartbeat import send_heartbeats
-    from ml_metrics.notify.mail_settings import post_office
+    from ml_metrics.notify.mail_settings import load_mail_settings
 
     tests = load_tests(Settings.load().config_root).tests
     with warehouse() as open_warehouse:
-        sent = send_heartbeats(tests, open_warehouse, post_office(), datetime.now(UTC))
+        sent = send_heartbeats(tests, open_warehouse, load_mail_settings(), datetime.now(UTC))
     return f"{sent} messages about {len(tests)} tests"
 
 
-def _tell_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mapping[str, Any]) -> None:
+def _notify_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mapping[str, Any]) -> None:
     from ml_metrics.model import Run
-    from ml_metrics.notify.mail_settings import post_office
-    from ml_metrics.notify.notifier import Telling
+    from ml_metrics.notify.mail_settings import load_mail_settings
+    from ml_metrics.notify.notifier import Notifier
     from ml_metrics.run_folder import RunFolder
+    from ml_metrics.run_state import RunState
 
     settings = Settings.load()
-    run = Run(test, dag_run["dag_id"], dag_run["dag_run_id"], settings.deployment)  # as the REST API shows a run
-    folder = RunFolder.of(run, settings.storage_root)
+    run = Run(test, dag_run["dag_id"], dag_run["dag_run_id"], settings.deployment)  # keys of Airflow's REST API
+    state = RunState(RunFolder.of(run, settings.storage_root))
     since = dag_run.get("queued_at") or dag_run.get("run_after") or ""
-    with _warehouse_if_it_answers() as warehouse:
-        Telling(run, folder, warehouse, post_office()).tell_overdue(str(since), owner, emails)
+    with _reachable_warehouse() as warehouse:
+        Notifier(run, state, warehouse, load_mail_settings()).notify_overdue(str(since), owner, emails)
 
 
-def _tell(telling: Telling, test: TestDefinition) -> None:
-    """Tell, as far as is known: without a warehouse that answers no more, in plain words if all else fails."""
+def _notify(notifier: Notifier, test: TestDefinition) -> None:
+    """Notify with whatever works: without the warehouse if it fails, with a minimal message if anything else fails."""
     try:
         try:
-            telling.tell(test)
+            notifier.notify(test)
         except WarehouseError as error:
-            log.warning("the state of alerts is not known: %s", error)
-            replace(telling, warehouse=None).tell(test)
-    except Exception as error:  # whatever it is, people shall hear that there is something to look at
-        log.exception("the message about this run could not be made")
-        replace(telling, warehouse=None).tell_plainly(test, error)
+            log.warning("notifying without the state of alerts: %s", error)
+            replace(notifier, warehouse=None).notify(test)
+    except Exception as error:  # any failure must still lead to a message
+        log.exception("the message about this run could not be composed")
+        replace(notifier, warehouse=None).notify_unreadable(test, error)
 
 
 @contextmanager
-def _warehouse_if_it_answers() -> Iterator[Warehouse | None]:
-    """Without the warehouse we do not know what was told before. A message too many is better than silence."""
+def _reachable_warehouse() -> Iterator[Warehouse | None]:
+    """Yield the warehouse, or None if it is unreachable. Repeating a message is better than sending none."""
     from ml_metrics.connections import warehouse
 
     with ExitStack() as stack:
@@ -141,7 +144,7 @@ def _warehouse_if_it_answers() -> Iterator[Warehouse | None]:
         try:
             opened = stack.enter_context(warehouse())
             opened.ensure_schema()
-        except Exception as error:  # noqa: BLE001  (Airflow may refuse the connection, in errors of its own)
-            log.warning("the state of alerts is not known: %s: %s", type(error).__name__, error)
+        except Exception as error:  # noqa: BLE001  (Airflow may reject the connection with errors of its own)
+            log.warning("notifying without the state of alerts: %s: %s", type(error).__name__, error)
             opened = None
         yield opened

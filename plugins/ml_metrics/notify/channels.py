@@ -1,7 +1,8 @@
-"""One maker for each kind of channel: from an Airflow connection to what can be sent through."""
+"""Creates channels from Airflow connections."""
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.connections import find_connection
 from ml_metrics.errors import ConfigError, MlMetricsError
-from ml_metrics.notify.secret import named_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,39 +19,57 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message
     from ml_metrics.settings import Settings
 
+log = logging.getLogger(__name__)
+
 SENDGRID_KEY = "sendgrid-api-key"
-"""The name of a secret, which older systems use, too."""
+"""The name of a secret, shared with older systems."""
 
 
 def channel_of(name: str, settings: Settings, outbox: Outbox) -> Channel:
-    """The channel that the settings name, as `kind` or `kind:connection`."""
+    """Return the channel with a name from the settings: `kind` or `kind:connection`."""
     kind, _, conn_id = name.partition(":")
     if kind == "outbox":
         return outbox
-    if kind not in MAKERS:
-        return Unusable(name, f"[ml_metrics] channels: {kind!r} is none of outbox, {', '.join(MAKERS)}")
+    if kind not in FACTORIES:
+        return Unusable(name, f"[ml_metrics] channels: {kind!r} is not one of outbox, {', '.join(FACTORIES)}")
     try:
-        return MAKERS[kind](name, conn_id or CONNECTIONS[kind], settings)
+        return FACTORIES[kind](name, conn_id or CONNECTIONS[kind], settings)
     except MlMetricsError as error:
         return Unusable(name, str(error))
-    except Exception as error:  # noqa: BLE001  (Airflow's hooks have errors of their own; none may silence the others)
-        return Unusable(name, f"its connection cannot be used: {type(error).__name__}")
+    except Exception as error:  # noqa: BLE001  (an error of one Airflow hook must not silence the other channels)
+        return Unusable(name, f"its connection is unusable: {type(error).__name__}")
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """A channel that is not set up as it should be: what it should have taken is kept, and says why."""
+    """A misconfigured channel: its messages are saved in the outbox, with the reason."""
 
     name: str
-    why: str
+    reason: str
     secrets: tuple[str, ...] = ()
 
-    def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002  (as every channel)
-        """Never."""
-        raise UndeliveredError(self.why)
+    def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002  (the interface of every channel)
+        """Raise `UndeliveredError`."""
+        raise UndeliveredError(self.reason)
 
 
-def _smtp(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001  (as every maker)
+def named_secret(name: str, project: str) -> str:
+    """Return the Airflow variable of this name, else the secret in Google Cloud's Secret Manager, else ""."""
+    from airflow.sdk import Variable
+
+    try:
+        value = Variable.get(name, default=None)
+    except Exception as error:  # noqa: BLE001  (Airflow's secret backends raise unrelated errors)
+        log.warning("Airflow's variable %s cannot be read: %s", name, type(error).__name__)
+        value = None
+    if value or not project:
+        return str(value or "").strip()
+    from ml_metrics.cloud.secrets import read_secret
+
+    return read_secret(project, name)
+
+
+def _smtp(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001  (the interface of every factory)
     from ml_metrics.alerts.channels.smtp import Smtp
 
     connection = _connection(conn_id)
@@ -78,7 +96,7 @@ def _sendgrid(name: str, conn_id: str, settings: Settings) -> Channel:
     key = key or named_secret(SENDGRID_KEY, settings.secrets_project) or os.environ.get("SENDGRID_API_KEY", "")
     if not key:
         raise ConfigError(
-            f"SendGrid has no key: set the password of connection `{conn_id}`, the secret `{SENDGRID_KEY}`, "
+            f"SendGrid has no API key: set the password of connection `{conn_id}`, the secret `{SENDGRID_KEY}`, "
             "or the environment variable SENDGRID_API_KEY"
         )
     extra = connection.extra_dejson if connection is not None else {}
@@ -93,7 +111,7 @@ def _webhook(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: A
     host, secret = (connection.host or "").rstrip("/"), connection.password or ""
     address = secret if secret.startswith(("http://", "https://")) else f"{host}/{secret.lstrip('/')}"
     if "://" not in address:
-        raise ConfigError(f"connection `{conn_id}`: its host, or its password, should be the address of the webhook")
+        raise ConfigError(f"connection `{conn_id}`: its host or its password should be the address of the webhook")
     return Webhook(address.rstrip("/"), name=name)
 
 
@@ -125,11 +143,11 @@ def _error_reporting(name: str, conn_id: str, settings: Settings) -> Channel:  #
         return str(credentials.token)
 
     if not hook.project_id:
-        raise ConfigError(f"connection `{conn_id}`: it names no project")
+        raise ConfigError(f"connection `{conn_id}`: it has no project")
     return ErrorReporting(str(hook.project_id), token, host=(connection.host or HOST).rstrip("/"), name=name)
 
 
-MAKERS: dict[str, Callable[[str, str, Settings], Channel]] = {
+FACTORIES: dict[str, Callable[[str, str, Settings], Channel]] = {
     "smtp": _smtp,
     "sendgrid": _sendgrid,
     "webhook": _webhook,
@@ -143,7 +161,7 @@ CONNECTIONS = {
     "github": "ml_metrics_github",
     "error_reporting": "google_cloud_default",
 }
-"""Which connection a channel uses where the settings name none."""
+"""The connection of a channel for which the settings name none."""
 
 
 def _connection(conn_id: str) -> Any:

@@ -1,4 +1,4 @@
-"""The weekly heartbeat: silence is no sign that all is well, so somebody says which tests were silent."""
+"""The weekly heartbeat, which reports tests that did not run: they cause no other message."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from datetime import UTC, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.digest import Heartbeat, OpenIncident, QuietTest, Silence, compose_heartbeat
-from ml_metrics.notify.digest import send_to_groups
-from ml_metrics.reports import named
+from ml_metrics.alerts.digest import FailingTest, Heartbeat, MissedRuns, QuarantinedTest, compose_heartbeat
+from ml_metrics.notify.digest import send_summary
+from ml_metrics.reports import short_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.notify.mail_settings import Post
+    from ml_metrics.notify.mail_settings import MailSettings
     from ml_metrics.warehouse import Incident, Warehouse
 
-A_WEEK = timedelta(days=7)
-RUNS = 1000
-"""More than a test that runs every ten minutes has in a week, less than a page of memory."""
+WEEK = timedelta(days=7)
+MAX_RUNS = 1000
 PRESETS = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -30,47 +29,47 @@ PRESETS = {
     "@quarterly": "0 0 1 */3 *",
     "@yearly": "0 0 1 1 *",
 }
-"""What Airflow makes of them; `@once` and `@continuous` say nothing about when."""
+"""Airflow's presets as cron expressions; `@once` and `@continuous` have no times."""
 
 
-def send_heartbeats(tests: Sequence[TestDefinition], warehouse: Warehouse, post: Post, now: datetime) -> int:
-    """A message to each group of people about the tests that are theirs."""
-    since, alerts = now - A_WEEK, warehouse.incidents.all_open()
-    ordered = sorted(tests, key=lambda test: (post.recipients_of(test.emails), test.name))
+def send_heartbeats(tests: Sequence[TestDefinition], warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
+    """Send each list of recipients a message about its tests."""
+    since, incidents = now - WEEK, warehouse.incidents.all_open()
+    ordered = sorted(tests, key=lambda test: (mail.recipients_of(test.emails), test.name))
     sent = 0
-    for recipients, group in groupby(ordered, key=lambda test: post.recipients_of(test.emails)):
-        theirs = list(group)
+    for recipients, group in groupby(ordered, key=lambda test: mail.recipients_of(test.emails)):
+        own = list(group)
         heartbeat = Heartbeat(
             since=since,
-            tests=len(theirs),
-            silent=tuple(silence for test in theirs for silence in _silences(test, warehouse, since, now)),
-            incidents=tuple(_incident(alerts[test.name]) for test in theirs if test.name in alerts),
-            quiet=tuple(
-                QuietTest(test.name, test.quarantine.until, test.quarantine.reason)
-                for test in theirs
+            tests=len(own),
+            missed=tuple(missed for test in own for missed in _missed_runs(test, warehouse, since, now)),
+            failing=tuple(_failing(incidents[test.name]) for test in own if test.name in incidents),
+            quarantined=tuple(
+                QuarantinedTest(test.name, test.quarantine.until, test.quarantine.reason)
+                for test in own
                 if test.quarantine and test.quarantine.holds(now)
             ),
         )
         key = f"heartbeat-{now:%Y-%m-%d}-{sent + 1}"
-        sent += send_to_groups(compose_heartbeat(key, heartbeat, recipients, post.sender, post.dashboard_url), post)
+        sent += send_summary(compose_heartbeat(key, heartbeat, recipients, mail.sender, mail.dashboard_url), mail)
     return sent
 
 
-def _silences(test: TestDefinition, warehouse: Warehouse, since: datetime, now: datetime) -> Iterator[Silence]:
-    """The test, if it ran less often than its schedule says. What leaves no rows cannot be counted."""
+def _missed_runs(test: TestDefinition, warehouse: Warehouse, since: datetime, now: datetime) -> Iterator[MissedRuns]:
+    """Yield the test if it ran less often than scheduled. Runs that are not recorded cannot be counted."""
     if not test.metric_collection_config.write_to_bigquery:
         return
-    runs = warehouse.runs.newest(test.name, RUNS)
-    begun = min((run.timestamp for run in runs), default=since)
+    runs = warehouse.runs.newest(test.name, MAX_RUNS)
+    first_run = min((run.timestamp for run in runs), default=since)
     longest = (test.startup_timeout + test.timeout) * (test.retries + 1)
-    expected = times_between(test.schedule, max(since, begun - longest), now - longest)
+    expected = times_between(test.schedule, max(since, first_run - longest), now - longest)
     ran = sum(run.timestamp >= since and not (run.run_id or "").startswith("manual__") for run in runs)
     if ran < expected:
-        yield Silence(test.name, expected, ran, runs[0].timestamp if runs else None)
+        yield MissedRuns(test.name, expected, ran, runs[0].timestamp if runs else None)
 
 
 def times_between(schedule: str | None, start: datetime, end: datetime) -> int:
-    """How often a schedule asks for a run between two moments."""
+    """Return how many runs a schedule has between two times."""
     from croniter import CroniterBadDateError, croniter
 
     expression = PRESETS.get(schedule or "", schedule or "@once")
@@ -84,5 +83,6 @@ def times_between(schedule: str | None, start: datetime, end: datetime) -> int:
     return count
 
 
-def _incident(alert: Incident) -> OpenIncident:
-    return OpenIncident(alert.test, alert.opened_at, tuple(map(named, alert.reasons)), alert.acknowledged_by or "")
+def _failing(incident: Incident) -> FailingTest:
+    problems = tuple(map(short_name, incident.reasons))
+    return FailingTest(incident.test, incident.opened_at, problems, incident.acknowledged_by or "")

@@ -1,4 +1,4 @@
-"""Everything that sending needs, from the settings of this deployment."""
+"""The channels, addresses and limits of this deployment."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.channels.outbox import Outbox
-from ml_metrics.notify.channels import channel_of
-from ml_metrics.notify.secret import named_secret
+from ml_metrics.notify.channels import channel_of, named_secret
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -19,38 +18,38 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RECIPIENT, SENDER = "alert-destination-email-address", "alert-sender-email-address"
-"""Names of secrets, which older systems use, too."""
-USUAL_LIMIT = 10
+"""Names of secrets, shared with older systems."""
+DEFAULT_MAILS_PER_HOUR = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
-    """Everything that sending needs."""
+class MailSettings:
+    """Everything that sending a message depends on."""
 
     channels: tuple[Channel, ...]
     outbox: Outbox
     dashboard_url: str = ""
     recipients: tuple[str, ...] = ()
-    """Who gets the mails of tests that name nobody."""
+    """The recipients of tests that name none."""
     sender: str = ""
-    mails_per_hour: int = USUAL_LIMIT
+    mails_per_hour: int = DEFAULT_MAILS_PER_HOUR
     clock: Clock | None = None
 
     def recipients_of(self, emails: tuple[str, ...]) -> tuple[str, ...]:
-        """The test's own recipients, else those of everybody."""
+        """Return the test's own recipients, else the default ones."""
         return emails or self.recipients
 
     def sender_of(self, test: TestDefinition) -> str:
-        """The test's own sender, else that of everybody."""
+        """Return the test's own sender, else the default one."""
         return test.sender or self.sender
 
 
-def post_office() -> Post:
-    """The channels of this deployment."""
+def load_mail_settings() -> MailSettings:
+    """Return the settings of this deployment, with its channels."""
     settings = Settings.load()
     outbox = Outbox(settings.outbox)
     names = [name for part in settings.channels.split(",") if (name := part.strip())]
-    return Post(
+    return MailSettings(
         channels=tuple(channel_of(name, settings, outbox) for name in dict.fromkeys(names)),
         outbox=outbox,
         dashboard_url=settings.dashboard_url,
@@ -65,8 +64,8 @@ def _addresses(text: str) -> list[str]:
 
 
 def _mails_per_hour(text: str) -> int:
-    """A limit that cannot be read is the usual one: no setting may silence everybody."""
+    """Return the limit, or the default for an invalid one: a wrong setting must not silence alerts."""
     if text.isdecimal():
         return int(text)
-    log.error("[ml_metrics] mails_per_hour: %r is no number of mails; taken as %d", text, USUAL_LIMIT)
-    return USUAL_LIMIT
+    log.error("[ml_metrics] mails_per_hour: %r is not a number; using %d", text, DEFAULT_MAILS_PER_HOUR)
+    return DEFAULT_MAILS_PER_HOUR

@@ -1,4 +1,4 @@
-"""Deciding whether a run is news, saying it, and remembering that it was said."""
+"""Decides whether a run needs a message, sends it, and records that it was sent."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.compose import compose
-from ml_metrics.alerts.delivery import State, deliver
-from ml_metrics.alerts.message import Occasion
-from ml_metrics.alerts.policy import Incident, News, Standing, news_of
+from ml_metrics.alerts.delivery import DeliveryState, deliver
+from ml_metrics.alerts.message import MessageKind, Problem
+from ml_metrics.alerts.policy import Limits, Notification, due_notification
 from ml_metrics.errors import MlMetricsError
-from ml_metrics.notify.digest import MILD, is_single
-from ml_metrics.reports import Plain, Troubles, plain_report, report_of, troubles_of
-from ml_metrics.run_state import RunState
+from ml_metrics.notify.digest import CAN_WAIT, is_per_test
+from ml_metrics.reports import GATE, OVERDUE, Problems, minimal_report, problems_of, report_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,167 +23,177 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Run
-    from ml_metrics.notify.mail_settings import Post
-    from ml_metrics.run_folder import RunFolder
-    from ml_metrics.warehouse import Incident as StoredIncident
-    from ml_metrics.warehouse import Warehouse
+    from ml_metrics.notify.mail_settings import MailSettings
+    from ml_metrics.run_state import RunState
+    from ml_metrics.warehouse import Incident, Warehouse
 
 log = logging.getLogger(__name__)
 
 HELD, DIGEST = "held", "digest"
-"""The state and the channel of what waits."""
+"""The state and the channel of a message that waits for the digest."""
+SENT_DOCUMENT = "told"
+"""The document in the run folder that holds, by message and channel, what was sent."""
 HOUR = timedelta(hours=1)
-OVERDUE = Plain(Occasion.OVERDUE, "overdue:", "no end in sight")
-UNTOLD = Plain(Occasion.BROKEN, "task:assert_success", "its documents cannot be read")
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """One run, and what people are told of it."""
+class Notifier:
+    """Sends the messages about one run."""
 
     run: Run
-    folder: RunFolder
+    state: RunState
     warehouse: Warehouse | None
-    """None where it does not answer."""
-    post: Post
+    """None if it is unreachable."""
+    mail: MailSettings
 
-    def tell(self, test: TestDefinition) -> News | None:
-        """Decide whether this run is news, say it, and remember that it was said. Returns the news, or None."""
-        gate, found = RunState(self.folder).gate, troubles_of(self.folder)
-        well = gate is not None and not gate.reasons
-        troubles = replace(found, at_once={}) if well else found
-        alert = self.warehouse.incidents.find_open(self.run.test) if self.warehouse else None
-        news = self._news(test, troubles, alert, well=well)
-        warning = news is not None and news.occasion is Occasion.WARNING
-        if news is None or (warning and self._told()):  # a message about this run told its warnings, too
-            log.info("nothing new to tell about %s", self.run.test)
+    def notify(self, test: TestDefinition) -> Notification | None:
+        """Send the message that is due about this run and record it. Returns None if no message is due."""
+        gate, found = self.state.gate, problems_of(self.state)
+        passed = gate is not None and not gate.reasons
+        problems = replace(found, urgent={}) if passed else found
+        incident = self.warehouse.incidents.find_open(self.run.test) if self.warehouse else None
+        notification = self._due_notification(test, problems, incident, passed=passed)
+        is_warning = notification is not None and notification.kind is MessageKind.WARNING
+        # an earlier message about this run included its warnings
+        if notification is None or (is_warning and self._sent()):
+            log.info("no new alert for %s", self.run.test)
             return None
-        told = set(alert.told) if alert else set()
-        new_first = dict(sorted(troubles.at_once.items(), key=lambda trouble: trouble[0] in told))
+        reported = set(incident.told) if incident else set()
+        new_first = dict(sorted(problems.urgent.items(), key=lambda problem: problem[0] in reported))
         report = report_of(
             test,
             self.run,
-            self.folder,
-            news.occasion,
-            troubles.warnings if warning else new_first,
+            self.state,
+            notification.kind,
+            problems.warnings if is_warning else new_first,
             warehouse=self.warehouse,
-            dashboard_url=self.post.dashboard_url,
+            dashboard_url=self.mail.dashboard_url,
         )
-        if not warning:
-            report = replace(report, warnings=(*report.warnings, *troubles.warnings.values()))
-        message = compose(report, self.post.recipients_of(test.emails), self.post.sender_of(test))
-        self.say(message, held=news.held)
-        if not warning:
-            self._remember(news.occasion, troubles.at_once)
-        return news
+        if not is_warning:
+            report = replace(report, warnings=(*report.warnings, *problems.warnings.values()))
+        message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
+        self.send(message, held_because=notification.held_because)
+        if not is_warning:
+            self._update_incident(notification.kind, problems.urgent)
+        return notification
 
-    def tell_overdue(self, since: str, owner: str, emails: Sequence[str]) -> None:
-        """Say once that the run has not ended in its time. How it ends is told as of any run."""
-        how = self._how_far()
+    def notify_overdue(self, since: str, owner: str, emails: Sequence[str]) -> None:
+        """Report once that the run has not finished in time. Its end is reported like that of any run."""
         queued = f" since {since}" if since else ""
-        about = f"Run {self.run.run_id} of test `{self.run.test}`"
-        sentence = f"{about} has been waiting or running{queued}, longer than it may. {how}"
-        report = plain_report(self.run, owner, OVERDUE, sentence, self.post.dashboard_url)
-        self.say(compose(report, self.post.recipients_of(tuple(emails)), self.post.sender))
-        self._remember(Occasion.OVERDUE, {OVERDUE.name: sentence})
-
-    def _how_far(self) -> str:
-        try:
-            begun = self.folder.read_workload() is not None
-        except MlMetricsError as error:
-            return f"Whether its workload has begun is not known: {error}."
-        return (
-            "Its workload has begun." if begun else "Its workload has not begun: no worker, pool slot or node took it."
+        sentence = (
+            f"Run {self.run.run_id} of test `{self.run.test}` has been waiting or running{queued}, longer than "
+            f"allowed. {self._progress()}"
         )
+        problem = Problem(f"{OVERDUE}:", "the run has not finished", sentence)
+        report = minimal_report(self.run, owner, MessageKind.OVERDUE, problem, self.mail.dashboard_url)
+        self.send(compose(report, self.mail.recipients_of(tuple(emails)), self.mail.sender))
+        self._update_incident(MessageKind.OVERDUE, {problem.name: sentence})
 
-    def tell_plainly(self, test: TestDefinition, error: Exception) -> None:
-        """Say that the run should be looked at, where its documents are such that no message could be made of them."""
-        sentence = f"What became of run {self.run.run_id} could not be told ({type(error).__name__}): see its task log"
-        report = plain_report(self.run, test.owner, UNTOLD, sentence, self.post.dashboard_url)
-        self.say(compose(report, self.post.recipients_of(test.emails), self.post.sender_of(test)))
+    def _progress(self) -> str:
+        try:
+            started = self.state.recorded_workload is not None
+        except MlMetricsError as error:
+            return f"It is unknown whether the workload has started: {error}."
+        if started:
+            return "The workload has started."
+        return "The workload has not started: no worker, pool slot or node was available."
 
-    def say(self, message: Message, *, held: str = "") -> None:
+    def notify_unreadable(self, test: TestDefinition, error: Exception) -> None:
+        """Report that the run's documents cannot be read."""
+        sentence = f"The result of run {self.run.run_id} is unknown ({type(error).__name__}): see its task log"
+        problem = Problem(GATE, "its documents cannot be read", sentence)
+        report = minimal_report(self.run, test.owner, MessageKind.BROKEN, problem, self.mail.dashboard_url)
+        self.send(compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test)))
+
+    def send(self, message: Message, *, held_because: str = "") -> None:
         """Deliver a message, or hold it for the digest: once on each channel, however often this is called.
 
-        What was done stands in the run folder, too: the warehouse may be what is broken.
+        The result is recorded in the run folder as well, because the warehouse may be unreachable.
         """
-        told = self._told()
-        done = dict(told.get(message.key, {}))
-        if held and DIGEST not in done:
-            log.info("%s: waits for the digest: %s", message.subject, held)
-            self._record(message, [(DIGEST, HELD, 0, held)])
-            done[DIGEST] = HELD
-        missing = [channel for channel in self._channels(held) if done.get(channel.name) != State.DELIVERED]
-        attempted = deliver(message, missing, self.post.outbox, self.post.clock)
-        self._record(message, ((one.channel, one.state, one.tries, one.detail) for one in attempted))
-        done |= {one.channel: str(one.state) for one in attempted}
+        sent = self._sent()
+        states = dict(sent.get(message.key, {}))
+        if held_because and DIGEST not in states:
+            log.info("%s: waits for the digest: %s", message.subject, held_because)
+            self._record(message, [(DIGEST, HELD, 0, held_because)])
+            states[DIGEST] = HELD
+        channels = [
+            channel for channel in self._channels(held_because) if states.get(channel.name) != DeliveryState.DELIVERED
+        ]
+        results = deliver(message, channels, self.mail.outbox, self.mail.clock)
+        self._record(message, ((one.channel, one.state, one.tries, one.detail) for one in results))
+        states |= {one.channel: str(one.state) for one in results}
         try:
-            self.folder.write("told", {**told, message.key: done})
+            self.state.folder.write(SENT_DOCUMENT, {**sent, message.key: states})
         except MlMetricsError as error:
-            log.warning("what was told cannot be remembered in the run folder: %s", error)
+            log.warning("the sent messages cannot be recorded in the run folder: %s", error)
 
-    def _channels(self, held: str) -> Sequence[Channel]:
-        """What is asked at once. Where an owner's hour is full, those that keep books for each test still are."""
-        if not held:
-            return self.post.channels
-        return [] if held in MILD else [channel for channel in self.post.channels if is_single(channel)]
+    def _channels(self, held_because: str) -> Sequence[Channel]:
+        """The channels to use now. Those with an entry for each test are used beyond the hourly limit, too."""
+        if not held_because:
+            return self.mail.channels
+        return [] if held_because in CAN_WAIT else [one for one in self.mail.channels if is_per_test(one)]
 
-    def _told(self) -> dict[str, dict[str, str]]:
+    def _sent(self) -> dict[str, dict[str, str]]:
         try:
-            return self.folder.read("told") or {}
+            return self.state.folder.read(SENT_DOCUMENT) or {}
         except MlMetricsError as error:
-            log.warning("what was told about this run before is not known: %s", error)
+            log.warning("earlier messages about this run are unknown: %s", error)
             return {}
 
-    def _news(
-        self, test: TestDefinition, troubles: Troubles, alert: StoredIncident | None, *, well: bool
-    ) -> News | None:
+    def _due_notification(
+        self, test: TestDefinition, problems: Problems, incident: Incident | None, *, passed: bool
+    ) -> Notification | None:
         now = datetime.now(UTC)
-        quiet = self._quiet(test, now)
-        if quiet:
-            log.info("%s is kept quiet %s", self.run.test, quiet)
+        quarantine = self._quarantine(test, now)
+        if quarantine:
+            log.info("%s is in quarantine %s", self.run.test, quarantine)
             if self.warehouse is not None:
-                # if it is still broken when the quarantine ends, that is news
+                # a test that still fails after the quarantine then opens a new incident
                 self.warehouse.incidents.close(self.run.test, self.run.key)
-        told_already = self.warehouse.deliveries.count(test.owner, now - HOUR) if self.warehouse else 0
-        standing = Standing(bool(quiet), told_already, self.post.mails_per_hour)
-        incident = Incident(frozenset(alert.told), alert.acknowledged_by is not None) if alert else None
-        news = news_of(troubles.at_once, troubles.warnings, incident, standing, well=well)
-        if news is not None and news.occasion is Occasion.RECOVERED and not self._is_newest():
-            log.info("an older run of %s is well; a newer one decides whether the test is", self.run.test)
+        mails = self.warehouse.deliveries.count(test.owner, now - HOUR) if self.warehouse else 0
+        notification = due_notification(
+            problems.urgent,
+            problems.warnings,
+            reported=incident.told if incident else None,
+            acknowledged=incident is not None and incident.acknowledged_by is not None,
+            passed=passed,
+            limits=Limits(bool(quarantine), mails, self.mail.mails_per_hour),
+        )
+        if notification is not None and notification.kind is MessageKind.RECOVERED and not self._is_newest():
+            log.info("an older run of %s passed; only the newest run closes the incident", self.run.test)
             return None
-        return news
+        return notification
 
-    def _quiet(self, test: TestDefinition, now: datetime) -> str:
-        """Until when and why the test is quarantined, by its file or by somebody on the dashboard; empty if not."""
+    def _quarantine(self, test: TestDefinition, now: datetime) -> str:
+        """Return the end and reason of the quarantine, set in the test file or on the dashboard; empty if none."""
         if test.quarantine is not None and test.quarantine.holds(now):
             return f"until {test.quarantine.until}: {test.quarantine.reason}"
-        word = self.warehouse.quarantines.newest().get(self.run.test) if self.warehouse else None
-        return f"until {word.until:%Y-%m-%d %H:%M} by {word.by}: {word.reason}" if word and word.holds(now) else ""
+        row = self.warehouse.quarantines.newest().get(self.run.test) if self.warehouse else None
+        return f"until {row.until:%Y-%m-%d %H:%M} by {row.by}: {row.reason}" if row and row.holds(now) else ""
 
     def _is_newest(self) -> bool:
-        """Whether no run of the test ended after this one: an old run that is judged again says nothing of today."""
-        ended = RunState(self.folder).workload.ended_at
+        """Whether no run of the test ended after this one. An old run may be judged again."""
+        ended = self.state.workload.ended_at
         newest = next(iter(self.warehouse.runs.newest(self.run.test, 1)), None) if self.warehouse else None
         return newest is None or newest.uuid == self.run.key or ended is None or newest.timestamp <= ended
 
-    def _remember(self, occasion: Occasion, troubles: Mapping[str, str]) -> None:
-        """Keep what was told, so that the next run of this test is news only if something changed."""
+    def _update_incident(self, kind: MessageKind, problems: Mapping[str, str]) -> None:
+        """Record what was reported, so that the next run of this test is compared with it."""
         if self.warehouse is None:
             return
-        if occasion is Occasion.RECOVERED:
+        if kind is MessageKind.RECOVERED:
             self.warehouse.incidents.close(self.run.test, self.run.key)
             return
-        names = sorted(troubles)
+        names = sorted(problems)
         fingerprint = hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
         self.warehouse.incidents.report(self.run.test, self.run.key, fingerprint=fingerprint, reasons=names)
 
-    def _record(self, message: Message, what: Iterable[tuple[str, str, int, str]]) -> None:
+    def _record(self, message: Message, states: Iterable[tuple[str, str, int, str]]) -> None:
         from ml_metrics.warehouse import Delivery
 
         if self.warehouse is None:
             return
-        for channel, state, attempts, detail in what:
+        for channel, state, attempts, detail in states:
             delivery = Delivery(
                 message=message.key,
                 channel=channel,
@@ -192,7 +201,7 @@ class Telling:
                 timestamp=datetime.now(UTC),
                 test=message.test,
                 run_key=message.run_key,
-                occasion=str(message.occasion),
+                occasion=str(message.kind),
                 owner=message.owner,
                 recipients=message.recipients,
                 subject=message.subject,
@@ -203,4 +212,4 @@ class Telling:
             try:
                 self.warehouse.deliveries.record(delivery)
             except MlMetricsError as error:
-                log.warning("what became of the message on %s is not recorded: %s", channel, error)
+                log.warning("the delivery on %s cannot be recorded: %s", channel, error)

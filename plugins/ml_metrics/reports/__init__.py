@@ -1,6 +1,6 @@
-"""From a run folder and the warehouse to what a message tells about the run."""
+"""Builds the report about a run from its run folder and the warehouse."""
 
-from ml_metrics.reports.report import Plain, plain_report, report_of
-from ml_metrics.reports.troubles import Troubles, named, troubles_of
+from ml_metrics.reports.problems import GATE, OVERDUE, Problems, problems_of, short_name
+from ml_metrics.reports.report import minimal_report, report_of
 
-__all__ = ["Plain", "Troubles", "named", "plain_report", "report_of", "troubles_of"]
+__all__ = ["GATE", "OVERDUE", "Problems", "minimal_report", "problems_of", "report_of", "short_name"]

@@ -1,22 +1,74 @@
-"""One broken metric, with everything that says how broken it is."""
+"""The history of a test and of its metrics, and the facts about one failed metric."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact
+from ml_metrics.model import BROKEN, HistoryPoint, JobStatus, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ml_metrics.model import Verdict
-    from ml_metrics.reports.past import MetricPast
+    from ml_metrics.model import Run, Verdict
+    from ml_metrics.warehouse import JobRow, MetricValue, Warehouse
 
-LAST = 8
-"""How many earlier values are listed."""
+MAX_RUNS = 100
+"""How many earlier runs a report considers."""
+MAX_LISTED_VALUES = 8
 
 
-def metric_facts(verdict: Verdict, past: MetricPast | None) -> Iterator[Fact]:
+@dataclass(frozen=True, slots=True)
+class MetricHistory:
+    """The values of a metric before a run, oldest first."""
+
+    values: tuple[MetricValue, ...]
+    accepted_from: str = ""
+    """The key of the first run of the level that was accepted last."""
+
+    @classmethod
+    def load(cls, warehouse: Warehouse, run: Run, metric: str) -> MetricHistory:
+        """Return the history from the warehouse."""
+        newest = [value for value in warehouse.metrics.values(run.test, metric, MAX_RUNS) if value.run_key != run.key]
+        accepted = [one for one in warehouse.acceptances.of_test(run.test) if one.metric == metric]
+        return cls(tuple(reversed(newest)), accepted[-1].run_key if accepted else "")
+
+    def points(self, metric: str) -> list[HistoryPoint]:
+        """Return the values of successful runs since the accepted level, for the search for change points."""
+        keys = [value.run_key for value in self.values]
+        start = keys.index(self.accepted_from) if self.accepted_from in keys else 0
+        return [
+            HistoryPoint(value.run_key, value.timestamp, metric, value.value, JobStatus.SUCCESS, None)
+            for value in self.values[start:]
+            if value.job_status == JobStatus.SUCCESS
+        ]
+
+    def judged(self) -> list[tuple[str, bool]]:
+        """Return the keys of the runs that were judged by this metric, and whether the verdict was broken."""
+        judged = [value for value in self.values if value.verdict and value.verdict != Outcome.SKIPPED]
+        return [(value.run_key, value.verdict in BROKEN) for value in judged]
+
+
+@dataclass(frozen=True, slots=True)
+class TestHistory:
+    """The runs of a test before a run, oldest first."""
+
+    __test__ = False  # pytest would collect a class with this name
+
+    jobs: tuple[JobRow, ...]
+
+    @classmethod
+    def load(cls, warehouse: Warehouse, run: Run) -> TestHistory:
+        """Return the history from the warehouse."""
+        return cls(tuple(job for job in reversed(warehouse.runs.newest(run.test, MAX_RUNS)) if job.uuid != run.key))
+
+    def jobs_failed(self) -> list[tuple[str, bool]]:
+        """Return the keys of the runs, and whether the workload failed."""
+        return [(job.uuid, job.job_status != JobStatus.SUCCESS) for job in self.jobs]
+
+
+def metric_facts(verdict: Verdict, history: MetricHistory | None) -> Iterator[Fact]:
     """Yield the value, bounds, rule, reason, baseline, change and last values, as far as there are any.
 
     The baseline is the one of the verdict: only the judge computes it.
@@ -30,17 +82,11 @@ def metric_facts(verdict: Verdict, past: MetricPast | None) -> Iterator[Fact]:
         yield Fact("because", verdict.reason)
     if verdict.reference is not None:
         spread = "" if verdict.spread is None else f", spread {verdict.spread:.6g}"
-        yield Fact("baseline", f"{verdict.reference:.6g}{spread}, from {_runs(verdict.baseline_points)}")
+        runs = "1 run" if verdict.baseline_points == 1 else f"{verdict.baseline_points} runs"
+        yield Fact("baseline", f"{verdict.reference:.6g}{spread}, from {runs}")
         if verdict.value is not None and verdict.reference != 0:
             change = (verdict.value - verdict.reference) / abs(verdict.reference) * 100
             yield Fact("change", f"{change:+.3g} % from the baseline")
-    if past is not None and past.values:
-        yield Fact("last runs", " ".join(_number(value.value) for value in past.values[-LAST:]))
-
-
-def _runs(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"
-
-
-def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4g}"
+    if history is not None and history.values:
+        last = history.values[-MAX_LISTED_VALUES:]
+        yield Fact("last runs", " ".join("none" if one.value is None else f"{one.value:.4g}" for one in last))

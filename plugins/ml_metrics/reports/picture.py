@@ -1,4 +1,4 @@
-"""The chart of a metric inside a mail: its last runs and the bounds that they were judged by."""
+"""The chart of a metric in a mail: its last runs with their bounds."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
     from ml_metrics.charts import Plotted
     from ml_metrics.model import Verdict
-    from ml_metrics.reports.past import MetricPast
+    from ml_metrics.reports.metric import MetricHistory
     from ml_metrics.warehouse import MetricValue
 
 log = logging.getLogger(__name__)
 
-SHOWN = 30
-"""How many runs a phone's screen tells apart."""
+MAX_POINTS = 30
+"""More runs are indistinguishable on a phone."""
 
 
-def picture_of(number: int, verdict: Verdict, past: MetricPast, run_key: str, at: datetime) -> Picture | None:
-    """Draw it. A mail goes out without its picture rather than not at all."""
+def picture_of(number: int, verdict: Verdict, history: MetricHistory, run_key: str, at: datetime) -> Picture | None:
+    """Draw the chart, or return None if that fails: the mail is then sent without it."""
     from ml_metrics.charts import Plotted, as_png, metric_chart
 
     bounds = verdict.bounds
@@ -35,17 +35,17 @@ def picture_of(number: int, verdict: Verdict, past: MetricPast, run_key: str, at
         upper=None if bounds is None or bounds.upper == float("inf") else bounds.upper,
         outcome=verdict.outcome,
     )
-    points = [*(plotted(value) for value in past.values[-SHOWN:]), now]
+    points = [*(plotted(value) for value in history.values[-MAX_POINTS:]), now]
     try:
         png = as_png(metric_chart("", points, width=560, height=180))
-    except Exception:  # whatever the drawing library stumbles over
+    except Exception:  # any error of the drawing library
         log.exception("the chart of %s could not be drawn", verdict.metric)
         return None
     return Picture(f"metric-{number}", png, f"{verdict.metric} in its last {len(points)} runs, with its bounds")
 
 
 def plotted(value: MetricValue) -> Plotted:
-    """A row of the warehouse as a point of a chart."""
+    """Return a row of the warehouse as a point of a chart."""
     from ml_metrics.charts import Plotted
 
     return Plotted(

@@ -1,22 +1,19 @@
-"""The report about one run: what is wrong, how it is known, where to look."""
+"""The report about one run: its problems, when they started, and links to details."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from ml_metrics.alerts.message import Fact, Occasion, Report, Trouble
+from ml_metrics.alerts.message import Fact, MessageKind, Problem, Report
 from ml_metrics.model import JobStatus, Workload
-from ml_metrics.reports.drift import drift_of
-from ml_metrics.reports.metric import metric_facts
-from ml_metrics.reports.past import MetricPast, TestPast
+from ml_metrics.reports.metric import MetricHistory, TestHistory, metric_facts
 from ml_metrics.reports.picture import picture_of
-from ml_metrics.reports.suspect import Row, row_before, suspects
-from ml_metrics.reports.troubles import metric_of, short
+from ml_metrics.reports.problems import metric_of, subject_text
+from ml_metrics.reports.suspects import Streak, level_change, streak_of, suspects
 from ml_metrics.reports.warnings import warnings_of
-from ml_metrics.run_state import RunState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,98 +21,91 @@ if TYPE_CHECKING:
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Run, Verdict
     from ml_metrics.run_folder import RunFolder
+    from ml_metrics.run_state import RunState
     from ml_metrics.warehouse import Warehouse
 
-DASHBOARD = "/ml-metrics"
-"""Where the dashboard is inside Airflow; elsewhere, Airflow's own pages cannot be told from its address."""
-DETAILED = 6
-"""How many metrics are told with their past and a chart: a run may break hundreds, and each asks the warehouse."""
+DASHBOARD_PATH = "/ml-metrics"
+"""The path of the dashboard inside Airflow. With another path, the address of Airflow's own pages is unknown."""
+MAX_DETAILED_METRICS = 6
+"""How many metrics have history and a chart: a run may fail hundreds, and each takes queries."""
 
 
-def report_of(  # noqa: PLR0913  (a report draws on all that is known of a run)
+def report_of(  # noqa: PLR0913  (the sources of a report)
     test: TestDefinition,
     run: Run,
-    folder: RunFolder,
-    occasion: Occasion,
+    state: RunState,
+    kind: MessageKind,
     sentences: Mapping[str, str],
     *,
     warehouse: Warehouse | None,
     dashboard_url: str,
 ) -> Report:
-    """Everything that a message about a run tells. Without the warehouse, what the run folder alone knows."""
-    workload = RunState(folder).workload
-    told = {} if occasion is Occasion.RECOVERED else dict(sentences)
-    inquiry = _Inquiry(run, folder, workload, warehouse)
-    troubles = tuple(inquiry.trouble(name, sentence) for name, sentence in told.items())
+    """Return the report about a run with the given problems. Without the warehouse it uses the run folder alone."""
+    verdicts = {verdict.metric: verdict for verdict in state.judgement.verdicts} if state.judgement else {}
+    details = _Details(run, state, verdicts, warehouse, TestHistory.load(warehouse, run) if warehouse else None)
+    reported = {} if kind is MessageKind.RECOVERED else sentences
+    problems = tuple(details.problem(name, sentence) for name, sentence in reported.items())
     return Report(
-        occasion=occasion,
+        kind=kind,
         test=run.test,
         run_key=run.key,
         run_id=run.run_id,
         owner=test.owner,
-        troubles=troubles,
-        facts=(*_facts(test, run, workload), *_links(run, workload, dashboard_url)),
-        suspects=inquiry.suspects(),
-        warnings=tuple(warnings_of(test, folder, inquiry.verdicts.values())),
-        commands=tuple(_commands(run, folder, workload)),
+        problems=problems,
+        facts=(*_facts(test, run, state.workload), *_links(run, state.workload, dashboard_url)),
+        suspects=details.suspects(),
+        warnings=tuple(warnings_of(test, state)),
+        commands=tuple(_commands(run, state.folder, state.workload)),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """A trouble that is known without a look into the run's documents."""
-
-    occasion: Occasion
-    name: str
-    short: str
-
-
-def plain_report(run: Run, owner: str, trouble: Plain, sentence: str, dashboard_url: str) -> Report:
-    """What a message tells about a run whose folder is not there, or cannot be read."""
-    told = Trouble(trouble.name, trouble.short, sentence)
+def minimal_report(run: Run, owner: str, kind: MessageKind, problem: Problem, dashboard_url: str) -> Report:
+    """Return the report about a run whose folder is missing or unreadable."""
     facts = (Fact("owner", owner), Fact("run", run.run_id), *_links(run, Workload(JobStatus.MISSED), dashboard_url))
-    return Report(trouble.occasion, run.test, run.key, run.run_id, owner, (told,), facts)
+    return Report(kind, run.test, run.key, run.run_id, owner, (problem,), facts)
 
 
-class _Inquiry:
-    """Looks into the troubles of one run, and asks the warehouse for each metric once."""
+@dataclass
+class _Details:
+    """The details of a run's problems, with one query per metric."""
 
-    def __init__(self, run: Run, folder: RunFolder, workload: Workload, warehouse: Warehouse | None) -> None:
-        judgement = RunState(folder).judgement
-        self.run, self.folder, self.workload, self.warehouse = run, folder, workload, warehouse
-        self.verdicts = {verdict.metric: verdict for verdict in judgement.verdicts} if judgement else {}
-        self.past = TestPast.of(warehouse, run) if warehouse else None
-        self.rows: list[tuple[str, Row]] = []
-        self.drifts: list[str] = []
-        self.detailed = 0
+    run: Run
+    state: RunState
+    verdicts: Mapping[str, Verdict]
+    warehouse: Warehouse | None
+    history: TestHistory | None
+    streaks: list[tuple[str, Streak]] = field(default_factory=list)
+    level_changes: list[str] = field(default_factory=list)
+    detailed: int = 0
 
-    def trouble(self, name: str, sentence: str) -> Trouble:
-        """A trouble with what is known of it."""
-        verdict = self.verdicts.get(metric_of(name))
+    def problem(self, name: str, sentence: str) -> Problem:
+        """Return a problem with its facts."""
+        workload, verdict = self.state.workload, self.verdicts.get(metric_of(name))
         if verdict is not None:
-            return self._metric(name, sentence, verdict)
-        if name.startswith("job_status") and self.past is not None:
-            self.rows.append(("the job", row_before(self.run.key, self.past.ended())))
-        return Trouble(name, short(name, self.workload), sentence, tuple(_job_facts(name, self.workload)))
+            return self._metric_problem(name, sentence, verdict)
+        if name.startswith("job_status") and self.history is not None:
+            self.streaks.append(("the job", streak_of(self.run.key, self.history.jobs_failed())))
+        return Problem(name, subject_text(name, workload), sentence, tuple(_job_facts(name, workload)))
 
-    def _metric(self, name: str, sentence: str, verdict: Verdict) -> Trouble:
-        past, picture = None, None
-        if self.warehouse is not None and self.detailed < DETAILED:
+    def _metric_problem(self, name: str, sentence: str, verdict: Verdict) -> Problem:
+        history, picture, workload = None, None, self.state.workload
+        if self.warehouse is not None and self.detailed < MAX_DETAILED_METRICS:
             self.detailed += 1
-            past = MetricPast.of(self.warehouse, self.run, verdict.metric)
-            row = row_before(self.run.key, past.judged())
-            self.rows.append((verdict.metric, row))
-            self.drifts.append(drift_of(verdict, past, self.run, self.workload, row.first_bad))
-            if past.values:
-                ended = self.workload.ended_at or datetime.now(UTC)
-                picture = picture_of(self.detailed, verdict, past, self.run.key, ended)
-        return Trouble(name, short(name, self.workload), sentence, tuple(metric_facts(verdict, past)), picture)
+            history = MetricHistory.load(self.warehouse, self.run, verdict.metric)
+            streak = streak_of(self.run.key, history.judged())
+            self.streaks.append((verdict.metric, streak))
+            self.level_changes.append(level_change(verdict, history, self.run, workload, streak.first_failed))
+            if history.values:
+                ended = workload.ended_at or datetime.now(UTC)
+                picture = picture_of(self.detailed, verdict, history, self.run.key, ended)
+        return Problem(name, subject_text(name, workload), sentence, tuple(metric_facts(verdict, history)), picture)
 
     def suspects(self) -> tuple[str, ...]:
-        """Where the troubles may have begun."""
-        if self.past is None:
+        """Return sentences on when the problems started."""
+        if self.history is None:
             return ()
-        return (*suspects(self.run, self.folder, self.past, self.rows), *filter(None, self.drifts))
+        started = suspects(self.run, self.state.folder, self.history, self.streaks)
+        return (*started, *filter(None, self.level_changes))
 
 
 def _job_facts(name: str, workload: Workload) -> Iterator[Fact]:
@@ -143,7 +133,7 @@ def _facts(test: TestDefinition, run: Run, workload: Workload) -> Iterator[Fact]
 
 
 def _links(run: Run, workload: Workload, dashboard_url: str) -> Iterator[Fact]:
-    airflow, found, rest = dashboard_url.rpartition(DASHBOARD)
+    airflow, found, rest = dashboard_url.rpartition(DASHBOARD_PATH)
     if found and not rest:
         yield Fact("tasks", "the run in Airflow", f"{airflow}/dags/{quote(run.dag_id)}/runs/{quote(run.run_id)}")
     if workload.logs_link:

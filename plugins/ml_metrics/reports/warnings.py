@@ -1,4 +1,4 @@
-"""What is not wrong with a run, and yet should not stay as it is: odd files, and test files with odd keys."""
+"""Warnings in a report: problems that do not fail the run, in its files and in its test file."""
 
 from __future__ import annotations
 
@@ -9,29 +9,27 @@ from ml_metrics.errors import MlMetricsError
 from ml_metrics.model import JobStatus, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.model import Verdict
-    from ml_metrics.run_folder import RunFolder
+    from ml_metrics.run_state import RunState
 
 
-def warnings_of(test: TestDefinition, folder: RunFolder, verdicts: Iterable[Verdict]) -> Iterator[str]:
-    """The warnings of the collector, of the test file, and of conditions that nothing can break."""
-    yield from (folder.read("metrics") or {}).get("warnings", ())
-    yield from _of_the_file(test.source)
-    workload = folder.read_workload()
-    if workload is not None and workload.status is JobStatus.SUCCESS:
-        for verdict in verdicts:
+def warnings_of(test: TestDefinition, state: RunState) -> Iterator[str]:
+    """Yield the warnings of the collector and the test file, and metrics that should alert but have no condition."""
+    yield from state.collected.warnings if state.collected else ()
+    yield from _test_file_warnings(test.source)
+    if state.workload.status is JobStatus.SUCCESS and state.judgement:
+        for verdict in state.judgement.verdicts:
             if verdict.outcome is Outcome.SKIPPED and not verdict.rule and verdict.reason:
                 yield f"{verdict.metric}: {verdict.reason}"
 
 
-def _of_the_file(source: str) -> tuple[str, ...]:
-    """What reading the file again says. It may have changed since, or be gone: then it says nothing of this run."""
-    if not source:
+def _test_file_warnings(path: str) -> tuple[str, ...]:
+    """Return the warnings of a test file; none if the file was removed or broken since the run."""
+    if not path:
         return ()
     try:
-        return tuple(load_file(source).warnings)
+        return tuple(load_file(path).warnings)
     except (MlMetricsError, OSError):
         return ()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ml_metrics.alerts.message import Fact, Occasion, Picture, Report, Trouble
+from ml_metrics.alerts.message import Fact, MessageKind, Picture, Problem, Report
 
 TEST = "tf-mnist-example-cpu"
 KEY = "00000000-0000-5000-8000-000000000000"
-LOSS = Trouble(
+LOSS = Problem(
     name="out_of_bounds:loss_final",
     short="loss_final out of bounds",
     sentence=f"Metric `loss_final` was out of bounds for test `{TEST}`. Bounds were (-inf, 0.96) and value was 1.79",
@@ -21,19 +21,19 @@ LOSS = Trouble(
     ),
     picture=Picture("metric-1", b"\x89PNG\r\n\x1a\n", "loss_final in its last 13 runs, with its bounds"),
 )
-JOB = Trouble(
+JOB = Problem(
     name="job_status:",
     short="job failure (OOMKilled)",
     sentence=f"job_status was `failure` for test `{TEST}`",
     facts=(Fact("because", "OOMKilled"), Fact("detail", "the container used more memory than its limit of 2Gi")),
 )
 REPORT = Report(
-    occasion=Occasion.BROKEN,
+    kind=MessageKind.BROKEN,
     test=TEST,
     run_key=KEY,
     run_id="manual__2026-01-02T03:04:05+00:00",
     owner="vision-team",
-    troubles=(LOSS, JOB),
+    problems=(LOSS, JOB),
     facts=(
         Fact("owner", "vision-team"),
         Fact("run", "manual__2026-01-02T03:04:05+00:00"),
@@ -41,7 +41,9 @@ REPORT = Report(
         Fact("this run", "on the dashboard", f"http://localhost:8080/ml-metrics/run?run={KEY}"),
         Fact("every run", f"of {TEST}", f"http://localhost:8080/ml-metrics/test?test={TEST}"),
     ),
-    suspects=("loss_final: this run is the first bad one; the last good one was run 11111111 of 2026-01-01 03:04. ",),
+    suspects=(
+        "loss_final: this run is the first that failed; the last that passed was run 11111111 of 2026-01-01 03:04. ",
+    ),
     warnings=("train/events: a torn record ends the file",),
     commands=(Fact("Download the logs", "gcloud logging read 'resource.type=\"k8s_container\"' --limit 1000"),),
 )

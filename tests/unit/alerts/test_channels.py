@@ -10,19 +10,19 @@ import pytest
 from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.error_reporting import ErrorReporting
 from ml_metrics.alerts.channels.github import GitHubIssues
-from ml_metrics.alerts.channels.http import ask
+from ml_metrics.alerts.channels.http import send_json
 from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
-from ml_metrics.alerts.message import Message, Occasion
+from ml_metrics.alerts.message import Message, MessageKind
 from servers.channels import Answer, MailServer, Service
 from servers.github import GitHub
 from unit.alerts.reports import JOB, LOSS, REPORT
 
 MESSAGE = compose(REPORT, ["a@example.com", "b@example.com", "a@example.com"], "tests@example.com")
-RECOVERED = compose(replace(REPORT, occasion=Occasion.RECOVERED, troubles=(), run_key="later"), ["a@example.com"])
+RECOVERED = compose(replace(REPORT, kind=MessageKind.RECOVERED, problems=(), run_key="later"), ["a@example.com"])
 
 
 def parts(raw: bytes) -> tuple[Any, str, str, list[Any]]:
@@ -58,7 +58,7 @@ def test_the_same_message_twice_is_one_mail(tmp_path: Path) -> None:
 
 def test_an_outbox_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "outbox").write_text("a file")
-    with pytest.raises(UndeliveredError, match="could not be kept"):
+    with pytest.raises(UndeliveredError, match="could not be saved"):
         Outbox(str(tmp_path / "outbox")).send(MESSAGE, 1)
 
 
@@ -81,7 +81,7 @@ def test_sendgrid_gets_the_request_that_its_reference_describes(service: Service
     service.answers(Answer(202, None, {"X-Message-Id": "id-1"}))
     where = SendGrid("SG.key", sender="me@example.com", host=service.url).send(MESSAGE, 5)
     (request,) = service.requests
-    assert where == "SendGrid took it as id-1"
+    assert where == "accepted by SendGrid as id-1"
     assert (request.method, request.path) == ("POST", "/v3/mail/send")
     assert request.headers["Authorization"] == "Bearer SG.key"
     body = request.body
@@ -111,7 +111,7 @@ def test_a_webhook_gets_slack_blocks(service: Service) -> None:
 
 def test_a_webhook_s_blocks_are_never_too_long(service: Service) -> None:
     service.answers(Answer(200))
-    long = compose(replace(REPORT, troubles=(replace(LOSS, sentence="& " * 5000),) * 100), [])
+    long = compose(replace(REPORT, problems=(replace(LOSS, sentence="& " * 5000),) * 100), [])
     Webhook(f"{service.url}/hook").send(long, 5)
     assert all(len(block["text"]["text"]) <= 3000 for block in service.requests[0].body["blocks"])
     assert "&am " not in service.requests[0].body["blocks"][1]["text"]["text"]
@@ -149,7 +149,7 @@ def send(service: Service, message: Message) -> str:
 
 def test_github_has_one_issue_for_each_test_closed_and_opened_again(service: Service) -> None:
     github = GitHub(service)
-    worse = replace(MESSAGE, key="run 2-worse", occasion=Occasion.WORSE)
+    worse = replace(MESSAGE, key="run 2-worse", kind=MessageKind.WORSE)
     again = replace(MESSAGE, key="run 4-broken")
     for message in (MESSAGE, MESSAGE, worse, RECOVERED, RECOVERED, again, replace(MESSAGE, test="another")):
         assert send(service, message).startswith("https://github.com/owner/repo/issues/")
@@ -179,7 +179,7 @@ def test_github_opens_no_issue_to_close_it(service: Service) -> None:
 
 def test_an_address_of_another_kind_is_refused() -> None:
     with pytest.raises(UndeliveredError, match="http or https"):
-        ask("GET", "file:///etc/passwd", service="x", timeout=1)
+        send_json("GET", "file:///etc/passwd", service="x", timeout=1)
 
 
 def test_a_limit_of_github_s_own_kind_is_a_pause(service: Service) -> None:

@@ -6,17 +6,17 @@ import pytest
 
 from golden import check
 from ml_metrics.alerts.compose import compose, one_line, subject_of
-from ml_metrics.alerts.message import Occasion
+from ml_metrics.alerts.message import MessageKind
 from unit.alerts.reports import LOSS, REPORT
 
-RUN_OCCASIONS = [each for each in Occasion if each not in {Occasion.DIGEST, Occasion.HEARTBEAT}]
+RUN_OCCASIONS = [each for each in MessageKind if each not in {MessageKind.DIGEST, MessageKind.HEARTBEAT}]
 
 
 @pytest.mark.parametrize("occasion", RUN_OCCASIONS)
-def test_messages_read_word_for_word(occasion: Occasion) -> None:
-    troubles = () if occasion is Occasion.RECOVERED else REPORT.troubles
-    suspects = () if occasion is Occasion.RECOVERED else REPORT.suspects
-    report = replace(REPORT, occasion=occasion, troubles=troubles, suspects=suspects)
+def test_messages_read_word_for_word(occasion: MessageKind) -> None:
+    problems = () if occasion is MessageKind.RECOVERED else REPORT.problems
+    suspects = () if occasion is MessageKind.RECOVERED else REPORT.suspects
+    report = replace(REPORT, kind=occasion, problems=problems, suspects=suspects)
     message = compose(report, ["vision-team@example.com"])
     check(f"alerts/{occasion}.txt", f"Subject: {message.subject}\n\n{message.text}")
     check(f"alerts/{occasion}.html", message.html)
@@ -27,8 +27,8 @@ def test_a_subject_names_the_test_once_and_says_what_is_the_matter() -> None:
 
 
 def test_a_long_subject_keeps_its_begin_and_its_count() -> None:
-    troubles = (replace(LOSS, short="x" * 300), LOSS)
-    subject = subject_of(replace(REPORT, troubles=troubles))
+    problems = (replace(LOSS, short="x" * 300), LOSS)
+    subject = subject_of(replace(REPORT, problems=problems))
     assert len(subject) <= 120
     assert subject.startswith("[ML Metrics] tf-mnist-example-cpu failed: x")
     assert subject.endswith("… (+1 more)")
@@ -40,7 +40,7 @@ def test_a_header_is_one_short_line() -> None:
 
 
 def test_a_mail_of_a_thousand_troubles_is_still_made() -> None:
-    report = replace(REPORT, troubles=(LOSS,) * 1000)
+    report = replace(REPORT, problems=(LOSS,) * 1000)
     message = compose(report, [])
     assert message.subject.endswith("(+999 more)")
     assert message.text.count("out of bounds for test") == 1000

@@ -13,7 +13,15 @@ from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
-from ml_metrics.alerts.delivery import ANSWER, PATIENCE, TRIES, Clock, State, deliver, redacted
+from ml_metrics.alerts.delivery import (
+    CHANNEL_TIMEOUT_SECONDS,
+    DELIVERY_TIMEOUT_SECONDS,
+    MAX_TRIES,
+    Clock,
+    DeliveryState,
+    deliver,
+    redacted,
+)
 from ml_metrics.alerts.message import Message
 from servers.channels import Answer, MailServer, Service
 from unit.alerts.reports import REPORT
@@ -55,7 +63,7 @@ def sendgrid(service: Service) -> SendGrid:
 def test_a_busy_service_is_asked_again_at_growing_intervals(service: Service, time: Time, outbox: Outbox) -> None:
     service.answers(BUSY, BUSY, FINE)
     (done,) = deliver(MESSAGE, [sendgrid(service)], outbox, time.clock)
-    assert (done.state, done.tries, done.detail) == (State.DELIVERED, 3, "SendGrid took it as id-1")
+    assert (done.state, done.tries, done.detail) == (DeliveryState.DELIVERED, 3, "accepted by SendGrid as id-1")
     assert time.waits == [1, 2]
     assert kept(outbox) == []
 
@@ -65,10 +73,10 @@ def test_a_service_that_stays_busy_is_given_up_and_the_message_kept(
 ) -> None:
     service.answers(BUSY)
     (done,) = deliver(MESSAGE, [sendgrid(service)], outbox, time.clock)
-    assert (done.state, done.tries) == (State.KEPT, TRIES)
-    assert sum(time.waits) < PATIENCE
+    assert (done.state, done.tries) == (DeliveryState.KEPT, MAX_TRIES)
+    assert sum(time.waits) < DELIVERY_TIMEOUT_SECONDS
     (path,) = kept(outbox)
-    assert done.detail == f"SendGrid answered 503 (try again); kept as {path}"
+    assert done.detail == f"SendGrid answered 503 (try again); saved as {path}"
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert done.detail in record.message
 
@@ -78,13 +86,13 @@ def test_too_many_requests_are_followed_by_the_pause_that_the_service_asks_for(
 ) -> None:
     service.answers(Answer(429, headers={"Retry-After": "7"}), FINE)
     (done,) = deliver(MESSAGE, [sendgrid(service)], outbox, time.clock)
-    assert (done.state, time.waits) == (State.DELIVERED, [7])
+    assert (done.state, time.waits) == (DeliveryState.DELIVERED, [7])
 
 
 def test_a_pause_that_is_longer_than_our_patience_is_not_begun(service: Service, time: Time, outbox: Outbox) -> None:
     service.answers(Answer(429, headers={"Retry-After": "3600"}))
     (done,) = deliver(MESSAGE, [sendgrid(service)], outbox, time.clock)
-    assert (done.state, done.tries, time.waits) == (State.KEPT, 1, [])
+    assert (done.state, done.tries, time.waits) == (DeliveryState.KEPT, 1, [])
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413])
@@ -93,14 +101,14 @@ def test_what_another_try_does_not_mend_is_tried_once(
 ) -> None:
     service.answers(Answer(status, {"errors": [{"message": "no"}]}))
     (done,) = deliver(MESSAGE, [sendgrid(service)], outbox, time.clock)
-    assert (done.state, done.tries, len(service.requests)) == (State.KEPT, 1, 1)
+    assert (done.state, done.tries, len(service.requests)) == (DeliveryState.KEPT, 1, 1)
     assert f"SendGrid answered {status} (no)" in done.detail
 
 
 def test_a_redirect_is_no_delivery_and_is_not_followed(service: Service, time: Time, outbox: Outbox) -> None:
     service.answers(Answer(307, headers={"Location": f"{service.url}/elsewhere"}))
     (done,) = deliver(MESSAGE, [Webhook(f"{service.url}/hook")], outbox, time.clock)
-    assert done.state is State.KEPT
+    assert done.state is DeliveryState.KEPT
     assert [request.path for request in service.requests] == ["/hook"]
 
 
@@ -109,9 +117,9 @@ def test_a_service_that_does_not_answer_in_time_is_tried_again(service: Service,
     hook = Webhook(f"{service.url}/hook")
     with pytest.raises(UndeliveredError, match="took too long") as caught:
         hook.send(MESSAGE, 0.1)
-    assert caught.value.passing
+    assert caught.value.transient
     (done,) = deliver(MESSAGE, [hook], outbox)
-    assert done.state is State.DELIVERED
+    assert done.state is DeliveryState.DELIVERED
 
 
 def test_a_service_that_is_not_there_is_tried_again_and_the_message_kept(outbox: Outbox) -> None:
@@ -122,7 +130,7 @@ def test_a_service_that_is_not_there_is_tried_again_and_the_message_kept(outbox:
     ]
     for channel in channels:
         (done,) = deliver(MESSAGE, [channel], outbox, Time().clock)
-        assert (done.state, done.tries) == (State.KEPT, TRIES)
+        assert (done.state, done.tries) == (DeliveryState.KEPT, MAX_TRIES)
         assert "cannot be reached (ConnectionRefusedError)" in done.detail
     assert len(kept(outbox)) == 1
 
@@ -131,8 +139,8 @@ def test_a_refused_recipient_does_not_cost_the_others_their_mail(smtp: MailServe
     smtp.refused = {"b@example.com": "550 no such user"}
     server = Smtp("127.0.0.1", smtp.port, implicit_tls=False, starttls=False)
     (done,) = deliver(MESSAGE, [server], outbox, time.clock)
-    assert (done.state, done.tries) == (State.KEPT, 1)
-    assert "refused for b@example.com: 550 no such user; taken for a@example.com" in done.detail
+    assert (done.state, done.tries) == (DeliveryState.KEPT, 1)
+    assert "rejected for b@example.com: 550 no such user; accepted for a@example.com" in done.detail
     assert [mail.rcpt_tos for mail in smtp.mails] == [["a@example.com"]]
 
 
@@ -141,7 +149,7 @@ def test_a_recipient_who_is_to_be_tried_later_is_and_the_others_get_one_mail(smt
     clock = Clock(now=lambda: 0.0, wait=lambda _: smtp.refused.clear())
     server = Smtp("127.0.0.1", smtp.port, implicit_tls=False, starttls=False)
     (done,) = deliver(MESSAGE, [server], outbox, clock)
-    assert (done.state, done.tries) == (State.DELIVERED, 2)
+    assert (done.state, done.tries) == (DeliveryState.DELIVERED, 2)
     assert [mail.rcpt_tos for mail in smtp.mails] == [["a@example.com"], ["b@example.com"]]
 
 
@@ -149,13 +157,13 @@ def test_a_mail_that_the_server_finds_wrong_is_tried_once(smtp: MailServer, time
     smtp.greeting = "554 looks like spam"
     server = Smtp("127.0.0.1", smtp.port, implicit_tls=False, starttls=False)
     (done,) = deliver(MESSAGE, [server], outbox, time.clock)
-    assert (done.state, done.tries) == (State.KEPT, 1)
+    assert (done.state, done.tries) == (DeliveryState.KEPT, 1)
     assert "127.0.0.1 answered 554 (looks like spam)" in done.detail
 
 
 def test_a_server_without_tls_gets_no_mail_where_tls_is_asked_for(smtp: MailServer, time: Time, outbox: Outbox) -> None:
     (done,) = deliver(MESSAGE, [Smtp("127.0.0.1", smtp.port, starttls=True)], outbox, time.clock)
-    assert (done.state, done.tries, smtp.mails) == (State.KEPT, 1, [])
+    assert (done.state, done.tries, smtp.mails) == (DeliveryState.KEPT, 1, [])
 
 
 def test_one_channel_that_is_down_or_broken_does_not_silence_the_others(
@@ -171,7 +179,12 @@ def test_one_channel_that_is_down_or_broken_does_not_silence_the_others(
     service.answers(Answer(401))
     server = Smtp("127.0.0.1", smtp.port, implicit_tls=False, starttls=False)
     done = deliver(MESSAGE, [Broken(), sendgrid(service), server, outbox], outbox, time.clock)
-    assert [one.state for one in done] == [State.KEPT, State.KEPT, State.DELIVERED, State.DELIVERED]
+    assert [one.state for one in done] == [
+        DeliveryState.KEPT,
+        DeliveryState.KEPT,
+        DeliveryState.DELIVERED,
+        DeliveryState.DELIVERED,
+    ]
     assert "hunter2" not in done[0].detail
     assert len(smtp.mails) == len(kept(outbox)) == 1
 
@@ -182,20 +195,20 @@ def test_a_message_that_cannot_even_be_kept_stands_in_the_log(
     (tmp_path / "outbox").write_text("a file")
     service.answers(Answer(401))
     (done,) = deliver(MESSAGE, [sendgrid(service)], Outbox(str(tmp_path / "outbox")), time.clock)
-    assert done.detail.endswith("could not be kept in the outbox either, and stands in the log")
-    assert REPORT.troubles[0].sentence in caplog.text
+    assert done.detail.endswith("could not be saved in the outbox either; this log has its text")
+    assert REPORT.problems[0].sentence in caplog.text
 
 
 def test_a_test_without_recipients_is_told_so(service: Service, smtp: MailServer, time: Time, outbox: Outbox) -> None:
     nobody = replace(MESSAGE, recipients=())
     server = Smtp("127.0.0.1", smtp.port, implicit_tls=False, starttls=False)
     for one in deliver(nobody, [sendgrid(service), server], outbox, time.clock):
-        assert one.detail.startswith("the test names no `emails`")
+        assert one.detail.startswith("there are no recipients")
     assert service.requests == smtp.mails == []
 
 
 def test_every_bound_fits_into_the_time_that_the_dag_processor_has() -> None:
-    assert PATIENCE + ANSWER < 50
+    assert DELIVERY_TIMEOUT_SECONDS + CHANNEL_TIMEOUT_SECONDS < 50
 
 
 def test_secrets_are_taken_out_longest_first() -> None:
@@ -204,9 +217,9 @@ def test_secrets_are_taken_out_longest_first() -> None:
 
 def test_a_login_is_used_and_a_wrong_one_is_no_passing_trouble(smtp: MailServer, time: Time, outbox: Outbox) -> None:
     right = Smtp("127.0.0.1", smtp.port, "me", "correct horse", implicit_tls=False, starttls=False)
-    assert deliver(MESSAGE, [right], outbox, time.clock)[0].state is State.DELIVERED
+    assert deliver(MESSAGE, [right], outbox, time.clock)[0].state is DeliveryState.DELIVERED
     (done,) = deliver(MESSAGE, [replace(right, password="battery staple")], outbox, time.clock)
-    assert (done.state, done.tries) == (State.KEPT, 1)
+    assert (done.state, done.tries) == (DeliveryState.KEPT, 1)
     assert "535" in done.detail
     assert "battery staple" not in done.detail
     assert smtp.logins[0] == ("me", "correct horse")

@@ -16,15 +16,15 @@ from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose, is_link
 from ml_metrics.alerts.digest import (
-    Entry,
+    FailingTest,
     Heartbeat,
-    OpenIncident,
-    QuietTest,
-    Silence,
+    HeldMessage,
+    MissedRuns,
+    QuarantinedTest,
     compose_digest,
     compose_heartbeat,
 )
-from ml_metrics.alerts.message import Fact, Message, Occasion, Picture, Report, Trouble
+from ml_metrics.alerts.message import Fact, Message, MessageKind, Picture, Problem, Report
 from servers.channels import Answer, MailServer, Service
 from servers.github import GitHub
 from unit.alerts.hostile import HOSTILE
@@ -45,22 +45,24 @@ HEADERS = {
 
 def report(words: str) -> Report:
     facts = (Fact("image", words), Fact("pod", words, words), Fact("logs", words, f"https://logs.example/?q={words}"))
-    trouble = Trouble(f"out_of_bounds:{words}", words, words, facts, Picture("metric-1", b"png", words))
+    problem = Problem(f"out_of_bounds:{words}", words, words, facts, Picture("metric-1", b"png", words))
     several = (words, words)
-    return Report(Occasion.BROKEN, words, words, words, words, (trouble, trouble), facts, several, several, facts)
+    return Report(MessageKind.BROKEN, words, words, words, words, (problem, problem), facts, several, several, facts)
 
 
 def messages(words: str) -> list[Message]:
     heartbeat = Heartbeat(
         NOON,
         3,
-        (Silence(words, 2, 1, NOON),),
-        (OpenIncident(words, NOON, (words,), words),),
-        (QuietTest(words, NOON.date(), words),),
+        (MissedRuns(words, 2, 1, NOON),),
+        (FailingTest(words, NOON, (words,), words),),
+        (QuarantinedTest(words, NOON.date(), words),),
     )
     return [
         compose(report(words), ["a@example.com"], "me@example.com"),
-        compose_digest("digest-1", [Entry(words, words, (words,), NOON, words)], ["a@example.com"], "", "http://x"),
+        compose_digest(
+            "digest-1", [HeldMessage(words, words, (words,), NOON, words)], ["a@example.com"], "", "http://x"
+        ),
         compose_heartbeat("heartbeat-1", heartbeat, ["a@example.com"], "", "http://x"),
     ]
 

@@ -1,17 +1,19 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.alerts.message import Occasion
-from ml_metrics.alerts.policy import Incident, News, Standing, news_of, occasion_for
+from ml_metrics.alerts.message import MessageKind
+from ml_metrics.alerts.policy import ACKNOWLEDGED, Limits, Notification, change_to_report, due_notification
 
-FREE = Standing()
+due = partial(due_notification, reported=None, acknowledged=False, passed=False, limits=Limits())
 
 
 @pytest.mark.parametrize(
-    ("troubles", "told", "well", "occasion"),
+    ("problems", "reported", "passed", "kind"),
     [
         ([], None, True, None),
         (["a"], None, False, "broken"),
@@ -19,60 +21,60 @@ FREE = Standing()
         (["a"], ["a", "b"], False, None),
         (["a", "b"], ["a"], False, "worse"),
         ([], ["a"], True, "recovered"),
-        ([], ["a"], False, None),  # silenced and not well: neither news nor recovery
+        ([], ["a"], False, None),  # silenced and failed: neither new nor recovered
         ([], None, False, None),
     ],
 )
-def test_people_hear_of_news_only(
-    troubles: list[str], told: list[str] | None, well: bool, occasion: str | None
+def test_only_changes_are_reported(
+    problems: list[str], reported: list[str] | None, passed: bool, kind: str | None
 ) -> None:
-    assert occasion_for(troubles, told, well=well) == occasion
+    assert change_to_report(problems, reported, passed=passed) == kind
 
 
-def test_a_warning_waits_for_the_digest() -> None:
-    assert news_of([], ["a"], None, FREE, well=True) == News(Occasion.WARNING, "a warning")
+def test_a_warning_is_held_for_the_digest() -> None:
+    assert due([], ["a"], passed=True) == Notification(MessageKind.WARNING, "a warning")
 
 
-def test_a_warning_beside_a_trouble_is_told_with_it() -> None:
-    assert news_of(["a"], ["b"], None, FREE, well=False) == News(Occasion.BROKEN)
+def test_a_warning_next_to_a_problem_is_sent_with_it() -> None:
+    assert due(["a"], ["b"]) == Notification(MessageKind.BROKEN)
 
 
-def test_quarantine_is_silence() -> None:
-    quarantined = Standing(quarantined=True)
-    assert news_of(["a"], ["b"], None, quarantined, well=False) is None
-    assert news_of([], [], Incident(frozenset("a")), quarantined, well=True) is None
+def test_a_quarantined_test_has_no_notifications() -> None:
+    quarantined = Limits(quarantined=True)
+    assert due(["a"], ["b"], limits=quarantined) is None
+    assert due([], [], reported={"a"}, passed=True, limits=quarantined) is None
 
 
-def test_what_gets_worse_while_somebody_knows_waits_and_the_recovery_does_not() -> None:
-    known = Incident(frozenset({"a"}), acknowledged=True)
-    assert news_of(["b"], [], known, FREE, well=False) == News(Occasion.WORSE, "somebody knows of it")
-    assert news_of([], [], known, FREE, well=True) == News(Occasion.RECOVERED)
+def test_after_acknowledgement_new_problems_are_held_and_recovery_is_sent() -> None:
+    acknowledged = partial(due, reported={"a"}, acknowledged=True)
+    assert acknowledged(["b"], []) == Notification(MessageKind.WORSE, ACKNOWLEDGED)
+    assert acknowledged([], [], passed=True) == Notification(MessageKind.RECOVERED)
 
 
-def test_an_owner_is_told_so_many_things_an_hour_and_the_rest_in_a_digest() -> None:
-    assert news_of(["a"], [], None, Standing(mails_this_hour=9, mails_per_hour=10), well=False) == News(Occasion.BROKEN)
-    held = news_of(["a"], [], None, Standing(mails_this_hour=10, mails_per_hour=10), well=False)
-    assert held == News(Occasion.BROKEN, "the owner got 10 messages within an hour")
+def test_messages_beyond_the_hourly_limit_of_an_owner_are_held() -> None:
+    assert due(["a"], [], limits=Limits(mails_this_hour=9, mails_per_hour=10)) == Notification(MessageKind.BROKEN)
+    held = due(["a"], [], limits=Limits(mails_this_hour=10, mails_per_hour=10))
+    assert held == Notification(MessageKind.BROKEN, "the owner got 10 messages within an hour")
 
 
-TROUBLES = st.frozensets(st.sampled_from("abc"))
+PROBLEMS = st.frozensets(st.sampled_from("abc"))
 
 
-@given(st.lists(st.tuples(TROUBLES, st.booleans()), max_size=40))
-def test_every_trouble_is_told_once_in_an_incident_and_every_incident_ends_once(
+@given(st.lists(st.tuples(PROBLEMS, st.booleans()), max_size=40))
+def test_every_problem_is_reported_once_per_incident_and_every_incident_ends_once(
     runs: list[tuple[frozenset[str], bool]],
 ) -> None:
-    told: set[str] | None = None
-    for troubles, passed in runs:
-        well = passed and not troubles
-        occasion = occasion_for(troubles, told, well=well)
-        if told is None:
-            assert occasion is (Occasion.BROKEN if troubles else None)
+    reported: set[str] | None = None
+    for problems, succeeded in runs:
+        passed = succeeded and not problems
+        kind = change_to_report(problems, reported, passed=passed)
+        if reported is None:
+            assert kind is (MessageKind.BROKEN if problems else None)
         else:
-            expected = Occasion.WORSE if troubles - told else Occasion.RECOVERED if well else None
-            assert occasion is expected
-        if occasion is Occasion.RECOVERED:
-            told = None
-        elif occasion is not None:
-            told = (told or set()) | troubles
-        assert told is None or troubles <= told
+            expected = MessageKind.WORSE if problems - reported else MessageKind.RECOVERED if passed else None
+            assert kind is expected
+        if kind is MessageKind.RECOVERED:
+            reported = None
+        elif kind is not None:
+            reported = (reported or set()) | problems
+        assert reported is None or problems <= reported

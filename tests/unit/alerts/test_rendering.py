@@ -50,7 +50,7 @@ def mail(folder: Path, chart: bytes) -> Message:
     """A mail whose picture lies beside it, where a browser finds it."""
     (folder / "metric-1.png").write_bytes(chart)
     with_chart = replace(LOSS, picture=Picture("metric-1", chart, "loss_final in its last 21 runs"))
-    return compose(replace(REPORT, troubles=(with_chart, *REPORT.troubles[1:])), ["vision-team@example.com"])
+    return compose(replace(REPORT, problems=(with_chart, *REPORT.problems[1:])), ["vision-team@example.com"])
 
 
 def page(message: Message) -> str:
@@ -69,8 +69,8 @@ def test_a_mail_is_dark_where_the_screen_is(browser: Browser, tmp_path: Path, ch
 
 def test_no_name_makes_a_mail_wider_than_the_screen(browser: Browser) -> None:
     words = [*HOSTILE, "W" * 400]
-    troubles = tuple(replace(LOSS, sentence=each, picture=None, facts=(Fact("value", each),)) for each in words)
-    message = compose(replace(REPORT, test="x" * 200, troubles=troubles, warnings=tuple(words)), [])
+    problems = tuple(replace(LOSS, sentence=each, picture=None, facts=(Fact("value", each),)) for each in words)
+    message = compose(replace(REPORT, test="x" * 200, problems=problems, warnings=tuple(words)), [])
     width, _, _, _ = browser.measure(message.html, width=PHONE)
     assert width == PHONE
 

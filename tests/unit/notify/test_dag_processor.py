@@ -53,4 +53,4 @@ def test_a_run_whose_gate_never_decided_is_told_by_the_dag_processor_once(tmp_pa
     (mail,) = (home / "ml_metrics" / "outbox").glob("*.eml")
     assert "Subject: [ML Metrics] lost failed: task assert_success failed" in mail.read_text()
     assert said.count("delivered by outbox") == 1
-    assert "nothing new to tell about lost" in said
+    assert "no new alert for lost" in said

@@ -11,7 +11,7 @@ from ml_metrics.config.definition import TestDefinition
 from ml_metrics.connections import warehouse
 from ml_metrics.model import JobStatus, Run, Workload
 from ml_metrics.notify.heartbeat import send_heartbeats, times_between
-from ml_metrics.notify.mail_settings import post_office
+from ml_metrics.notify.mail_settings import load_mail_settings
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse import run_record
 
@@ -47,7 +47,7 @@ def mails() -> dict[str, str]:
 
 def send(*tests: TestDefinition) -> int:
     with warehouse() as open_warehouse:
-        return send_heartbeats(tests, open_warehouse, post_office(), NOW)
+        return send_heartbeats(tests, open_warehouse, load_mail_settings(), NOW)
 
 
 def test_a_test_that_did_not_run_is_told_with_how_often_it_should_have() -> None:
@@ -65,8 +65,8 @@ def test_a_test_that_did_not_run_is_told_with_how_often_it_should_have() -> None
     assert "2 of 5 tests did not run as scheduled" not in text
     assert "3 of 5 tests did not run as scheduled" in text
     assert "* slept: ran 4 of 7 times, last at 2026-01-16 04:00 UTC" in text
-    assert "* never: ran 0 of 7 times, never before" in text
-    assert "* weekly: ran 0 of 1 times, never before" in text
+    assert "* never: ran 0 of 7 times, never ran before" in text
+    assert "* weekly: ran 0 of 1 times, never ran before" in text
     assert "daily:" not in text
     assert "by-hand:" not in text
 
@@ -95,7 +95,7 @@ def test_it_comes_also_when_all_is_well_and_tells_what_is_open() -> None:
     send(a_test("fine", "0 3 * * *", quarantine=quarantine))
     (text,) = mails().values()
     assert text.startswith("[ML Metrics] weekly: 1 test ran as scheduled\n")
-    assert "* fine since 2026-01-19 07:00 UTC: loss out of bounds (a new user knows of it)" in text
+    assert "* fine since 2026-01-19 07:00 UTC: loss out of bounds (acknowledged by a new user)" in text
     assert "* fine until 2026-02-01: the data set moves" in text
 
 

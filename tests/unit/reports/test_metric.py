@@ -11,8 +11,7 @@ import pytest
 from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.judge import Judgement, judge_run
 from ml_metrics.model import Bounds, HistoryPoint, JobStatus, Metric, Outcome, Run, Verdict, Workload
-from ml_metrics.reports.metric import metric_facts
-from ml_metrics.reports.past import MetricPast
+from ml_metrics.reports.metric import MetricHistory, metric_facts
 from ml_metrics.reports.picture import picture_of
 from ml_metrics.warehouse import MetricValue, open_warehouse, run_record
 
@@ -31,7 +30,7 @@ def value(day: int, number: float | None, verdict: str = "pass", status: str = "
 
 
 def facts(verdict: Verdict, *values: MetricValue, accepted: str = "") -> dict[str, str]:
-    return {fact.name: fact.value for fact in metric_facts(verdict, MetricPast(values, accepted))}
+    return {fact.name: fact.value for fact in metric_facts(verdict, MetricHistory(values, accepted))}
 
 
 def test_the_baseline_of_a_metric_is_the_one_of_its_verdict() -> None:
@@ -99,7 +98,7 @@ def test_judge_document_warehouse_and_mail_have_one_baseline(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("number", [2.0, None, 1e300, -1e300, 5e-324])
 def test_a_metric_s_runs_make_a_picture(number: float | None) -> None:
-    past = MetricPast(tuple(value(day, number, "pass" if day % 2 else "of an older system") for day in range(50)))
+    past = MetricHistory(tuple(value(day, number, "pass" if day % 2 else "of an older system") for day in range(50)))
     picture = picture_of(1, BAD, past, "this", NOON + timedelta(days=60))
     assert picture is not None
     assert picture.png.startswith(b"\x89PNG")
@@ -110,5 +109,5 @@ def test_a_picture_that_cannot_be_drawn_costs_no_mail(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("ml_metrics.charts.as_png", lambda _: 1 / 0)
-    assert picture_of(1, BAD, MetricPast((value(1, 1.0),)), "this", NOON) is None
+    assert picture_of(1, BAD, MetricHistory((value(1, 1.0),)), "this", NOON) is None
     assert "could not be drawn" in caplog.text

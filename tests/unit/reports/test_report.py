@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from behaviour.story import Day, good, play, run_of, with_test
-from ml_metrics.alerts.message import Occasion
+from ml_metrics.alerts.message import MessageKind
 from ml_metrics.connections import warehouse
-from ml_metrics.reports import report_of, troubles_of
-from ml_metrics.reports.report import DETAILED
+from ml_metrics.reports import problems_of, report_of
+from ml_metrics.reports.report import MAX_DETAILED_METRICS
+from ml_metrics.run_state import RunState
 from ml_metrics.warehouse.database import Database
 
 MANY = {f"metric-{number}": 1.0 for number in range(300)}
@@ -18,35 +19,39 @@ CONFIG = {
 DAY = with_test(Day("all of them bad", MANY), regression_test_config=CONFIG)
 
 
-def test_a_run_that_breaks_hundreds_of_metrics_asks_the_warehouse_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_fails_hundreds_of_metrics_takes_few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     play(1, DAY)
     folder = play(2, DAY)
-    asked: list[str] = []
-    ask = Database.query
+    queries: list[str] = []
+    query_database = Database.query
 
     def counted(self: Database, query: str, **parameters: Any) -> Any:
-        asked.append(query)
-        return ask(self, query, **parameters)
+        queries.append(query)
+        return query_database(self, query, **parameters)
 
     monkeypatch.setattr(Database, "query", counted)
     with warehouse() as open_warehouse:
-        sentences = troubles_of(folder).at_once
+        sentences = problems_of(RunState(folder)).urgent
         report = report_of(
-            DAY.test, run_of(2), folder, Occasion.BROKEN, sentences, warehouse=open_warehouse, dashboard_url="http://x"
+            DAY.test,
+            run_of(2),
+            RunState(folder),
+            MessageKind.BROKEN,
+            sentences,
+            warehouse=open_warehouse,
+            dashboard_url="http://x",
         )
-    assert len(report.troubles) == 300
-    assert sum(trouble.picture is not None for trouble in report.troubles) == DETAILED
-    assert all(trouble.facts for trouble in report.troubles)
-    assert len(asked) <= 2 * DETAILED + 2
+    assert len(report.problems) == 300
+    assert sum(problem.picture is not None for problem in report.problems) == MAX_DETAILED_METRICS
+    assert all(problem.facts for problem in report.problems)
+    assert len(queries) <= 2 * MAX_DETAILED_METRICS + 2
 
 
-def test_links_to_airflow_only_where_airflow_is() -> None:
-    folder = play(1, good())
+def test_links_to_airflow_only_inside_airflow() -> None:
+    state = RunState(play(1, good()))
 
-    def links(dashboard_url: str) -> dict[str, str]:
-        report = report_of(
-            DAY.test, run_of(1), folder, Occasion.RECOVERED, {}, warehouse=None, dashboard_url=dashboard_url
-        )
+    def links(url: str) -> dict[str, str]:
+        report = report_of(DAY.test, run_of(1), state, MessageKind.RECOVERED, {}, warehouse=None, dashboard_url=url)
         return {fact.name: fact.link for fact in report.facts if fact.link}
 
     inside = links("https://airflow.example/ml-metrics")

@@ -11,9 +11,7 @@ from ml_metrics.run_state import RunState
 
 def said(test: TestDefinition) -> list[str]:
     folder = play(1, with_test(good(), **test.model_dump(exclude_unset=True)))
-    judgement = RunState(folder).judgement
-    assert judgement is not None
-    return list(warnings_of(test, folder, judgement.verdicts))
+    return list(warnings_of(test, RunState(folder)))
 
 
 def test_a_run_that_is_as_it_should_be_warns_of_nothing() -> None:

@@ -1,1 +1,1 @@
-"""Where messages go: one module for each kind of channel."""
+"""The channels that deliver messages, one module for each kind."""

@@ -1,4 +1,4 @@
-"""What a channel must be able to do, and how it says that it could not."""
+"""The interface of a channel, and the error that it raises."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ if TYPE_CHECKING:
 
 
 class Channel(Protocol):
-    """One way to people."""
+    """A way to deliver messages."""
 
     @property
     def name(self) -> str:
-        """By which settings, logs and the warehouse call it."""
+        """The name in settings, logs and the warehouse."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be seen in a log or a message."""
+        """Texts that must never appear in a log or a message."""
 
     def send(self, message: Message, timeout: float) -> str:
-        """Deliver a message within about `timeout` seconds, and say where it is now. Raises `UndeliveredError`."""
+        """Deliver a message within about `timeout` seconds and return where it is. Raises `UndeliveredError`."""
 
 
 class UndeliveredError(AlertError):
-    """A channel did not take a message.
+    """A channel did not accept a message.
 
     Args:
-        why: in words that hold no secret.
-        passing: whether another try may help.
-        retry_after: how many seconds the channel asks us to wait.
-        remaining: the recipients that have not got it, where others have; empty for all.
+        reason: a text without secrets.
+        transient: whether another try may succeed.
+        retry_after: the pause in seconds that the channel requests.
+        remaining: the recipients that were rejected if others were accepted; empty for all.
     """
 
     def __init__(
-        self, why: str, *, passing: bool = False, retry_after: float = 0.0, remaining: tuple[str, ...] = ()
+        self, reason: str, *, transient: bool = False, retry_after: float = 0.0, remaining: tuple[str, ...] = ()
     ) -> None:
-        super().__init__(why)
-        self.passing = passing
+        super().__init__(reason)
+        self.transient = transient
         self.retry_after = retry_after
         self.remaining = remaining

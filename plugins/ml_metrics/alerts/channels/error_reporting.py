@@ -1,4 +1,4 @@
-"""Google Cloud Error Reporting: an event for each reason, grouped by test and metric."""
+"""Google Cloud Error Reporting: an event for each problem, grouped by test and metric."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.channels.channel import UndeliveredError
-from ml_metrics.alerts.channels.http import ask
-from ml_metrics.alerts.message import Occasion
+from ml_metrics.alerts.channels.http import send_json
+from ml_metrics.alerts.message import MessageKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,18 +23,18 @@ class ErrorReporting:
 
     project: str
     token: Callable[[], str]
-    """Makes an access token; it is asked for each message, for tokens live an hour."""
+    """Returns an access token. It is called for each message because a token expires after an hour."""
     host: str = HOST
     name: str = "error_reporting"
     secrets: tuple[str, ...] = ()
 
     def send(self, message: Message, timeout: float) -> str:
-        """Report every reason. What is well again is resolved there by a person."""
-        if message.occasion is Occasion.RECOVERED:
-            return "nothing to report: the test is well again"
+        """Report every problem. Recovered errors are resolved there by hand."""
+        if message.kind is MessageKind.RECOVERED:
+            return "nothing to report: the test recovered"
         token = self._token()
         for reason in message.reasons:
-            ask(
+            send_json(
                 "POST",
                 f"{self.host}/v1beta1/projects/{self.project}/events:report",
                 service="Error Reporting",
@@ -47,13 +47,13 @@ class ErrorReporting:
     def _token(self) -> str:
         try:
             return self.token()
-        except Exception as error:  # noqa: BLE001  (the library of Google's logins has many families of errors)
-            why = f"Google Cloud gave no access token ({type(error).__name__})"
-            raise UndeliveredError(why, passing=True) from None
+        except Exception as error:  # noqa: BLE001  (google.auth raises many unrelated errors)
+            reason = f"Google Cloud gave no access token ({type(error).__name__})"
+            raise UndeliveredError(reason, transient=True) from None
 
 
 def event(message: Message, reason: Reason) -> dict[str, Any]:
-    """What `events.report` takes. Events without a stack trace are grouped by their place: the test and the reason."""
+    """Return the body for `events.report`. Events without a stack trace are grouped by location: test and problem."""
     kind, _, metric = reason.name.partition(":")
     link = next((fact.link for fact in message.links if fact.name == "logs"), "")
     return {

@@ -1,4 +1,4 @@
-"""GitHub issues: one for each test, commented when something changes, closed when it is well, opened again when not."""
+"""GitHub issues: one for each test, with a comment for each change, closed on recovery and reopened on failure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from ml_metrics.alerts.channels.http import ask
+from ml_metrics.alerts.channels.http import send_json
 from ml_metrics.alerts.compose import one_line
 from ml_metrics.alerts.mail import file_name
-from ml_metrics.alerts.message import Occasion
+from ml_metrics.alerts.message import MessageKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 HOST = "https://api.github.com"
 LABEL = "ml-metrics"
-PAGE = 100
+PAGE_SIZE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class GitHubIssues:
-    """The issues of one repository, by a token that may write them."""
+    """The issues of one repository."""
 
     repository: str
     """`owner/name`."""
@@ -38,93 +38,93 @@ class GitHubIssues:
         return (self.token,)
 
     def send(self, message: Message, timeout: float) -> str:
-        """Bring the test's issue to what the message says. The same message twice is one comment."""
-        conversation = _Conversation(self, message, timeout)
-        issue = conversation.find()
+        """Update the test's issue. The same message twice is one comment."""
+        thread = _IssueThread(self, message, timeout)
+        issue = thread.find()
         if issue is None:
-            if message.occasion is Occasion.RECOVERED:
+            if message.kind is MessageKind.RECOVERED:
                 return "the test has no issue to close"
-            return str(conversation.open()["html_url"])
-        if not conversation.has_told(issue):
-            conversation.comment(issue)
-        conversation.set_state(issue, "closed" if message.occasion is Occasion.RECOVERED else "open")
+            return str(thread.open()["html_url"])
+        if not thread.contains_message(issue):
+            thread.comment(issue)
+        thread.set_state(issue, "closed" if message.kind is MessageKind.RECOVERED else "open")
         return str(issue["html_url"])
 
 
 @dataclass(frozen=True, slots=True)
-class _Conversation:
-    """The requests about one message."""
+class _IssueThread:
+    """The requests that deliver one message."""
 
-    place: GitHubIssues
+    channel: GitHubIssues
     message: Message
     timeout: float
 
     @property
     def title(self) -> str:
-        """By which the issue of a test is found again, so it does not say how the test is."""
+        """The title of the test's issue. The issue is found by it, so it does not contain the state of the test."""
         return f"ML Metrics: {one_line(self.message.test)}"
 
     @property
-    def mark(self) -> str:
-        """By which a message is found again. Only letters that a comment in HTML may hold."""
+    def marker(self) -> str:
+        """An HTML comment that identifies the message."""
         return f"<!-- ml-metrics {re.sub(r'-+', '-', file_name(self.message.key))} -->"
 
     def find(self) -> dict[str, Any] | None:
-        """The newest issue about this test, open or closed."""
+        """Return the newest issue of this test, open or closed."""
         query = {"labels": LABEL, "state": "all", "sort": "created", "direction": "desc"}
         for issue in self._all("issues", query):
             if issue.get("title") == self.title and "pull_request" not in issue:
                 return issue
         return None
 
-    def has_told(self, issue: dict[str, Any]) -> bool:
-        """Whether this message is there already."""
-        if self.mark in (issue.get("body") or ""):
+    def contains_message(self, issue: dict[str, Any]) -> bool:
+        """Whether the issue or one of its comments is this message."""
+        if self.marker in (issue.get("body") or ""):
             return True
         comments = self._all(f"issues/{issue['number']}/comments", {})
-        return any(self.mark in (comment.get("body") or "") for comment in comments)
+        return any(self.marker in (comment.get("body") or "") for comment in comments)
 
     def open(self) -> dict[str, Any]:
-        """A new issue."""
-        body = {"title": self.title, "body": self._words(), "labels": [LABEL]}
-        made: dict[str, Any] = self._ask("POST", "issues", body)
-        return made
+        """Open an issue and return it."""
+        body = {"title": self.title, "body": self._body(), "labels": [LABEL]}
+        issue: dict[str, Any] = self._request("POST", "issues", body)
+        return issue
 
     def comment(self, issue: dict[str, Any]) -> None:
-        """Say it in the issue."""
-        self._ask("POST", f"issues/{issue['number']}/comments", {"body": self._words()})
+        """Add the message as a comment."""
+        self._request("POST", f"issues/{issue['number']}/comments", {"body": self._body()})
 
     def set_state(self, issue: dict[str, Any], state: str) -> None:
-        """Close it, or open it again."""
+        """Close or reopen the issue."""
         if issue.get("state") != state:
-            self._ask("PATCH", f"issues/{issue['number']}", {"state": state})
+            self._request("PATCH", f"issues/{issue['number']}", {"state": state})
 
-    def _words(self) -> str:
-        """The message's plain text in a fence that it cannot end: what stands there is shown, never understood."""
+    def _body(self) -> str:
+        """Return the plain text in a code fence that the text cannot end, so that GitHub does not render it."""
         longest = max((len(run) for run in re.findall("`+", self.message.text)), default=0)
         fence = "`" * max(3, longest + 1)
         links = " · ".join(f"[{fact.name}](<{fact.link}>)" for fact in self.message.links)
-        return f"{fence}text\n{self.message.text.strip()}\n{fence}\n\n{links}\n\n{self.mark}\n"
+        return f"{fence}text\n{self.message.text.strip()}\n{fence}\n\n{links}\n\n{self.marker}\n"
 
-    def _all(self, what: str, query: dict[str, str]) -> Iterator[dict[str, Any]]:
-        """Every entry of a list, page by page."""
+    def _all(self, path: str, query: dict[str, str]) -> Iterator[dict[str, Any]]:
+        """Yield every entry of a list, page by page."""
         page = 1
         while True:
-            found = self._ask("GET", f"{what}?{urlencode({**query, 'per_page': PAGE, 'page': page})}")
+            found = self._request("GET", f"{path}?{urlencode({**query, 'per_page': PAGE_SIZE, 'page': page})}")
             yield from found
-            if len(found) < PAGE:
+            if len(found) < PAGE_SIZE:
                 return
             page += 1
 
-    def _ask(self, method: str, what: str, body: dict[str, Any] | None = None) -> Any:
-        return ask(
+    def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        return send_json(
             method,
-            f"{self.place.host}/repos/{quote(self.place.repository)}/{what}",
+            f"{self.channel.host}/repos/{quote(self.channel.repository)}/{path}",
             service="GitHub",
             timeout=self.timeout,
             body=body,
             headers={
-                "Authorization": f"Bearer {self.place.token}",
+                "Authorization": f"Bearer {self.channel.token}",
                 "Accept": "application/vnd.github+json",
                 "X-GitHub-Api-Version": "2022-11-28",
             },

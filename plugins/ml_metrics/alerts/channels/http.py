@@ -1,7 +1,7 @@
-"""One request to a service, and what its answer means for a message.
+"""A JSON request to a service, with its errors as `UndeliveredError`.
 
-The standard library's client, because it writes no log: those of httpx and requests hold addresses and headers, and
-with them the secrets of a webhook. Redirects are not followed: a token goes to nobody but the host it was made for.
+The standard library's client is used because it does not log: httpx and requests log addresses, which contain the
+secret of a webhook. Redirects are not followed, so that a token is sent to its own host only.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ml_metrics.alerts.channels.channel import UndeliveredError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PASSING = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
-"""Answers below 500 after which another try may help."""
-LONGEST_ANSWER = 1 << 20
+TRANSIENT_STATUSES = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+"""Statuses below 500 after which another try may succeed."""
+MAX_RESPONSE_BYTES = 1 << 20
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -30,7 +30,7 @@ class _NoRedirects(HTTPRedirectHandler):
         return None
 
 
-def ask(  # noqa: PLR0913  (what a request is made of)
+def send_json(  # noqa: PLR0913  (the parts of a request)
     method: str,
     address: str,
     *,
@@ -39,35 +39,35 @@ def ask(  # noqa: PLR0913  (what a request is made of)
     body: Any = None,
     headers: Mapping[str, str] | None = None,
 ) -> Any:
-    """Send JSON and return the JSON (or else the text) that comes back. Raises `UndeliveredError`."""
+    """Send JSON and return the response, as JSON if it is JSON, else as text. Raises `UndeliveredError`."""
     if urlsplit(address).scheme not in {"http", "https"}:
-        raise UndeliveredError(f"{service}: its address is not one of http or https")
+        raise UndeliveredError(f"{service}: the address is not an http or https address")
     data = None if body is None else json.dumps(body).encode()
-    sent = {"Content-Type": "application/json", "User-Agent": "ml-metrics", **(headers or {})}
+    all_headers = {"Content-Type": "application/json", "User-Agent": "ml-metrics", **(headers or {})}
     try:
-        request = Request(address, data=data, headers=sent, method=method)  # noqa: S310  (checked above)
-        with build_opener(_NoRedirects).open(request, timeout=timeout) as answer:
-            return _content(answer.read(LONGEST_ANSWER))
+        request = Request(address, data=data, headers=all_headers, method=method)  # noqa: S310  (checked above)
+        with build_opener(_NoRedirects).open(request, timeout=timeout) as response:
+            return _content(response.read(MAX_RESPONSE_BYTES))
     except HTTPError as error:
         with error:
-            raise refusal(service, error.code, dict(error.headers), error.read(LONGEST_ANSWER)) from None
+            raise rejected(service, error.code, dict(error.headers), error.read(MAX_RESPONSE_BYTES)) from None
     except (URLError, OSError, ValueError) as error:
-        raise no_answer(service, error) from None
+        raise unreachable(service, error) from None
 
 
-def refusal(service: str, status: int, headers: Mapping[str, str], body: bytes) -> UndeliveredError:
-    """What an answer means that is no success. Nothing of the request is in it."""
-    passing = status in PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    said = _said(_content(body))
-    why = f"{service} answered {status}{f' ({said})' if said else ''}"
-    return UndeliveredError(why, passing=passing, retry_after=_retry_after(headers))
+def rejected(service: str, status: int, headers: Mapping[str, str], body: bytes) -> UndeliveredError:
+    """Return the error for an unsuccessful response. Its text contains nothing of the request."""
+    transient = status in TRANSIENT_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    explanation = _error_message(_content(body))
+    reason = f"{service} answered {status}{f' ({explanation})' if explanation else ''}"
+    return UndeliveredError(reason, transient=transient, retry_after=_retry_after(headers))
 
 
-def no_answer(service: str, error: Exception) -> UndeliveredError:
-    """What it means that no answer came. An address that is none will not become one."""
+def unreachable(service: str, error: Exception) -> UndeliveredError:
+    """Return the error for a missing response. A malformed address is not worth another try."""
     cause = error.reason if isinstance(error, URLError) else error
     kind = "took too long" if isinstance(cause, TimeoutError) else f"cannot be reached ({type(cause).__name__})"
-    return UndeliveredError(f"{service} {kind}", passing=isinstance(error, OSError))
+    return UndeliveredError(f"{service} {kind}", transient=isinstance(error, OSError))
 
 
 def _content(body: bytes) -> Any:
@@ -78,8 +78,8 @@ def _content(body: bytes) -> Any:
         return text
 
 
-def _said(content: Any) -> str:
-    """The service's own words: SendGrid's list of `errors`, GitHub's `message`, Google's `error`, or plain text."""
+def _error_message(content: Any) -> str:
+    """Return SendGrid's `errors`, GitHub's `message`, Google's `error`, or the plain text."""
     if isinstance(content, dict):
         errors = content.get("errors")
         if isinstance(errors, list) and errors:
@@ -91,7 +91,7 @@ def _said(content: Any) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds, or a date, as RFC 9110 has it; GitHub's own header holds the second since 1970."""
+    """Return `Retry-After`, in seconds or as a date (RFC 9110), or GitHub's header with a Unix time."""
     named = {name.lower(): value.strip() for name, value in headers.items()}
     now = datetime.now(UTC).timestamp()
     try:

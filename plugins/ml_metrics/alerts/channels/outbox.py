@@ -1,4 +1,4 @@
-"""The channel of a laptop, and where messages are kept that no other channel took: each a file for a mail program."""
+"""A folder of mail files: a channel for one machine, and the place for messages that a channel did not accept."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """A folder of mails."""
+    """A folder of mail files."""
 
     folder: str
     name: str = "outbox"
     secrets: tuple[str, ...] = ()
 
-    def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002  (a folder has none)
-        """Write the mail, and return its path. The same message twice is one file."""
+    def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002  (the interface of every channel)
+        """Write the mail and return its path. The same message twice is one file."""
         path = storage.join(self.folder, f"{file_name(message.key)}.eml")
         try:
             storage.write_bytes(path, as_mail(message).as_bytes())
         except StorageError as error:
-            raise UndeliveredError(f"the message `{message.subject}` could not be kept: {error}") from error
+            raise UndeliveredError(f"the message `{message.subject}` could not be saved: {error}") from error
         return path

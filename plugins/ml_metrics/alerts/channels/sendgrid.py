@@ -9,7 +9,7 @@ from email.utils import parseaddr
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.channels.channel import UndeliveredError
-from ml_metrics.alerts.channels.http import no_answer, refusal
+from ml_metrics.alerts.channels.http import rejected, unreachable
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message
@@ -24,9 +24,9 @@ class SendGrid:
 
     api_key: str = field(repr=False)
     sender: str = ""
-    """Who mails come from that name no sender: an address that SendGrid has verified."""
+    """The sender of mails that have none: an address that SendGrid has verified."""
     host: str = HOST
-    """Another for an account in the European Union."""
+    """Accounts in the European Union have another host."""
     name: str = "sendgrid"
 
     @property
@@ -35,38 +35,38 @@ class SendGrid:
         return (self.api_key,)
 
     def send(self, message: Message, timeout: float) -> str:
-        """Hand the mail to SendGrid. It answers before it tries the recipients: their refusals are in its own log."""
+        """Send the mail. SendGrid answers before delivery and logs rejected recipients itself."""
         from python_http_client.exceptions import HTTPError
         from sendgrid import SendGridAPIClient
 
         sender = message.sender or self.sender
         if not message.recipients:
-            raise UndeliveredError("the test names no `emails`, and there is no address for tests that name none")
+            raise UndeliveredError("there are no recipients: set the test's `emails` or the default recipients")
         if not sender:
-            raise UndeliveredError("nobody to send from: set the connection's `from_email` or the test's `sender`")
-        # at the level DEBUG, the client writes its headers, and the key is in them
+            raise UndeliveredError("there is no sender: set the connection's `from_email` or the test's `sender`")
+        # at DEBUG the client logs its headers, which contain the key
         logging.getLogger("python_http_client").setLevel(logging.INFO)
         service = SendGridAPIClient(api_key=self.api_key, host=self.host)
         service.client.timeout = timeout
         try:
-            answer = service.client.mail.send.post(request_body=request(message, sender))
+            response = service.client.mail.send.post(request_body=request(message, sender))
         except HTTPError as error:
-            raise refusal(SERVICE, error.status_code, dict(error.headers or {}), error.body or b"") from None
+            raise rejected(SERVICE, error.status_code, dict(error.headers or {}), error.body or b"") from None
         except (OSError, ValueError) as error:
-            raise no_answer(SERVICE, error) from None
-        return f"{SERVICE} took it as {answer.headers.get('X-Message-Id', 'a message without a name')}"
+            raise unreachable(SERVICE, error) from None
+        return f"accepted by {SERVICE} as {response.headers.get('X-Message-Id', 'a message without id')}"
 
 
 def request(message: Message, sender: str) -> dict[str, Any]:
-    """The body of `POST /v3/mail/send`. Each address once, or SendGrid refuses the whole."""
+    """Return the body for `POST /v3/mail/send`. SendGrid rejects a request that repeats an address."""
     name, address = parseaddr(sender)
     body = {
         "personalizations": [{"to": [{"email": each} for each in dict.fromkeys(message.recipients)]}],
         "from": {"email": address, **({"name": name} if name else {})},
         "subject": message.subject,
         "content": [{"type": "text/plain", "value": message.text}, {"type": "text/html", "value": message.html}],
-        "categories": ["ml-metrics", str(message.occasion)],
-        # links stay as they are, and nobody is watched: these mails are for machines' owners
+        "categories": ["ml-metrics", str(message.kind)],
+        # no rewritten links and no tracking pixel
         "tracking_settings": {"click_tracking": {"enable": False}, "open_tracking": {"enable": False}},
     }
     pictures = [

@@ -1,47 +1,47 @@
-"""A webhook that takes Slack's JSON: Slack itself, Mattermost, or a program of your own."""
+"""A webhook that accepts Slack's JSON: Slack, Mattermost, or your own service."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.channels.http import ask
+from ml_metrics.alerts.channels.http import send_json
 from ml_metrics.alerts.compose import printable
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message
 
-LONGEST = 2900
-"""Slack refuses a block whose text is longer than 3,000 letters."""
-REASONS = 10
-SECRET = 8
-"""A shorter path is a word, and no secret: `hook`."""
+MAX_BLOCK_LENGTH = 2900
+"""Slack rejects a block with more than 3,000 characters."""
+MAX_REASONS = 10
+MIN_SECRET_LENGTH = 8
+"""A shorter path, like `hook`, is not a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An address that is a secret."""
+    """A webhook, whose address is a secret."""
 
     address: str = field(repr=False)
     name: str = "webhook"
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The address and its path: whoever knows them can write there."""
+        """The address and its path: both allow posting."""
         _, _, path = self.address.partition("://")[2].partition("/")
-        return (self.address, path) if len(path) >= SECRET else (self.address,)
+        return (self.address, path) if len(path) >= MIN_SECRET_LENGTH else (self.address,)
 
     def send(self, message: Message, timeout: float) -> str:
         """Post the message."""
-        ask("POST", self.address, service="the webhook", timeout=timeout, body=payload(message))
-        return "the webhook took it"
+        send_json("POST", self.address, service="the webhook", timeout=timeout, body=payload(message))
+        return "accepted by the webhook"
 
 
 def payload(message: Message) -> dict[str, Any]:
-    """Slack's blocks: the headline, the reasons, the links. `text` is what a notification shows."""
-    reasons = [f"• {escaped(reason.sentence)}" for reason in message.reasons[:REASONS]]
-    if len(message.reasons) > REASONS:
-        reasons.append(f"• and {len(message.reasons) - REASONS} more")
+    """Return Slack blocks with headline, problems and links. Notifications show `text`."""
+    reasons = [f"• {escaped(reason.sentence)}" for reason in message.reasons[:MAX_REASONS]]
+    if len(message.reasons) > MAX_REASONS:
+        reasons.append(f"• and {len(message.reasons) - MAX_REASONS} more")
     links = [f"<{fact.link.replace('|', '%7C')}|{escaped(fact.name)}>" for fact in message.links]
     sections = [f"*{escaped(message.subject).replace('*', '')}*", "\n".join(reasons), " · ".join(links)]
     blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": cut(text)}} for text in sections if text]
@@ -49,10 +49,10 @@ def payload(message: Message) -> dict[str, Any]:
 
 
 def escaped(text: str) -> str:
-    """Words that Slack shows as they are: no link, no mention, no `@channel`."""
+    """Return text that Slack shows unchanged, without links and mentions."""
     return printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def cut(text: str) -> str:
-    """The text as far as Slack takes it, not in the middle of an escaped letter."""
-    return text if len(text) <= LONGEST else text[:LONGEST].rpartition(" ")[0] + " …"
+    """Return the text within Slack's limit, not cut inside an escaped character."""
+    return text if len(text) <= MAX_BLOCK_LENGTH else text[:MAX_BLOCK_LENGTH].rpartition(" ")[0] + " …"

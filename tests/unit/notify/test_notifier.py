@@ -19,7 +19,7 @@ from ml_metrics.connections import warehouse
 from ml_metrics.errors import StorageError, WarehouseError
 from ml_metrics.model import JobStatus
 from ml_metrics.notify.digest import send_due_digests
-from ml_metrics.notify.mail_settings import post_office
+from ml_metrics.notify.mail_settings import load_mail_settings
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
@@ -54,7 +54,7 @@ def open_alert() -> Incident | None:
 
 def digest(after: timedelta) -> int:
     with warehouse() as open_warehouse:
-        return send_due_digests(open_warehouse, post_office(), datetime.now(UTC) + after)
+        return send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC) + after)
 
 
 def test_an_owner_s_hour_is_full_and_the_rest_comes_in_one_digest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_without_the_warehouse_people_are_told_and_told_once(
     tell(1, BAD)
     tell(1, BAD)
     assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
-    assert "the state of alerts is not known" in caplog.text
+    assert "notifying without the state of alerts" in caplog.text
     assert caplog.text.count("delivered by outbox") == 1
 
 
@@ -118,7 +118,7 @@ def test_a_run_whose_gate_was_killed_before_it_began_is_told() -> None:
     live(1, replace(good(), gate_is_killed=True))
     assert subjects() == [f"[ML Metrics] {NAME} failed: task assert_success failed"]
     live(2, good())
-    assert subjects()[1:] == [f"[ML Metrics] {NAME} is well again"]
+    assert subjects()[1:] == [f"[ML Metrics] {NAME} recovered"]
 
 
 def test_a_run_of_which_nothing_is_known_is_told() -> None:
@@ -162,7 +162,7 @@ def overdue(number: int, quiet_until: str = "") -> None:
     run = run_of(number)
     dag_run = {"dag_id": run.dag_id, "dag_run_id": run.run_id, "state": "running", "queued_at": "2026-01-02T03:04:05Z"}
     context = {"dag_run": dag_run, "deadline": {}}
-    asyncio.run(notify.tell_overdue(NAME, "vision-team", ["a@example.com"], quiet_until, context))
+    asyncio.run(notify.notify_overdue(NAME, "vision-team", ["a@example.com"], quiet_until, context))
 
 
 def test_an_overdue_run_in_quarantine_is_not_told_and_the_day_after_it_is() -> None:
@@ -176,9 +176,9 @@ def test_an_overdue_run_in_quarantine_is_not_told_and_the_day_after_it_is() -> N
 def test_a_run_that_does_not_begin_is_told_once_and_its_end_is_told() -> None:
     overdue(1)
     overdue(1)
-    assert subjects() == [f"[ML Metrics] {NAME} is overdue: no end in sight"]
+    assert subjects() == [f"[ML Metrics] {NAME} is overdue: the run has not finished"]
     live(1, good())
-    assert subjects()[1:] == [f"[ML Metrics] {NAME} is well again"]
+    assert subjects()[1:] == [f"[ML Metrics] {NAME} recovered"]
     assert open_alert() is None
 
 
@@ -209,7 +209,7 @@ def test_airflow_hands_the_callback_what_it_needs_and_nothing_more() -> None:
     play(1, BAD)
     run = run_of(1)
     context = {"task": SimpleNamespace(test=TEST), "dag_run": SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)}
-    notify.tell_people(context)
+    notify.notify_run(context)
     assert len(subjects()) == 1
 
 
@@ -282,8 +282,8 @@ def lost_gate(number: int) -> None:
     run = run_of(number)
     gate = SimpleNamespace(test=TEST)
     dag = SimpleNamespace(dag_id=run.dag_id, get_task={"assert_success": gate}.__getitem__)
-    notify.tell_of_lost_gate({"dag": dag, "run_id": run.run_id})
-    notify.tell_of_lost_gate({"dag": dag, "dag_run": SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)})
+    notify.notify_lost_gate({"dag": dag, "run_id": run.run_id})
+    notify.notify_lost_gate({"dag": dag, "dag_run": SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)})
 
 
 def test_a_failed_run_is_told_by_its_dag_only_where_its_gate_cannot() -> None:
@@ -304,12 +304,12 @@ def test_a_bucket_that_does_not_answer_silences_nobody(monkeypatch: pytest.Monke
     monkeypatch.setattr(storage, "read_bytes", no_answer)
     overdue(1)
     (mail,) = Path(Settings.load().outbox).glob("*.eml")
-    assert "Whether its workload has begun is not known" in mail.read_text()
+    assert "It is unknown whether the workload has started" in mail.read_text()
     lost_gate(2)
     assert len(subjects()) == 2
 
 
 def test_a_dag_as_the_database_knows_it_tells_nothing() -> None:
     dag = SimpleNamespace(dag_id=NAME, get_task=lambda _: SimpleNamespace(task_id="assert_success"))
-    notify.tell_of_lost_gate({"dag": dag, "run_id": run_of(1).run_id})
+    notify.notify_lost_gate({"dag": dag, "run_id": run_of(1).run_id})
     assert subjects() == []

@@ -7,38 +7,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from behaviour.story import GOOD, TEST, Day, failed, good, play, run_of, with_test
-from ml_metrics.alerts.message import Occasion, Report
+from ml_metrics.alerts.message import MessageKind, Report
 from ml_metrics.connections import warehouse
 from ml_metrics.model import JobStatus
-from ml_metrics.reports import report_of, troubles_of
-from ml_metrics.reports.suspect import Row, row_before
+from ml_metrics.reports import problems_of, report_of
+from ml_metrics.reports.suspects import Streak, streak_of
 from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_state import RunState
 
 
 def test_the_row_of_bad_runs_ends_with_this_one() -> None:
-    assert row_before("this", []) == Row("this", "", 1)
-    assert row_before("this", [("a", False)]) == Row("this", "a", 1)
-    assert row_before("this", [("a", True), ("b", False), ("c", True), ("d", True)]) == Row("c", "b", 3)
-    assert row_before("this", [("a", True), ("b", True)]) == Row("a", "", 3)
+    assert streak_of("this", []) == Streak("this", "", 1)
+    assert streak_of("this", [("a", False)]) == Streak("this", "a", 1)
+    assert streak_of("this", [("a", True), ("b", False), ("c", True), ("d", True)]) == Streak("c", "b", 3)
+    assert streak_of("this", [("a", True), ("b", True)]) == Streak("a", "", 3)
 
 
 @given(st.lists(st.booleans(), max_size=30))
 def test_every_run_of_the_row_is_bad_and_the_one_before_is_good(broken: list[bool]) -> None:
     runs = [(str(number), each) for number, each in enumerate(broken)]
-    row = row_before("this", runs)
-    tail = broken[len(broken) - (row.length - 1) :] if row.length > 1 else []
+    streak = streak_of("this", runs)
+    tail = broken[len(broken) - (streak.length - 1) :] if streak.length > 1 else []
     assert all(tail)
-    assert row.last_good == ("" if row.length > len(broken) else str(len(broken) - row.length))
+    assert streak.last_passed == ("" if streak.length > len(broken) else str(len(broken) - streak.length))
 
 
 def report(number: int, day: Day, folder: RunFolder) -> Report:
     with warehouse() as open_warehouse:
-        sentences = troubles_of(folder).at_once
+        sentences = problems_of(RunState(folder)).urgent
         return report_of(
             day.test,
             run_of(number),
-            folder,
-            Occasion.BROKEN,
+            RunState(folder),
+            MessageKind.BROKEN,
             sentences,
             warehouse=open_warehouse,
             dashboard_url="http://x",
@@ -56,10 +57,12 @@ OTHER_IMAGE = replace(BAD, image="gcr.io/my-project/mnist@sha256:bbbb")
 
 
 def test_the_image_that_changed_with_the_first_bad_run_is_named() -> None:
-    (said,) = suspects(good(), good(), OTHER_IMAGE, OTHER_IMAGE)
-    assert said.startswith(f"accuracy_final: 2 bad runs in a row, first run {run_of(3).key[:8]} of 2026-01-04 03:05; ")
-    assert f"the last good one was run {run_of(2).key[:8]} of 2026-01-03 03:05. " in said
-    assert said.endswith(
+    (sentence,) = suspects(good(), good(), OTHER_IMAGE, OTHER_IMAGE)
+    assert sentence.startswith(
+        f"accuracy_final: failed in 2 runs in a row, first in run {run_of(3).key[:8]} of 2026-01-04 03:05; "
+    )
+    assert f"the last that passed was run {run_of(2).key[:8]} of 2026-01-03 03:05. " in sentence
+    assert sentence.endswith(
         "Changed in between: image digest: gcr.io/my-project/mnist@sha256:aaaa → gcr.io/my-project/mnist@sha256:bbbb"
     )
 
@@ -67,47 +70,47 @@ def test_the_image_that_changed_with_the_first_bad_run_is_named() -> None:
 def test_what_the_test_file_says_otherwise_is_named_but_not_what_may_be_secret() -> None:
     before = with_test(good(), env={"TOKEN": "hunter1"}, timeout="1h")
     after = with_test(BAD, env={"TOKEN": "hunter2"}, timeout="2h")
-    (said,) = suspects(before, after)
-    assert "test file env (values not shown)" in said
-    assert "test file timeout: 3600.0 → 7200.0" in said
-    assert "hunter" not in said
+    (sentence,) = suspects(before, after)
+    assert "test file env (values not shown)" in sentence
+    assert "test file timeout: 3600.0 → 7200.0" in sentence
+    assert "hunter" not in sentence
 
 
 def test_the_parameters_that_a_run_was_started_with_are_named() -> None:
     for number, (day, epochs) in enumerate(((good(), 10), (BAD, 1)), start=1):
         folder = play(number, day)
         folder.write("run", {**(folder.read("run") or {}), "params": {"train_epochs": epochs}})
-    (said,) = report(2, BAD, folder).suspects
-    assert said.endswith("Changed in between: parameter train_epochs: 10 → 1")
+    (sentence,) = report(2, BAD, folder).suspects
+    assert sentence.endswith("Changed in between: parameter train_epochs: 10 → 1")
 
 
 def test_two_metrics_that_broke_together_share_a_suspicion() -> None:
     bad = good("bad", accuracy_final=0.5, throughput_final=float("nan"))
-    (said,) = suspects(good(), bad)
-    assert said.startswith("accuracy_final, throughput_final: this run is the first bad one")
-    assert said.endswith("Nothing that is recorded changed in between")
+    (sentence,) = suspects(good(), bad)
+    assert sentence.startswith("accuracy_final, throughput_final: this run is the first that failed")
+    assert sentence.endswith("No recorded change in between")
 
 
 def test_a_job_that_fails_is_compared_with_the_last_that_did_not() -> None:
     crash = failed(JobStatus.FAILURE, "OOMKilled")
-    (said,) = suspects(good(), crash, replace(crash, image="other@sha256:cccc"))
-    assert said.startswith("the job: 2 bad runs in a row, first run ")
-    assert said.endswith("Nothing that is recorded changed in between")
+    (sentence,) = suspects(good(), crash, replace(crash, image="other@sha256:cccc"))
+    assert sentence.startswith("the job: failed in 2 runs in a row, first in run ")
+    assert sentence.endswith("No recorded change in between")
 
 
 def test_a_test_that_was_never_good_says_so() -> None:
-    (said,) = suspects(BAD, BAD)
-    assert said.endswith("; there is no good run before it")
+    (sentence,) = suspects(BAD, BAD)
+    assert sentence.endswith("; no earlier run passed")
 
 
 def test_a_folder_that_is_gone_or_torn_tells_nothing_and_harms_nothing() -> None:
     first = play(1, good())
     Path(first.document_path("workload")).write_text("{ torn")
-    (said,) = suspects_after(BAD)
-    assert "Nothing that is recorded changed in between" in said
+    (sentence,) = suspects_after(BAD)
+    assert "No recorded change in between" in sentence
     Path(first.document_path("run")).unlink()
-    (said,) = suspects_after(BAD)
-    assert "the last good one was run" in said
+    (sentence,) = suspects_after(BAD)
+    assert "the last that passed was run" in sentence
 
 
 def suspects_after(day: Day) -> tuple[str, ...]:
@@ -117,9 +120,9 @@ def suspects_after(day: Day) -> tuple[str, ...]:
 def test_a_level_that_changed_before_anything_was_out_of_bounds_is_named() -> None:
     days = [good(accuracy_final=0.99 + day / 10_000) for day in range(8)]
     slipped = [good(accuracy_final=0.965 + day / 10_000) for day in range(6)]
-    said = suspects(*days, *slipped, good("bad", accuracy_final=0.9))
-    assert said[0].startswith("accuracy_final: this run is the first bad one")
-    assert said[1:] == ()  # less than five percent: nobody would call that a level
+    sentence = suspects(*days, *slipped, good("bad", accuracy_final=0.9))
+    assert sentence[0].startswith("accuracy_final: this run is the first that failed")
+    assert sentence[1:] == ()  # less than five percent: nobody would call that a level
 
     slow = [good(throughput_final=800 - day) for day in range(6)]
     broken = good("bad", throughput_final=float("nan"))

@@ -16,7 +16,7 @@ from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.notify.channels import Unusable
-from ml_metrics.notify.mail_settings import Post, post_office
+from ml_metrics.notify.mail_settings import MailSettings, load_mail_settings
 from servers.channels import Answer, http_service
 from unit.alerts.reports import REPORT
 
@@ -25,11 +25,11 @@ TEST = TestDefinition(name="t", image="i", command=("c",))
 
 @pytest.fixture
 def connect(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def make(channels: str, **connections: dict[str, Any]) -> Post:
+    def make(channels: str, **connections: dict[str, Any]) -> MailSettings:
         monkeypatch.setenv("AIRFLOW__ML_METRICS__CHANNELS", channels)
         for name, connection in connections.items():
             monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
-        return post_office()
+        return load_mail_settings()
 
     return make
 
@@ -59,7 +59,7 @@ def test_sendgrid_s_key_is_looked_for_in_three_places(connect: Any, monkeypatch:
     monkeypatch.delenv("SENDGRID_API_KEY", raising=False)
     (channel,) = connect("sendgrid").channels
     assert isinstance(channel, Unusable)
-    assert "sendgrid-api-key" in channel.why
+    assert "sendgrid-api-key" in channel.reason
     monkeypatch.setenv("SENDGRID_API_KEY", "of the environment")
     assert connect("sendgrid").channels == (SendGrid("of the environment"),)
     monkeypatch.setenv("AIRFLOW_VAR_SENDGRID-API-KEY", "of a variable")
@@ -90,7 +90,7 @@ def test_github_needs_a_repository_and_a_token(connect: Any) -> None:
     assert connect("github", ml_metrics_github=whole).channels == (GitHubIssues("owner/repo", "ghp_x"),)
     (channel,) = connect("github", ml_metrics_github={"conn_type": "http", "password": "ghp_x"}).channels
     assert isinstance(channel, Unusable)
-    assert "owner/name" in channel.why
+    assert "owner/name" in channel.reason
 
 
 def test_several_channels_each_once_in_the_order_of_the_settings(connect: Any) -> None:
@@ -103,7 +103,7 @@ def test_several_channels_each_once_in_the_order_of_the_settings(connect: Any) -
     ("channels", "why"),
     [
         ("smtp", "there is no Airflow connection `smtp_default`"),
-        ("pigeon", "'pigeon' is none of outbox, smtp, sendgrid, webhook, github, error_reporting"),
+        ("pigeon", "'pigeon' is not one of outbox, smtp, sendgrid, webhook, github, error_reporting"),
         ("error_reporting:nowhere", "there is no Airflow connection `nowhere`"),
     ],
 )
@@ -111,14 +111,14 @@ def test_a_channel_that_is_not_set_up_says_why_and_takes_no_other_down(connect: 
     post = connect(f"outbox,{channels}")
     assert isinstance(post.channels[0], Outbox)
     assert isinstance(post.channels[1], Unusable)
-    assert why in post.channels[1].why
+    assert why in post.channels[1].reason
 
 
 def test_a_limit_that_is_no_number_silences_nobody(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__MAILS_PER_HOUR", "many")
-    assert post_office().mails_per_hour == 10
+    assert load_mail_settings().mails_per_hour == 10
     assert "mails_per_hour: 'many'" in caplog.text
 
 

@@ -1,0 +1,74 @@
+"""The problems of a run, with names that stay the same from run to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ml_metrics.model import Severity
+
+if TYPE_CHECKING:
+    from ml_metrics.model import Workload
+    from ml_metrics.run_state import RunState
+
+GATE = "task:assert_success"
+"""The name of the problem that the gate task failed."""
+OVERDUE = "overdue"
+GATE_LOST = "Task `assert_success` ended without a decision"
+SHORT_NAMES = {
+    "out_of_bounds": "{} out of bounds",
+    "change_point": "the level of {} changed",
+    "missing": "{} missing",
+    "non_finite": "{} not a finite number",
+    "not_judged": "{} not judged",
+    "task": "task {} failed",
+    "job_status": "the job failed",
+    OVERDUE: "the run has not finished",
+}
+"""The text of each kind of problem in a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """The sentence about each problem of a run, by the problem's name."""
+
+    urgent: dict[str, str] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
+    """The problems by conditions of severity `warn`."""
+
+
+def problems_of(state: RunState) -> Problems:
+    """Return the problems of a run, even if its gate task was killed before it wrote its decision."""
+    gate, judgement = state.gate, state.judgement
+    if gate is not None:
+        sentences = gate.problems
+    else:
+        alerts = judgement.alerts if judgement else ()
+        sentences = {f"{alert.kind}:{alert.metric or ''}": alert.message for alert in alerts}
+    verdicts = judgement.verdicts if judgement else ()
+    warned = {verdict.metric for verdict in verdicts if verdict.severity is Severity.WARN}
+    warnings = {name: sentence for name, sentence in sentences.items() if metric_of(name) in warned}
+    urgent = {name: sentence for name, sentence in sentences.items() if name not in warnings}
+    if gate is None and not urgent:
+        urgent = {GATE: GATE_LOST}
+    return Problems(urgent, warnings)
+
+
+def metric_of(problem: str) -> str:
+    """Return the metric that a problem is about; empty if it is about the job or a task."""
+    kind, _, metric = problem.partition(":")
+    return "" if kind in {"job_status", "task", OVERDUE} else metric
+
+
+def subject_text(problem: str, workload: Workload) -> str:
+    """Return a problem's text in a subject."""
+    if problem.startswith("job_status"):
+        reason = f" ({workload.failure_reason})" if workload.failure_reason else ""
+        return f"job {workload.status}{reason}"
+    return short_name(problem)
+
+
+def short_name(problem: str) -> str:
+    """Return the text of a problem of which only the name is stored."""
+    kind, _, subject = problem.partition(":")
+    return SHORT_NAMES[kind].format(subject) if kind in SHORT_NAMES else problem

@@ -1,0 +1,131 @@
+"""When a problem started: the first failed run, what changed there, and an earlier change of a metric's level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ml_metrics import storage
+from ml_metrics.config.regression import ChangePoint
+from ml_metrics.errors import MlMetricsError
+from ml_metrics.model import HistoryPoint, JobStatus
+from ml_metrics.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ml_metrics.model import Run, Verdict, Workload
+    from ml_metrics.reports.metric import MetricHistory, TestHistory
+
+HIDDEN_KEYS = frozenset({"env", "secrets", "params"})
+"""Keys of a test file whose values may be secret."""
+MAX_VALUE_LENGTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """Consecutive runs with the same problem."""
+
+    first_failed: str
+    """The key of the first of them."""
+    last_passed: str
+    """The key of the run before it; empty if there is none."""
+    length: int
+
+
+def streak_of(run_key: str, earlier: Sequence[tuple[str, bool]]) -> Streak:
+    """Return the streak that ends with a failed run. `earlier`: the runs before it, oldest first, True if failed."""
+    first, length = run_key, 1
+    for key, failed in reversed(earlier):
+        if not failed:
+            return Streak(first, key, length)
+        first, length = key, length + 1
+    return Streak(first, "", length)
+
+
+def suspects(
+    run: Run, folder: RunFolder, history: TestHistory, streaks: Iterable[tuple[str, Streak]]
+) -> tuple[str, ...]:
+    """Return a sentence for each streak; problems with the same streak share it."""
+    names: dict[Streak, list[str]] = {}
+    for name, streak in streaks:
+        names.setdefault(streak, []).append(name)
+    return tuple(_sentence(streak, ", ".join(each), run, folder, history) for streak, each in names.items())
+
+
+def level_change(verdict: Verdict, history: MetricHistory, run: Run, workload: Workload, first_failed: str) -> str:
+    """Return a sentence on the last change of the metric's level if it came before the first failed run; else empty."""
+    from ml_metrics.judge.change import changes_in
+
+    point = HistoryPoint(
+        run_key=run.key,
+        timestamp=workload.ended_at or datetime.now(UTC),
+        metric=verdict.metric,
+        value=verdict.value,
+        job_status=JobStatus.SUCCESS,
+        outcome=None,
+    )
+    changes = changes_in([*history.points(verdict.metric), point], ChangePoint())
+    keys = [value.run_key for value in history.values]
+    before = keys[: keys.index(first_failed)] if first_failed in keys else keys
+    return f"{verdict.metric}: {changes[-1]}" if changes and changes[-1].run_key in before else ""
+
+
+def _sentence(streak: Streak, names: str, run: Run, folder: RunFolder, history: TestHistory) -> str:
+    times = {job.uuid: f"{job.timestamp:%Y-%m-%d %H:%M}" for job in history.jobs}
+    if streak.first_failed == run.key:
+        start = f"{names}: this run is the first that failed"
+    else:
+        start = f"{names}: failed in {streak.length} runs in a row, first in {_run(streak.first_failed, times)}"
+    if not streak.last_passed:
+        return f"{start}; no earlier run passed"
+    changed = _changes(streak, folder, history)
+    return f"{start}; the last that passed was {_run(streak.last_passed, times)}. " + (
+        f"Changed in between: {'; '.join(changed)}" if changed else "No recorded change in between"
+    )
+
+
+def _run(key: str, times: dict[str, str]) -> str:
+    return f"run {key[:8]} of {times[key]}" if key in times else f"run {key[:8]}"
+
+
+def _changes(streak: Streak, folder: RunFolder, history: TestHistory) -> list[str]:
+    before, after = (_properties(key, folder, history) for key in (streak.last_passed, streak.first_failed))
+    return [
+        _change(name, before[name], after[name])
+        for name in sorted(before.keys() & after.keys())
+        if before[name] != after[name]
+    ]
+
+
+def _change(name: str, before: object, after: object) -> str:
+    if name.removeprefix("test file ") in HIDDEN_KEYS:
+        return f"{name} (values not shown)"
+    return f"{name}: {_cut(before)} → {_cut(after)}"
+
+
+def _cut(value: object) -> str:
+    text = " ".join(str("none" if value in (None, "") else value).split())
+    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[: MAX_VALUE_LENGTH - 1]}…"
+
+
+def _properties(key: str, folder: RunFolder, history: TestHistory) -> dict[str, object]:
+    """Return what is recorded about a run in the warehouse and in its folder, if that still exists."""
+    job = next((job for job in history.jobs if job.uuid == key), None)
+    row = {"image": job.image, "accelerator": job.accelerator, "framework": job.framework_version} if job else {}
+    parent, _, _ = folder.path.rstrip("/").rpartition("/")
+    return {**row, **_recorded_in(RunFolder(storage.join(parent, key)))}
+
+
+def _recorded_in(folder: RunFolder) -> dict[str, object]:
+    try:
+        workload, identity = folder.read_workload(), folder.read("run") or {}
+    except (MlMetricsError, KeyError, ValueError):  # a damaged folder
+        return {}
+    images = {"image": workload.image, "image digest": workload.image_digest} if workload else {}
+    file, params = (identity.get(name) for name in ("test_file", "params"))
+    keys = {f"test file {name}": value for name, value in file.items()} if isinstance(file, dict) else {}
+    keys.pop("test file image", None)  # the workload has the image that ran
+    given = {f"parameter {name}": value for name, value in params.items()} if isinstance(params, dict) else {}
+    return {**images, **given, **keys}
