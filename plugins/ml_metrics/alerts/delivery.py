@@ -71,8 +71,10 @@ def deliver(
             replace(one, detail=f"{one.detail}; {where}") if one.state is DeliveryState.KEPT else one for one in results
         ]
     for one in results:
-        write = log.info if one.state is DeliveryState.DELIVERED else log.error
-        write("%s: %s by %s after %d tries: %s", message.subject, one.state, one.channel, one.tries, one.detail)
+        delivered = one.state is DeliveryState.DELIVERED
+        state = "delivered" if delivered else "not delivered"
+        level = logging.INFO if delivered else logging.ERROR
+        log.log(level, "%s: %s by %s after %d tries: %s", message.subject, state, one.channel, one.tries, one.detail)
     return results
 
 

@@ -54,9 +54,7 @@ class Smtp:
         sender = message.sender or self.sender or SENDER
         try:
             with self._server(timeout) as server:
-                rejected = server.sendmail(
-                    sender, message.recipients, mail.as_bytes(policy=LONG_LINES.clone(linesep="\r\n"))
-                )
+                rejected = server.sendmail(sender, message.recipients, mail)
         except smtplib.SMTPRecipientsRefused as error:
             raise _rejected(error.recipients, message.recipients) from None
         except smtplib.SMTPResponseException as error:
