@@ -10,7 +10,7 @@ from ml_metrics.cli.arguments import add_by, add_json, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.cli.output import print_json
 from ml_metrics.cli.table import printable
-from ml_metrics.reports import named
+from ml_metrics.reports import short_name
 
 if TYPE_CHECKING:
     import argparse
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{test} has no open alert; `ml-metrics alerts` lists the open ones", file=sys.stderr)
     else:
         done = "Acknowledged" if is_new else "Already acknowledged"
-        reasons = ", ".join(map(named, alert.reasons))
+        reasons = ", ".join(map(short_name, alert.reasons))
         by = printable(alert.acknowledged_by or "")
         print(f"{done} by {by}: {printable(alert.test)}: {printable(reasons)}")
     return 0 if alert else 1

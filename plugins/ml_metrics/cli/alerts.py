@@ -10,7 +10,7 @@ from ml_metrics.cli.arguments import add_json, days, text
 from ml_metrics.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
 from ml_metrics.cli.output import print_json
 from ml_metrics.cli.table import minute, printable, table
-from ml_metrics.reports import named
+from ml_metrics.reports import short_name
 
 if TYPE_CHECKING:
     import argparse
@@ -84,7 +84,7 @@ def _open(found: list[Incident]) -> str:
     if not found:
         return "No alert is open."
     rows = [(one.test, minute(one.opened_at), one.acknowledged_by or "-") for one in found]
-    reasons = [f"  {printable(one.test)}: {printable(', '.join(map(named, one.reasons)))}" for one in found]
+    reasons = [f"  {printable(one.test)}: {printable(', '.join(map(short_name, one.reasons)))}" for one in found]
     return "\n".join([table(("open alert", "since", "acknowledged by"), rows), *reasons])
 
 
