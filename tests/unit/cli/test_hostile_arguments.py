@@ -1,0 +1,108 @@
+"""Every option of every command with hostile values: an answer or one clear error, never a traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ml_metrics import cli
+from ml_metrics.cli.commands import COMMANDS, parser_of
+from unit.warehouse.records import TEST
+
+HOSTILE = {
+    "empty": "",
+    "blank": " ",
+    "zero": "0",
+    "negative": "-1",
+    "nan": "nan",
+    "infinite": "-inf",
+    "overflow": "1e400",
+    "huge number": "99999999999999999999",
+    "long number": "9" * 5000,
+    "long text": "x" * 5000,
+    "unicode": "h\u00e9llo \U0001f600",
+    "newline": "a\nb",
+    "escape": "a\x1b[2Jb",
+    "NUL": "a\0b",
+    "not UTF-8": "\udcff",
+    "parent": "../..",
+    "percent": "%s %(prog)s {0}",
+    "quote": "'; DROP TABLE job_history; --",
+}
+NUMBERS = {
+    "--limit", "--days", "--window", "--ideal-step-time", "--interval", "--create", "--max-pods",
+}  # fmt: skip
+"""Options for which every value above is wrong."""
+TEST_FILE = "{name: a-test, image: i, command: [c]}"
+
+
+@pytest.fixture
+def base(address: str, empty_home: Path) -> dict[str, list[str]]:
+    """A command line of each command that works."""
+    Path("configs").mkdir()
+    Path("configs/a.yaml").write_text(TEST_FILE)
+    Path("run").mkdir()
+    Path("metrics.json").write_text('{"loss_final": 1}')
+    Path("history.jsonl").write_text(json.dumps({"metric_name": "loss_final", "metric_value": 1}) + "\n")
+    warehouse = ["--warehouse", address]
+    return {
+        "validate": ["configs/a.yaml"],
+        "collect": ["configs/a.yaml", "run"],
+        "goodput": ["run"],
+        "judge": ["configs/a.yaml", "--metrics", "metrics.json"],
+        "replay": ["configs/a.yaml", "--history", "history.jsonl"],
+        "render": ["configs/a.yaml"],
+        "tests": warehouse,
+        "history": [TEST, *warehouse],
+        "alerts": warehouse,
+        "report": ["report", *warehouse],
+        "accept": [TEST, "total_wall_time", "--reason", "x", *warehouse],
+        "ack": [TEST, *warehouse],
+        "load": ["run", *warehouse],
+        "backfill": [TEST, "--runs", str(empty_home / "run"), *warehouse],
+        "schema": warehouse,
+        "import": [address, *warehouse],
+        "pools": [],
+        "demo": ["--help"],
+        "cluster": ["status", "--root", str(empty_home / "cluster")],
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_hostile_values(
+    command: str, base: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", "configs")
+    argv = [command, *base[command]]
+    for option in options_of(command):
+        for name, value in HOSTILE.items():
+            code = cli.main([*argv, f"{option}={value}"])
+            printed = capsys.readouterr()
+            case = f"{option} {name}: {code}\n{printed.out}{printed.err}"
+            assert code in {0, 1, 2}, case
+            assert code == 2 or option not in NUMBERS, case
+            assert code != 2 or printed.err, case
+            assert command == "cluster" or "\x1b" not in printed.out + printed.err, case  # prints a path as it is
+            assert not any(word in printed.err for word in ("Traceback", "invalid _", "value:")), case
+    for position in positionals_of(argv):
+        for name, value in HOSTILE.items():
+            code = cli.main([*argv[:position], value, *argv[position + 1 :]])
+            printed = capsys.readouterr()
+            case = f"argument {position} {name}: {code}\n{printed.out}{printed.err}"
+            assert code in {0, 1, 2}, case
+            assert code != 2 or printed.err, case
+            assert "\x1b" not in printed.out + printed.err, case
+
+
+def options_of(command: str) -> list[str]:
+    """The options of a command that take a value."""
+    actions = parser_of(command)._actions  # noqa: SLF001  (argparse has no public list)
+    return [action.option_strings[-1] for action in actions if action.option_strings and action.nargs != 0]
+
+
+def positionals_of(argv: list[str]) -> list[int]:
+    """The positions of the arguments between the command and its first option."""
+    first_option = next((index for index, word in enumerate(argv) if word.startswith("--")), len(argv))
+    return list(range(1, first_option))
