@@ -12,7 +12,7 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export UV_SYSTEM_CERTS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo up test test-kubernetes lint bench lock vega clean \
+.PHONY: help install install-dev demo up test test-kubernetes lint docs bench lock vega clean \
 	campaign-alerts campaign-events campaign-goodput campaign-kills campaign-pods campaign-warehouse
 
 help: ## list the commands
@@ -40,6 +40,9 @@ lint: install-dev ## ruff, mypy and the floors
 	@ruff check .
 	@mypy
 	@lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
+
+docs: install-dev ## make docs/cli.md from the help texts
+	@python docs/make_cli.py
 
 bench: install-dev ## measure, side by side with peers
 	@for bench in benchmarks/*.py; do echo "== $$bench"; python $$bench || exit 1; done

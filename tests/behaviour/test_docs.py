@@ -7,6 +7,8 @@ import inspect
 import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,9 @@ def test_the_table_of_settings_matches_the_code() -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         page.write_text(table)
     assert page.read_text() == table
+
+
+def test_the_page_of_the_command_line_is_up_to_date(tmp_path: Path) -> None:
+    made = PROJECT / "docs" / "cli.md" if os.environ.get("UPDATE_GOLDEN") else tmp_path / "cli.md"
+    subprocess.run([sys.executable, PROJECT / "docs" / "make_cli.py", made], check=True)
+    assert made.read_text() == (PROJECT / "docs" / "cli.md").read_text(), "`make docs` makes the page anew"

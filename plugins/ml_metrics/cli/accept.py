@@ -28,8 +28,8 @@ MAX_RUNS = 1000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `accept`."""
-    parser.add_argument("test", type=text, metavar="TEST")
-    parser.add_argument("metric", type=text, metavar="METRIC")
+    parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
+    parser.add_argument("metric", type=text, metavar="METRIC", help="the name of the metric")
     parser.add_argument("--reason", type=text, required=True, metavar="TEXT", help="why, for those who look later")
     parser.add_argument(
         "--run",

@@ -26,7 +26,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `ack`."""
-    parser.add_argument("test", type=text, metavar="TEST")
+    parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
     parser.add_argument("--note", default="", metavar="TEXT", help="a note for those who look later")
     add_by(parser)
     add_warehouse(parser)

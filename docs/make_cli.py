@@ -1,0 +1,232 @@
+"""Writes docs/cli.md from the help of `ml-metrics` and from examples that it runs. `make docs` calls it.
+
+    python docs/make_cli.py [FILE]
+
+The examples run in a temporary folder with one test, `digits-cpu`, and the folders of three runs.
+"""
+
+# ruff: noqa: INP001  (a script, no package)
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sqlite3
+import sys
+import tempfile
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from unittest.mock import patch
+
+import yaml
+
+from ml_metrics.cli import main
+from ml_metrics.cli.commands import GROUPS, load_command, overview, parser_of
+from ml_metrics.model import JobStatus, Run, Workload
+from ml_metrics.run_folder import RunFolder
+from ml_metrics.warehouse import open_warehouse
+
+TEST = "digits-cpu"
+TEST_FILE = f"""\
+name: {TEST}
+image: python:3.11
+command: [python3, train.py]
+owner: vision-team
+goodput: {{enabled: false}}
+regression_test_config:
+  metric_success_conditions:
+    accuracy: {{comparison: greater, success_threshold: {{fixed_value: 0.96}}}}
+    total_wall_time: {{comparison: less, success_threshold: {{fixed_value: 600}}}}
+"""
+BEGIN = datetime(2026, 3, 2, 6, tzinfo=UTC)
+ACCURACIES = (0.971, 0.974, 0.938)
+CONFIG = "include/metric_configs/digits-cpu.yaml"
+STORAGE_ROOT = ".airflow/ml_metrics/runs"
+MAX_LINES = 14
+"""Longer output is cut."""
+
+INTRODUCTION = """\
+# The command line
+
+`ml-metrics` calls the same functions as the tasks of a run: at a terminal, in CI, and in scripts. `make docs` makes
+this page from the help texts, and runs its examples.
+
+| exit code | meaning |
+| --- | --- |
+| 0 | the answer is yes, or there is nothing to report |
+| 1 | the answer is no: an invalid config, a failed verdict, no metric, no open alert |
+| 2 | wrong usage, or something that cannot be read: one sentence on standard error, with a suggestion |
+
+With `--json`, standard output holds one JSON document and nothing else. Warnings and the address of the warehouse go to
+standard error.
+
+**Which warehouse.** A command that reads or writes history uses `--warehouse ADDRESS`; without it, the connection that
+a variable `AIRFLOW_CONN_...` defines; without that, the SQLite file of the [settings](settings.md), which is where a
+laptop's runs are recorded. Commands that only read create nothing: a mistyped address is an error.
+"""
+
+DEMO = """\
+$ ml-metrics demo
+0:00  1 of 2: tf-mnist-example-cpu with --train_epochs=1
+...
+"""
+
+
+def run_keys() -> list[str]:
+    """Return the keys of the runs, oldest first."""
+    return [_run(day).key for day in range(len(ACCURACIES))]
+
+
+def examples() -> dict[str, list[str]]:
+    """Return the command lines of each command's example."""
+    run_dir = f"{STORAGE_ROOT}/{TEST}/{run_keys()[-1]}"
+    return {
+        "validate": ["ml-metrics validate include/metric_configs"],
+        "collect": [f"ml-metrics collect {CONFIG} {run_dir}"],
+        "goodput": [f"ml-metrics goodput {run_dir}"],
+        "judge": [
+            f"ml-metrics collect {CONFIG} {run_dir} --json > metrics.json",
+            f"ml-metrics judge {CONFIG} --metrics metrics.json",
+        ],
+        "replay": [
+            f"ml-metrics history {TEST} --jsonl > history.jsonl",
+            f"ml-metrics replay {CONFIG} --history history.jsonl",
+        ],
+        "render": [f"ml-metrics render {CONFIG} --pod"],
+        "tests": ["ml-metrics tests"],
+        "history": [
+            f"ml-metrics history {TEST}",
+            f"ml-metrics history {TEST} accuracy",
+            f"ml-metrics history {TEST} accuracy --limit 1 --jsonl",
+        ],
+        "alerts": ["ml-metrics alerts"],
+        "report": ["ml-metrics report report --since 2026-03-01 --until 2026-03-31"],
+        "accept": [f'ml-metrics accept {TEST} accuracy --reason "a smaller network" --by jane'],
+        "ack": [f'ml-metrics ack {TEST} --note "fixed by Friday" --by jane'],
+        "load": [f"ml-metrics load {run_dir}"],
+        "backfill": [f"ml-metrics backfill {TEST}"],
+        "schema": ["ml-metrics schema"],
+        "import": ["ml-metrics import sqlite:///older.db"],
+        "pools": ["ml-metrics pools"],
+        "demo": [],
+        "cluster": ["ml-metrics cluster status"],
+    }
+
+
+def page() -> str:
+    """Return the text of docs/cli.md."""
+    parts = [INTRODUCTION, f"```text\n{overview()}\n```\n"]
+    with tempfile.TemporaryDirectory() as folder, chdir(folder), patch.dict(os.environ, _environment(folder)):
+        _prepare()
+        for group, commands in GROUPS.items():
+            parts.append(f"## {group}\n")
+            parts.extend(_section(name, examples()[name], folder) for name in commands)
+    return "\n".join(parts)
+
+
+def _section(name: str, lines: list[str], folder: str) -> str:
+    parser = parser_of(name)
+    description, parser.description, parser.epilog = parser.description or "", None, None
+    shown = "\n".join(_shown(line) for line in lines).replace(folder, "/home/jane/project") or DEMO.strip()
+    more = load_command(name).EXAMPLES.rstrip()
+    calls = "\n".join(line.strip() for line in more.splitlines())
+    return "\n\n".join(
+        part
+        for part in [
+            f"### `ml-metrics {name}`",
+            _markdown(description),
+            f"```text\n{parser.format_help().rstrip()}\n```",
+            calls and f"```bash\n{calls}\n```",
+            f"```console\n{shown}\n```\n",
+        ]
+        if part
+    )
+
+
+def _markdown(text: str) -> str:
+    """Return a description as Markdown: indented paragraphs become blocks of code, names of pages links."""
+    paragraphs = text.strip().split("\n\n")
+    blocks = (f"```text\n{part}\n```" if part.startswith(" ") else part for part in paragraphs)
+    return re.sub(r"docs/([a-z-]+\.md)", r"[\1](\1)", "\n\n".join(blocks))
+
+
+def _shown(line: str) -> str:
+    """Run a command line, and return it with what it prints, as on a terminal."""
+    command, _, file = line.partition(" > ")
+    out = StringIO()
+    with redirect_stdout(out), redirect_stderr(StringIO()):
+        main(shlex.split(command)[1:])
+    if file:
+        Path(file).write_text(out.getvalue(), encoding="utf-8")
+        return f"$ {line}"
+    printed = out.getvalue().rstrip().splitlines()
+    if len(printed) > MAX_LINES:
+        printed = [*printed[:MAX_LINES], "..."]
+    return "\n".join([f"$ {line}", *printed])
+
+
+def _environment(folder: str) -> dict[str, str]:
+    return {
+        "AIRFLOW_HOME": f"{folder}/.airflow",
+        "AIRFLOW__ML_METRICS__CONFIG_ROOT": "include/metric_configs",
+        "AIRFLOW__ML_METRICS__STORAGE_ROOT": STORAGE_ROOT,
+        "AIRFLOW__ML_METRICS__WAREHOUSE_FILE": ".airflow/ml_metrics/warehouse.db",
+        "COLUMNS": "80",
+        "TZ": "UTC",
+    }
+
+
+def _prepare() -> None:
+    """Write the test file, the run folders, the warehouse with an open alert, and an older system's tables."""
+    Path(CONFIG).parent.mkdir(parents=True)
+    Path(CONFIG).write_text(TEST_FILE, encoding="utf-8")
+    for day, accuracy in enumerate(ACCURACIES):
+        _write_run(day, accuracy)
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        main(["backfill", TEST])
+    newest = _run(len(ACCURACIES) - 1).key
+    with open_warehouse("sqlite:///.airflow/ml_metrics/warehouse.db") as warehouse:
+        at = BEGIN + timedelta(days=len(ACCURACIES) - 1, minutes=6)
+        warehouse.incidents.report(TEST, newest, fingerprint="f", reasons=["out_of_bounds:accuracy"], at=at)
+    _write_older_tables(Path("older.db"))
+
+
+def _run(day: int) -> Run:
+    return Run(TEST, TEST, f"scheduled__2026-03-0{2 + day}", "laptop")
+
+
+def _write_run(day: int, accuracy: float) -> None:
+    run, began = _run(day), BEGIN + timedelta(days=day)
+    folder = RunFolder.of(run, STORAGE_ROOT)
+    identity = {"test": run.test, "dag_id": run.dag_id, "run_id": run.run_id, "deployment": run.deployment}
+    folder.write("run", {**identity, "test_file": yaml.safe_load(TEST_FILE)})
+    ended = began + timedelta(minutes=5)
+    folder.write_workload(Workload(JobStatus.SUCCESS, started_at=began, ended_at=ended))
+    results = {"metrics": {"accuracy": accuracy, "loss": round(1 - accuracy, 3)}}
+    Path(folder.path, "results.jsonl").write_text(json.dumps(results) + "\n", encoding="utf-8")
+    start = began.timestamp()
+    steps = [{"step_count": step, "step_start_time": start + 30 + 27 * step} for step in range(10)]
+    entries = [{"job_start_time": start}, *steps, {"job_end_time": ended.timestamp()}]
+    lines = "".join(json.dumps({"job_name": run.job_name, **entry}) + "\n" for entry in entries)
+    Path(folder.path, "goodput.jsonl").write_text(lines, encoding="utf-8")
+
+
+def _write_older_tables(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.executescript(
+            """
+            CREATE TABLE job_history (uuid, timestamp, owner, job_name, job_status);
+            CREATE TABLE metric_history (job_uuid, metric_key, metric_value);
+            CREATE TABLE metadata_history (job_uuid, metadata_key, metadata_value);
+            INSERT INTO job_history VALUES ('a', '2025-01-01 00:00:00', 'jane', 'older-test', 0);
+            INSERT INTO metric_history VALUES ('a', 'accuracy', 0.9), ('a', 'loss', 0.1);
+            """
+        )
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("cli.md")
+    target.write_text(page(), encoding="utf-8")
