@@ -39,9 +39,7 @@ MAX_LIMIT = 1_000_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `history`."""
     parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
-    parser.add_argument(
-        "metric", type=text, metavar="METRIC", nargs="?", help="one of its metrics; default: the runs"
-    )
+    parser.add_argument("metric", type=text, metavar="METRIC", nargs="?", help="one of its metrics; default: the runs")
     parser.add_argument(
         "--limit",
         type=whole_number(1, MAX_LIMIT),

@@ -98,7 +98,7 @@ def test_hostile_values(
 
 def options_of(command: str) -> list[str]:
     """The options of a command that take a value."""
-    actions = parser_of(command)._actions  # noqa: SLF001  (argparse has no public list)
+    actions = parser_of(command)._actions
     return [action.option_strings[-1] for action in actions if action.option_strings and action.nargs != 0]
 
 
