@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from ml_metrics.goodput import GoodputCalculator
 from ml_metrics.goodput.entries import Entries
 from ml_metrics.goodput.legacy import legacy_figures
-from unit.goodput import peer
-from unit.goodput.answers import all_time, close, measured
-from unit.goodput.jobs import orderly_jobs
+from unit.goodput import older_library
+from unit.goodput.measuring import all_time, close, measured
+from unit.goodput.random_jobs import orderly_jobs
 from unit.goodput.traces import JOB, wild_traces
 
 TRACES = int(os.environ.get("GOODPUT_TRACES", "200"))
@@ -31,8 +31,8 @@ campaign = settings(max_examples=TRACES, deadline=None, suppress_health_check=li
 @campaign
 @seed(SEED)
 @given(orderly_jobs())
-def test_jobs_that_behave_have_the_same_figures(entries: list[dict[str, Any]]) -> None:
-    older = peer.ask(entries, NOW)
+def test_orderly_jobs_have_the_same_figures(entries: list[dict[str, Any]]) -> None:
+    older = older_library.ask(entries, NOW)
     ours = measured(entries, until=NOW)
     assert ours.goodput_percent is not None
     assert close(ours.goodput_percent, older.goodput)
@@ -49,8 +49,8 @@ def test_jobs_that_behave_have_the_same_figures(entries: list[dict[str, Any]]) -
 @campaign
 @seed(SEED)
 @given(orderly_jobs())
-def test_jobs_that_behave_have_the_same_deviations(entries: list[dict[str, Any]]) -> None:
-    with peer.calculator(entries, NOW) as older:
+def test_orderly_jobs_have_the_same_deviations(entries: list[dict[str, Any]]) -> None:
+    with older_library.calculator(entries, NOW) as older:
         try:
             expected = older.get_step_deviation()
         except ValueError:
@@ -64,9 +64,9 @@ def test_jobs_that_behave_have_the_same_deviations(entries: list[dict[str, Any]]
 @campaign
 @seed(SEED)
 @given(wild_traces())
-def test_the_older_arithmetic_is_the_older_library_s_on_anything(entries: list[dict[str, Any]]) -> None:
+def test_legacy_figures_equal_the_older_library_s_on_any_log(entries: list[dict[str, Any]]) -> None:
     try:
-        older = peer.ask(entries, NOW)
+        older = older_library.ask(entries, NOW)
     except ValueError:
         with pytest.raises(ValueError, match=r"zero|invalid"):
             legacy_figures(Entries.of(entries), NOW)
@@ -83,13 +83,13 @@ def test_the_older_arithmetic_is_the_older_library_s_on_anything(entries: list[d
 @campaign
 @seed(SEED)
 @given(wild_traces(), st.integers(0, 3000), st.integers(1, 3000))
-def test_the_older_windows_are_the_older_library_s_on_anything(
+def test_legacy_windows_equal_the_older_library_s_on_any_log(
     entries: list[dict[str, Any]], low: int, size: int
 ) -> None:
     start, end = (1.7e9 + eighths / 8 for eighths in (low, low + size))
-    ours = GoodputCalculator(JOB, "log", peer.MemoryLogger(entries), compatible=True)
+    ours = GoodputCalculator(JOB, "log", older_library.MemoryLogger(entries), compatible=True)
     window = [datetime.fromtimestamp(moment, UTC) for moment in (start, end)]
-    with peer.calculator(entries, NOW) as one:
+    with older_library.calculator(entries, NOW) as one:
         try:
             older = one.get_job_goodput_interval(*window)
         except ValueError:
@@ -108,7 +108,7 @@ def test_the_older_windows_are_the_older_library_s_on_anything(
 @campaign
 @seed(SEED)
 @given(wild_traces())
-def test_whatever_is_in_a_log_its_time_adds_up(entries: list[dict[str, Any]]) -> None:
+def test_time_adds_up_whatever_a_log_contains(entries: list[dict[str, Any]]) -> None:
     found = measured(entries, until=NOW)
     if found.found:
         assert close(all_time(found), found.total_seconds)

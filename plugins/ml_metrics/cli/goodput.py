@@ -110,14 +110,14 @@ def _followed(arguments: argparse.Namespace) -> GoodputReport:
     from ml_metrics.goodput.uploader import Uploader
 
     uploader = Uploader(_options(arguments))
-    report = uploader.once()
+    report = uploader.upload()
     with suppress(KeyboardInterrupt):
         while not report.ended:
             if not arguments.json:
                 print(report.summary, flush=True)
             time.sleep(arguments.interval)
             try:
-                report = uploader.once()
+                report = uploader.upload()
             except MlMetricsError as error:  # a bucket that is not reachable now may be at the next interval
                 warn(str(error))
     return report

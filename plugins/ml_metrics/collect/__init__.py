@@ -1,4 +1,4 @@
-"""From what a run wrote to metrics: one file for each kind of source."""
+"""Collecting the metrics of a run: one module for each kind of source."""
 
 from ml_metrics.collect.collected import Collected
 from ml_metrics.collect.collector import collect_run

@@ -1,4 +1,4 @@
-"""Points of many tags, gathered block by block until each tag is a series."""
+"""Accumulating the points of many tags, block by block, until each tag is a series."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Columns = tuple["NDArray[Any]", ...]
 
 
 class Points(Generic[K]):
-    """The columns of each key, in the order in which they were added."""
+    """The columns of each key, in the order of addition."""
 
     def __init__(self) -> None:
         self._parts: defaultdict[K, list[Columns]] = defaultdict(list)
@@ -28,7 +28,7 @@ class Points(Generic[K]):
         self._parts[key].append(columns)
 
     def add_groups(self, keys: Sequence[K], group: NDArray[np.int64], columns: Columns) -> None:
-        """Add rows that belong to several keys: `group` says by number to which of them each row does."""
+        """Add rows of several keys. `group` has the index of each row's key."""
         if len(keys) == 1:
             self.add(keys[0], columns)
             return
@@ -36,12 +36,12 @@ class Points(Generic[K]):
         ends = np.searchsorted(group[order], np.arange(len(keys) + 1))
         sorted_columns = [column[order] for column in columns]
         for number, key in enumerate(keys):
-            begin, end = ends[number], ends[number + 1]
-            if end > begin:
-                self.add(key, tuple(column[begin:end] for column in sorted_columns))
+            start, end = ends[number], ends[number + 1]
+            if end > start:
+                self.add(key, tuple(column[start:end] for column in sorted_columns))
 
     def __iter__(self) -> Iterator[tuple[K, Columns]]:
-        """Each key with its whole columns."""
+        """Yield each key with its columns."""
         for key, parts in self._parts.items():
             yield key, parts[0] if len(parts) == 1 else tuple(map(np.concatenate, zip(*parts, strict=True)))
 
@@ -50,7 +50,7 @@ class Points(Generic[K]):
 
 
 class Rows(Generic[K]):
-    """Rows that come one by one, each of some key, until they become columns."""
+    """Rows that are added one by one, and become columns together."""
 
     def __init__(self) -> None:
         self._rows: defaultdict[K, list[tuple[float, ...]]] = defaultdict(list)
@@ -60,14 +60,14 @@ class Rows(Generic[K]):
         self._rows[key].append(row)
 
     def move_to(self, points: Points[K]) -> None:
-        """Hand all rows over."""
+        """Add all rows to `points`."""
         for key, rows in self._rows.items():
             points.add(key, tuple(np.array(column) for column in zip(*rows, strict=True)))
         self._rows.clear()
 
 
 def grouped(codes: Sequence[NDArray[Any]], sizes: Sequence[int]) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:
-    """The combinations of several columns of codes that occur, and which of them each row has."""
+    """Return the combinations that occur in several columns of codes, and the index of each row's combination."""
     combined = np.zeros(len(codes[0]), np.int64)
     for code, size in zip(codes, sizes, strict=True):
         combined = combined * size + code
@@ -76,7 +76,7 @@ def grouped(codes: Sequence[NDArray[Any]], sizes: Sequence[int]) -> tuple[list[t
     for number in found.tolist():
         key = []
         for size in reversed(sizes):
-            number, one = divmod(number, size)  # noqa: PLW2901  (unpacking the mixed number digit by digit)
+            number, one = divmod(number, size)  # noqa: PLW2901  (unpacks the mixed-radix number digit by digit)
             key.append(one)
         keys.append(tuple(reversed(key)))
     return keys, group.astype(np.int64)

@@ -1,4 +1,4 @@
-"""What collecting a run yields, and its document `metrics.json`."""
+"""The result of collecting a run, and its document `metrics.json`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Collected:
     metrics: tuple[Metric, ...]
     warnings: tuple[str, ...] = ()
     files: int = 0
-    """How many files the metrics were read from."""
+    """The number of files that were read."""
     metadata: dict[str, str] = field(default_factory=dict)
-    """What the run says about itself in words, for example TensorBoard's text summaries."""
+    """Text that describes the run, for example TensorBoard's text summaries."""
     missing: dict[str, str] = field(default_factory=dict)
-    """By name: a metric that was asked for and that the run did not produce, and why."""
+    """By name: why the run lacks a metric that the config requires."""
 
     def document(self) -> dict[str, Any]:
-        """The form in which it is stored and printed."""
+        """Return the document that is stored and printed."""
         return {
             "metrics": [asdict(metric) for metric in self.metrics],
             "warnings": list(self.warnings),
@@ -35,7 +35,7 @@ class Collected:
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Self:
-        """Read it back. A value of null was no finite number, and is NaN again."""
+        """Restore the result from its document. A value of null becomes NaN."""
         try:
             metrics = tuple(
                 Metric(**{**metric, "value": math.nan if metric["value"] is None else metric["value"]})

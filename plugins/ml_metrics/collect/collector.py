@@ -1,11 +1,11 @@
-"""Collect one run: ask every source, make metrics of the points, and add the times."""
+"""Collecting one run: read every source, aggregate the points into metrics, and add the times."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ml_metrics.collect import json_lines, literals, memory, perfzero, profile, streams, tensorboard
+from ml_metrics.collect import json_lines, perfzero, profile, streams, tensorboard, workload_metrics
 from ml_metrics.collect.aggregate import aggregate, by_tag, is_wanted, unused_patterns
 from ml_metrics.collect.collected import Collected
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
@@ -28,13 +28,13 @@ SOURCES: dict[str, Source] = {
     "json_lines": json_lines.read,
     "perfzero": perfzero.read,
     "profile": profile.read,
-    "memory": memory.read,
-    "literals": literals.read,
+    "memory": workload_metrics.read_memory,
+    "literals": workload_metrics.read_literals,
 }
-"""Every source, by its key in the config. Where two yield the same tag or metric, the earlier counts."""
+"""All sources, by key in the config. If two have the same tag or metric, the earlier source counts."""
 
 
-def collect_run(  # noqa: PLR0913  (one run, and what may be asked about it)
+def collect_run(  # noqa: PLR0913  (independent options)
     config: MetricCollectionConfig,
     folder: RunFolder,
     workload: Workload | None,
@@ -43,48 +43,52 @@ def collect_run(  # noqa: PLR0913  (one run, and what may be asked about it)
     progress: Callable[[int], None] = lambda _: None,
     memory_used: MemoryUsed | None = None,
 ) -> Collected:
-    """Everything that a run wrote, as metrics.
+    """Return the metrics of everything that a run wrote.
 
-    `workload` says when it began and ended, and may be unknown. `verify` checks also the records that are passed
-    over. `progress` is told of bytes as they are read. `memory_used` asks what a workload used where the cluster did
-    not measure it itself.
+    Args:
+        config: What to collect, and how to aggregate it.
+        folder: The run folder.
+        workload: When the workload started and ended; None if unknown.
+        verify: Also verify the checksums of records that are skipped.
+        progress: Called with the number of bytes after each read.
+        memory_used: Queries the memory that a workload used, if the cluster did not measure it.
     """
     unreadable: list[str] = []
     request = Request(config, folder, folder.files(unreadable.append), workload, verify, progress, memory_used)
-    found = {source: _ask(source, request) for source in SOURCES if _is_on(source, config.sources)}
+    found = {source: _read(source, request) for source in SOURCES if _is_on(source, config.sources)}
     series = [one for each in found.values() for one in each.series]
     tagged = by_tag({source: each.series for source, each in found.items()}, config)
     start = start_of(series, workload)
     reached = time_to_accuracy(config.time_to_accuracy, tagged, start) if config.time_to_accuracy else None
-    metrics, doubled = _once(
+    metrics, duplicates = _without_duplicates(
         {
             "the tags": aggregate(tagged, config),
             **{source: list(_wanted(each.metrics, config)) for source, each in found.items()},
             "time_to_accuracy": [reached] if isinstance(reached, Metric) else [],
         }
     )
-    whole = total_wall_time(start, workload)
-    if isinstance(whole, Metric):  # a benchmark that measures itself knows better
-        metrics.setdefault(TOTAL_WALL_TIME, whole)
+    wall_time = total_wall_time(start, workload)
+    if isinstance(wall_time, Metric):  # a benchmark that measured its own wall time takes precedence
+        metrics.setdefault(TOTAL_WALL_TIME, wall_time)
     warnings = [
         *unreadable,
         *(warning for each in found.values() for warning in each.warnings),
         *tagged.warnings,
-        *doubled,
-        *([whole] if isinstance(whole, str) else []),
+        *duplicates,
+        *([wall_time] if isinstance(wall_time, str) else []),
         *unused_patterns(tagged, config),
     ]
     if start is None and isinstance(reached, Metric):
-        warnings.append(f"{reached.name} is counted from the first point: nothing says when the run began")
+        warnings.append(f"{reached.name} is counted from the first point, because the start of the run is unknown")
     if not series and not any(each.metrics for each in found.values()):
-        warnings.append(f"{folder.path}: holds no metrics: none of its {len(request.files)} files has any")
+        warnings.append(f"{folder.path}: has no metrics in any of its {len(request.files)} files")
     return Collected(
         tuple(metrics.values()),
         tuple(warnings),
         sum(each.files for each in found.values()),
         {key: value for each in found.values() for key, value in each.metadata.items()},
         {
-            **{name: why for each in found.values() for name, why in each.missing.items()},
+            **{name: reason for each in found.values() for name, reason in each.missing.items()},
             **({TIME_TO_ACCURACY: reached} if isinstance(reached, str) else {}),
         },
     )
@@ -95,15 +99,15 @@ def _is_on(source: str, switches: Sources) -> bool:
     return bool(getattr(switch, "enabled", switch))
 
 
-def _ask(source: str, request: Request) -> Found:
+def _read(source: str, request: Request) -> Found:
     try:
         return SOURCES[source](request)
-    except Exception as error:  # noqa: BLE001  (whatever a file makes of one source, the others' numbers stay)
+    except Exception as error:  # noqa: BLE001  (an error in one source must not affect the others)
         return Found(warnings=(f"{source}: could not be read: {type(error).__name__}: {error}",))
 
 
 def _wanted(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iterator[Metric]:
-    """Metrics whose tag is not ignored, under names that can be printed. What was computed needs not be included."""
+    """Yield the metrics that the config selects, under printable names. Computed metrics are always included."""
     for metric in metrics:
         tag = printable(metric.tag)
         if is_wanted(tag, config, included=metric.strategy == COMPUTED):
@@ -111,18 +115,18 @@ def _wanted(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iterat
             yield metric if name == metric.name else replace(metric, name=name, tag=tag)
 
 
-def _once(by_source: Mapping[str, Iterable[Metric]]) -> tuple[dict[str, Metric], list[str]]:
-    """The first metric of each name, and a warning for each of the others."""
+def _without_duplicates(by_source: Mapping[str, Iterable[Metric]]) -> tuple[dict[str, Metric], list[str]]:
+    """Return the first metric of each name, and a warning for each of the others."""
     kept: dict[str, Metric] = {}
-    giver: dict[str, str] = {}
-    doubled = []
+    source_of: dict[str, str] = {}
+    duplicates = []
     for source, metrics in by_source.items():
         for metric in metrics:
             if kept.setdefault(metric.name, metric) is metric:
-                giver[metric.name] = source
+                source_of[metric.name] = source
             else:
-                doubled.append(
-                    f"metric {metric.name!r} is given by {giver[metric.name]} and by {source}: "
+                duplicates.append(
+                    f"metric {metric.name!r} is in two sources, {source_of[metric.name]} and {source}: "
                     f"{kept[metric.name].value:.6g} counts, {metric.value:.6g} does not"
                 )
-    return kept, doubled
+    return kept, duplicates

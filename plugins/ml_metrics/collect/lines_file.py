@@ -1,102 +1,80 @@
-"""Files of JSON lines: whole lines in blocks, and an account of those that cannot be used."""
+"""The JSON lines that sources read, with a count of the lines and values that they could not use."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics import storage
-from ml_metrics.errors import MlMetricsError
+from ml_metrics.errors import MlMetricsError, UnreadableInputError
+from ml_metrics.json_lines import LineReader, parse_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-BLOCK_BYTES = 4 << 20
-LONGEST_LINE = 16 << 20
-"""A line that is longer than this is no result of a run."""
-SHOWN = 60
+    from ml_metrics import storage
+
+MAX_LINE_BYTES = 16 << 20
+MAX_EXCERPT_LENGTH = 60
 PIECE_BYTES = 128 << 10
 """A block that cannot be added by columns is halved until the pieces are as small as this."""
 
 
 @dataclass(slots=True)
 class LinesFile:
-    """One file, read once from its begin to its end."""
+    """One file of JSON lines, read once from start to end."""
 
     file: storage.File
     progress: Callable[[int], None] = lambda _: None
-    _unusable: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _rejected: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """By reason: how many lines or values, and an excerpt of the first."""
     _warnings: list[str] = field(default_factory=list)
 
     @property
     def folder(self) -> str:
-        """The folder below the run folder in which the file lies; `.` for the run folder itself."""
+        """The file's folder below the run folder; `.` for the run folder itself."""
         return self.file.name.rpartition("/")[0] or "."
 
     def blocks(self) -> Iterator[bytes]:
-        """Whole lines, some megabytes at a time. What is left of a line that its writer could not end is told."""
-        try:
-            yield from self._blocks()
-        except (MlMetricsError, OSError) as error:
-            self._warnings.append(f"{self.file.name}: could be read only in part: {error}")
+        """Yield the lines in blocks of some megabytes. A file that cannot be read to its end causes a warning."""
+        too_long = partial(self.reject, f"longer than {MAX_LINE_BYTES >> 20} MiB")
+        reader = LineReader(self.file.path, MAX_LINE_BYTES, too_long, self.progress)
+        for part in (reader.new_blocks, reader.last_line):
+            try:
+                yield from part()
+            except UnreadableInputError as error:
+                self._warnings.append(f"{self.file.name}: {error}")
+            except (MlMetricsError, OSError) as error:
+                self._warnings.append(f"{self.file.name}: could be read only in part: {error}")
 
     def objects(self, block: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The objects of a block, each with the number of its line in the block. Other lines are told."""
-        for number, line in enumerate(block.split(b"\n")):
-            if not line.strip():
-                continue
-            try:
-                content = json.loads(line)
-            except (ValueError, RecursionError):
-                self.refuse("no JSON", line)
-                continue
-            if isinstance(content, dict):
-                yield number, content
+        """Yield each line's number within the block and its object. Other lines are rejected."""
+        for number, value in parse_lines(block, partial(self.reject, "not JSON")):
+            if isinstance(value, dict):
+                yield number, value
             else:
-                self.refuse("no JSON object", line)
+                self.reject("not a JSON object", value)
 
-    def refuse(self, why: str, what: object) -> None:
-        """Count something that cannot be used; the first of each kind is shown."""
-        times, first = self._unusable.get(why) or (0, _shown(what))
-        self._unusable[why] = (times + 1, first)
+    def reject(self, reason: str, content: object) -> None:
+        """Count a line or value that cannot be used."""
+        count, first = self._rejected.get(reason) or (0, _excerpt(content))
+        self._rejected[reason] = (count + 1, first)
 
     def warnings(self) -> list[str]:
-        """What could not be used, one sentence for each kind."""
+        """Return one warning for each reason for which lines or values were rejected."""
         counted = [
-            f"{self.file.name}: {times} of its lines or values {'is' if times == 1 else 'are'} left out: {why}: {first}"
-            for why, (times, first) in self._unusable.items()
+            f"{self.file.name}: {count} {'line or value was' if count == 1 else 'lines or values were'} left out: "
+            f"{reason}: {first}"
+            for reason, (count, first) in self._rejected.items()
         ]
         return [*self._warnings, *counted]
-
-    def _blocks(self) -> Iterator[bytes]:
-        with storage.open_read(self.file.path) as source:
-            rest = b""
-            while data := source.read(BLOCK_BYTES):
-                self.progress(len(data))
-                data = rest + data
-                end = data.rfind(b"\n") + 1
-                if end:
-                    yield data[:end]
-                rest = data[end:]
-                if len(rest) > LONGEST_LINE:
-                    self.refuse(f"longer than {LONGEST_LINE >> 20} MiB", rest)
-                    rest = b"-"  # what follows up to the next line end belongs to it: no JSON either
-        if not rest.strip(b"\0 \t\r\n"):
-            return
-        try:
-            json.loads(rest)
-        except (ValueError, RecursionError):
-            self._warnings.append(f"{self.file.name}: ends inside a line, which was left out")
-        else:
-            yield rest + b"\n"
 
 
 def add_in_pieces(
     block: bytes, first_line: int, by_columns: Callable[[bytes, int], bool], by_lines: Callable[[bytes, int], None]
 ) -> None:
-    """Add a block by columns, and only the pieces around what is odd in it line by line, in the order of the lines."""
-    if _is_text(block) and by_columns(block, first_line):
+    """Add a block by columns, and only the small pieces around irregular lines line by line, in order."""
+    if by_columns(block, first_line):
         return
     middle = block.find(b"\n", len(block) // 2) + 1
     if len(block) <= PIECE_BYTES or middle == len(block):
@@ -106,14 +84,6 @@ def add_in_pieces(
     add_in_pieces(block[middle:], first_line + block.count(b"\n", 0, middle), by_columns, by_lines)
 
 
-def _is_text(block: bytes) -> bool:
-    """Whether it is UTF-8 throughout: pyarrow does not look, and the json module refuses lines that are not."""
-    try:
-        return block.isascii() or bool(block.decode())
-    except UnicodeDecodeError:
-        return False
-
-
-def _shown(what: object) -> str:
-    text = repr(what[: SHOWN + 1].decode(errors="replace") if isinstance(what, bytes) else what)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+def _excerpt(content: object) -> str:
+    text = repr(content[: MAX_EXCERPT_LENGTH + 1].decode(errors="replace") if isinstance(content, bytes) else content)
+    return text if len(text) <= MAX_EXCERPT_LENGTH else f"{text[:MAX_EXCERPT_LENGTH]}..."

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FILE = "perfzero_summary.json"
 DESCRIBED_BY = ("ml_framework_info", "system_info", "benchmark_info")
-"""Parts of a summary that say what ran where."""
+"""The parts of a summary that describe the environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class Summary:
 
     file: str
     benchmark: str
-    at: float
+    executed_at: float
     content: dict[str, Any]
 
 
 def read(request: Request) -> Found:
-    """Read every summary. Of several summaries of one benchmark, the latest counts."""
+    """Read all summaries. Of several summaries of one benchmark, the latest counts."""
     options = request.config.sources.perfzero
     latest: dict[str, Summary] = {}
     warnings: list[str] = []
@@ -47,8 +47,8 @@ def read(request: Request) -> Found:
             continue
         earlier = latest.get(summary.benchmark)
         if earlier is not None:
-            warnings.append(f"{earlier.file} and {summary.file} are of one benchmark; the later execution counts")
-        if earlier is None or summary.at >= earlier.at:
+            warnings.append(f"{earlier.file} and {summary.file} are of the same benchmark; the later execution counts")
+        if earlier is None or summary.executed_at >= earlier.executed_at:
             latest[summary.benchmark] = summary
     metrics: list[Metric] = []
     metadata: dict[str, str] = {}
@@ -67,7 +67,7 @@ def _summary(file: storage.File) -> Summary:
         raise UnreadableInputError(f"{file.name}: is not JSON: {error}") from error
     result = content.get("benchmark_result") if isinstance(content, dict) else None
     if not isinstance(result, dict):
-        raise UnreadableInputError(f"{file.name}: is no PerfZero summary: it has no `benchmark_result`")
+        raise UnreadableInputError(f"{file.name}: is not a PerfZero summary: it has no `benchmark_result`")
     at = number_of(content.get("execution_timestamp"))
     return Summary(
         file.name, text_of(result.get("name", "")), -math.inf if at is None or math.isnan(at) else at, content
@@ -75,11 +75,11 @@ def _summary(file: storage.File) -> Summary:
 
 
 def _metrics(summary: Summary, prefix: str, warnings: list[str], *, prefixed: bool) -> Iterator[Metric]:
-    at = summary.at if math.isfinite(summary.at) else None
+    at = summary.executed_at if math.isfinite(summary.executed_at) else None
     for name, value in _values(summary, warnings, "process_info/" if prefixed else ""):
         number = number_of(value)
         if number is None:
-            warnings.append(f"{summary.file}: {name!r} is no number and is left out: {text_of(value)[:60]}")
+            warnings.append(f"{summary.file}: {name!r} is not a number, and was left out: {text_of(value)[:60]}")
             continue
         tag = f"{prefix}{name}"
         yield Metric(tag, number, tag, AS_WRITTEN, wall_time=at, non_finite=int(not math.isfinite(number)))
@@ -92,26 +92,26 @@ def _values(summary: Summary, warnings: list[str], process_prefix: str) -> Itera
         if isinstance(one, dict) and isinstance(one.get("name"), str) and "value" in one:
             yield one["name"], one["value"]
         else:
-            warnings.append(f"{summary.file}: a metric without name and value is left out: {text_of(one)[:60]}")
+            warnings.append(f"{summary.file}: a metric without name and value was left out: {text_of(one)[:60]}")
     process = summary.content.get("process_info") or {}
     for name, value in process.items() if isinstance(process, dict) else ():
         yield f"{process_prefix}{name}", value
     wall_time = result.get("wall_time")
-    if number_of(wall_time) == -1:  # what PerfZero writes if the benchmark did not report one
+    if number_of(wall_time) == -1:  # PerfZero's value for a benchmark that did not report one
         warnings.append(f"{summary.file}: the benchmark reported no wall time")
     elif wall_time is not None:
         yield TOTAL_WALL_TIME, wall_time
 
 
 def _metadata(summary: Summary) -> Iterator[tuple[str, str]]:
-    """What ran where, in words."""
+    """Yield the description of the benchmark and its environment."""
     result = summary.content["benchmark_result"]
-    said = {"execution_id": summary.content.get("execution_id")}
-    said |= {f"benchmark_result.{name}": result.get(name) for name in ("name", "succeeded")}
+    values = {"execution_id": summary.content.get("execution_id")}
+    values |= {f"benchmark_result.{name}": result.get(name) for name in ("name", "succeeded")}
     for part in DESCRIBED_BY:
         content = summary.content.get(part)
         if isinstance(content, dict):
-            said |= {f"{part}.{name}": value for name, value in content.items()}
-    for name, value in said.items():
+            values |= {f"{part}.{name}": value for name, value in content.items()}
+    for name, value in values.items():
         if value is not None and not isinstance(value, dict | list):
             yield f"perfzero/{name}", text_of(value)

@@ -1,7 +1,7 @@
-"""Profiles: the overview of the last profile that a run took, read by XProf where it is installed.
+"""Profiles: the overview of the last profile of a run, read by XProf if it is installed.
 
-XProf is a large C++ library that is made for a person who looks at one profile. It runs in a process of its own: if a
-profile makes it crash, or wait, a run loses nothing but its profile.
+XProf is a large C++ library for interactive use. It runs in a separate process, so a profile that makes it crash or
+hang costs the run nothing but that profile.
 """
 
 from __future__ import annotations
@@ -21,34 +21,33 @@ from ml_metrics.model import Metric
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ENDING = ".xplane.pb"
-READER = Path(__file__).with_name("xprof_program.py")
-PATIENCE = 300
-"""Seconds after which a profile counts as unreadable."""
+SUFFIX = ".xplane.pb"
+PROGRAM = Path(__file__).with_name("xprof_program.py")
+TIMEOUT_SECONDS = 300
 
 
 def read(request: Request) -> Found:
-    """Read the newest session. Each host of a run writes one file into the folder of a session."""
-    files = [file for file in request.files if file.name.endswith(ENDING)]
+    """Read the newest session. Each host of a run writes one file to the session's folder."""
+    files = [file for file in request.files if file.name.endswith(SUFFIX)]
     if not files:
         return Found()
     if find_spec("xprof") is None:
         return Found(
-            warnings=[f"{files[-1].name}: profiles are read by XProf, which is not installed: pip install xprof"]
+            warnings=[f"{files[-1].name}: reading profiles requires XProf, which is not installed: pip install xprof"]
         )
     sessions = sorted({_session(file) for file in files})
     session = [file for file in files if _session(file) == sessions[-1]]
-    warnings = [f"{len(sessions)} profiles were taken; {sessions[-1]} counts"] if len(sessions) > 1 else []
+    warnings = [f"of {len(sessions)} profiles, the newest counts: {sessions[-1]}"] if len(sessions) > 1 else []
     overview = _overview(session)
-    warnings += [f"{sessions[-1]}: XProf cannot make a page: {trouble}" for trouble in overview.get("troubles", ())]
+    warnings += [f"{sessions[-1]}: XProf could not make a page: {error}" for error in overview.get("errors", ())]
     if "error" not in overview and not overview["numbers"]:
-        overview["error"] = "it finds neither steps nor devices nor memory in it"
+        overview["error"] = "it has neither steps nor devices nor memory"
     if "error" in overview:
-        return Found(warnings=[*warnings, f"{sessions[-1]}: XProf cannot read the profile: {overview['error']}"])
+        return Found(warnings=[*warnings, f"{sessions[-1]}: XProf could not read the profile: {overview['error']}"])
     metrics = [
         Metric(f"profile/{name}", value, f"profile/{name}", AS_WRITTEN) for name, value in overview["numbers"].items()
     ]
-    metadata = {f"profile/{name}": text for name, text in overview["words"].items()}
+    metadata = {f"profile/{name}": text for name, text in overview["texts"].items()}
     return Found((), metrics, warnings, len(session), metadata)
 
 
@@ -57,7 +56,7 @@ def _session(file: storage.File) -> str:
 
 
 def _overview(files: Sequence[storage.File]) -> dict[str, Any]:
-    """What the reader says of copies of the files: XProf leaves files of its own beside a profile."""
+    """Run the program on copies of the files, because XProf writes files next to a profile."""
     with tempfile.TemporaryDirectory(prefix="ml-metrics-profile-") as folder:
         copies = [Path(folder, file.name.rpartition("/")[2]) for file in files]
         for file, copy in zip(files, copies, strict=True):
@@ -66,12 +65,12 @@ def _overview(files: Sequence[storage.File]) -> dict[str, Any]:
                     target.write(data)
         try:
             done = subprocess.run(
-                [sys.executable, str(READER), *map(str, copies)],
-                capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False,
+                [sys.executable, str(PROGRAM), *map(str, copies)],
+                capture_output=True, text=True, errors="replace", timeout=TIMEOUT_SECONDS, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return {"error": f"it took longer than {PATIENCE} s"}
+            return {"error": f"it took longer than {TIMEOUT_SECONDS} s"}
     if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]}
+        return {"error": (done.stderr.strip().splitlines() or [f"it exited with {done.returncode}"])[-1]}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -1,7 +1,7 @@
-"""What every source of metrics is handed, and what it returns.
+"""The interface of sources of metrics: the request, and the result.
 
-A source is one function in a file of its own. To add one, write `def read(request: Request) -> Found`, name it in
-`ml_metrics.collect.collector.SOURCES` and give it a switch in `ml_metrics.config.sources`. A source reports what it
+A source is one function. To add one, write `def read(request: Request) -> Found` in a module of its own, add it to
+`ml_metrics.collect.collector.SOURCES`, and give it a switch in `ml_metrics.config.sources`. A source reports what it
 cannot read in `Found.warnings`. If it raises, its error becomes a warning, and the other sources are not affected.
 """
 
@@ -24,41 +24,41 @@ if TYPE_CHECKING:
 AS_WRITTEN = "as_written"
 """The strategy of a metric that the workload wrote as one number."""
 COMPUTED = "computed"
-"""The strategy of a metric that says something about the run itself."""
+"""The strategy of a metric that was computed for the run, rather than written by the workload."""
 
 MemoryUsed = Callable[[Workload], Mapping[str, float]]
-"""Asks a monitoring service for the most memory that a workload used, in bytes by the metric's name."""
+"""Queries a monitoring service for the peak memory of a workload, in bytes by name of the metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One run, to be read."""
+    """A run to read."""
 
     config: MetricCollectionConfig
     folder: RunFolder
     files: Sequence[storage.File]
-    """What the workload wrote, listed once for all sources."""
+    """The files that the workload wrote, listed once for all sources."""
     workload: Workload | None
     verify: bool = False
-    """Check also what is passed over."""
+    """Also verify the checksums of records that are skipped."""
     progress: Callable[[int], None] = lambda _: None
-    """To be told of bytes as they are read."""
+    """Called with the number of bytes after each read."""
     memory_used: MemoryUsed | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one source found."""
+    """The result of one source."""
 
     series: Sequence[Series] = ()
-    """Points, which the strategies of the config make into metrics."""
+    """Points, which are aggregated by the config's strategies."""
     metrics: Sequence[Metric] = ()
-    """Numbers that already are one for the run."""
+    """Numbers that need no aggregation."""
     warnings: Sequence[str] = ()
     files: int = 0
     metadata: Mapping[str, str] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
-    """By name: a metric that the config asks for and that is not known, and why."""
+    """By name: why the run lacks a metric that the config requires."""
 
 
 Source = Callable[[Request], Found]

@@ -1,7 +1,7 @@
-"""How the points of a tag become one number.
+"""The aggregation strategies: how the points of a tag become one number.
 
-Every strategy is exact: sums are rounded once, so that a mean depends neither on the order of the points nor on the
-machine. Values that are not finite are left out, except where the strategy picks a point by its time.
+Sums are exact and rounded once, so a mean depends neither on the order of the points nor on the machine. Values that
+are not finite are left out, except by strategies that select a point by its time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def last(series: Series) -> int:
-    """Where the point of the greatest wall time is; of several, the one that was written last."""
+    """Return the index of the point with the latest wall time; of several, the one that was written last."""
     backwards = series.wall_time[::-1]
     index = int(backwards.argmax())
     if np.isnan(backwards[index]):
@@ -33,47 +33,47 @@ def last(series: Series) -> int:
 
 
 def first(series: Series) -> int:
-    """Where the point of the smallest wall time is; of several, the one that was written first."""
+    """Return the index of the point with the earliest wall time; of several, the one that was written first."""
     times = series.wall_time
     index = int(times.argmin())
     return int(np.where(np.isnan(times), np.inf, times).argmin()) if np.isnan(times[index]) else index
 
 
 def highest(series: Series) -> int:
-    """Where the greatest finite value is; the first of several."""
+    """Return the index of the greatest finite value; of several, the first."""
     index = int(series.value.argmax())
     return index if np.isfinite(series.value[index]) else int(_finite(series, -np.inf).argmax())
 
 
 def lowest(series: Series) -> int:
-    """Where the smallest finite value is; the first of several."""
+    """Return the index of the smallest finite value; of several, the first."""
     index = int(series.value.argmin())
     return index if np.isfinite(series.value[index]) else int(_finite(series, np.inf).argmin())
 
 
 BY_TIME: dict[Strategy, Callable[[Series], int]] = {Strategy.FINAL: last, Strategy.FIRST: first}
-"""The strategies that pick a point by its time, whatever its value."""
+"""The strategies that select a point by its time, whatever its value."""
 BY_VALUE: dict[Strategy, Callable[[Series], int]] = {Strategy.MAX: highest, Strategy.MIN: lowest}
-"""The strategies that pick one of the points with a finite value."""
+"""The strategies that select one of the points with a finite value."""
 
 
 def mean(values: Values) -> float:
-    """The sum, rounded once, by the number of values."""
+    """Return the mean, from a sum that is rounded once."""
     try:
         return math.fsum(values.tolist()) / len(values)
-    except OverflowError:  # the sum, not the mean, is too large for a float
+    except OverflowError:  # the sum overflows, although the mean may not
         return math.fsum((values * 2.0**-64).tolist()) / len(values) * 2.0**64
 
 
 def deviation(values: Values) -> float:
-    """The standard deviation of the population (ddof 0)."""
+    """Return the standard deviation of the population (ddof 0)."""
     scale = _scale(values)
     distances = values * scale - mean(values * scale)
     return math.sqrt(math.fsum((distances * distances).tolist()) / len(values)) / scale
 
 
 def median(values: Values) -> float:
-    """The middle value, or the mean of the middle two."""
+    """Return the middle value, or the mean of the middle two."""
     upper = len(values) // 2
     if len(values) % 2:
         return float(np.partition(values, upper)[upper])
@@ -81,11 +81,11 @@ def median(values: Values) -> float:
 
 
 def percentile(values: Values, percent: int) -> float:
-    """The value below which so many percent of the values lie, on the line between its neighbours."""
+    """Return a percentile, with linear interpolation between the neighbouring values."""
     lower, beyond = divmod((len(values) - 1) * percent, 100)
     upper = min(lower + 1, len(values) - 1)
-    sorted_there = np.partition(values, (lower, upper))
-    low, high = float(sorted_there[lower]), float(sorted_there[upper])
+    partitioned = np.partition(values, (lower, upper))
+    low, high = float(partitioned[lower]), float(partitioned[upper])
     if beyond == 0 or low == high:
         return low
     return low * (1 - beyond / 100) + high * (beyond / 100)
@@ -99,17 +99,17 @@ NUMBERS: dict[Strategy, Callable[[Values], float]] = {
     Strategy.P99: lambda values: percentile(values, 99),
     Strategy.STD: deviation,
 }
-"""The strategies that make a new number of all finite values."""
+"""The strategies that compute a number from all finite values."""
 
 
 def _scale(values: Values) -> float:
-    """A power of two by which the squares of the values neither overflow nor vanish."""
+    """Return a power of two that keeps the squares of the scaled values from overflow and underflow."""
     greatest = float(np.abs(values).max())
     if greatest > 2.0**500:
         return 2.0**-600
     return 2.0**500 if 0 < greatest < 2.0**-400 else 1.0
 
 
-def _finite(series: Series, instead: float) -> Values:
-    """The values, with something else for those that are not finite."""
-    return np.where(np.isfinite(series.value), series.value, instead)
+def _finite(series: Series, replacement: float) -> Values:
+    """Return the values, with a replacement for those that are not finite."""
+    return np.where(np.isfinite(series.value), series.value, replacement)

@@ -1,4 +1,4 @@
-"""The results of a run's JSON lines: points for each metric of each sub-run, and how the sub-runs are named."""
+"""The sub-runs in a run's JSON lines: which lines belong together, their points, and their names."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SubRun = tuple[tuple[str, str], ...]
-"""The dimensions that tell a sub-run from the others, sorted by name."""
+"""The dimensions that identify a sub-run, sorted by name."""
 
 
 class SubRuns:
-    """What the files of a run say.
+    """All sub-runs of a run.
 
     Args:
-        named_by: The dimensions that tell sub-runs apart; all, if there are none.
+        named_by: The dimensions that identify a sub-run; all dimensions if empty.
     """
 
     def __init__(self, named_by: Sequence[str] = ()) -> None:
@@ -25,20 +25,20 @@ class SubRuns:
         self.points: Points[tuple[str, SubRun, str]] = Points()
         """By folder, sub-run and metric: line number, time and value."""
         self._dimensions: dict[SubRun, Mapping[str, str]] = {}
-        """All dimensions of each sub-run, as its last line says them."""
+        """All dimensions of each sub-run, as in its last line."""
 
-    def sub_run(self, dimensions: Mapping[str, str]) -> SubRun:
-        """The sub-run to which lines with these dimensions belong."""
+    def add(self, dimensions: Mapping[str, str]) -> SubRun:
+        """Return the sub-run of a line with these dimensions, which replace those of its earlier lines."""
         if self.named_by:
-            telling = {name: dimensions[name] for name in self.named_by if name in dimensions}
-            found = tuple(sorted(telling.items()))
+            dimensions_in_name = {name: dimensions[name] for name in self.named_by if name in dimensions}
+            sub_run = tuple(sorted(dimensions_in_name.items()))
         else:
-            found = tuple(sorted(dimensions.items()))
-        self._dimensions[found] = dimensions
-        return found
+            sub_run = tuple(sorted(dimensions.items()))
+        self._dimensions[sub_run] = dimensions
+        return sub_run
 
     def labels(self) -> dict[SubRun, str]:
-        """The name of each sub-run, as `batch=64,model=a`; empty if there is only one and nothing asks for a name."""
+        """Return each sub-run's name, as `batch=64,model=a`. Without `named_by`, a single sub-run has an empty name."""
         shared = frozenset() if self.named_by else self._shared()
         return {
             sub_run: ",".join(f"{name}={value}" for name, value in sub_run if (name, value) not in shared)
@@ -46,7 +46,7 @@ class SubRuns:
         }
 
     def metadata(self) -> dict[str, str]:
-        """Every dimension: those that all sub-runs share by their own name, the others below that of the sub-run."""
+        """Return all dimensions. Those that differ between sub-runs have the sub-run's name as a prefix."""
         shared, labels = self._shared(), self.labels()
         return {
             name if (name, value) in shared or not labels[sub_run] else f"{labels[sub_run]}/{name}": value
@@ -55,6 +55,6 @@ class SubRuns:
         }
 
     def _shared(self) -> frozenset[tuple[str, str]]:
-        """The dimensions that have one value in all sub-runs."""
+        """Return the dimensions that have the same value in all sub-runs."""
         every = [frozenset(dimensions.items()) for dimensions in self._dimensions.values()]
         return every[0].intersection(*every[1:]) if every else frozenset()

@@ -1,4 +1,4 @@
-"""TensorBoard event files: every scalar becomes a series, the last text of each text tag becomes metadata."""
+"""TensorBoard event files: scalars become series, and the last text of each text tag becomes metadata."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ml_metrics.events import read_events
 
 
 def read(request: Request) -> Found:
-    """Read every event file of the run folder."""
+    """Read all event files of the run folder."""
     events = read_events(
         request.files,
         verify=request.verify,

@@ -1,4 +1,4 @@
-"""The two metrics that are times: how long the run took, and how long until it was good enough."""
+"""The two metrics of time: the run's total wall time, and its time to accuracy."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from ml_metrics.model import Series, Workload
 
 START_TAG = "TensorboardStartTimestamp"
-"""A workload that writes this tag says when its work began, in seconds since 1970: what was before was waiting."""
+"""The tag with which a workload records when its work started, in seconds since 1970. Time before that was waiting."""
 
 
 def start_of(found: Iterable[Series], workload: Workload | None) -> float | None:
-    """When the run began: what the workload says itself, else the start of its container."""
-    said = [series for series in found if series.tag == START_TAG and len(series)]
-    if said:
-        latest = max(said, key=lambda series: series.wall_time[last(series)])
+    """Return when the run started: as the workload recorded it, else when its container started."""
+    recorded = [series for series in found if series.tag == START_TAG and len(series)]
+    if recorded:
+        latest = max(recorded, key=lambda series: series.wall_time[last(series)])
         value = float(latest.value[last(latest)])
         if np.isfinite(value):
             return value
@@ -35,29 +35,29 @@ def start_of(found: Iterable[Series], workload: Workload | None) -> float | None
 
 
 def total_wall_time(start: float | None, workload: Workload | None) -> Metric | str | None:
-    """Seconds from the start of the run to the end of its container; None if either is not known.
+    """Return the seconds from the start of the run to the end of its container; None if either is unknown.
 
-    If the start lies behind the end, two machines' clocks differ or one was set back: then only a warning.
+    If the start is after the end, clocks differ or one was set back. Then the result is a warning.
     """
     if start is None or workload is None or workload.ended_at is None:
         return None
     end = workload.ended_at.timestamp()
     if end < start:
-        return f"{TOTAL_WALL_TIME} is not known: the run would have begun {start - end:.6g} s after its end"
+        return f"{TOTAL_WALL_TIME} is unknown: the recorded start is {start - end:.6g} s after the end"
     return Metric(TOTAL_WALL_TIME, end - start, TOTAL_WALL_TIME, COMPUTED, wall_time=end)
 
 
-def time_to_accuracy(wanted: TimeToAccuracy, tagged: Tagged, start: float | None) -> Metric | str:
-    """Seconds from the start of the run to the first point that reached the threshold, or why there are none."""
-    series = tagged.series.get(wanted.accuracy_tag)
+def time_to_accuracy(options: TimeToAccuracy, tagged: Tagged, start: float | None) -> Metric | str:
+    """Return the seconds from the start of the run to the first point at the threshold, or why there is none."""
+    series = tagged.series.get(options.accuracy_tag)
     if series is None:
-        return f"there is no tag {wanted.accuracy_tag!r}{did_you_mean(wanted.accuracy_tag, tagged.series)}"
-    reached = np.flatnonzero((series.value >= wanted.accuracy_threshold) & np.isfinite(series.value))
+        return f"there is no tag {options.accuracy_tag!r}{did_you_mean(options.accuracy_tag, tagged.series)}"
+    reached = np.flatnonzero((series.value >= options.accuracy_threshold) & np.isfinite(series.value))
     if not reached.size:
-        return _never_reached(wanted, series)
+        return _never_reached(options, series)
     timed = reached[np.isfinite(series.wall_time[reached])]
     if not timed.size:
-        return f"{wanted.accuracy_tag} reached {wanted.accuracy_threshold:.6g}, but nothing says when"
+        return f"{options.accuracy_tag} reached {options.accuracy_threshold:.6g}, but the time is unknown"
     index = int(timed[np.argmin(series.wall_time[timed])])
     if start is None:
         start = min(
@@ -67,8 +67,8 @@ def time_to_accuracy(wanted: TimeToAccuracy, tagged: Tagged, start: float | None
     return Metric(TIME_TO_ACCURACY, at - start, series.tag, COMPUTED, int(series.step[index]), at, points=len(series))
 
 
-def _never_reached(wanted: TimeToAccuracy, series: Series) -> str:
-    threshold = f"{wanted.accuracy_tag} never reached {wanted.accuracy_threshold:.6g}"
+def _never_reached(options: TimeToAccuracy, series: Series) -> str:
+    threshold = f"{options.accuracy_tag} never reached {options.accuracy_threshold:.6g}"
     finite = np.isfinite(series.value)
     if not finite.any():
         return f"{threshold}: none of its {len(series)} values is a finite number"

@@ -1,4 +1,4 @@
-"""What a value that a program wrote is as a number, and what a name is that people and tables can bear."""
+"""Numbers and names from untrusted files."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import json
 import math
 from typing import Any
 
-LONGEST_NAME = 1900
-"""Bytes of a name: an index of PostgreSQL takes 2,704 in all."""
+MAX_NAME_BYTES = 1900
+"""An entry of a PostgreSQL index has at most 2,704 bytes in all."""
 
 
 def number_of(value: Any) -> float | None:
-    """A JSON value as a number: null is NaN, a boolean 0 or 1, a giant infinite; None for what is no number."""
+    """Return a JSON value as a number, or None if it is not one. Null is NaN, and too large an integer is infinite."""
     if value is None:
         return math.nan
     if isinstance(value, int | float):
@@ -24,28 +24,28 @@ def number_of(value: Any) -> float | None:
 
 
 def printable(name: str) -> str:
-    """A name with control characters, line ends and broken letters escaped, and not too long for mails and tables."""
+    """Return a name without control characters, line ends and lone surrogates, short enough for mails and tables."""
     if not name.isprintable():
         name = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in name)
     return shortened(name)
 
 
 def shortened(name: str) -> str:
-    """A name of at most `LONGEST_NAME` bytes: of a longer one its begin, a digest that tells it apart, and its end."""
+    """Return a name of at most `MAX_NAME_BYTES`. A longer name keeps its start and end, with a digest in between."""
     data = name.encode(errors="replace")
-    if len(data) <= LONGEST_NAME:
+    if len(data) <= MAX_NAME_BYTES:
         return name
     digest = f"~{hashlib.sha256(data).hexdigest()[:16]}~"
-    half = (LONGEST_NAME - len(digest)) // 2
+    half = (MAX_NAME_BYTES - len(digest)) // 2
     return data[:half].decode(errors="ignore") + digest + data[-half:].decode(errors="ignore")
 
 
 def text_of(value: Any) -> str:
-    """A dimension as text: 64, 64.0 and "64" are one dimension."""
+    """Return a dimension as text. 64, 64.0 and "64" are the same dimension."""
     if isinstance(value, str):
         return value
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if type(value) is int:  # a boolean is an int, too
+    if type(value) is int:  # not a boolean, which is also an int
         return str(value)
     return json.dumps(value, sort_keys=True)

@@ -1,6 +1,6 @@
-"""A program: print what XProf says of the profiles that are named, as one line of JSON.
+"""A program that prints XProf's overview of the given profiles as one line of JSON.
 
-It writes files of its own beside the profiles, and much onto standard error.
+XProf writes files next to the profiles, and many lines to standard error.
 """
 
 from __future__ import annotations
@@ -15,55 +15,54 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MIB = 1 << 20
-PROGRAM = ".hlo_proto.pb"
-"""How XProf's files of the programs that ran end."""
+PROGRAM_SUFFIX = ".hlo_proto.pb"
 
 
 class Pages:
-    """XProf's pages about some profiles. One that it cannot make is empty, and told."""
+    """XProf's pages about some profiles. A page that it cannot make is empty, and reported in `errors`."""
 
     def __init__(self, profiles: list[str]) -> None:
         self.profiles = profiles
-        self.troubles: list[str] = []
+        self.errors: list[str] = []
 
     def page(self, tool: str, profiles: list[str] | None = None, **options: str) -> Any:
-        """A page about all profiles, or some of them."""
+        """Return a page about all profiles, or some of them."""
         from xprof.convert.raw_to_tool_data import xspace_to_tool_data
 
         try:
             content = xspace_to_tool_data(profiles or self.profiles, tool, options)[0]
             return json.loads(content) if content else {}
-        except Exception as error:  # noqa: BLE001  (whatever goes wrong in it, there are other pages)
-            self.troubles.append(f"{tool}: {type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001  (an error in one page must not affect the others)
+            self.errors.append(f"{tool}: {type(error).__name__}: {error}")
             return {}
 
 
 def overview(profiles: list[str]) -> dict[str, Any]:
-    """What is told of a profile, in numbers and in words. What was not measured is not there, where XProf says 0."""
+    """Return the numbers and texts of a profile. XProf reports 0 for what was not measured; it is left out here."""
     from xprof.convert.raw_to_tool_data import xspace_to_tool_names
 
-    xspace_to_tool_names(profiles)  # writes the programs
+    xspace_to_tool_names(profiles)  # writes the compiled programs to files
     pages = Pages(profiles)
     page = pages.page("overview_page")
-    said = {name: value for table in page for name, value in table.get("p", {}).items()}
-    cores = int(said.get("device_core_count", 0))
-    numbers = dict(_steps(page, said))
+    properties = {name: value for table in page for name, value in table.get("p", {}).items()}
+    cores = int(properties.get("device_core_count", 0))
+    numbers = dict(_steps(page, properties))
     if cores:
-        numbers |= {"device_core_count": cores, **dict(_utilization(said, pages.page("roofline_model")))}
+        numbers |= {"device_core_count": cores, **dict(_utilization(properties, pages.page("roofline_model")))}
     numbers |= dict(_memory(pages))
-    words = {name: said[name] for name in ("device_type",) if said.get(name)}
-    return {"numbers": numbers, "words": words, "troubles": pages.troubles}
+    texts = {name: properties[name] for name in ("device_type",) if properties.get(name)}
+    return {"numbers": numbers, "texts": texts, "errors": pages.errors}
 
 
-def _steps(page: list[dict[str, Any]], said: dict[str, str]) -> Iterator[tuple[str, float]]:
+def _steps(page: list[dict[str, Any]], properties: dict[str, str]) -> Iterator[tuple[str, float]]:
     exact = [step for table in page for step in _column(table, "stepTimeMs")]
-    mean = statistics.fmean(exact) if exact else float(said.get("steptime_ms_average") or 0)
+    mean = statistics.fmean(exact) if exact else float(properties.get("steptime_ms_average") or 0)
     if mean:
         yield "average_step_time_ms", mean
 
 
-def _utilization(said: dict[str, str], roofline: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
-    """Shares of what the device can do, over the whole profile."""
+def _utilization(properties: dict[str, str], roofline: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
+    """Yield the utilization of the devices, as percentages of their peaks over the whole profile."""
     table = roofline[0] if roofline else {}
     program = next((row for row in _rows(table) if row["step"] == "Total" and row["operation"] == "Program"), None)
     peaks = {name: float(table.get("p", {}).get(name) or 0) for name in ("peak_flop_rate", "peak_hbm_bw")}
@@ -71,19 +70,21 @@ def _utilization(said: dict[str, str], roofline: list[dict[str, Any]]) -> Iterat
         yield "flops_utilization_percent", 100 * program["measured_flop_rate"] / peaks["peak_flop_rate"]
     if program is not None and peaks["peak_hbm_bw"]:
         yield "hbm_bandwidth_utilization_percent", 100 * program["hbm_bw"] / peaks["peak_hbm_bw"]
-    busy = float(said.get("device_duty_cycle_percent", "0").rstrip("%"))
+    busy = float(properties.get("device_duty_cycle_percent", "0").rstrip("%"))
     if busy:
         yield "device_duty_cycle_percent", busy
 
 
 def _memory(pages: Pages) -> Iterator[tuple[str, float]]:
-    """The most that allocators held, and the most that one compiled program is made to hold."""
+    """Yield the peak of the allocators, and the planned peak of the largest compiled program."""
     hosts = [pages.page("memory_profile", [profile]) for profile in pages.profiles]
     allocators = [one for host in hosts for one in host.get("memoryProfilePerAllocator", {}).values()]
     held = [float(one.get("profileSummary", {}).get("peakBytesUsageLifetime", 0)) for one in allocators]
     if any(held):
         yield "peak_memory_bytes", max(held)
-    programs = [path.name.removesuffix(PROGRAM) for path in Path(pages.profiles[0]).parent.glob(f"*{PROGRAM}")]
+    programs = [
+        path.name.removesuffix(PROGRAM_SUFFIX) for path in Path(pages.profiles[0]).parent.glob(f"*{PROGRAM_SUFFIX}")
+    ]
     each = [pages.page("memory_viewer", module_name=program, memory_space="0") for program in programs]
     planned = [one.get("peakHeapMib", 0) for one in each]
     if any(planned):
@@ -100,4 +101,4 @@ def _column(table: dict[str, Any], name: str) -> list[float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(overview(sys.argv[1:])))  # noqa: T201  (its purpose)
+    print(json.dumps(overview(sys.argv[1:])))  # noqa: T201  (the result)

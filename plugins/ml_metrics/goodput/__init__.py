@@ -1,4 +1,4 @@
-"""Where a job's time went: goodput, badput by bucket, and how regular its steps were."""
+"""How a job's time was spent: goodput, badput by bucket, and the regularity of its steps."""
 
 from ml_metrics.goodput.calculator import GoodputCalculator, NoGoodputError
 from ml_metrics.goodput.measure import measure
@@ -8,7 +8,7 @@ from ml_metrics.goodput.time_buckets import Bucket, GoodputType
 from ml_metrics.telemetry.recorder import GoodputRecorder
 
 BadputType = Bucket
-"""The name of the buckets in ml-goodput-measurement."""
+"""The older library's name for buckets."""
 
 __all__ = [
     "BadputType",

@@ -1,4 +1,4 @@
-"""What a log says once it is in order: segments, timeline and step times, from which every report is read off."""
+"""The analysis of a log, from which every report is built: segments, timeline and step times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Analysis:
-    """A log, understood. Times count from `entries.origin`."""
+    """An analysed log. Times count from `entries.origin`."""
 
     entries: Entries
     segments: Segments
@@ -29,28 +29,28 @@ class Analysis:
     loads: tuple[NDArray[np.float64], NDArray[np.float64]]
     """The starts and ends of all data loading."""
     ended: bool
-    """Whether the job recorded its end, and nothing after it."""
+    """Whether the job recorded its end, and no start or step after it."""
     warnings: tuple[str, ...]
 
     @cached_property
     def times(self) -> StepTimes:
-        """The time of each step."""
+        """How long each step took."""
         return step_times(self.segments)
 
 
 def analyse(entries: Entries, *, until: float | None = None) -> Analysis:
-    """Understand a log. Where it recorded no end, the job lasted until then, or until its last entry."""
+    """Analyse a log. A job that recorded no end lasted until `until`, or until its last entry."""
     ordered, warnings = order_entries(entries)
     segments = find_segments(ordered)
     spans = find_spans(ordered, segments)
-    said = [*entries.warnings, *warnings, *_doubts(ordered, segments, spans.unpaired)]
+    all_warnings = [*entries.warnings, *warnings, *_warnings(ordered, segments, spans.unpaired)]
     start, end, ended = _bounds(ordered, segments, None if until is None else until - ordered.origin)
     timeline = build_timeline(segments, spans.spans, start, end)
-    return Analysis(ordered, segments, timeline, spans.loads, ended, tuple(said))
+    return Analysis(ordered, segments, timeline, spans.loads, ended, tuple(all_warnings))
 
 
 def _bounds(entries: Entries, segments: Segments, until: float | None) -> tuple[float, float, bool]:
-    """When the job began and ended, and whether it said so."""
+    """Return when the job started and ended, and whether it recorded its end."""
     if not len(entries):
         return 0.0, 0.0, False
     starts, ends = entries.where(Kind.JOB_START), entries.where(Kind.JOB_END)
@@ -64,26 +64,26 @@ def _bounds(entries: Entries, segments: Segments, until: float | None) -> tuple[
     return start, last if until is None else max(last, until), False
 
 
-def _doubts(entries: Entries, segments: Segments, unpaired: int) -> list[str]:
-    """What makes the figures less certain."""
-    doubts = []
+def _warnings(entries: Entries, segments: Segments, unpaired: int) -> list[str]:
+    """Return everything in a log that makes its figures less certain."""
+    warnings = []
     starts, ends = entries.where(Kind.JOB_START), entries.where(Kind.JOB_END)
     if len(entries) and not len(starts):
-        doubts.append("no start of the job is recorded; the first entry is taken for it")
+        warnings.append("the log has no start of the job; its first entry counts as the start")
     elif segments.segments and entries.time[starts[0]] > segments.segments[0].time[0]:
-        doubts.append("steps come before the first start of the job: the beginning of the log is missing")
+        warnings.append("steps precede the first start of the job: the beginning of the log is missing")
     if segments.duplicates:
-        doubts.append(
+        warnings.append(
             f"{segments.duplicates} steps are recorded twice and were counted once: several workers may be writing"
         )
     without_steps = int((np.diff(np.searchsorted(entries.where(Kind.STEP), starts)) == 0).sum())
     if without_steps:
-        doubts.append(f"the job was started again {without_steps} times without a step in between")
+        warnings.append(f"the job was started again {without_steps} times without a step in between")
     if len(ends) and len(starts) and ends[0] < starts[-1]:
-        doubts.append("the job was started again after it had ended; its time in between counts")
+        warnings.append("the job was started again after it had ended; the time in between counts")
     if unpaired:
-        doubts.append(f"{unpaired} starts or ends of events have no counterpart, and were left out")
+        warnings.append(f"{unpaired} starts or ends of events are unpaired, and were left out")
     negative = sum(checkpoint.seconds < 0 for checkpoint in entries.checkpoints)
     if negative:
-        doubts.append(f"{negative} checkpoints report a negative duration, and were left out")
-    return doubts
+        warnings.append(f"{negative} checkpoints report a negative duration, and were left out")
+    return warnings

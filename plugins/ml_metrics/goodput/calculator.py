@@ -1,11 +1,10 @@
-"""`GoodputCalculator`: the older library's questions, with its names, answered from a log in the run folder."""
+"""`GoodputCalculator`: the older library's methods for a log in the run folder."""
 
 from __future__ import annotations
 
 import os
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.errors import MlMetricsError
@@ -15,10 +14,11 @@ from ml_metrics.goodput.log_sources import EntryReader, EntryReaderSource, Follo
 from ml_metrics.goodput.report_builder import build_report, build_report_without
 from ml_metrics.goodput.time_buckets import Bucket, GoodputType
 from ml_metrics.telemetry.destinations import RUN_DIR
+from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from ml_metrics.goodput.analysis import Analysis
     from ml_metrics.goodput.entries import Entries
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
     from ml_metrics.goodput.report import GoodputReport
 
 Breakdown = dict[Bucket, float | dict[str, float]]
-"""Percent or seconds by bucket; for `CUSTOM_BADPUT_EVENTS`, by the types of the events."""
+"""Percent or seconds by bucket; for `CUSTOM_BADPUT_EVENTS`, by type of event."""
 
 
 class NoGoodputError(MlMetricsError, ValueError):
-    """The log tells of no time, or of none in the window. A ValueError, as in ml-goodput-measurement."""
+    """The log has no usable entries, or none in the window. A ValueError, as in ml-goodput-measurement."""
 
 
 class GoodputCalculator:
-    """Tells where the time of a job goes, also while it runs. It keeps no files, and never answers from old ones.
+    """Reports how the time of a job is spent, also while it runs. It caches nothing: each call reads the log.
 
     Args:
         job_name: The job; entries of others are left out.
-        logger_name: The name of the log in Google Cloud Logging; a file needs none.
-        cloud_logger: Where entries come from in place of files: `ml_metrics.cloud.CloudLogger`, or anything with the
-            older library's `read_cloud_logging_entries`.
-        using_pathways: Of no effect, as the next three: the log says the same, and nothing is cached or left out.
-        max_logs_retention_period: See there.
-        gcs_path: See there.
-        cache_dir: See there.
+        logger_name: The name of the log in Google Cloud Logging; not used for files.
+        cloud_logger: A source of entries other than files: `ml_metrics.cloud.CloudLogger`, or an object with the older
+            library's `read_cloud_logging_entries`.
+        using_pathways: Ignored, like the next three: nothing depends on it, and nothing is cached or left out.
+        max_logs_retention_period: Ignored.
+        gcs_path: Ignored.
+        cache_dir: Ignored.
         folder: The run folder, or a log. Default: the environment variable `ML_METRICS_RUN_DIR`.
-        compatible: Whether to repeat the arithmetic of ml-goodput-measurement 0.2.3, faults and all, for the whole job
-            and for windows. Step deviations and exclusions have one arithmetic.
+        compatible: Whether to compute the figures of the whole job and of windows as ml-goodput-measurement 0.2.3 does,
+            including its faults. Step deviations and exclusions are not affected.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  (the older library's signature)
@@ -69,7 +69,7 @@ class GoodputCalculator:
         self.compatible = compatible
         where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR, "")
         if cloud_logger is None and not where:
-            raise NoGoodputError(f"there is no log to read: give a folder, or set {RUN_DIR}")
+            raise NoGoodputError(f"there is no log to read: pass a folder, or set {RUN_DIR}")
         self._log = source_of(cloud_logger, where, job_name)
 
     def get_job_goodput(
@@ -77,19 +77,19 @@ class GoodputCalculator:
         include_badput_breakdown: bool = False,  # noqa: FBT001, FBT002  (the older library's signature)
         configured_ideal_step_time: float | None = None,
     ) -> tuple[float, Breakdown, int]:
-        """The goodput in percent, the percentage of each bucket if asked for, and the last productive step."""
+        """Return the goodput in percent, the percentage of each bucket if requested, and the last productive step."""
         if self.compatible:
             older = legacy_figures(self.entries(), time.time())
             breakdown = _legacy_percent(older) if include_badput_breakdown else {}
             return older.goodput, breakdown, older.max_productive_step
-        del configured_ideal_step_time  # for `get_step_deviation`: no figure here depends on it
+        del configured_ideal_step_time  # no figure here depends on it
         found = self.report(steps=False)
         return _goodput(found), _percent(found) if include_badput_breakdown else {}, found.max_productive_step
 
     def get_job_goodput_interval(
         self, interval_start: datetime, interval_end: datetime
     ) -> tuple[float, Breakdown, int, float, int]:
-        """The same for a window, with the breakdown, and then the window's seconds and disruptions."""
+        """Return the same figures for a window, always with the breakdown, then its seconds and disruptions."""
         if self.compatible:
             older = legacy_window(self.entries(), _seconds(interval_start), _seconds(interval_end))
             step = older.max_productive_step
@@ -103,7 +103,7 @@ class GoodputCalculator:
         include_badput_breakdown: bool = False,  # noqa: FBT001, FBT002
         configured_ideal_step_time: float | None = None,
     ) -> tuple[float, Breakdown, int, float]:
-        """The same without some intervals, and how many seconds of the job those took."""
+        """Return the same figures without some intervals, and how many seconds of the job were excluded."""
         analysis = self.analysis()
         excluded = [(_seconds(low), _seconds(high)) for low, high in exclusion_intervals]
         found = self._found(build_report_without(analysis, excluded, ideal_step_time=configured_ideal_step_time))
@@ -115,14 +115,14 @@ class GoodputCalculator:
         )
 
     def get_step_deviation(self, configured_ideal_step_time: float | None = None) -> dict[int, float]:
-        """How far each step's time is from the ideal, without its sign, by step."""
+        """Return the absolute deviation of each step's time from the ideal, by step."""
         deviation = self.report(ideal_step_time=configured_ideal_step_time).deviation
         if deviation is None:
-            raise NoGoodputError("no step's time is known")
+            raise NoGoodputError("the log has no completed step")
         return dict(zip(deviation.step.tolist(), deviation.absolute.tolist(), strict=True))
 
     def get_job_goodput_details(self) -> dict[str, Any]:
-        """Everything, in seconds, under the older library's names."""
+        """Return all figures, in seconds, under the older library's names."""
         found = self.report()
         if self.compatible:
             older = legacy_figures(self.entries(), time.time())
@@ -146,15 +146,15 @@ class GoodputCalculator:
             "total_excluded_time": 0.0,
         }
         if found.deviation:
-            steps, away = found.deviation.step.tolist(), found.deviation.absolute.tolist()
-            details["step_time_deviation"] = dict(zip(steps, away, strict=True))
+            steps, deviations = found.deviation.step.tolist(), found.deviation.absolute.tolist()
+            details["step_time_deviation"] = dict(zip(steps, deviations, strict=True))
             details["ideal_step_time"] = found.deviation.ideal
         if found.slice_efficiency:
             details["stepping_slice_efficiency"], details["available_slice_efficiency"] = found.slice_efficiency
         return details
 
     def get_interval_metric_details(self, interval_start: datetime, interval_end: datetime) -> dict[str, Any]:
-        """A window's percentages, under the older library's names; empty where the job did not run in it."""
+        """Return a window's percentages under the older library's names; empty if the job did not run in it."""
         details: dict[str, Any] = {
             "interval_goodput": {},
             "interval_badput": {},
@@ -171,20 +171,20 @@ class GoodputCalculator:
             details["stepping_slice_efficiency"], details["available_slice_efficiency"] = found.slice_efficiency
         return details
 
-    def report(self, **choices: Any) -> GoodputReport:
-        """The report of the job until now; `choices` are those of `windows.report`.
+    def report(self, **options: Any) -> GoodputReport:
+        """Return the report of the job until now. `options` are those of `report_builder.build_report`.
 
         Raises:
-            NoGoodputError: There is nothing to report.
+            NoGoodputError: The log has no usable entries, or none in the window.
         """
-        return self._found(build_report(self.analysis(), **choices))
+        return self._found(build_report(self.analysis(), **options))
 
     def analysis(self) -> Analysis:
-        """What the log says until now: a job that has not ended still runs."""
+        """Analyse the log until now. A job that recorded no end is still running."""
         return analyse(self.entries(), until=time.time())
 
     def entries(self) -> Entries:
-        """Everything that is in the log now."""
+        """Return all entries that the log holds now."""
         return self._log.read()
 
     @staticmethod
@@ -195,7 +195,7 @@ class GoodputCalculator:
 
 
 def source_of(cloud_logger: LogSource | EntryReader | None, folder: str, job_name: str) -> LogSource:
-    """Where the entries of a job come from."""
+    """Return the source of a job's entries: the cloud logger, or the log in the folder."""
     if cloud_logger is None:
         return FollowedLog(folder, job_name)
     return cloud_logger if isinstance(cloud_logger, LogSource) else EntryReaderSource(cloud_logger, job_name)
@@ -223,10 +223,9 @@ def _by_bucket(found: GoodputReport, flat: dict[str, float], custom: dict[str, f
     return breakdown
 
 
-def _flat(known: dict[Bucket, float]) -> list[Bucket]:
-    return [bucket for bucket in Bucket if bucket in known or not bucket.startswith(("elastic", "custom"))]
+def _flat(badput: dict[Bucket, float]) -> list[Bucket]:
+    return [bucket for bucket in Bucket if bucket in badput or not bucket.startswith(("elastic", "custom"))]
 
 
 def _seconds(moment: datetime) -> float:
-    """A datetime without a zone is taken for UTC."""
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return as_utc(moment).timestamp()

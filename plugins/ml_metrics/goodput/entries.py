@@ -1,6 +1,6 @@
-"""The entries of a goodput log, as columns: what happened, when, and which step or name it was about.
+"""The entries of a goodput log as columns: kind, time, and step or name.
 
-The fields are those of ml-goodput-measurement. Times are seconds since 1970.
+The fields of an entry are those of ml-goodput-measurement. Times are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Kind(IntEnum):
-    """What an entry tells. The end of a span follows its start."""
+    """The event that an entry records. The end of a span is its start plus one."""
 
     STEP = 0
     JOB_START = 1
@@ -62,7 +62,7 @@ TIME_FIELDS = {
     "elastic_slice_counts_timestamp": Kind.SLICE_COUNTS,
     "checkpoint_start_time": Kind.CHECKPOINT_PROGRESS,
 }
-"""The field that holds an entry's time, which also says its kind."""
+"""The field of an entry's time, which also determines its kind."""
 
 NAME_FIELDS = {
     Kind.CUSTOM_START: "custom_badput_event_type",
@@ -76,27 +76,27 @@ RESTORE_SECONDS = "checkpoint_manager_duration_secs"
 _RESTORES = {"restore", "emergency_restore"}
 
 LATEST = 253_402_300_800.0
-"""The year 10000 in seconds. A time beyond it, or as far before 1970, is none: perhaps it is in milliseconds."""
-_LARGEST = 2**62
-_JOBS_TOLD = 3
-"""So many other jobs are named in a warning."""
+"""The year 10000 in seconds. A time beyond it, or as far before 1970, is invalid; it may be in milliseconds."""
+_MAX_COUNT = 2**62
+_MAX_JOBS_NAMED = 3
+"""How many other jobs a warning names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """One save or restore, as Orbax reports it when it is over."""
+    """One save or restore, as Orbax reports it when it has ended."""
 
     step: str
     remote: bool
     seconds: float
     start: float | None
     first_time: float | None = None
-    """The first of its times, which the older library takes for the time of the entry."""
+    """The first of its times, which the older library uses as the time of the entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """How many slices of an elastic job stepped and were there, of how many."""
+    """How many slices of an elastic job were stepping, were available, and exist in all."""
 
     time: float
     active: int
@@ -110,7 +110,7 @@ class Entries:
 
     kind: NDArray[np.uint8]
     time: NDArray[np.float64]
-    """NaN for saves and restores: they carry durations."""
+    """NaN for saves and restores, which have durations instead."""
     number: NDArray[np.int64]
     """The step; or an index into `names`, `checkpoints` or `slices`."""
     names: tuple[str, ...] = ()
@@ -118,14 +118,14 @@ class Entries:
     slices: tuple[Slices, ...] = ()
     job_name: str | None = None
     origin: float = 0.0
-    """What `time` counts from. Small numbers lose nothing when they are added up."""
+    """The zero point of `time`. Sums of small numbers have smaller rounding errors."""
     warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.kind)
 
     def where(self, *kinds: Kind) -> NDArray[np.intp]:
-        """The positions of the entries of some kinds."""
+        """Return the positions of the entries of these kinds."""
         if kinds == (Kind.STEP,):
             return np.flatnonzero(self.kind == Kind.STEP)
         if Kind.STEP in kinds:
@@ -134,12 +134,12 @@ class Entries:
 
     @cached_property
     def _events(self) -> NDArray[np.intp]:
-        """The positions of all that are no steps: few, and asked for often."""
+        """The positions of all entries other than steps, which are few and often needed."""
         return np.flatnonzero(self.kind != Kind.STEP)
 
     @classmethod
     def of(cls, payloads: Iterable[dict[str, Any]], job_name: str | None = None) -> Entries:
-        """The columns of entries that are in memory."""
+        """Return the columns of entries that are in memory."""
         builder = EntriesBuilder(job_name)
         builder.add(payloads)
         return builder.build()
@@ -147,18 +147,18 @@ class Entries:
 
 @dataclass(slots=True)
 class EntriesBuilder:
-    """Gathers entries, block by block, and counts what it cannot use."""
+    """Collects entries block by block, and counts those that cannot be used."""
 
     job_name: str | None = None
-    """Entries of other jobs are left out. Where it is None, the first entry names the job."""
+    """Entries of other jobs are left out. If None, the first entry determines the job."""
     _blocks: list[tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.int64]]] = field(default_factory=list)
     _names: dict[str, int] = field(default_factory=dict)
     _checkpoints: list[Checkpoint] = field(default_factory=list)
     _slices: list[Slices] = field(default_factory=list)
     _other_jobs: dict[str, int] = field(default_factory=dict)
-    _unknown: int = 0
-    _unusable: int = 0
-    _first_unusable: str = ""
+    _unknown_kinds: int = 0
+    _rejected: int = 0
+    _first_rejected: str = ""
     _warnings: list[str] = field(default_factory=list)
 
     def add(self, payloads: Iterable[dict[str, Any]]) -> None:
@@ -170,7 +170,7 @@ class EntriesBuilder:
         for payload in payloads:
             try:
                 name, time, number = payload["job_name"], payload["step_start_time"], payload["step_count"]
-                plain = type(time) is float and type(number) is int and abs(time) <= LATEST and abs(number) < _LARGEST
+                plain = type(time) is float and type(number) is int and abs(time) <= LATEST and abs(number) < _MAX_COUNT
             except (KeyError, TypeError):
                 plain = False
             if plain and name == self.job_name:
@@ -184,12 +184,12 @@ class EntriesBuilder:
         self.add_columns(np.array(kinds, np.uint8), np.array(times, np.float64), np.array(numbers, np.int64))
 
     def add_columns(self, kind: NDArray[np.uint8], time: NDArray[np.float64], number: NDArray[np.int64]) -> None:
-        """Add rows whose names, checkpoints and slices were given to this builder before."""
+        """Add rows that refer to names, checkpoints and slices of this builder."""
         if len(kind):
             self._blocks.append((kind, time, number))
 
     def is_of_this_job(self, job_name: Any, count: int = 1) -> bool:
-        """Whether entries with this name are wanted; others are counted. Orbax's own entries may carry none."""
+        """Whether entries with this name belong to the job; others are counted. Orbax's entries may have none."""
         if job_name is None:
             return True
         name = str(job_name)
@@ -201,20 +201,20 @@ class EntriesBuilder:
         return False
 
     def name(self, name: str) -> int:
-        """The number that stands for a name."""
+        """Return the index of a name in the entries' `names`."""
         return self._names.setdefault(name, len(self._names))
 
-    def unusable(self, why: str) -> None:
+    def reject(self, reason: str) -> None:
         """Count an entry that cannot be used."""
-        self._unusable += 1
-        self._first_unusable = self._first_unusable or why
+        self._rejected += 1
+        self._first_rejected = self._first_rejected or reason
 
     def warn(self, warning: str) -> None:
-        """Say something about the log as a whole."""
+        """Add a warning about the log as a whole."""
         self._warnings.append(warning)
 
     def build(self) -> Entries:
-        """Everything that was added."""
+        """Return everything that was added so far."""
         blocks = self._blocks or [(np.empty(0, np.uint8), np.empty(0), np.empty(0, np.int64))]
         kind = np.concatenate([kind for kind, _, _ in blocks])
         time = np.concatenate([time for _, time, _ in blocks])
@@ -233,32 +233,32 @@ class EntriesBuilder:
 
     def _all_warnings(self) -> Iterable[str]:
         yield from self._warnings
-        if len(self._other_jobs) > _JOBS_TOLD:
-            told = ", ".join(repr(name) for name in list(self._other_jobs)[:_JOBS_TOLD])
+        if len(self._other_jobs) > _MAX_JOBS_NAMED:
+            named = ", ".join(repr(name) for name in list(self._other_jobs)[:_MAX_JOBS_NAMED])
             count = sum(self._other_jobs.values())
-            yield f"{count} entries are of {len(self._other_jobs)} other jobs ({told}, ...), and were left out"
+            yield f"{count} entries are of {len(self._other_jobs)} other jobs ({named}, ...), and were left out"
         else:
             for other, count in self._other_jobs.items():
                 yield f"{count} entries are of another job, {other!r}, and were left out"
-        if self._unknown:
-            yield f"{self._unknown} entries are of no kind that is known here, and were left out"
-        if self._unusable:
-            yield f"{self._unusable} entries cannot be used, and were left out; the first: {self._first_unusable}"
+        if self._unknown_kinds:
+            yield f"{self._unknown_kinds} entries are of an unknown kind, and were left out"
+        if self._rejected:
+            yield f"{self._rejected} entries cannot be used, and were left out; the first: {self._first_rejected}"
 
     def _row(self, payload: Any) -> tuple[int, float, int] | None:
-        """One entry as a row, or None if it is left out."""
+        """Return an entry as a row, or None if it is left out."""
         if not isinstance(payload, dict):
-            self.unusable(f"{str(payload)[:60]!r} is not an object")
+            self.reject(f"{str(payload)[:60]!r} is not an object")
             return None
         if not self.is_of_this_job(payload.get("job_name")):
             return None
         try:
-            return self._known_row(payload)
+            return self._valid_row(payload)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            self.unusable(f"{str(payload)[:120]} ({type(error).__name__}: {error})")
+            self.reject(f"{str(payload)[:120]} ({type(error).__name__}: {error})")
             return None
 
-    def _known_row(self, payload: dict[str, Any]) -> tuple[int, float, int] | None:
+    def _valid_row(self, payload: dict[str, Any]) -> tuple[int, float, int] | None:
         event = payload.get("event_type")
         if event == "save":
             return self._checkpoint_row(Kind.SAVE, payload, SAVE_SECONDS, ("checkpoint_manager_blocking_start_time",))
@@ -267,20 +267,20 @@ class EntriesBuilder:
             return self._checkpoint_row(Kind.RESTORE, payload, RESTORE_SECONDS, starts)
         time_field = next((name for name in payload if name in TIME_FIELDS), None)
         if time_field is None:
-            self._unknown += 1
+            self._unknown_kinds += 1
             return None
         return self._timed_row(TIME_FIELDS[time_field], payload, time_field)
 
     def _timed_row(self, kind: Kind, payload: dict[str, Any], time_field: str) -> tuple[int, float, int]:
-        time = finite(payload[time_field])
+        time = parse_seconds(payload[time_field])
         number = 0
         if kind is Kind.STEP:
-            number = whole(payload["step_count"])
+            number = parse_count(payload["step_count"])
         elif kind in NAME_FIELDS:
             number = self.name(str(payload.get(NAME_FIELDS[kind]) or "unknown"))
         elif kind is Kind.SLICE_COUNTS:
             active, available, total = (
-                whole(payload.get(key, default))
+                parse_count(payload.get(key, default))
                 for key, default in (("active_slices", 0), ("available_slices", 0), ("total_slices", 1))
             )
             number = len(self._slices)
@@ -296,25 +296,25 @@ class EntriesBuilder:
             Checkpoint(
                 step=str(payload["step"]),
                 remote=str(payload.get("directory")).startswith("gs://"),
-                seconds=finite(payload[seconds]),
-                start=None if start is None else finite(start),
-                first_time=None if first is None else finite(first),
+                seconds=parse_seconds(payload[seconds]),
+                start=None if start is None else parse_seconds(start),
+                first_time=None if first is None else parse_seconds(first),
             )
         )
         return kind, math.nan, len(self._checkpoints) - 1
 
 
-def finite(value: Any) -> float:
-    """A time or a duration; a ValueError if it is none."""
+def parse_seconds(value: Any) -> float:
+    """Return a time or duration. Raises ValueError if the value is neither."""
     number = float(value)
     if isinstance(value, bool) or not abs(number) <= LATEST:
-        raise ValueError(f"{value!r} is no time in seconds")
+        raise ValueError(f"{value!r} is not a time in seconds")
     return number
 
 
-def whole(value: Any) -> int:
-    """A step or a count; a ValueError if it is none."""
+def parse_count(value: Any) -> int:
+    """Return a step or a count. Raises ValueError if the value is not a whole number."""
     number = int(value)
-    if isinstance(value, bool) or number != float(value) or abs(number) >= _LARGEST:
-        raise ValueError(f"{value!r} is no whole number")
+    if isinstance(value, bool) or number != float(value) or abs(number) >= _MAX_COUNT:
+        raise ValueError(f"{value!r} is not a whole number")
     return number

@@ -1,6 +1,6 @@
-"""The arithmetic of ml-goodput-measurement 0.2.3, with its faults: for numbers that must be comparable with older ones.
+"""The arithmetic of ml-goodput-measurement 0.2.3, including its faults, for figures comparable with earlier ones.
 
-docs/goodput.md lists where it is wrong. Nothing else in this package uses it.
+docs/goodput.md lists the faults. Only `GoodputCalculator(..., compatible=True)` uses this module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class LegacyFigures:
-    """What the older library says, in seconds."""
+    """The older library's figures, in seconds."""
 
     productive: float = 0.0
     total: float = 0.0
@@ -39,7 +39,7 @@ class LegacyFigures:
         return self.productive / self.total * 100
 
     def percent(self, seconds: float) -> float:
-        """A bucket's share, which is 0 where it is not less than the whole."""
+        """Return a bucket's share, or 0 if it is not less than the total."""
         return seconds / self.total * 100 if 0 < seconds < self.total else 0.0
 
     def add(self, bucket: Bucket, seconds: float) -> None:
@@ -49,7 +49,7 @@ class LegacyFigures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Events:
-    """The custom events, ordered by their starts."""
+    """The custom events, in the order of their starts."""
 
     start: NDArray[np.float64]
     end: NDArray[np.float64]
@@ -57,10 +57,10 @@ class _Events:
 
 
 def legacy_figures(entries: Entries, query_time: float) -> LegacyFigures:
-    """Everything that `get_job_goodput` computes.
+    """Return all figures that `get_job_goodput` computes.
 
     Raises:
-        ValueError: As the older library does, where no time passed or more of it was productive than passed.
+        ValueError: The total time is zero, or less than the productive time. The older library raises it, too.
     """
     total = _total(entries, query_time)
     if total == 0:
@@ -69,10 +69,10 @@ def legacy_figures(entries: Entries, query_time: float) -> LegacyFigures:
 
 
 def legacy_window(entries: Entries, start: float, end: float) -> LegacyFigures:
-    """Everything that `get_job_goodput_interval` computes: of the entries in a window, as if there were no others.
+    """Return all figures that `get_job_goodput_interval` computes, from the entries within a window alone.
 
     Raises:
-        ValueError: As above, and where no two entries are in the window.
+        ValueError: As above, or the window has fewer than two entries.
     """
     time = entries.time.copy()
     for at in entries.where(Kind.SAVE, Kind.RESTORE).tolist():
@@ -102,7 +102,7 @@ def _figures(entries: Entries, total: float) -> LegacyFigures:
     for spent in (figures.badput, figures.custom):
         for name, seconds in list(spent.items()):
             if not 0 <= seconds <= figures.total:
-                spent[name] = 0.0  # type: ignore[index]  # a key of its own
+                spent[name] = 0.0  # type: ignore[index]  # each has its own key type
     counted = sum(seconds for bucket, seconds in figures.badput.items() if bucket != Bucket.DATA_LOADING_ASYNC)
     other = figures.total - figures.productive - counted - sum(figures.custom.values())
     figures.badput[Bucket.OTHER] = max(0.0, other)
@@ -118,7 +118,7 @@ def _total(entries: Entries, query_time: float) -> float:
 
 
 def _add_steps(entries: Entries, figures: LegacyFigures) -> list[int]:
-    """Go through steps, closing a segment wherever one comes that the segment already has; return where."""
+    """Add the steps. A step that its segment already has ends the segment; return the positions of such steps."""
     events = _custom_events(entries)
     segment: dict[int, float] = {}
     job_start: float | None = None
@@ -152,34 +152,34 @@ def _add_steps(entries: Entries, figures: LegacyFigures) -> list[int]:
 
 
 def _add_pairs(entries: Entries, figures: LegacyFigures, start: Kind, bucket: Bucket) -> None:
-    """The last start counts; an end without one is ignored."""
+    """Add the spans of a kind. Of consecutive starts the last counts, and an end without a start is ignored."""
     figures.add(bucket, sum(seconds for _, seconds in _pairs(entries, start)))
 
 
 def _add_loads(entries: Entries, figures: LegacyFigures, breaks: list[int]) -> None:
-    """The first load of all and after each break holds up; so does the latest load before a break, even twice."""
-    total = held_up = 0.0
+    """Count as synchronous the first load, the first after each break, and the last before a break, even twice."""
+    total = synchronous = 0.0
     first, latest = True, 0.0
-    coming = iter(breaks)
-    at_break = next(coming, None)
+    remaining = iter(breaks)
+    at_break = next(remaining, None)
     for position, seconds in [*_pairs(entries, Kind.DATA_LOADING_START), (len(entries), None)]:
         while at_break is not None and at_break < position:
-            held_up += latest
+            synchronous += latest
             first, latest = True, 0.0
-            at_break = next(coming, None)
+            at_break = next(remaining, None)
         if seconds is None:
             break
         total += seconds
         latest = seconds
         if first:
-            held_up += seconds
+            synchronous += seconds
             first = False
-    figures.badput[Bucket.DATA_LOADING_SYNC] = held_up
-    figures.badput[Bucket.DATA_LOADING_ASYNC] = total - held_up
+    figures.badput[Bucket.DATA_LOADING_SYNC] = synchronous
+    figures.badput[Bucket.DATA_LOADING_ASYNC] = total - synchronous
 
 
 def _pairs(entries: Entries, start: Kind) -> Iterator[tuple[int, float]]:
-    """Where each span of a kind ends, and its seconds."""
+    """Yield the position of each span's end, and its seconds."""
     since: float | None = None
     for at in entries.where(start, Kind(start + 1)).tolist():
         time = float(entries.time[at])
@@ -191,7 +191,7 @@ def _pairs(entries: Entries, start: Kind) -> Iterator[tuple[int, float]]:
 
 
 def _close(segment: dict[int, float], current: int, events: _Events, figures: LegacyFigures) -> tuple[float, int]:
-    """The productive time of a segment that ends before a step, and its last productive step."""
+    """Return the productive time of a segment that ends before a step, and its last productive step."""
     if current == 0:
         return 0.0, 0
     step = np.fromiter(segment.keys(), np.int64, len(segment))
@@ -219,8 +219,8 @@ def _close(segment: dict[int, float], current: int, events: _Events, figures: Le
 def _events_inside(
     events: _Events, time: NDArray[np.float64], counted: NDArray[np.bool_]
 ) -> Iterator[tuple[int, float, str]]:
-    """The events that lie inside one counted step as a whole: the step's index, the duration and the name."""
-    if (np.diff(time) < 0).any():  # a clock that went back: an event may lie inside several steps, or none
+    """Yield the events that are entirely within one counted step: the step's index, the duration and the name."""
+    if (np.diff(time) < 0).any():  # the clock was set back: an event may be within several steps, or none
         for low, high, name in zip(events.start.tolist(), events.end.tolist(), events.name, strict=True):
             for index in np.flatnonzero(counted & (time[:-1] <= low) & (high <= time[1:])).tolist():
                 yield index, high - low, name
@@ -251,7 +251,7 @@ def _custom_events(entries: Entries) -> _Events:
 
 
 def _checkpoints(entries: Entries, kind: Kind) -> float:
-    """The sum, over distinct steps and stores, of the mean duration."""
+    """Return the sum of the mean durations of each step and store."""
     reports: dict[tuple[str, bool], list[float]] = {}
     for at in entries.where(kind).tolist():
         checkpoint = entries.checkpoints[entries.number[at]]

@@ -1,4 +1,4 @@
-"""Reading a log that is still being written: each time only what is new."""
+"""Where a calculator or monitor reads entries from, repeatedly while the job runs."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from ml_metrics.goodput.entries import Entries, EntriesBuilder
-from ml_metrics.goodput.log_files import LogFile, add_block, log_files
+from ml_metrics.goodput.log_files import LogFile, log_files
 
 
 @runtime_checkable
 class LogSource(Protocol):
-    """Where the entries of a job are read from, again and again."""
+    """A source of the entries of a job."""
 
     def read(self) -> Entries:
-        """Everything that the log holds by now."""
+        """Return all entries that the log holds now."""
 
 
 @runtime_checkable
 class EntryReader(Protocol):
-    """What ml-goodput-measurement reads entries with: its own reader of Google Cloud Logging, or one in its place."""
+    """The interface of ml-goodput-measurement's reader of Google Cloud Logging, and of replacements for it."""
 
     def read_cloud_logging_entries(self) -> tuple[list[dict[str, Any]], Any]:
-        """Every entry of the job, in order, and something about the last one."""
+        """Return all entries of the job in order, and the time of the last one."""
 
 
 @dataclass(slots=True)
 class FollowedLog:
-    """The log at a place, and how much of each of its files was read."""
+    """A log in files, of which each read parses only what was appended since the one before."""
 
     place: str
     job_name: str | None = None
@@ -38,21 +38,21 @@ class FollowedLog:
         self._builder = EntriesBuilder(self.job_name)
 
     def read(self) -> Entries:
-        """Everything that the log holds by now. A line that is half written is left for the next time."""
+        """Return all entries that the log holds now. An incomplete line is left for the next read."""
         for file in log_files(self.place):
-            log_file = self._files.setdefault(file.path, LogFile(file.path))
-            for block in log_file.new_blocks(self._builder):
-                add_block(block, self._builder, file.path)
+            if file.path not in self._files:
+                self._files[file.path] = LogFile.open(file.path, self._builder)
+            self._files[file.path].read_new()
         return self._builder.build()
 
 
 @dataclass(frozen=True, slots=True)
 class EntryReaderSource:
-    """A reader that only knows how to read everything."""
+    """An `EntryReader` as a log source; every read returns to the beginning of the log."""
 
     reader: EntryReader
     job_name: str | None = None
 
     def read(self) -> Entries:
-        """Everything that the reader finds by now."""
+        """Return all entries that the reader finds now."""
         return Entries.of(self.reader.read_cloud_logging_entries()[0], self.job_name)

@@ -1,4 +1,4 @@
-"""From a goodput log to what it says: the one way in for operators, the command line and the calculators."""
+"""Measuring goodput: from a log to its report, for operators and the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ml_metrics.goodput.report import GoodputReport
 
 
-def measure(  # noqa: PLR0913  (each is a choice of the caller's own)
+def measure(  # noqa: PLR0913  (independent options)
     files: Sequence[storage.File] | str | LogSource,
     *,
     ideal_step_time: float | None = None,
@@ -27,27 +27,27 @@ def measure(  # noqa: PLR0913  (each is a choice of the caller's own)
     until: float | None = None,
     job_name: str | None = None,
 ) -> GoodputReport:
-    """Tell where the time of a job went.
+    """Report how the time of a job was spent.
 
     Args:
         files: The files of a run folder, of which those of the goodput log are read; or the place of a log or folder;
-            or where else entries come from, such as `ml_metrics.cloud.CloudLogger`.
-        ideal_step_time: How many seconds a step should take; computed from the steps if None.
-        windows: Rolling windows, in seconds, that end when the job does.
-        start: Only the time from here on, in seconds since 1970.
-        end: Only the time up to here.
-        until: How long the job ran, if it recorded no end; else its last entry is taken for its end.
-        job_name: Entries of other jobs are left out. Default: the first entry's job.
+            or another source of entries, such as `ml_metrics.cloud.CloudLogger`.
+        ideal_step_time: How long a step should take, in seconds; computed from the steps if None.
+        windows: The sizes in seconds of rolling windows, which end when the job does.
+        start: Only count the time from here on, in seconds since 1970.
+        end: Only count the time up to here.
+        until: When the job ended, if it recorded no end; by default at its last entry.
+        job_name: Entries of other jobs are left out. Default: the job of the first entry.
 
     Returns:
-        A report, also where there is no log or nothing in it: its `found` is then False.
+        A report. Its `found` is False if there is no log, or no usable entry in it.
     """
     log = _log(files, job_name)
     analysis = analyse(log.entries, until=until)
     if len(log.entries) and not analysis.ended:
-        lasted = "its last entry" if until is None else "its workload did"
-        endless = f"the job recorded no end: it lasted until {lasted}, and its last step does not count"
-        analysis = replace(analysis, warnings=(*analysis.warnings, endless))
+        end_used = "its last entry" if until is None else "its workload ended"
+        no_end = f"the job recorded no end: it is taken to have run until {end_used}, and its last step does not count"
+        analysis = replace(analysis, warnings=(*analysis.warnings, no_end))
     return build_report(
         analysis, files=log.files, ideal_step_time=ideal_step_time, windows=windows, start=start, end=end
     )

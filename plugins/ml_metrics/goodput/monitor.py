@@ -1,4 +1,4 @@
-"""`GoodputMonitor`: what a training program starts to see its goodput in TensorBoard while it runs."""
+"""`GoodputMonitor`: a training program starts it to see its goodput in TensorBoard while it runs."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PACKAGES = Path(__file__).parents[2]
-"""The folder that holds this package: the other process must find it, too."""
-SHORTEST_INTERVAL = 1.0
-_UPLOADER = "from ml_metrics.goodput.uploader import main; main()"
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""The folder that contains this package, from which the uploader process imports it."""
+MIN_INTERVAL_SECONDS = 1.0
+_UPLOADER_PROGRAM = "from ml_metrics.goodput.uploader import main; main()"
+_SINGLE_THREADED = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 class SupportsFactorySpec(Protocol):
-    """Something that the other process makes for itself, as it cannot be handed over."""
+    """An object that the uploader process has to create for itself, as it cannot be sent to another process."""
 
     def factory_spec(self, job_name: str) -> FactorySpec | None:
-        """What to make; None for nothing."""
+        """Return how to create the object; None if there is nothing to create."""
 
 
 class GoodputMonitor:
-    """Follows the log of a running job in a process of its own. It never raises into the program that calls it.
+    """Follows the log of a running job in a separate process. Its methods never raise into the calling program.
 
     Args:
         job_name: The job.
-        logger_name: The name of the log in Google Cloud Logging; a file needs none.
-        tensorboard_dir: Where scalars go, in a folder `goodput` of it.
+        logger_name: The name of the log in Google Cloud Logging; not used for files.
+        tensorboard_dir: Scalars are written to its sub-folder `goodput`.
         upload_interval: Seconds between two uploads.
         monitoring_enabled: Whether this process monitors. Only one worker of a job should.
-        pathway_enabled: Of no effect: the log says the same either way.
-        include_badput_breakdown: Whether each bucket is written, too.
-        include_step_deviation: Whether each step's deviation is written, too.
-        configured_ideal_step_time: How long a step should take; computed if None.
-        step_deviation_interval_seconds: Seconds between two uploads of it; none if not positive.
-        gcp_options: Where in Google Cloud Monitoring figures go: `ml_metrics.cloud.GCPOptions`. Default: nowhere.
-        skip_final_flush: Whether stopping writes nothing more.
-        final_flush_timeout_seconds: How long stopping may take; None to wait as long as it needs.
-        gcs_sync_interval_seconds: Of no effect, as the next two: nothing is cached, and no window of time is assumed.
-        cache_dir: See there.
-        max_logs_retention_period: See there.
-        include_slice_efficiency: Whether the slices of an elastic job are told to Google Cloud Monitoring, too.
+        pathway_enabled: Ignored: the log is the same either way.
+        include_badput_breakdown: Whether each bucket is written as well.
+        include_step_deviation: Whether each step's deviation is written as well.
+        configured_ideal_step_time: How long a step should take, in seconds; computed if None.
+        step_deviation_interval_seconds: Seconds between two uploads of the deviation; no uploads if not positive.
+        gcp_options: Also send figures to Google Cloud Monitoring: `ml_metrics.cloud.GCPOptions`.
+        skip_final_flush: Whether stopping skips the final upload.
+        final_flush_timeout_seconds: How long stopping may take; None for no limit.
+        gcs_sync_interval_seconds: Ignored, like the next two: nothing is cached, and all of the log is read.
+        cache_dir: Ignored.
+        max_logs_retention_period: Ignored.
+        include_slice_efficiency: Whether to send the slice efficiency of an elastic job to Google Cloud Monitoring.
         folder: The run folder. Default: the environment variable `ML_METRICS_RUN_DIR`.
-        cloud_logger: Where entries come from in place of files: `ml_metrics.cloud.CloudLogger`.
+        cloud_logger: A source of entries other than files: `ml_metrics.cloud.CloudLogger`.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  (the older library's signature)
@@ -93,10 +93,12 @@ class GoodputMonitor:
         self._timeout = final_flush_timeout_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = os.getpid()
-        every = upload_interval if step_deviation_interval_seconds is None else step_deviation_interval_seconds
-        self._intervals = {part: max(upload_interval, SHORTEST_INTERVAL) for part in (Part.GOODPUT, Part.WINDOWS)}
-        if include_step_deviation and every > 0:
-            self._intervals[Part.DEVIATION] = max(every, SHORTEST_INTERVAL)
+        deviation_interval = (
+            upload_interval if step_deviation_interval_seconds is None else step_deviation_interval_seconds
+        )
+        self._intervals = {part: max(upload_interval, MIN_INTERVAL_SECONDS) for part in (Part.GOODPUT, Part.WINDOWS)}
+        if include_step_deviation and deviation_interval > 0:
+            self._intervals[Part.DEVIATION] = max(deviation_interval, MIN_INTERVAL_SECONDS)
         export = None if gcp_options is None else gcp_options.factory_spec(job_name)
         if export is not None and include_slice_efficiency:
             export = FactorySpec(export.name, {**export.arguments, "slice_efficiency": True})
@@ -111,90 +113,90 @@ class GoodputMonitor:
             export=export,
         )
         if monitoring_enabled and not self._enabled:
-            logger.warning("goodput of %s is not monitored: give a folder, or set %s", job_name, RUN_DIR)
+            logger.warning("goodput of %s is not monitored: pass a folder, or set %s", job_name, RUN_DIR)
 
     def start_goodput_uploader(self) -> None:
-        """Begin to write the figures of the job until now, and the deviation of its steps if that is included."""
-        self._order({Part.GOODPUT, Part.DEVIATION})
+        """Start to upload the figures of the job until now, and its step deviation if that is included."""
+        self._start({Part.GOODPUT, Part.DEVIATION})
 
     def start_step_deviation_uploader(self) -> None:
-        """Begin to write the deviation of steps, if that is included."""
-        self._order({Part.DEVIATION})
+        """Start to upload the step deviation, if that is included."""
+        self._start({Part.DEVIATION})
 
     def start_rolling_window_goodput_uploader(self, rolling_windows_seconds: Sequence[float]) -> None:
-        """Begin to write the figures of the last so many seconds."""
+        """Start to upload the figures of rolling windows of these sizes."""
         self._options = replace(self._options, windows=tuple(dict.fromkeys(rolling_windows_seconds)))
-        self._order({Part.WINDOWS})
+        self._start({Part.WINDOWS})
 
     def start_goodput_interval_uploader(self, window_size_seconds: float) -> None:
-        """The same for one window, under the name it had in early versions of the older library."""
+        """Start to upload the figures of one rolling window. Early versions of the older library had this method."""
         self.start_rolling_window_goodput_uploader([window_size_seconds])
 
     def stop_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:  # noqa: FBT001
-        """Write the figures a last time, and end."""
-        self._end({Part.GOODPUT, Part.DEVIATION}, skip_final_flush)
+        """Upload the figures a last time, then stop."""
+        self._stop({Part.GOODPUT, Part.DEVIATION}, skip_final_flush)
 
     def stop_step_deviation_uploader(self, skip_final_flush: bool | None = None) -> None:  # noqa: FBT001
-        """Write the deviation of steps a last time, and end."""
-        self._end({Part.DEVIATION}, skip_final_flush)
+        """Upload the step deviation a last time, then stop."""
+        self._stop({Part.DEVIATION}, skip_final_flush)
 
     def stop_rolling_window_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:  # noqa: FBT001
-        """Write the figures of the windows a last time, and end."""
-        self._end({Part.WINDOWS}, skip_final_flush)
+        """Upload the figures of the windows a last time, then stop."""
+        self._stop({Part.WINDOWS}, skip_final_flush)
 
     stop_goodput_interval_uploader = stop_rolling_window_goodput_uploader
 
-    def _order(self, parts: Collection[Part]) -> None:
-        """Have these parts written as well, from now on."""
+    def _start(self, parts: Collection[Part]) -> None:
+        """Have the uploader process upload these parts from now on."""
         wanted = {part: self._intervals[part] for part in parts if part in self._intervals}
         if not self._enabled or not wanted:
             return
         self._options = replace(self._options, intervals={**self._options.intervals, **wanted})
         try:
             if self._process is None:
-                self._process = _uploader()
+                self._process = _start_process()
                 atexit.register(self._at_exit)
-            self._tell([])
+            self._send([])
         except OSError as error:
             logger.warning("goodput of %s is not monitored: %s", self._options.job_name, error)
 
-    def _end(self, parts: Collection[Part], skip_final_flush: bool | None) -> None:  # noqa: FBT001
-        """Have these parts written no more. The process ends with the last of them."""
-        ending = [part for part in self._options.intervals if part in parts]
-        if self._process is None or not ending or os.getpid() != self._owner:  # a fork must not end its parent's
+    def _stop(self, parts: Collection[Part], skip_final_flush: bool | None) -> None:  # noqa: FBT001
+        """Have these parts uploaded no more. The process ends when no part is left."""
+        stopping = [part for part in self._options.intervals if part in parts]
+        if self._process is None or not stopping or os.getpid() != self._owner:  # a fork must not stop its parent's
             return
         left = {part: seconds for part, seconds in self._options.intervals.items() if part not in parts}
         self._options = replace(self._options, intervals=left)
         skip = self._skip_final_flush if skip_final_flush is None else skip_final_flush
         try:
-            self._tell([] if skip else ending)
+            self._send([] if skip else stopping)
             if left and not skip:
                 self._wait_for_flush()
         except OSError as error:
-            logger.warning("the last goodput of %s could not be written: %s", self._options.job_name, error)
+            logger.warning("the final goodput of %s could not be written: %s", self._options.job_name, error)
         if not left:
             self._close()
 
     def _at_exit(self) -> None:
-        self._end(set(Part), None)
+        self._stop(set(Part), None)
 
-    def _tell(self, flush: Sequence[Part]) -> None:
-        """Send an order. A process that does not read any more is not waited for."""
+    def _send(self, flush: Sequence[Part]) -> None:
+        """Send the options, and the parts to upload at once, without waiting for a process that no longer reads."""
         if self._process is None or self._process.stdin is None:
             return
         line = json.dumps({"options": asdict(self._options), "flush": list(flush)}).encode() + b"\n"
         os.write(self._process.stdin.fileno(), line)
 
     def _wait_for_flush(self) -> None:
-        """Wait for the sign that parts were written, but not for ever."""
+        """Wait until the process reports that the parts were uploaded, within the timeout."""
         if self._process is None or self._process.stdout is None:
             return
-        answer = self._process.stdout.fileno()
-        if not (select.select([answer], [], [], self._timeout)[0] and os.read(answer, 1)):
-            raise TimeoutError(f"it takes more than {self._timeout} s")
+        output = self._process.stdout.fileno()
+        if not (select.select([output], [], [], self._timeout)[0] and os.read(output, 1)):
+            raise TimeoutError(f"it takes longer than {self._timeout} s")
 
     def _close(self) -> None:
-        """Close the pipe, which ends the process, and wait for it, but not for ever."""
+        """Close the pipe, which ends the process, and wait for it within the timeout."""
         atexit.unregister(self._at_exit)
         process, self._process = self._process, None
         if process is None or process.stdin is None:
@@ -203,20 +205,22 @@ class GoodputMonitor:
             process.stdin.close()
             process.wait(self._timeout)
         except (OSError, subprocess.TimeoutExpired) as error:
-            logger.warning("the last goodput of %s could not be written: %s", self._options.job_name, error)
+            logger.warning("the final goodput of %s could not be written: %s", self._options.job_name, error)
             process.kill()
-            threading.Thread(target=process.wait, daemon=True).start()  # it may be stuck in a read that cannot be ended
+            threading.Thread(
+                target=process.wait, daemon=True
+            ).start()  # it may be stuck in a read that cannot be interrupted
         if process.stdout is not None:
             process.stdout.close()
 
 
-def _uploader() -> subprocess.Popen[bytes]:
+def _start_process() -> subprocess.Popen[bytes]:
     path = os.pathsep.join([str(PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])])
     process = subprocess.Popen(
-        [sys.executable, "-c", _UPLOADER, str(os.getpid())],
+        [sys.executable, "-c", _UPLOADER_PROGRAM, str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, **_ONE_THREAD, "PYTHONPATH": path},
+        env={**os.environ, **_SINGLE_THREADED, "PYTHONPATH": path},
     )
     if process.stdin is not None:
         os.set_blocking(process.stdin.fileno(), False)

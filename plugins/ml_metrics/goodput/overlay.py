@@ -1,4 +1,4 @@
-"""Laying spans over the pieces that steps and restarts make, so that each moment is counted once."""
+"""Overlaying spans on the intervals between steps and restarts, so that each moment is counted once."""
 
 from __future__ import annotations
 
@@ -16,69 +16,69 @@ if TYPE_CHECKING:
 
     _Ranked = tuple[bool, float, float, "Span"]
 
-_WAITING = {Bucket.OTHER, Bucket.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION}
-"""Time between segments, of which the steps say nothing."""
+_BETWEEN_SEGMENTS = {Bucket.OTHER, Bucket.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION}
+"""The labels of time outside segments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A stretch of time that was spent on one thing."""
+    """A part of the timeline that was spent on one thing."""
 
     start: float
     end: float
     label: str
 
 
-def overlay(base: Iterable[Interval], spans: Iterable[Span]) -> list[Interval]:
-    """The same stretch of time, with the spans in the places that they can hold.
+def overlay(intervals: Iterable[Interval], spans: Iterable[Span]) -> list[Interval]:
+    """Return the same period, with the spans in place of the intervals that they may replace.
 
-    Where spans overlap, the one that began last holds the time, as it is the most particular; elastic events
-    hold theirs against all others, as they contain the others.
+    Where spans overlap, the one that started last counts, as it is the most specific. Elastic events take precedence
+    over all others, because they contain others.
     """
     waiting = deque(sorted((span for span in spans if span.end > span.start), key=lambda span: span.start))
     active = _Active()
-    pieces: list[Interval] = []
-    for piece in base:
-        at = piece.start
-        while at < piece.end:
+    result: list[Interval] = []
+    for interval in intervals:
+        at = interval.start
+        while at < interval.end:
             while waiting and waiting[0].start <= at:
                 active.add(waiting.popleft())
-            holder = active.holder(piece.label, at)
-            until = min(piece.end, holder.end if holder else piece.end, waiting[0].start if waiting else piece.end)
-            label = holder.label if holder else piece.label
-            if pieces and pieces[-1].label == label and pieces[-1].end == at:
-                pieces[-1] = Interval(pieces[-1].start, until, label)
+            span = active.winner(interval.label, at)
+            until = min(interval.end, span.end if span else interval.end, waiting[0].start if waiting else interval.end)
+            label = span.label if span else interval.label
+            if result and result[-1].label == label and result[-1].end == at:
+                result[-1] = Interval(result[-1].start, until, label)
             else:
-                pieces.append(Interval(at, until, label))
+                result.append(Interval(at, until, label))
             at = until
-    return pieces
+    return result
 
 
 class _Active:
-    """The spans that have begun, the most particular first, apart by the time that they can hold."""
+    """The spans that have started, most specific first, in one heap for each set of labels that they may replace."""
 
     def __init__(self) -> None:
         self._heaps: tuple[list[_Ranked], list[_Ranked], list[_Ranked]] = ([], [], [])
 
     def add(self, span: Span) -> None:
-        """A span begins."""
+        """Add a span that starts now."""
         heappush(self._heap_of(span), (span.label not in ELASTIC, -span.start, span.end, span))
 
-    def holder(self, label: str, at: float) -> Span | None:
-        """The span that holds a moment of a piece, if any can."""
+    def winner(self, label: str, at: float) -> Span | None:
+        """Return the span that a moment of an interval with this label belongs to, or None."""
         everywhere, training, between = self._heaps
-        able = [everywhere]
+        heaps = [everywhere]
         if label == PRODUCTIVE:
-            able.append(training)
-        if label in _WAITING:
-            able.append(between)
-        for heap in able:
+            heaps.append(training)
+        if label in _BETWEEN_SEGMENTS:
+            heaps.append(between)
+        for heap in heaps:
             while heap and heap[0][2] <= at:
                 heappop(heap)
-        return min((heap[0] for heap in able if heap), default=(None,))[-1]
+        return min((heap[0] for heap in heaps if heap), default=(None,))[-1]
 
     def _heap_of(self, span: Span) -> list[_Ranked]:
-        """Custom events hold up training that counts, and no other; loading beside steps holds up nothing."""
+        """Custom events may replace only productive time, and blocking loads only time between segments."""
         everywhere, training, between = self._heaps
         if span.label.startswith(CUSTOM_PREFIX):
             return training

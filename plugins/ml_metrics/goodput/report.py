@@ -1,4 +1,4 @@
-"""What is said about a job's time: as a document, and as the metrics of a run."""
+"""The goodput report of a job, as a document and as metrics of the run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from ml_metrics.goodput.step_deviation import StepDeviation
 
 
-TYPES_AS_METRICS = 50
-"""So many types of custom events become metrics of their own, those that took the most time; the document has all."""
+MAX_TYPES_AS_METRICS = 50
+"""How many types of custom events become metrics, longest time first. The document has all types."""
 
 
 class Part(StrEnum):
-    """What of a report can be uploaded while a job runs, each part at its own interval."""
+    """The parts of a report that can be uploaded while a job runs, each at its own interval."""
 
     GOODPUT = "goodput"
     DEVIATION = "deviation"
@@ -30,10 +30,10 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GoodputReport:
-    """Where the time of a job, or of a window of it, went. All durations are seconds."""
+    """How the time of a job, or of a window of it, was spent. All durations are in seconds."""
 
     found: bool
-    """Whether there was a log that tells of any time at all."""
+    """Whether there was a log with usable entries."""
     job_name: str | None = None
     start: float | None = None
     end: float | None = None
@@ -41,33 +41,33 @@ class GoodputReport:
     """Whether the job recorded its own end."""
     productive_seconds: float = 0.0
     badput_seconds: dict[str, float] = field(default_factory=dict)
-    """By bucket. All but `data_loading_async` add up, with the custom events and the productive time, to the total."""
+    """By bucket. All except `data_loading_async`, plus custom events and productive time, add up to the total."""
     custom_badput_seconds: dict[str, float] = field(default_factory=dict)
     excluded_seconds: float = 0.0
-    """Time between start and end that was left out."""
+    """Time between start and end that was excluded."""
     disruptions: int = 0
     max_productive_step: int = 0
     last_step: int | None = None
     deviation: StepDeviation | None = None
     windows: tuple[tuple[float, GoodputReport], ...] = ()
     slice_efficiency: tuple[float, float] | None = None
-    """Of an elastic job: the share of its slices that stepped, and that were there."""
+    """The shares of an elastic job's slices that were stepping, and that were available."""
     files: int = 0
     warnings: tuple[str, ...] = ()
 
     @property
     def total_seconds(self) -> float:
-        """The whole time."""
+        """The total time, without exclusions."""
         return 0.0 if self.start is None or self.end is None else self.end - self.start - self.excluded_seconds
 
     @property
     def goodput_percent(self) -> float | None:
-        """How much of it was productive; None where there was no time."""
+        """The productive share of the total time; None if the total is zero."""
         return self._percent(self.productive_seconds)
 
     @property
     def summary(self) -> str:
-        """A line for people."""
+        """A one-line summary for terminals and logs."""
         if not self.found:
             return "no goodput: " + (self.warnings[-1] if self.warnings else "the log is empty")
         return (
@@ -76,7 +76,7 @@ class GoodputReport:
         )
 
     def document(self) -> dict[str, Any]:
-        """What `ml-metrics goodput --json` prints, and what `goodput.json` holds."""
+        """Return the document that `ml-metrics goodput --json` prints and `goodput.json` contains."""
         return {
             "found": self.found,
             "job_name": self.job_name,
@@ -101,7 +101,7 @@ class GoodputReport:
         }
 
     def metrics(self) -> tuple[Metric, ...]:
-        """The same as metrics of the run, to be judged and stored as any other."""
+        """Return the figures as metrics of the run, which are judged and stored like all others."""
         return tuple(self._metrics()) if self.found else ()
 
     def _figures(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class GoodputReport:
     def _metrics(self) -> Iterator[Metric]:
         yield self._metric("goodput", self.goodput_percent)
         custom = self.custom_badput_seconds
-        longest = sorted(custom, key=lambda name: -custom[name])[:TYPES_AS_METRICS]
+        longest = sorted(custom, key=lambda name: -custom[name])[:MAX_TYPES_AS_METRICS]
         spent = {**self.badput_seconds, Bucket.CUSTOM_BADPUT_EVENTS: sum(custom.values())}
         types = {f"{Bucket.CUSTOM_BADPUT_EVENTS}_{name.lower()}": custom[name] for name in sorted(longest)}
         for name, seconds in {**spent, **types}.items():

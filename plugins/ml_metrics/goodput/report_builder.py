@@ -1,4 +1,4 @@
-"""Reading a report off an analysis: of the whole job, or of any window of it."""
+"""Building a report from an analysis, for the whole job or any window of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ml_metrics.goodput.step_deviation import StepDeviation
 
 
-def build_report(  # noqa: PLR0913  (each is a choice of the caller's own)
+def build_report(  # noqa: PLR0913  (independent options)
     analysis: Analysis,
     *,
     files: int = 0,
@@ -31,25 +31,25 @@ def build_report(  # noqa: PLR0913  (each is a choice of the caller's own)
     end: float | None = None,
     steps: bool = True,
 ) -> GoodputReport:
-    """Read a report off an analysis, for the whole job or for the time from start to end.
+    """Build the report of the whole job, or of the time from start to end.
 
     Args:
-        analysis: What the log says.
-        files: How many files it has.
-        ideal_step_time: How long a step should take; computed if None.
-        windows: Also the last so many seconds, for each of these.
-        start: Only the time from here on, in seconds since 1970.
-        end: Only the time up to here.
-        steps: Whether the deviation of steps is wanted, which costs more than all the rest.
+        analysis: The analysed log.
+        files: The number of its files.
+        ideal_step_time: How long a step should take, in seconds; computed if None.
+        windows: The sizes in seconds of rolling windows, which end when the job does.
+        start: Only count the time from here on, in seconds since 1970.
+        end: Only count the time up to here.
+        steps: Whether to compute the step deviation, which takes longer than everything else.
     """
     origin = analysis.entries.origin
-    if not analysis.timeline.pieces:
-        warnings = (*analysis.warnings, "the log tells of no time" if files else "there is no goodput log")
+    if not analysis.timeline.intervals:
+        warnings = (*analysis.warnings, "the goodput log has no usable entries" if files else "there is no goodput log")
         return GoodputReport(found=False, job_name=analysis.entries.job_name, files=files, warnings=warnings)
     low = analysis.timeline.start if start is None else max(start - origin, analysis.timeline.start)
     high = analysis.timeline.end if end is None else min(end - origin, analysis.timeline.end)
     if high <= low:
-        warnings = (*analysis.warnings, "the job did not run in the time that was asked for")
+        warnings = (*analysis.warnings, "the job did not run in the requested window")
         return GoodputReport(found=False, job_name=analysis.entries.job_name, files=files, warnings=warnings)
     return replace(
         _of_window(analysis, low, high),
@@ -63,7 +63,7 @@ def build_report(  # noqa: PLR0913  (each is a choice of the caller's own)
 def build_report_without(
     analysis: Analysis, excluded: Sequence[tuple[float, float]], *, ideal_step_time: float | None = None
 ) -> GoodputReport:
-    """A report of the whole job as if some intervals had not been. One that ends before it begins is empty."""
+    """Build the report of the whole job without some intervals. An interval that ends before it starts is ignored."""
     whole = build_report(analysis, ideal_step_time=ideal_step_time)
     if not whole.found:
         return whole
@@ -117,7 +117,7 @@ def _deviation(analysis: Analysis, low: float, high: float, ideal: float | None)
 
 
 def _badput(analysis: Analysis, spent: dict[str, float], low: float, high: float) -> dict[str, float]:
-    """Every bucket of an ordinary job, and those of an elastic one where it is one."""
+    """Return the time of every bucket; those of elastic jobs only if the job is elastic."""
     elastic = len(analysis.entries.where(Kind.ELASTIC_WAIT_START, Kind.ELASTIC_REINIT_START)) > 0
     wanted = [
         bucket for bucket in Bucket if bucket != Bucket.CUSTOM_BADPUT_EVENTS and (elastic or bucket not in ELASTIC)
@@ -129,24 +129,24 @@ def _badput(analysis: Analysis, spent: dict[str, float], low: float, high: float
 
 
 def _last_step(segments: Segments, high: float) -> int | None:
-    """The last step that had begun."""
+    """Return the last step that had started."""
     for segment in reversed(segments.segments):
-        begun = int(np.searchsorted(segment.time, high, "right"))
-        if begun:
-            return int(segment.step[begun - 1])
+        started = int(np.searchsorted(segment.time, high, "right"))
+        if started:
+            return int(segment.step[started - 1])
     return None
 
 
 def _max_productive_step(segments: Segments, high: float) -> int:
-    """The last step that was complete, and was not lost by then."""
+    """Return the last step that was completed and not lost by then."""
     redone_from = NEVER
     for segment in reversed(segments.segments):
-        begun = int(np.searchsorted(segment.time, high, "right"))
-        if not begun:
+        started = int(np.searchsorted(segment.time, high, "right"))
+        if not started:
             continue
         if segment.ended is not None and segment.ended <= high and segment.last_step < redone_from:
             return segment.last_step
-        last, first = int(segment.step[begun - 1]), int(segment.step[0])
+        last, first = int(segment.step[started - 1]), int(segment.step[0])
         if min(last, redone_from) > first:
             return min(last, redone_from) - 1
         redone_from = min(redone_from, first)
@@ -154,7 +154,7 @@ def _max_productive_step(segments: Segments, high: float) -> int:
 
 
 def _slice_efficiency(analysis: Analysis, low: float, high: float) -> tuple[float, float] | None:
-    """The mean shares of slices that stepped and that were there, weighted by time."""
+    """Return the mean shares of slices that were stepping and that were available, weighted by time."""
     counts = sorted(analysis.entries.slices, key=lambda count: count.time)
     if not counts:
         return None

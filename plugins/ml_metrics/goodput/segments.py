@@ -1,4 +1,4 @@
-"""The segments of a job: from one start of training to the restart that ends it, and what of each survived."""
+"""The segments of a job: runs of steps between restarts, and how much of each was kept."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NEVER = np.iinfo(np.int64).max
-"""The step at which a segment is redone that never is."""
+"""The value of `redone_from` for a segment of which no step is repeated."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """Steps that ran one after the other, without a restart between them. Times never decrease, steps increase."""
+    """Consecutive steps without a restart. Times never decrease, and step numbers increase."""
 
     step: NDArray[np.int64]
     time: NDArray[np.float64]
     redone_from: int
-    """The lowest step at which a later segment began: this one and those after it were lost."""
+    """The lowest step at which a later segment began. From there on, the steps of this segment were lost."""
     restart: float | None
-    """When the job started again after this segment; None if no start was recorded, or none came."""
+    """When the job started again after this segment; None if no start is recorded."""
     ended: float | None
-    """When the job said that it ended, after the last step of this segment and before the restart."""
+    """The end that the job recorded after this segment's last step and before the restart."""
 
     @property
     def last_step_is_done(self) -> bool:
@@ -38,24 +38,24 @@ class Segment:
 
     @property
     def last_step(self) -> int:
-        """The last step that began."""
+        """The last step that started."""
         return int(self.step[-1])
 
     @property
     def survives_until(self) -> float:
-        """The time up to which the steps of this segment count; what came later was done again."""
+        """The time up to which the steps of this segment count. Later steps were repeated."""
         if self.redone_from > self.last_step:
             return float(self.time[-1])
         at = int(np.searchsorted(self.step, self.redone_from))
         if at == 0 or self.step[at] == self.redone_from:
             return float(self.time[at])
-        # the step is not in the log, as not every step is: it began in proportion
+        # not every step has to be in the log: interpolate its start
         share = (self.redone_from - self.step[at - 1]) / (self.step[at] - self.step[at - 1])
         return float(self.time[at - 1] + share * (self.time[at] - self.time[at - 1]))
 
     @property
     def step_seconds(self) -> NDArray[np.float64]:
-        """The time of each step but the last, whose end is not known."""
+        """The time of each step except the last, whose end is unknown."""
         return np.diff(self.time) / np.diff(self.step)
 
 
@@ -65,17 +65,17 @@ class Segments:
 
     segments: tuple[Segment, ...]
     duplicates: int
-    """Entries of steps that had only just been recorded: perhaps a second worker writes."""
+    """How many entries repeat a step that had just been recorded; a second worker may be writing."""
 
     @cached_property
-    def usual_step_seconds(self) -> float:
-        """The median time of a step in all segments; 0 where none is known."""
-        known = np.concatenate([segment.step_seconds for segment in self.segments])
-        return float(np.median(known)) if len(known) else 0.0
+    def median_step_seconds(self) -> float:
+        """The median time of a step in all segments; 0 if none is known."""
+        seconds = np.concatenate([segment.step_seconds for segment in self.segments])
+        return float(np.median(seconds)) if len(seconds) else 0.0
 
     @property
     def disruptions(self) -> tuple[float, ...]:
-        """When training was last known to run before each restart."""
+        """The last time before each restart at which training is known to have run."""
         disrupted = list(self.segments[:-1])
         if self.segments and self.segments[-1].restart is not None:
             disrupted.append(self.segments[-1])
@@ -83,7 +83,7 @@ class Segments:
 
 
 def find_segments(entries: Entries) -> Segments:
-    """Find the segments in entries that are in order."""
+    """Find the segments in entries that are in order of time."""
     at = entries.where(Kind.STEP)
     starts = entries.where(Kind.JOB_START)
     ends = entries.where(Kind.JOB_END)
@@ -122,7 +122,7 @@ def _last_between(positions: NDArray[np.intp], low: int, high: int) -> int | Non
 
 
 def _at(column: NDArray[Any], at: NDArray[np.intp]) -> NDArray[Any]:
-    """Rows of a column. Steps mostly lie one after the other, and then nothing has to be copied."""
+    """Return the rows at these positions, without a copy if they are contiguous, as they are in most logs."""
     first, last = int(at[0]), int(at[-1])
     return column[first : last + 1] if last - first + 1 == len(at) else column[at]
 
@@ -130,9 +130,9 @@ def _at(column: NDArray[Any], at: NDArray[np.intp]) -> NDArray[Any]:
 def _duplicates(
     step: NDArray[np.int64], time: NDArray[np.float64], at: NDArray[np.intp], starts: NDArray[np.intp]
 ) -> NDArray[np.bool_]:
-    """Which steps are recorded again within a step's time, without a start of the job in between.
+    """Return which entries repeat a step within a step's time and without a start of the job in between.
 
-    A restart takes longer than that: it is a second worker's entry, or the same entry delivered twice.
+    A restart takes longer than that. Such an entry comes from a second worker, or was delivered twice.
     """
     again = np.zeros(len(step), np.bool_)
     if (step[1:] > step[:-1]).all():

@@ -1,4 +1,4 @@
-"""The spans that a log tells of: what began and ended, and held training up in between."""
+"""The spans in a log: events with a start and an end that held training up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """A time that was spent on one thing."""
+    """A period that was spent on one thing."""
 
     start: float
     end: float
@@ -29,7 +29,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Every span of a log."""
+    """All spans of a log."""
 
     spans: tuple[Span, ...]
     loads: tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -39,7 +39,7 @@ class Spans:
 
 
 def find_spans(entries: Entries, segments: Segments) -> Spans:
-    """Find the spans in entries that are in order."""
+    """Find the spans in entries that are in order of time."""
     found: list[Span] = []
     unpaired = 0
     for label, start, end in (
@@ -51,7 +51,7 @@ def find_spans(entries: Entries, segments: Segments) -> Spans:
         unpaired += left
         found += [Span(low, high, label) for low, high in zip(starts.tolist(), ends.tolist(), strict=True)]
     loads = _pairs(entries, Kind.DATA_LOADING_START, Kind.DATA_LOADING_END)
-    found += _loads_that_hold_up(loads[0], loads[1], segments)
+    found += _blocking_loads(loads[0], loads[1], segments)
     found += _checkpoints(entries)
     for kinds, label_of in (
         ((Kind.CUSTOM_START, Kind.CUSTOM_END), _custom_label),
@@ -64,7 +64,7 @@ def find_spans(entries: Entries, segments: Segments) -> Spans:
 
 
 def _pairs(entries: Entries, start: Kind, end: Kind) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-    """Starts and ends of one kind. Of several starts in a row the last counts, of several ends the first."""
+    """Return the starts and ends of one kind. Of consecutive starts the last counts, of consecutive ends the first."""
     at = entries.where(start, end)
     starts = entries.kind[at] == start
     closed = np.flatnonzero(starts[:-1] & ~starts[1:])
@@ -72,7 +72,7 @@ def _pairs(entries: Entries, start: Kind, end: Kind) -> tuple[NDArray[np.float64
 
 
 def _named_pairs(entries: Entries, start: Kind, end: Kind) -> tuple[list[tuple[float, float, str]], int]:
-    """The same for events that carry a name: each name for itself, whatever its case."""
+    """Pair the events of each name separately. Names are not case-sensitive."""
     open_since: dict[str, float] = {}
     pairs = []
     left = 0
@@ -99,8 +99,8 @@ def _wait_label(name: str) -> str:
     return Bucket.ELASTIC_SCALE_UP if "SCALE_UP" in name else Bucket.ELASTIC_SLICE_DOWN
 
 
-def _loads_that_hold_up(starts: NDArray[np.float64], ends: NDArray[np.float64], segments: Segments) -> Iterator[Span]:
-    """The first load before the first step of each segment: only then does nothing run beside it."""
+def _blocking_loads(starts: NDArray[np.float64], ends: NDArray[np.float64], segments: Segments) -> Iterator[Span]:
+    """Yield the first load before each segment's first step. All other loading happens while steps run."""
     since = -np.inf
     for segment in segments.segments:
         first = int(np.searchsorted(starts, since, "left"))
@@ -112,7 +112,7 @@ def _loads_that_hold_up(starts: NDArray[np.float64], ends: NDArray[np.float64], 
 
 
 def _checkpoints(entries: Entries) -> Iterator[Span]:
-    """Saves and restores. What several workers report of the same one is one, of their mean duration."""
+    """Yield saves and restores. Reports of several workers about the same one count once, with their mean duration."""
     if not entries.checkpoints:
         return
     same: dict[tuple[int, str, bool, int], list[tuple[float, float]]] = {}

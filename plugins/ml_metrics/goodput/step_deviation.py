@@ -1,4 +1,4 @@
-"""How far steps are from the time that a step should take."""
+"""The deviation of step times from the ideal step time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from ml_metrics.goodput.segments import Segments
 
-SHORTEST_USUAL_STEP = 1.0
-"""Where the usual step is longer than this, shorter ones are left out of the ideal, as ml-goodput-measurement does."""
+MIN_STEP_SECONDS = 1.0
+"""If the median step is longer than this, shorter steps are left out of the ideal, as in ml-goodput-measurement."""
 RECENT_STEPS = 100
 BASELINE_STEPS = 1000
 SPIKE_PERCENTILE = 90
@@ -21,21 +21,21 @@ SPIKE_PERCENTILE = 90
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepTimes:
-    """The time that each step took, as it was done for good, by its number."""
+    """How long each step took. A step that was repeated has the time of its last repetition."""
 
     step: NDArray[np.int64]
     start: NDArray[np.float64]
     seconds: NDArray[np.float64]
 
     def within(self, low: float, high: float) -> StepTimes:
-        """The steps that ran inside a window."""
+        """Return the steps that ran entirely within a window."""
         inside = (self.start >= low) & (self.start + self.seconds <= high)
         return StepTimes(self.step[inside], self.start[inside], self.seconds[inside])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepDeviation:
-    """The distance of each step from the ideal."""
+    """The difference between each step's time and the ideal."""
 
     ideal: float
     step: NDArray[np.int64]
@@ -43,11 +43,11 @@ class StepDeviation:
 
     @property
     def absolute(self) -> NDArray[np.float64]:
-        """The distance without its sign."""
+        """The differences without their signs."""
         return np.abs(self.signed)
 
     def document(self) -> dict[str, float]:
-        """The figures that describe it."""
+        """Return the statistics that reports contain."""
         absolute = self.absolute
         p50, p90 = np.percentile(absolute, [50, 90]).tolist()
         return {
@@ -60,10 +60,10 @@ class StepDeviation:
         }
 
     def summary(self) -> float:
-        """One number that rises when steps have lately become irregular.
+        """Return one number that rises when recent steps are irregular.
 
-        The mean where there are fewer than 100 steps; else the 90th percentile of the last 100, less the median of
-        the 1000 before them where there are so many.
+        It is the mean of fewer than 100 steps, else the 90th percentile of the last 100, minus the median of the 1,000
+        steps before those if the job has that many.
         """
         absolute = self.absolute
         if len(absolute) < RECENT_STEPS:
@@ -75,7 +75,7 @@ class StepDeviation:
 
 
 def step_times(segments: Segments) -> StepTimes:
-    """The time of every step whose end is known. A step that was done twice has the time of the last."""
+    """Return the time of every step whose end is known. For a repeated step, the last repetition counts."""
     if not segments.segments:
         return StepTimes(np.empty(0, np.int64), np.empty(0), np.empty(0))
     step = np.concatenate([segment.step[:-1] for segment in segments.segments])
@@ -89,18 +89,18 @@ def step_times(segments: Segments) -> StepTimes:
 
 
 def ideal_step_time(seconds: NDArray[np.float64]) -> float | None:
-    """The mean of the usual steps: those that are not far above the median."""
+    """Return the mean of all steps that are not far above the median."""
     if not len(seconds):
         return None
-    if float(np.median(seconds)) >= SHORTEST_USUAL_STEP:
-        seconds = seconds[seconds >= SHORTEST_USUAL_STEP]
+    if float(np.median(seconds)) >= MIN_STEP_SECONDS:
+        seconds = seconds[seconds >= MIN_STEP_SECONDS]
     median = np.median(seconds)
     spread = np.median(np.abs(seconds - median))
     return float(seconds[seconds <= median + 3 * spread].mean())
 
 
 def step_deviation(times: StepTimes, ideal: float | None = None) -> StepDeviation | None:
-    """The deviation from a configured or computed ideal; None where no step's time is known."""
+    """Return the deviation from a configured or computed ideal, or None if no step's time is known."""
     chosen = ideal if ideal is not None else ideal_step_time(times.seconds)
     if chosen is None or not len(times.seconds):
         return None

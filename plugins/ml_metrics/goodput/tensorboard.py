@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
     from ml_metrics.goodput.report import GoodputReport
 
-STEPS_AT_ONCE = 1000
-"""So many of the newest step deviations are written at once: a curve needs no more, and fast steps are many."""
+MAX_STEPS_PER_WRITE = 1000
+"""Only the newest step deviations are written: fast steps are many, and a curve needs no more points."""
 
 
 class TensorBoard:
-    """Writes reports to a folder `goodput`, over the last step of the job.
+    """Writes reports to a folder `goodput`, at the step that the job has reached.
 
     Args:
-        folder: A path, or an address that fsspec knows.
-        badput: Whether each bucket is written, too.
+        folder: A path, or an address that fsspec supports.
+        badput: Whether each bucket is written as well.
     """
 
     def __init__(self, folder: str, *, badput: bool = True) -> None:
@@ -54,8 +54,8 @@ class TensorBoard:
         if found.deviation is None:
             return
         new = found.deviation.step > self._last_deviation
-        steps = found.deviation.step[new][-STEPS_AT_ONCE:].tolist()
-        away = found.deviation.absolute[new][-STEPS_AT_ONCE:].tolist()
+        steps = found.deviation.step[new][-MAX_STEPS_PER_WRITE:].tolist()
+        away = found.deviation.absolute[new][-MAX_STEPS_PER_WRITE:].tolist()
         for step, value in zip(steps, away, strict=True):
             self._writer.add_scalar("step_deviation", value, step)
             self._last_deviation = step

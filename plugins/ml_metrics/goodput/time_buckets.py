@@ -1,4 +1,4 @@
-"""What a moment of a job's time can have been spent on."""
+"""The buckets that a job's time is divided into."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from enum import Enum, StrEnum
 
 
 class Bucket(StrEnum):
-    """A kind of time that was not productive. The names are those of ml-goodput-measurement, in lower case."""
+    """A kind of unproductive time. The names are those of ml-goodput-measurement, in lower case."""
 
     TPU_INITIALIZATION = "tpu_initialization"
     TRAINING_PREP = "training_prep"
     PROGRAM_STARTUP = "program_startup"
     DATA_LOADING_SYNC = "data_loading_sync"
     DATA_LOADING_ASYNC = "data_loading_async"
-    """Reported, not counted: it happens while steps run."""
+    """Reported but not counted, as it happens while steps run."""
     UNPRODUCTIVE_CHECKPOINT_SAVE_TIME = "unproductive_checkpoint_save_time"
     UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME = "unproductive_checkpoint_restore_time"
     WASTED_PROGRESS_FROM_DISRUPTION = "wasted_progress_from_disruption"
     INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION = "infrastructure_recovery_from_disruption"
     CUSTOM_BADPUT_EVENTS = "custom_badput_events"
-    """All custom events together; each type is told apart."""
+    """All custom events; reports also have the time of each type."""
     OTHER = "other"
     ELASTIC_SLICE_DOWN = "elastic_slice_down"
     ELASTIC_SCALE_UP = "elastic_scale_up"
@@ -27,7 +27,7 @@ class Bucket(StrEnum):
 
 
 class GoodputType(Enum):
-    """The one kind of productive time that there is, under the older library's name."""
+    """The only kind of productive time, under the older library's name."""
 
     TOTAL = 1
 
@@ -35,4 +35,4 @@ class GoodputType(Enum):
 ELASTIC = (Bucket.ELASTIC_SLICE_DOWN, Bucket.ELASTIC_SCALE_UP, Bucket.ELASTIC_REINITIALIZATION)
 PRODUCTIVE = "productive"
 CUSTOM_PREFIX = "custom:"
-"""The label of a custom event's time is this and its type."""
+"""The label of a custom event's time is this prefix and the event's type."""

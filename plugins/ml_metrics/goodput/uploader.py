@@ -1,7 +1,7 @@
-"""Writing the goodput of a running job, again and again.
+"""Uploading the goodput of a running job at intervals.
 
-`main` is a program that follows a log until its standard input ends: a process of its own, so that it never takes time
-from training, and one that ends with the training program, however that ends. What it is to do comes as lines of JSON.
+`main` is the program of a separate process, so that uploads never delay training. It follows a log until its standard
+input ends, which happens however the training program ends. Its instructions are lines of JSON on standard input.
 """
 
 from __future__ import annotations
@@ -32,49 +32,49 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LIFE_SIGN = 1.0
-"""So often, in seconds, the program looks whether the one that started it still segments."""
+PARENT_CHECK_SECONDS = 1.0
+"""How often the process checks whether its parent is still running."""
 
 
 class Sink(Protocol):
-    """Where figures go."""
+    """A destination of figures."""
 
     def write(self, found: GoodputReport, parts: Collection[Part]) -> None:
-        """Take some parts of a report. What it raises is told, and the upload goes on."""
+        """Write some parts of a report. An error is logged, and does not stop the upload to other sinks."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactorySpec:
-    """Something that another process is to make: a `module:name` and what it is called with."""
+    """How another process creates an object: the `module:name` of a class or function, and its arguments."""
 
     name: str
     arguments: dict[str, Any]
 
-    def made(self) -> Any:
-        """Make it."""
+    def create(self) -> Any:
+        """Create the object."""
         return resolve_name(self.name)(**self.arguments)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is written, where, and how often."""
+    """What is uploaded, where to, and how often."""
 
     folder: str
     job_name: str | None
     tensorboard_dir: str | None
     intervals: dict[Part, float]
-    """The parts that are written, and the seconds between two uploads of each."""
+    """The parts that are uploaded, and the seconds between two uploads of each."""
     badput: bool = True
     ideal_step_time: float | None = None
     windows: tuple[float, ...] = ()
     source: FactorySpec | None = None
-    """Where entries come from in place of the folder."""
+    """A source of entries other than the folder."""
     export: FactorySpec | None = None
-    """A sink besides TensorBoard."""
+    """A sink in addition to TensorBoard."""
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Options:
-        """The options as `dataclasses.asdict` took them apart."""
+        """Restore the options from the result of `dataclasses.asdict`."""
         plugs = {
             name: None if document[name] is None else FactorySpec(**document[name]) for name in ("source", "export")
         }
@@ -82,29 +82,31 @@ class Options:
         return cls(**{**document, **plugs, "intervals": intervals, "windows": tuple(document["windows"])})
 
     def log(self) -> LogSource:
-        """Where entries come from."""
-        made: LogSource = FollowedLog(self.folder, self.job_name) if self.source is None else self.source.made()
-        return made
+        """Return the source of entries."""
+        if self.source is None:
+            return FollowedLog(self.folder, self.job_name)
+        source: LogSource = self.source.create()
+        return source
 
     def sinks(self) -> list[Sink]:
-        """Where figures go."""
+        """Return the destinations of figures."""
         sinks: list[Sink] = []
         if self.tensorboard_dir is not None:
             sinks.append(TensorBoard(self.tensorboard_dir, badput=self.badput))
         if self.export is not None:
-            sinks.append(self.export.made())
+            sinks.append(self.export.create())
         return sinks
 
 
 @dataclass(slots=True)
 class Uploader:
-    """The figures of one job on their way to the sinks."""
+    """Uploads the figures of one job to the sinks."""
 
     options: Options
     _log: LogSource = field(init=False)
     _sinks: Sequence[Sink] = field(init=False)
     _due: dict[Part, float] = field(default_factory=dict)
-    _told: str = ""
+    _last_warning: str = ""
 
     def __post_init__(self) -> None:
         self._log = self.options.log()
@@ -112,13 +114,13 @@ class Uploader:
         self.change(self.options)
 
     def change(self, options: Options) -> None:
-        """Go on with other parts or intervals; the log and the sinks stay."""
+        """Continue with other parts or intervals. The log and the sinks stay the same."""
         self.options = options
         now = time.monotonic()
         self._due = {part: self._due.get(part, now + seconds) for part, seconds in options.intervals.items()}
 
-    def once(self, parts: Collection[Part] | None = None) -> GoodputReport:
-        """Read what is new, and write the figures as they are now: all parts, or some."""
+    def upload(self, parts: Collection[Part] | None = None) -> GoodputReport:
+        """Read the new entries, and upload all current figures or some parts of them."""
         wanted = set(self.options.intervals if parts is None else parts)
         analysis = analyse(self._log.read(), until=time.time())
         found = build_report(
@@ -131,70 +133,70 @@ class Uploader:
         for sink in self._sinks if found.found and wanted else ():
             try:
                 sink.write(found, wanted)
-            except Exception as error:  # noqa: BLE001  (one sink must not stop the other, nor the next upload)
-                self._tell(f"goodput of {self.options.job_name} could not be written: {error}")
+            except Exception as error:  # noqa: BLE001  (one sink must stop neither the other nor the next upload)
+                self._warn_once(f"goodput of {self.options.job_name} could not be written: {error}")
         return found
 
     def seconds_to_wait(self) -> float:
-        """How long nothing is due, and no segment sign either."""
-        return max(0.0, min([LIFE_SIGN, *(moment - time.monotonic() for moment in self._due.values())]))
+        """Return the time until the next upload, or until the next check of the parent process."""
+        return max(0.0, min([PARENT_CHECK_SECONDS, *(moment - time.monotonic() for moment in self._due.values())]))
 
-    def write_what_is_due(self) -> None:
-        """Write the parts whose time has come."""
+    def upload_due_parts(self) -> None:
+        """Upload the parts whose intervals have passed."""
         now = time.monotonic()
         due = [part for part, moment in self._due.items() if moment <= now]
         if due:
-            self.try_once(due)
+            self.try_upload(due)
             now = time.monotonic()
             self._due.update({part: now + self.options.intervals[part] for part in due})
 
-    def try_once(self, parts: Collection[Part] | None = None) -> None:
-        """The same as `once`, and whatever fails is told: what does not answer now may answer the next time."""
+    def try_upload(self, parts: Collection[Part] | None = None) -> None:
+        """Upload, and log what fails: a service that does not respond now may do so next time."""
         try:
-            self.once(parts)
-        except Exception as error:  # noqa: BLE001  (it must go on for as long as training does)
-            self._tell(f"goodput of {self.options.job_name} could not be read: {error}")
+            self.upload(parts)
+        except Exception as error:  # noqa: BLE001  (uploads continue for as long as training does)
+            self._warn_once(f"goodput of {self.options.job_name} could not be read: {error}")
 
-    def _tell(self, trouble: str) -> None:
-        """Say it once, however often it happens in a row."""
-        if trouble != self._told:
-            self._told = trouble
-            logger.warning("%s", trouble)
+    def _warn_once(self, warning: str) -> None:
+        """Log a warning, unless it is the same as the last one."""
+        if warning != self._last_warning:
+            self._last_warning = warning
+            logger.warning("%s", warning)
 
 
 def main() -> None:
     """Upload at each interval, and once more when standard input ends.
 
-    The argument is the process that started it. A line of standard input holds `options` from now on, and which parts
-    to `flush` before they hold; a byte on standard output tells that this is done.
+    The argument is the id of the parent process. Each line of standard input has the new `options`, and the parts to
+    `flush` before they take effect. After a flush, one byte is written to standard output.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the training program, whose end is seen here
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the training program
     os.nice(10)
-    parent, uploads, rest = int(sys.argv[1]), None, b""
+    parent, uploader, rest = int(sys.argv[1]), None, b""
     while True:
-        wait = LIFE_SIGN if uploads is None else uploads.seconds_to_wait()
+        wait = PARENT_CHECK_SECONDS if uploader is None else uploader.seconds_to_wait()
         if select.select([sys.stdin], [], [], wait)[0]:
             data = os.read(sys.stdin.fileno(), 1 << 16)
             if not data:
                 break
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                uploads = _ordered(uploads, json.loads(line))
+                uploader = _updated(uploader, json.loads(line))
         elif os.getppid() != parent:  # a fork of the training program may hold the pipe open
             break
-        if uploads is not None:
-            uploads.write_what_is_due()
-    if uploads is not None and uploads.options.intervals:
-        uploads.try_once()
+        if uploader is not None:
+            uploader.upload_due_parts()
+    if uploader is not None and uploader.options.intervals:
+        uploader.try_upload()
 
 
-def _ordered(uploads: Uploader | None, order: dict[str, Any]) -> Uploader:
-    options = Options.from_document(order["options"])
-    if uploads is None:
+def _updated(uploader: Uploader | None, message: dict[str, Any]) -> Uploader:
+    options = Options.from_document(message["options"])
+    if uploader is None:
         return Uploader(options)
-    if order["flush"]:
-        uploads.try_once([Part(name) for name in order["flush"]])
-        with suppress(OSError):  # nobody waits for it any more
+    if message["flush"]:
+        uploader.try_upload([Part(name) for name in message["flush"]])
+        with suppress(OSError):  # the parent no longer waits for it
             os.write(sys.stdout.fileno(), b".")
-    uploads.change(options)
-    return uploads
+    uploader.change(options)
+    return uploader

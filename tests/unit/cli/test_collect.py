@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.cli import main
-from unit.collect.made import write
+from unit.collect.run_folders import write
 
 CONFIG = """\
 metric_collection_config:
@@ -45,7 +45,7 @@ def test_json_prints_one_document_and_nothing_else(
     assert document["missing"]["time_to_accuracy"].startswith("acc never reached 0.9")
 
 
-def test_a_workload_in_the_folder_gives_the_wall_time(
+def test_the_wall_time_is_that_of_the_workload_in_the_folder(
     config: str, run_dir: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     documents = Path(run_dir, "_ml_metrics")
@@ -89,14 +89,14 @@ def test_without_a_metric_the_answer_is_no(config: str, tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("wrong", ["no/such/folder", __file__])
-def test_no_folder(config: str, wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_does_not_exist_is_an_error(config: str, wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["collect", config, wrong, "--json"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert wrong in printed.err
 
 
-def test_an_invalid_config(run_dir: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_config_is_an_error(run_dir: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text('{"metric_collection_config": {"default_strategies": ["final"]}}')
     assert main(["collect", str(bad), run_dir]) == 2

@@ -20,9 +20,9 @@ from ml_metrics.errors import StorageError
 from ml_metrics.goodput import GoodputCalculator, GoodputRecorder, measure
 from servers.google_cloud import Logging
 from unit.cloud import older
-from unit.goodput import peer
-from unit.goodput.answers import close
-from unit.goodput.jobs import orderly_jobs
+from unit.goodput import older_library
+from unit.goodput.measuring import close
+from unit.goodput.random_jobs import orderly_jobs
 from unit.goodput.traces import JOB, custom, entry, job_end, job_start, restore, save, span, steps
 
 LOG = "goodput_job"
@@ -47,7 +47,7 @@ def write(service: Logging, entries: list[dict[str, Any]], first: datetime, apar
 
 
 def theirs(entries: list[dict[str, Any]]) -> float:
-    with peer.calculator(entries, 500.0) as calculator:
+    with older_library.calculator(entries, 500.0) as calculator:
         return float(calculator.get_job_goodput()[0])
 
 
@@ -79,7 +79,7 @@ def test_either_recorder_s_log_reads_the_same_with_either_calculator() -> None:
         record(recorder)
         own = GoodputCalculator(JOB, log, logger(log=log)).get_job_goodput(include_badput_breakdown=True)
         payloads, _ = older.cloud_logger(JOB, log).read_cloud_logging_entries()
-        with peer.calculator(payloads, 7000.0) as one:
+        with older_library.calculator(payloads, 7000.0) as one:
             their_own = one.get_job_goodput(include_badput_breakdown=True)
         for answer in (own, their_own):
             percent = {kind.name: value for kind, value in answer[1].items()}
@@ -111,7 +111,7 @@ def test_a_log_in_the_cloud_is_the_same_log(entries: list[dict[str, Any]]) -> No
 def peer_source(entries: list[dict[str, Any]]) -> Any:
     from ml_metrics.goodput.log_sources import EntryReaderSource
 
-    return EntryReaderSource(peer.MemoryLogger(entries), JOB)
+    return EntryReaderSource(older_library.MemoryLogger(entries), JOB)
 
 
 def test_a_job_longer_than_a_week_is_read_from_its_start(logging_service: Logging) -> None:

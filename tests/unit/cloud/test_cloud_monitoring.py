@@ -13,8 +13,8 @@ from ml_metrics.errors import ConfigError, StorageError
 from ml_metrics.goodput.report import Part
 from servers.google_cloud import Monitoring
 from unit.cloud import older
-from unit.goodput import peer
-from unit.goodput.answers import measured
+from unit.goodput import older_library
+from unit.goodput.measuring import measured
 from unit.goodput.traces import JOB, custom, entry, in_time, job_end, job_start, span, steps
 
 WHERE = {"project_id": "project", "location": "us-central1-a", "replica_id": "3", "acc_type": "TPU-v5p"}
@@ -59,7 +59,7 @@ def names(found: Read) -> set[str]:
 def told_by_the_older_library(entries: list[dict[str, Any]], **options: Any) -> Read:
     """What its own functions send for the same log."""
     config = older.config(JOB, **{**WHERE, **options})
-    with peer.calculator(entries, 500.0) as calculator:
+    with older_library.calculator(entries, 500.0) as calculator:
         calculator.get_job_goodput(include_badput_breakdown=True)
         calculator.get_step_deviation()
         details = calculator.get_job_goodput_details()
@@ -84,7 +84,7 @@ def test_windows_are_the_older_library_s(monkeypatch: pytest.MonkeyPatch) -> Non
     entries = [*job_start(0), *steps(0, 19, 0), *custom("eval", 195, 198), *job_end(200)]
     with Monitoring().served() as address:
         monkeypatch.setenv("MONITORING_EMULATOR_HOST", address)
-        with peer.calculator(entries, 200.0) as calculator:
+        with older_library.calculator(entries, 200.0) as calculator:
             window = [datetime.fromtimestamp(moment, UTC) for moment in (-1, 200)]
             details = calculator.get_interval_metric_details(*window)
         details["interval_size"] = 3600
@@ -136,7 +136,7 @@ def test_each_half_can_be_switched_off(switches: dict[str, bool], expected: set[
 def test_the_older_library_gives_performance_two_meanings(monitoring: Monitoring) -> None:
     monitoring.seconds_apart = 0
     sender, config = older.metrics_sender("project"), older.config(JOB, **WHERE)
-    with peer.calculator(ENTRIES, 500.0) as calculator:
+    with older_library.calculator(ENTRIES, 500.0) as calculator:
         deviations = calculator.get_step_deviation()
         details = calculator.get_job_goodput_details()
     older_monitoring._upload_goodput_metrics_to_gcm(sender, details, config)

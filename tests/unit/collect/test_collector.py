@@ -10,7 +10,7 @@ from ml_metrics.collect import Collected, Found, Request, collector, tensorboard
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.model import Metric
 from ml_metrics.run_folder import RunFolder
-from unit.collect.made import by_name, collected, write
+from unit.collect.run_folders import by_name, collected, write
 
 
 def test_the_default_is_the_final_value_of_every_tag(tmp_path: Path) -> None:
@@ -33,10 +33,10 @@ def test_ignored_and_included_tags(tmp_path: Path) -> None:
     assert set(by_name(collected(tmp_path, include_tags=["l*"], tags_to_ignore=["lr"]))) == {"loss_final"}
 
 
-def test_a_pattern_that_means_no_tag_is_told(tmp_path: Path) -> None:
+def test_a_pattern_that_matches_no_tag_is_a_warning(tmp_path: Path) -> None:
     write(tmp_path, accuracy=[1])
     (warning,) = collected(tmp_path, metric_to_aggregation_strategy={"acuracy": ["max"]}).warnings
-    assert warning.endswith("'acuracy' means no tag of this run; did you mean 'accuracy'?")
+    assert warning.endswith("'acuracy' matches no tag of this run; did you mean 'accuracy'?")
 
 
 def test_the_same_tag_in_two_folders_is_merged_with_a_warning(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_the_same_tag_in_two_folders_is_merged_with_a_warning(tmp_path: Path) ->
     assert "several folders (eval, train)" in found.warnings[0]
 
 
-def test_or_kept_apart_by_the_name_of_the_folder(tmp_path: Path) -> None:
+def test_the_same_tag_in_two_folders_is_separated_by_the_run_name_prefix(tmp_path: Path) -> None:
     write(tmp_path / "train", loss=[1, 2, 3])
     write(tmp_path / "eval", loss=[5])
     write(tmp_path, loss=[7])
@@ -68,13 +68,13 @@ def test_restarts_may_supersede(tmp_path: Path) -> None:
         assert by_name(collected(tmp_path, restarts=restarts))["loss_final"].points == points
 
 
-def test_an_empty_folder_has_no_metrics_and_says_so(tmp_path: Path) -> None:
+def test_an_empty_folder_has_no_metrics_and_a_warning(tmp_path: Path) -> None:
     found = collected(tmp_path / "nothing")
     assert found.metrics == ()
-    assert "holds no metrics" in found.warnings[0]
+    assert "has no metrics" in found.warnings[0]
 
 
-def test_a_source_that_fails_loses_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_that_fails_does_not_affect_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: Request) -> Found:
         raise RuntimeError("boom")
 
@@ -85,7 +85,7 @@ def test_a_source_that_fails_loses_no_other(tmp_path: Path, monkeypatch: pytest.
     assert found.warnings == ("broken: could not be read: RuntimeError: boom",)
 
 
-def test_two_sources_are_never_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_series_of_two_sources_are_never_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def other(request: Request) -> Found:
         found = tensorboard.read(request)
         return Found(series=found.series, metrics=[Metric("loss_final", 5, "loss", "final"), Metric("x", 1, "x", "x")])
@@ -109,7 +109,7 @@ def test_texts_become_metadata(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_the_document_is_what_was_promised_and_reads_back(tmp_path: Path) -> None:
+def test_the_document_has_its_documented_fields_and_can_be_restored(tmp_path: Path) -> None:
     write(tmp_path, loss=[1, math.nan])
     found = collected(tmp_path, default_aggregation_strategies=["final", "max"])
     folder = RunFolder(str(tmp_path))
@@ -127,6 +127,6 @@ def test_the_document_is_what_was_promised_and_reads_back(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("document", [{}, {"metrics": [{}]}, {"metrics": [{"value": 1, "size": 2}]}, {"metrics": 3}])
-def test_a_document_that_is_none(document: dict[str, object]) -> None:
+def test_an_invalid_document_is_an_error(document: dict[str, object]) -> None:
     with pytest.raises(UnreadableInputError, match="Collect the run again"):
         Collected.from_document(document)

@@ -45,7 +45,7 @@ def forbidden(good: Path, become_somebody: Callable[[], None]) -> Path:
     return folder
 
 
-def test_pipes_and_sockets_are_passed_over(good: Path) -> None:
+def test_pipes_and_sockets_are_skipped(good: Path) -> None:
     for name in ("events.out.tfevents.2", "metrics.jsonl", "stream.jsonl"):
         os.mkfifo(good / name)
     listener = socket.socket(socket.AF_UNIX)
@@ -56,7 +56,7 @@ def test_pipes_and_sockets_are_passed_over(good: Path) -> None:
     os.close(here)
 
 
-def test_links_that_lead_in_a_circle_or_nowhere(good: Path) -> None:
+def test_circular_and_broken_links_are_skipped(good: Path) -> None:
     (good / "again").symlink_to(good)
     (good / "events.out.tfevents.self").symlink_to("events.out.tfevents.self")
     (good / "events.out.tfevents.gone").symlink_to("nowhere")
@@ -70,7 +70,7 @@ def test_a_link_to_a_file_is_followed(good: Path, tmp_path_factory: pytest.TempP
     assert set(values(collected(good))) == {"acc_final", "loss_final"}
 
 
-def test_a_folder_that_may_not_be_listed_is_told(forbidden: Path) -> None:
+def test_a_folder_without_permission_to_list_is_a_warning(forbidden: Path) -> None:
     found = collected(forbidden.parent)
     assert values(found) == {"loss_final": 0.5}
     assert found.warnings == (f"{forbidden}: cannot be listed: Permission denied",)
@@ -78,7 +78,7 @@ def test_a_folder_that_may_not_be_listed_is_told(forbidden: Path) -> None:
         storage.list_files(str(forbidden.parent))
 
 
-def test_a_file_that_shrinks_while_it_is_read(good: Path) -> None:
+def test_a_file_may_shrink_while_it_is_read(good: Path) -> None:
     other = write(good, *(event(step, simple("long", step)) for step in range(1000)), name="events.out.tfevents.2")
     size = other.stat().st_size
 
@@ -89,7 +89,7 @@ def test_a_file_that_shrinks_while_it_is_read(good: Path) -> None:
     assert set(values(found)) == {"long_final", "loss_final"}
 
 
-def test_a_folder_that_goes_while_it_is_read(good: Path) -> None:
+def test_a_folder_may_vanish_while_it_is_read(good: Path) -> None:
     files = RunFolder(str(good)).files()
     (good / NAME).unlink()
     assert storage.list_files(str(good / "gone")) == []
@@ -97,7 +97,7 @@ def test_a_folder_that_goes_while_it_is_read(good: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [MAX_TEXT_BYTES, MAX_TEXT_BYTES + 1, 3_000_000, 9_000_000])
-def test_a_huge_text_is_cut_and_told(good: Path, size: int) -> None:
+def test_a_huge_text_is_truncated_with_a_warning(good: Path, size: int) -> None:
     text = tensor("log/text_summary", b"\x08\x07" + field(8, "é".encode() * (size // 2) + b"x" * (size % 2)), "text")
     write(good, event(1, text), event(2, simple("acc", 0.9)), name="events.out.tfevents.2")
     found = collected(good)
@@ -107,7 +107,7 @@ def test_a_huge_text_is_cut_and_told(good: Path, size: int) -> None:
     assert found.warnings == (cut if size > MAX_TEXT_BYTES else ())
 
 
-def test_names_of_ten_thousand_letters_stay_apart(good: Path) -> None:
+def test_names_of_ten_thousand_letters_stay_distinct(good: Path) -> None:
     tags = ["é" * 10_000 + end for end in "ab"] + ["a" + "é" * 10_000, "t" * 1000]
     write(good, *(event(1, simple(tag, number)) for number, tag in enumerate(tags)), name="events.out.tfevents.2")
     found = values(collected(good))

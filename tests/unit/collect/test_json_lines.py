@@ -1,5 +1,6 @@
 """JSON lines: results, sub-runs, points, and lines that cannot be used."""
 
+import gzip
 import json
 import math
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from ml_metrics.collect import json_lines
-from unit.collect.made import by_name, collected, values
+from unit.collect.run_folders import by_name, collected, values
 
 
 def write(path: Path, *lines: dict[str, Any] | str) -> None:
@@ -46,7 +47,7 @@ def test_several_lines_are_sub_runs_named_by_the_dimensions_in_which_they_differ
     assert found.metadata["batch=64,precision=bf16/batch"] == "64"
 
 
-def test_the_dimensions_that_name_a_sub_run_may_be_chosen(tmp_path: Path) -> None:
+def test_named_by_selects_the_dimensions_that_name_a_sub_run(tmp_path: Path) -> None:
     write(tmp_path / "r.jsonl", result({"x": 1}, batch=64, commit="a1"), result({"x": 2}, batch=128, commit="b2"))
     found = collected(tmp_path, sources={"json_lines": {"named_by": ["batch"]}})
     assert values(found) == {"batch=64/x": 1, "batch=128/x": 2}
@@ -55,7 +56,7 @@ def test_the_dimensions_that_name_a_sub_run_may_be_chosen(tmp_path: Path) -> Non
     assert values(collected(tmp_path, sources={"json_lines": {"named_by": ["batch"]}})) == {"batch=64/x": 1}
 
 
-def test_lines_with_equal_dimensions_add_up_and_the_last_of_a_metric_counts(tmp_path: Path) -> None:
+def test_of_several_lines_with_equal_dimensions_the_last_value_of_a_metric_counts(tmp_path: Path) -> None:
     write(tmp_path / "r.jsonl", result({"x": 1, "y": 5}, host="a"), result({"x": 2, "z": 7}, host="a"))
     found = collected(tmp_path)
     assert values(found) == {"x": 2, "y": 5, "z": 7}
@@ -63,7 +64,7 @@ def test_lines_with_equal_dimensions_add_up_and_the_last_of_a_metric_counts(tmp_
     assert "1 metrics have several lines with the same dimensions" in found.warnings[0]
 
 
-def test_or_they_are_points_of_a_series(tmp_path: Path) -> None:
+def test_lines_with_equal_dimensions_may_be_points_of_a_series(tmp_path: Path) -> None:
     lines = [{**result({"loss": 3 - step}, host="a"), "timestamp": 1000 + step} for step in range(3)]
     write(tmp_path / "r.jsonl", *lines, result({"loss": 9}, host="b"))
     found = collected(
@@ -107,7 +108,7 @@ ODD = {
 }
 
 
-def test_metrics_and_dimensions_that_are_flags_everywhere(tmp_path: Path) -> None:
+def test_metrics_and_dimensions_may_be_booleans_in_every_line(tmp_path: Path) -> None:
     lines = [result({"ok": index > 3, "loss": index}, sharded=index % 2 == 0) for index in range(6)]
     write(tmp_path / "r.jsonl", *lines)
     assert values(collected(tmp_path)) == {
@@ -117,7 +118,7 @@ def test_metrics_and_dimensions_that_are_flags_everywhere(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 @pytest.mark.parametrize("points", [False, True])
-def test_lines_are_read_alike_whether_their_block_is_regular_or_not(
+def test_regular_and_irregular_blocks_have_the_same_result(
     tmp_path: Path, odd: dict[str, Any] | str, points: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "r.jsonl", *BLOCK, odd, *BLOCK)
@@ -129,7 +130,7 @@ def test_lines_are_read_alike_whether_their_block_is_regular_or_not(
     assert (quick.warnings, quick.metadata) == (slow.warnings, slow.metadata)
 
 
-def test_a_value_that_is_no_number_is_left_out_alone(tmp_path: Path) -> None:
+def test_a_value_that_is_not_a_number_is_left_out(tmp_path: Path) -> None:
     write(
         tmp_path / "r.jsonl",
         result({"a": "12", "b": True, "c": None, "d": [1], "e": 5}),
@@ -142,22 +143,34 @@ def test_a_value_that_is_no_number_is_left_out_alone(tmp_path: Path) -> None:
     assert repr(values(found)) == repr({"b": 1.0, "c": math.nan, "e": 5.0, "f": math.nan, "g": -math.inf})
     assert [by_name(found)[name].non_finite for name in "bcefg"] == [0, 1, 0, 1, 1]
     assert found.warnings == (
-        "r.jsonl: 1 of its lines or values is left out: the metric 'a' is no number: '12'",
-        "r.jsonl: 1 of its lines or values is left out: the metric 'd' is no number: [1]",
-        'r.jsonl: 1 of its lines or values is left out: no JSON: \'{"metrics": {"a"\'',
-        "r.jsonl: 2 of its lines or values are left out: without metrics: {'metrics': 7}",
+        "r.jsonl: 1 line or value was left out: metric 'a' is not a number: '12'",
+        "r.jsonl: 1 line or value was left out: metric 'd' is not a number: [1]",
+        'r.jsonl: 1 line or value was left out: not JSON: \'{"metrics": {"a"\'',
+        "r.jsonl: 2 lines or values were left out: without metrics: {'metrics': 7}",
     )
 
 
-def test_a_file_of_something_else_is_told_and_not_read(tmp_path: Path) -> None:
+def test_a_file_without_metrics_in_its_first_lines_is_not_read(tmp_path: Path) -> None:
     write(tmp_path / "predictions.jsonl", *[{"prompt": "x" * 100} for _ in range(100)])
     write(tmp_path / "goodput.jsonl", {"job_name": "a"})
     found = collected(tmp_path)
-    assert found.warnings[0] == "predictions.jsonl: none of its first lines has `metrics`: it is not read"
+    assert found.warnings[0] == "predictions.jsonl: not read, because none of its first 20 lines has `metrics`"
     assert "goodput" not in "".join(found.warnings[:-1])
 
 
-def test_only_the_files_that_the_config_names_are_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["goodput.jsonl", "goodput.jsonl.gz", "telemetry.a-1.00000.jsonl.gz"])
+def test_logs_of_goodput_and_streams_are_no_results_whatever_the_config_matches(tmp_path: Path, name: str) -> None:
+    content = (json.dumps(result({"x": 1})) + "\n").encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert "x" not in values(collected(tmp_path, sources={"json_lines": {"files": ["*"]}}))
+
+
+def test_a_compressed_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl.gz").write_bytes(gzip.compress((json.dumps(result({"x": 1})) + "\n").encode()))
+    assert values(collected(tmp_path, sources={"json_lines": {"files": ["*.jsonl.gz"]}})) == {"x": 1}
+
+
+def test_only_files_that_match_the_config_are_read(tmp_path: Path) -> None:
     write(tmp_path / "results" / "a.jsonl", result({"x": 1}))
     write(tmp_path / "b.jsonl", result({"x": 2}))
     chosen = {"json_lines": {"files": ["results/*"], "prefix": "bench/"}}
@@ -165,13 +178,13 @@ def test_only_the_files_that_the_config_names_are_read(tmp_path: Path) -> None:
     assert values(collected(tmp_path, sources={"json_lines": {"enabled": False}})) == {}
 
 
-def test_folders_are_told_apart_by_the_prefix_of_the_run(tmp_path: Path) -> None:
+def test_folders_are_separated_by_the_run_name_prefix(tmp_path: Path) -> None:
     write(tmp_path / "train" / "r.jsonl", result({"x": 1}))
     write(tmp_path / "eval" / "r.jsonl", result({"x": 2}))
     assert values(collected(tmp_path, use_run_name_prefix=True)) == {"train/x": 1, "eval/x": 2}
     assert by_name(collected(tmp_path))["x"].points == 2
 
 
-def test_tags_are_ignored_and_included_as_everywhere(tmp_path: Path) -> None:
+def test_ignored_and_included_tags_apply(tmp_path: Path) -> None:
     write(tmp_path / "r.jsonl", result({"x": 1, "y": 2, "x2": 3}))
     assert set(values(collected(tmp_path, tags_to_ignore=["x2"], include_tags=["x*"]))) == {"x"}

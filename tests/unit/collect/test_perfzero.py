@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from unit.collect.made import by_name, collected, values, write
+from unit.collect.run_folders import by_name, collected, values, write
 
 SUMMARY: dict[str, Any] = {
     "ml_framework_info": {"version": "2.3.0", "name": "tensorflow", "build_version": "v2.3.0-rc2-23-gb36436b087"},
@@ -84,25 +84,25 @@ def test_the_later_execution_of_a_benchmark_counts(tmp_path: Path) -> None:
     found = collected(tmp_path)
     assert values(found)["total_wall_time"] == 2
     assert found.warnings == (
-        "a/perfzero_summary.json and b/perfzero_summary.json are of one benchmark; the later execution counts",
+        "a/perfzero_summary.json and b/perfzero_summary.json are of the same benchmark; the later execution counts",
     )
 
 
-def test_several_benchmarks_are_told_apart_by_their_names(tmp_path: Path) -> None:
+def test_several_benchmarks_are_distinguished_by_name(tmp_path: Path) -> None:
     summary(tmp_path / "a", benchmark_result__name="Tests.small", benchmark_result__wall_time=1)
     summary(tmp_path / "b", benchmark_result__name="Tests.large", benchmark_result__wall_time=2)
     found = values(collected(tmp_path))
     assert (found["Tests.small/total_wall_time"], found["Tests.large/total_wall_time"]) == (1, 2)
 
 
-def test_a_benchmark_that_did_not_report_has_no_wall_time(tmp_path: Path) -> None:
+def test_a_benchmark_that_reported_no_wall_time_has_none(tmp_path: Path) -> None:
     summary(tmp_path, benchmark_result__wall_time=-1)
     found = collected(tmp_path)
     assert "total_wall_time" not in values(found)
     assert "reported no wall time" in found.warnings[0]
 
 
-def test_what_is_no_number_is_left_out_alone(tmp_path: Path) -> None:
+def test_a_value_that_is_not_a_number_is_left_out(tmp_path: Path) -> None:
     summary(
         tmp_path,
         benchmark_result__metrics=[
@@ -131,7 +131,7 @@ BROKEN: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
-def test_a_file_of_another_shape_is_told_and_loses_no_other_source(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_file_is_a_warning_and_does_not_affect_other_sources(tmp_path: Path, content: bytes) -> None:
     write(tmp_path, loss=[1])
     (tmp_path / "perfzero_summary.json").write_bytes(content)
     found = collected(tmp_path)
@@ -142,7 +142,7 @@ def test_a_file_of_another_shape_is_told_and_loses_no_other_source(tmp_path: Pat
 
 @pytest.mark.parametrize("odd", [None, {}, [], 7, "text"])
 @pytest.mark.parametrize("part", ["process_info", "benchmark_result__metrics", "system_info", "execution_timestamp"])
-def test_a_part_of_another_shape_loses_no_other_part(tmp_path: Path, part: str, odd: Any) -> None:
+def test_an_invalid_part_does_not_affect_the_other_parts(tmp_path: Path, part: str, odd: Any) -> None:
     summary(tmp_path, **{part: odd})
     found = values(collected(tmp_path))
     assert found["total_wall_time"] == SUMMARY["benchmark_result"]["wall_time"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.collect import profile
-from unit.collect.made import by_name, collected, values, write
+from unit.collect.run_folders import by_name, collected, values, write
 
 PROFILES = Path(__file__).with_name("profiles")
 
@@ -18,7 +18,7 @@ def session(run: Path, kind: str, when: str = "2026_01_01_00_00_00", host: str =
     return Path(shutil.copy(PROFILES / f"{kind}.xplane.pb", folder / f"{host}.xplane.pb"))
 
 
-def test_a_tpu_in_numbers_and_words(tmp_path: Path) -> None:
+def test_the_overview_of_a_tpu(tmp_path: Path) -> None:
     path = session(tmp_path, "tpu")
     found = collected(tmp_path)
     assert found.warnings == ()
@@ -35,7 +35,7 @@ def test_a_tpu_in_numbers_and_words(tmp_path: Path) -> None:
     assert [one.name for one in path.parent.iterdir()] == [path.name], "nothing is left in the run folder"
 
 
-def test_on_a_cpu_there_are_steps_and_programs_and_no_shares_of_a_device(tmp_path: Path) -> None:
+def test_a_cpu_has_steps_and_programs_but_no_utilization(tmp_path: Path) -> None:
     session(tmp_path, "cpu")
     found = collected(tmp_path)
     assert set(values(found)) == {"profile/average_step_time_ms", "profile/peak_program_memory_bytes"}
@@ -44,7 +44,7 @@ def test_on_a_cpu_there_are_steps_and_programs_and_no_shares_of_a_device(tmp_pat
     assert found.metadata == {"profile/device_type": "CPU"}
 
 
-def test_the_most_that_an_allocator_held(tmp_path: Path) -> None:
+def test_peak_memory_of_an_allocator(tmp_path: Path) -> None:
     session(tmp_path, "gpu")
     assert values(collected(tmp_path)) == {"profile/peak_memory_bytes": 500 << 20}
 
@@ -56,36 +56,36 @@ def test_all_hosts_of_the_newest_session_count(tmp_path: Path) -> None:
     found = collected(tmp_path)
     assert values(found)["profile/device_core_count"] == 4
     assert found.files == 2
-    assert found.warnings == ("2 profiles were taken; logs/plugins/profile/2026_01_01_00_10_00 counts",)
+    assert found.warnings == ("of 2 profiles, the newest counts: logs/plugins/profile/2026_01_01_00_10_00",)
 
 
 WHOLE = (PROFILES / "tpu.xplane.pb").read_bytes()
 
 
 @pytest.mark.parametrize("content", [b"", b"no profile", b"\xff" * 1000, WHOLE[:700], WHOLE[:-1]])
-def test_a_damaged_profile_is_told_and_loses_no_other_source(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_profile_is_a_warning_and_does_not_affect_other_sources(tmp_path: Path, content: bytes) -> None:
     session(tmp_path, "tpu").write_bytes(content)
     write(tmp_path, loss=[1])
     found = collected(tmp_path)
     assert set(values(found)) == {"loss_final"}
     assert len(found.warnings) == 1
-    assert "XProf cannot read the profile" in found.warnings[0]
+    assert "XProf could not read the profile" in found.warnings[0]
 
 
-def test_a_damaged_profile_of_one_host_is_told(tmp_path: Path) -> None:
+def test_a_damaged_profile_of_one_host_is_a_warning(tmp_path: Path) -> None:
     session(tmp_path, "cpu", host="host-0")
     session(tmp_path, "cpu", host="host-1").write_bytes(b"no profile")
-    assert any("XProf cannot" in warning for warning in collected(tmp_path).warnings)
+    assert any("XProf could not" in warning for warning in collected(tmp_path).warnings)
 
 
-def test_a_reader_that_crashes_or_waits_for_ever_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_crashes_or_hangs_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session(tmp_path, "tpu")
     program = tmp_path / "reader.py"
-    monkeypatch.setattr(profile, "READER", program)
+    monkeypatch.setattr(profile, "PROGRAM", program)
     program.write_text("import os; os.abort()")
-    assert "XProf cannot read the profile: it ended with -6" in collected(tmp_path).warnings[0]
+    assert "XProf could not read the profile: it exited with -6" in collected(tmp_path).warnings[0]
     program.write_text("import time; time.sleep(60)")
-    monkeypatch.setattr(profile, "PATIENCE", 0.2)
+    monkeypatch.setattr(profile, "TIMEOUT_SECONDS", 0.2)
     assert "it took longer than 0.2 s" in collected(tmp_path).warnings[0]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ml_metrics.collect.aggregate import metrics_of
 from ml_metrics.config.collection import Strategy
 from ml_metrics.model import Metric
-from unit.collect.made import series
+from unit.collect.run_folders import series
 
 anything = st.floats(width=64)
 moderate = st.floats(-1e150, 1e150).filter(lambda value: value == 0 or abs(value) > 1e-100)
@@ -29,7 +29,7 @@ def same(left: float, right: float) -> bool:
 
 
 @given(values, times)
-def test_final_and_first_are_picked_by_time(given_values: list[float], wall_times: list[float]) -> None:
+def test_final_and_first_are_selected_by_time(given_values: list[float], wall_times: list[float]) -> None:
     wall_times = wall_times[: len(given_values)]
     final = first = 0
     for index, time in enumerate(wall_times):
@@ -47,7 +47,7 @@ def test_final_and_first_are_picked_by_time(given_values: list[float], wall_time
 
 
 @given(values)
-def test_max_and_min_ignore_what_is_not_finite(given_values: list[float]) -> None:
+def test_max_and_min_ignore_values_that_are_not_finite(given_values: list[float]) -> None:
     finite = [value for value in given_values if math.isfinite(value)]
     for strategy, pick in (("max", max), ("min", min)):
         found = metric(strategy, given_values)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics import telemetry
+from ml_metrics import json_lines, telemetry
 from ml_metrics.collect import lines_file
-from unit.collect.made import by_name, collected
+from unit.collect.run_folders import by_name, collected
 
 
 def line(group: object, name: object, value: object, timestamp: object = 1000.0) -> str:
@@ -30,7 +30,7 @@ def test_a_stream_is_aggregated_like_any_other_tag(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("odd", [False, True], ids=["by columns", "line by line"])
-def test_both_ways_of_reading_agree(tmp_path: Path, odd: bool) -> None:
+def test_reading_by_columns_and_by_lines_agree(tmp_path: Path, odd: bool) -> None:
     content = [line(f"g{index % 3}", f"n{index % 7}", index / 3, 1e9 + index) for index in range(500)]
     content.append('{"group": "g0", "name": "n0", "value": %s}\n' % ("1e999" if odd else "Infinity"))
     (tmp_path / "telemetry.jsonl").write_text("".join(content))
@@ -42,7 +42,7 @@ def test_both_ways_of_reading_agree(tmp_path: Path, odd: bool) -> None:
     assert metrics["g2/n2_final"].value == 485 / 3
 
 
-def test_what_is_no_number_is_left_out_and_told_and_loses_nothing_else(tmp_path: Path) -> None:
+def test_a_value_that_is_not_a_number_is_left_out_with_a_warning(tmp_path: Path) -> None:
     (tmp_path / "telemetry.jsonl").write_text(
         line("app", "flag", True)
         + line("app", "nothing", None)
@@ -64,11 +64,11 @@ def test_what_is_no_number_is_left_out_and_told_and_loses_nothing_else(tmp_path:
     assert metrics["app/last_final"].value == 3
     assert set(metrics) == {f"app/{name}_final" for name in ("flag", "nothing", "late", "last")}
     assert found.warnings == (
-        "telemetry.jsonl: ends inside a line, which was left out",
-        "telemetry.jsonl: 2 of its lines or values are left out: no number: '0.5'",
-        f"telemetry.jsonl: 1 of its lines or values is left out: without group and name: {json.loads(line(7, 'x', 1))}",
-        'telemetry.jsonl: 1 of its lines or values is left out: no JSON: \'{"group": "app", "na\'',
-        "telemetry.jsonl: 1 of its lines or values is left out: no JSON object: '[1]'",
+        "telemetry.jsonl: ends with an incomplete line, which was left out",
+        "telemetry.jsonl: 2 lines or values were left out: the value is not a number: '0.5'",
+        f"telemetry.jsonl: 1 line or value was left out: without group and name: {json.loads(line(7, 'x', 1))}",
+        'telemetry.jsonl: 1 line or value was left out: not JSON: \'{"group": "app", "na\'',
+        "telemetry.jsonl: 1 line or value was left out: not a JSON object: [1]",
     )
 
 
@@ -90,9 +90,9 @@ def test_parts_of_a_bucket_and_sub_folders_are_read(tmp_path: Path) -> None:
     assert (apart["app/x_final"].value, apart["eval/app/x_final"].value) == (2, 5)
 
 
-def test_a_line_without_end_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines_file, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(lines_file, "LONGEST_LINE", 256)
+def test_a_line_that_never_ends_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_lines, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(lines_file, "MAX_LINE_BYTES", 256)
     (tmp_path / "telemetry.jsonl").write_text(line("app", "x", 1) + "9" * 5000 + "\n" + line("app", "x", 2))
     found = collected(tmp_path)
     assert by_name(found)["app/x_final"].value == 2
@@ -100,7 +100,7 @@ def test_a_line_without_end_is_not_kept_in_memory(tmp_path: Path, monkeypatch: p
     assert any("longer than" in warning for warning in found.warnings)
 
 
-def test_what_torch_elastic_records_becomes_metrics(tmp_path: Path) -> None:
+def test_records_of_torch_elastic_become_metrics(tmp_path: Path) -> None:
     """Its own records are named tuples of four, its values whole numbers, its group `torchelastic`."""
     from collections import namedtuple
 

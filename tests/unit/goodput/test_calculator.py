@@ -9,7 +9,7 @@ from ml_goodput_measurement.src import goodput as older
 
 from ml_metrics.goodput import BadputType, GoodputCalculator, GoodputType, NoGoodputError
 from ml_metrics.telemetry import GoodputRecorder
-from unit.goodput import peer
+from unit.goodput import older_library
 from unit.goodput.traces import JOB, custom, entry, in_time, job_end, job_start, save, span, steps
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ PLAIN = [*job_start(0), *steps(0, 4, 10), *in_time([*custom("eval", 52, 55), *st
 
 
 def asked(entries: list[dict[str, Any]], **choices: Any) -> GoodputCalculator:
-    return GoodputCalculator(JOB, "log", peer.MemoryLogger(entries), **choices)
+    return GoodputCalculator(JOB, "log", older_library.MemoryLogger(entries), **choices)
 
 
 def at(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def test_it_answers_as_the_older_one_does() -> None:
-    with peer.calculator(PLAIN, 200) as theirs:
+def test_results_equal_those_of_the_older_library() -> None:
+    with older_library.calculator(PLAIN, 200) as theirs:
         goodput, breakdown, step = theirs.get_job_goodput(include_badput_breakdown=True)
         details = theirs.get_job_goodput_details()
         deviation = theirs.get_step_deviation()
@@ -49,7 +49,7 @@ def test_it_answers_as_the_older_one_does() -> None:
     assert ours.get_job_goodput()[1] == {}
 
 
-def test_the_faults_can_be_had() -> None:
+def test_compatible_results_include_the_faults() -> None:
     entries = [*job_start(0), *steps(0, 10, 0), *job_start(3700), *steps(11, 20, 3710), *job_end(3810)]
     older_way = asked(entries, compatible=True)
     assert older_way.get_job_goodput()[0] == 100
@@ -79,7 +79,7 @@ def test_a_window_is_a_part_of_the_whole() -> None:
     assert sum(part[0] * part[3] for part in parts) == pytest.approx(whole)
 
 
-def test_a_window_outside_of_the_job_is_an_error_or_empty() -> None:
+def test_a_window_outside_the_job_is_an_error_or_empty() -> None:
     with pytest.raises(NoGoodputError, match="did not run"):
         asked(PLAIN).get_job_goodput_interval(at(500), at(600))
     details = asked(PLAIN).get_interval_metric_details(at(500), at(600))
@@ -104,11 +104,11 @@ def test_an_exclusion_may_have_any_zone() -> None:
     zone = timezone(timedelta(hours=2))
     interval = (at(52).astimezone(zone), at(55).astimezone(zone))
     assert asked(PLAIN).get_job_goodput_with_exclusions([interval])[3] == 3
-    with peer.calculator(PLAIN, 200) as theirs:
+    with older_library.calculator(PLAIN, 200) as theirs:
         assert theirs.get_job_goodput_with_exclusions([interval])[3] == 0
 
 
-def test_elastic_time_is_told_apart() -> None:
+def test_elastic_time_has_its_own_buckets() -> None:
     kind = {"elastic_wait_event_type": "scale_up"}
     counts = [
         entry("elastic_slice_counts_timestamp", moment, active_slices=active, total_slices=4, available_slices=4)
@@ -130,17 +130,17 @@ def test_elastic_time_is_told_apart() -> None:
     assert found["available_slice_efficiency"] == 1
 
 
-def test_nothing_to_read_is_a_value_error(tmp_path: Path) -> None:
+def test_an_empty_log_is_a_value_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="ML_METRICS_RUN_DIR"):
         GoodputCalculator(JOB)
     with pytest.raises(NoGoodputError):
         GoodputCalculator(JOB, folder=tmp_path).get_job_goodput()
-    with pytest.raises(NoGoodputError, match="no step"):
+    with pytest.raises(NoGoodputError, match="no completed step"):
         asked([*job_start(0), *job_end(5)]).get_step_deviation()
 
 
-def test_the_same_job_recorded_by_either_recorder_reads_the_same(tmp_path: Path) -> None:
-    theirs = peer.MemoryLogger()
+def test_logs_of_both_recorders_have_the_same_figures(tmp_path: Path) -> None:
+    theirs = older_library.MemoryLogger()
     recorders: list[Any] = [
         older.GoodputRecorder(JOB, "log", True, theirs),
         GoodputRecorder(JOB, "log", True, folder=tmp_path),
@@ -162,10 +162,10 @@ def test_the_same_job_recorded_by_either_recorder_reads_the_same(tmp_path: Path)
         recorder.flush()
     ours = GoodputCalculator(JOB, folder=tmp_path).entries()
     assert ours.time.tolist() == asked(theirs.entries).entries().time.tolist()
-    with peer.calculator(theirs.entries, 100) as one:
+    with older_library.calculator(theirs.entries, 100) as one:
         expected = one.get_job_goodput(include_badput_breakdown=True)
     log = [dict(line) for line in _lines(tmp_path)]
-    with peer.calculator(log, 100) as one:
+    with older_library.calculator(log, 100) as one:
         assert one.get_job_goodput(include_badput_breakdown=True) == expected
     found = GoodputCalculator(JOB, folder=tmp_path).get_job_goodput(include_badput_breakdown=True)
     assert found[0] == pytest.approx(expected[0])
@@ -180,7 +180,7 @@ def _lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "goodput.jsonl").read_text().splitlines()]
 
 
-def test_a_second_question_sees_what_was_written_since(tmp_path: Path) -> None:
+def test_a_second_query_includes_new_entries(tmp_path: Path) -> None:
     recorder = GoodputRecorder(JOB, "log", True, folder=tmp_path)
     recorder.record_job_start_time(at(0))
     calculator = GoodputCalculator(JOB, folder=tmp_path)

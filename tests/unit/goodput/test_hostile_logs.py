@@ -12,7 +12,7 @@ import pytest
 
 from ml_metrics.goodput import measure
 from ml_metrics.goodput.log_sources import FollowedLog
-from unit.goodput.answers import all_time, measured
+from unit.goodput.measuring import all_time, measured
 from unit.goodput.traces import custom, entry, job_end, job_start, restore, save, steps
 
 PLAIN = [*job_start(0), *steps(0, 10, 0), *job_end(110)]
@@ -23,34 +23,34 @@ def text(entries: list[dict[str, Any]]) -> str:
 
 
 @pytest.mark.parametrize("name", [5, ["a"], {"a": 1}, 1.5, True, "\ud800", ""])
-def test_a_job_s_name_may_be_anything(tmp_path: Path, name: Any) -> None:
+def test_any_value_may_be_a_job_name(tmp_path: Path, name: Any) -> None:
     (tmp_path / "goodput.jsonl").write_text(text([{**one, "job_name": name} for one in PLAIN]))
     found = measure(str(tmp_path))
     assert (found.job_name, found.goodput_percent) == (str(name), 100)
 
 
 @pytest.mark.parametrize("time", [1e308, -1e308, 1.7e12, 1e300, -1e300])
-def test_a_time_that_is_none_costs_its_entry_only(tmp_path: Path, time: float) -> None:
+def test_an_invalid_time_affects_only_its_entry(tmp_path: Path, time: float) -> None:
     (tmp_path / "goodput.jsonl").write_text(text([*PLAIN[:5], *steps(4, 4, time), *job_start(time), *PLAIN[5:]]))
     found = measure(str(tmp_path))
     assert (found.goodput_percent, found.total_seconds, found.disruptions) == (100, 110, 0)
     assert found.warnings[0].startswith("2 entries cannot be used")
-    assert "is no time in seconds" in found.warnings[0]
+    assert "is not a time in seconds" in found.warnings[0]
 
 
-def test_times_before_1970_are_times() -> None:
+def test_times_before_1970_are_valid() -> None:
     found = measured([*job_start(-500), *steps(0, 10, -500), *job_end(-390)])
     assert (found.goodput_percent, found.total_seconds) == (100, 110)
 
 
 @pytest.mark.parametrize("number", [2**61, 2**62 - 1, -(2**62) + 1, -5])
-def test_steps_may_be_huge(number: int) -> None:
+def test_steps_may_be_huge_or_negative(number: int) -> None:
     found = measured([*PLAIN[:5], {"job_name": "job", "step_count": number, "step_start_time": 41.0}, *PLAIN[5:]])
     assert all_time(found) == pytest.approx(found.total_seconds) == pytest.approx(110)
     assert found.productive_seconds >= 0
 
 
-def test_of_a_key_that_is_there_twice_the_last_counts(tmp_path: Path) -> None:
+def test_of_duplicate_keys_the_last_counts(tmp_path: Path) -> None:
     twice = '{"job_name": "other", "step_count": 99, "job_name": "job", "step_count": 3, "step_start_time": 30.0}\n'
     (tmp_path / "goodput.jsonl").write_text(text(PLAIN[:4]) + twice + text(PLAIN[5:]))
     assert (measure(str(tmp_path)).goodput_percent, measure(str(tmp_path)).warnings) == (100, ())
@@ -62,16 +62,16 @@ def test_a_compressed_log_is_read(tmp_path: Path) -> None:
     assert len(FollowedLog(str(tmp_path)).read()) == len(PLAIN)
 
 
-def test_a_compressed_log_that_is_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
+def test_a_truncated_compressed_log_is_read_up_to_the_damage(tmp_path: Path) -> None:
     whole = [*job_start(0), *steps(0, 20_000, 0)]
     (tmp_path / "goodput.jsonl").write_bytes(gzip.compress(text(whole).encode())[:-5000])
     found = measure(str(tmp_path))
     assert found.last_step is not None
     assert 10_000 < found.last_step < 20_000
-    assert "is damaged, and was read up to there" in found.warnings[0]
+    assert "is damaged; only the part before the damage was read" in found.warnings[0]
 
 
-def test_a_line_without_an_end_costs_no_memory_and_no_other_line(tmp_path: Path) -> None:
+def test_a_line_that_never_ends_costs_no_memory_and_no_other_line(tmp_path: Path) -> None:
     path = tmp_path / "goodput.jsonl"
     with path.open("wb") as file:
         file.write(text(PLAIN[:5]).encode())
@@ -89,7 +89,7 @@ def test_a_line_without_an_end_costs_no_memory_and_no_other_line(tmp_path: Path)
     assert len(followed.read()) == len(PLAIN) + 2
 
 
-def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_line_that_is_being_written_is_read_when_it_is_complete(tmp_path: Path) -> None:
     line = text(steps(11, 11, 120))
     (tmp_path / "goodput.jsonl").write_text(text(PLAIN) + line[:20])
     followed = FollowedLog(str(tmp_path))
@@ -99,7 +99,7 @@ def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path) -
     assert len(followed.read()) == len(PLAIN) + 1
 
 
-def test_a_thousand_logs_are_one_answer(tmp_path: Path) -> None:
+def test_a_thousand_logs_of_different_jobs_are_one_report(tmp_path: Path) -> None:
     for number in range(1000):
         folder = tmp_path / f"run{number:04}"
         folder.mkdir()
@@ -129,15 +129,15 @@ def test_a_thousand_logs_are_one_answer(tmp_path: Path) -> None:
         [{}],
     ],
 )
-def test_whatever_is_in_an_entry_time_adds_up(odd: list[dict[str, Any]]) -> None:
+def test_time_adds_up_whatever_an_entry_contains(odd: list[dict[str, Any]]) -> None:
     found = measured([*PLAIN[:4], *odd, *PLAIN[4:]])
     assert all_time(found) == pytest.approx(found.total_seconds)
     assert min(found.productive_seconds, *found.badput_seconds.values()) >= 0
 
 
-def test_what_a_log_leaves_open_is_told(tmp_path: Path) -> None:
+def test_gaps_in_a_log_are_warnings(tmp_path: Path) -> None:
     (tmp_path / "goodput.jsonl").write_text(text([*job_start(0), *job_start(5), *steps(0, 5, 10)]))
     again, endless = measure(str(tmp_path)).warnings
     assert again == "the job was started again 1 times without a step in between"
-    assert endless.startswith("the job recorded no end: it lasted until its last entry")
-    assert "until its workload did" in measure(str(tmp_path), until=100.0).warnings[-1]
+    assert endless.startswith("the job recorded no end: it is taken to have run until its last entry")
+    assert "until its workload ended" in measure(str(tmp_path), until=100.0).warnings[-1]

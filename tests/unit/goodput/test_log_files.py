@@ -15,8 +15,8 @@ from ml_metrics.goodput import measure
 from ml_metrics.goodput.entries import Entries, Kind
 from ml_metrics.goodput.log_files import read_log
 from ml_metrics.telemetry import GoodputRecorder
-from unit.goodput.answers import close
-from unit.goodput.jobs import orderly_jobs
+from unit.goodput.measuring import close
+from unit.goodput.random_jobs import orderly_jobs
 from unit.goodput.traces import JOB, custom, in_time, job_end, job_start, save, span, steps
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def written(folder: Path, entries: list[dict[str, Any]], name: str = "goodput.js
     return folder
 
 
-def test_a_folder_without_a_log_says_so(tmp_path: Path) -> None:
+def test_a_folder_without_a_log_has_a_report_with_a_warning(tmp_path: Path) -> None:
     found = measure(str(tmp_path))
     assert not found.found
     assert found.metrics() == ()
@@ -40,11 +40,11 @@ def test_a_folder_without_a_log_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "nonsense\n", '{"job_name": "job"}\n', '{"job_name": "job", "job_st'])
-def test_an_empty_or_hopeless_log_tells_of_no_time(tmp_path: Path, content: str) -> None:
+def test_a_log_without_usable_entries_has_a_report_with_a_warning(tmp_path: Path, content: str) -> None:
     (tmp_path / "goodput.jsonl").write_text(content)
     found = measure(str(tmp_path))
     assert not found.found
-    assert found.warnings[-1] == "the log tells of no time"
+    assert found.warnings[-1] == "the goodput log has no usable entries"
 
 
 def test_parts_in_a_bucket_are_read_in_order(tmp_path: Path) -> None:
@@ -55,14 +55,14 @@ def test_parts_in_a_bucket_are_read_in_order(tmp_path: Path) -> None:
     assert (found.files, found.productive_seconds, found.warnings) == (2, 110, ())
 
 
-def test_a_half_line_at_the_end_is_told(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_a_warning(tmp_path: Path) -> None:
     written(tmp_path, PLAIN, end='\n{"job_name": "job", "step_cou')
     found = measure(str(tmp_path))
     assert found.productive_seconds == 110
-    assert "half a line" in found.warnings[0]
+    assert "ends with an incomplete line" in found.warnings[0]
 
 
-def test_a_last_line_without_its_end_counts(tmp_path: Path) -> None:
+def test_a_last_line_without_a_line_end_counts(tmp_path: Path) -> None:
     written(tmp_path, PLAIN, end="")
     found = measure(str(tmp_path))
     assert (found.ended, found.warnings) == (True, ())
@@ -84,7 +84,7 @@ def test_a_last_line_without_its_end_counts(tmp_path: Path) -> None:
         '{"a":' * 2000 + "1" + "}" * 2000,
     ],
 )  # fmt: skip
-def test_a_line_that_cannot_be_used_costs_itself_only(tmp_path: Path, line: str) -> None:
+def test_an_invalid_line_affects_no_other_line(tmp_path: Path, line: str) -> None:
     written(tmp_path, PLAIN[:5])
     with (tmp_path / "goodput.jsonl").open("a") as file:
         file.write(line + "\n" + "\n".join(json.dumps(entry) for entry in PLAIN[5:]) + "\n")
@@ -103,7 +103,7 @@ def test_entries_of_another_job_are_left_out(tmp_path: Path) -> None:
     assert measure(str(tmp_path), job_name="2026-01-01").last_step == 3
 
 
-def test_names_that_look_like_dates_are_names(tmp_path: Path) -> None:
+def test_names_that_look_like_dates_stay_names(tmp_path: Path) -> None:
     events = custom("2026-01-01", 12, 17)
     written(tmp_path, [*PLAIN[:3], *events, *PLAIN[3:]])
     assert measure(str(tmp_path)).custom_badput_seconds == {"2026-01-01": 5}
@@ -131,7 +131,7 @@ def test_a_file_and_memory_give_the_same_columns(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(orderly_jobs(), st.randoms(use_true_random=False))
-def test_order_does_not_matter_where_times_tell_it(
+def test_entries_may_be_in_any_order(
     tmp_path_factory: pytest.TempPathFactory, entries: list[dict[str, Any]], chance: random.Random
 ) -> None:
     times = [next((value for key, value in entry.items() if "time" in key), None) for entry in entries]
@@ -148,7 +148,7 @@ def test_order_does_not_matter_where_times_tell_it(
     assert found.badput_seconds == pytest.approx(expected.badput_seconds)
 
 
-def test_a_clock_that_goes_back_costs_the_time_it_jumped(tmp_path: Path) -> None:
+def test_a_clock_that_is_set_back_loses_only_the_time_it_jumped(tmp_path: Path) -> None:
     written(tmp_path, [*job_start(1000), *steps(0, 5, 1000), *steps(6, 10, 500), *job_end(550)])
     found = measure(str(tmp_path))
     assert (found.disruptions, found.total_seconds) == (0, 100)
@@ -163,26 +163,26 @@ def test_entries_delivered_twice_count_once(tmp_path: Path) -> None:
     assert math.isclose(found.badput_seconds["data_loading_async"], 3)
 
 
-def test_a_log_without_its_beginning_counts_from_its_first_step(tmp_path: Path) -> None:
+def test_a_log_without_a_job_start_counts_from_its_first_step(tmp_path: Path) -> None:
     found = measure(str(written(tmp_path, [*steps(5, 10, 50), *job_start(200), *steps(8, 10, 210), *job_end(240)])))
     assert (found.total_seconds, found.disruptions) == (190, 1)
     assert "the beginning of the log is missing" in found.warnings[0]
 
 
-def test_starts_and_ends_without_each_other_are_told(tmp_path: Path) -> None:
+def test_unpaired_starts_and_ends_are_a_warning(tmp_path: Path) -> None:
     lonely = [*span("tpu_init", 1, 2)[:1], *span("training_prep", 3, 4)[1:], *custom("eval", 5, 6)[:1]]
     found = measure(str(written(tmp_path, in_time([*PLAIN, *lonely]))))
     assert found.productive_seconds == 110
-    assert found.warnings == ("3 starts or ends of events have no counterpart, and were left out",)
+    assert found.warnings == ("3 starts or ends of events are unpaired, and were left out",)
 
 
-def test_saves_without_a_start_lie_where_they_were_logged(tmp_path: Path) -> None:
+def test_saves_without_a_start_count_from_when_they_were_logged(tmp_path: Path) -> None:
     entries = [*PLAIN[:4], *save(2, None, 4.0), *PLAIN[4:]]
     found = measure(str(written(tmp_path, entries)))
     assert (found.productive_seconds, found.badput_seconds["unproductive_checkpoint_save_time"]) == (106, 4)
 
 
-def test_two_workers_that_both_record_are_noticed(tmp_path: Path) -> None:
+def test_two_recording_workers_are_a_warning(tmp_path: Path) -> None:
     recorders = [GoodputRecorder(JOB, "log", True, folder=tmp_path) for _ in range(2)]
     for late, recorder in enumerate(recorders):
         recorder.record_job_start_time(datetime.fromtimestamp(late / 10, UTC))

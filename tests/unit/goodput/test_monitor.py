@@ -43,7 +43,7 @@ def record(folder: Path) -> GoodputRecorder:
 
 
 @pytest.mark.e2e
-def test_stopping_writes_the_last_figures(tmp_path: Path) -> None:
+def test_stopping_uploads_the_final_figures(tmp_path: Path) -> None:
     record(tmp_path)
     monitor = GoodputMonitor("job", "log", tmp_path / "curves", 600, True, folder=tmp_path)
     monitor.start_goodput_uploader()
@@ -62,7 +62,7 @@ def test_stopping_writes_the_last_figures(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_a_training_program_that_is_killed_takes_its_monitor_along(tmp_path: Path, project: Path) -> None:
+def test_the_monitor_ends_when_the_training_program_is_killed(tmp_path: Path, project: Path) -> None:
     record(tmp_path).close()
     program = (
         "import sys, time; from ml_metrics.goodput import GoodputMonitor; "
@@ -86,7 +86,7 @@ def test_a_training_program_that_is_killed_takes_its_monitor_along(tmp_path: Pat
     assert scalars(tmp_path / "curves" / "goodput")["goodput/goodput"][-1] == (4, pytest.approx(100 / 1.1))
 
 
-def test_a_monitor_that_is_not_enabled_starts_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disabled_monitor_starts_no_process(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     monitor = GoodputMonitor("job", "log", tmp_path, 1, folder=tmp_path)
     monitor.start_goodput_uploader()
     assert monitor._process is None

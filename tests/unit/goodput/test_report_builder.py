@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from ml_metrics.goodput.analysis import analyse
 from ml_metrics.goodput.entries import Entries
 from ml_metrics.goodput.report_builder import build_report, build_report_without
-from unit.goodput.answers import all_time, close, measured
-from unit.goodput.jobs import orderly_jobs
+from unit.goodput.measuring import all_time, close, measured
+from unit.goodput.random_jobs import orderly_jobs
 from unit.goodput.traces import custom, job_end, job_start, save, span, steps, wild_traces
 
 LOGS = st.one_of(orderly_jobs(), wild_traces())
@@ -37,7 +37,7 @@ def test_windows_add_up_to_the_whole(entries: list[dict[str, Any]], cuts: list[f
 
 @settings(max_examples=150, deadline=None)
 @given(LOGS, st.floats(-1e6, 1e6))
-def test_only_differences_of_times_count(entries: list[dict[str, Any]], moved: float) -> None:
+def test_only_time_differences_count(entries: list[dict[str, Any]], moved: float) -> None:
     elsewhere = [
         {key: value + moved if _is_time(key) and value is not None else value for key, value in entry.items()}
         for entry in entries
@@ -62,7 +62,7 @@ def test_rolling_windows_end_with_the_job() -> None:
     assert found.document()["rolling_windows"][0]["badput_seconds"]["tpu_initialization"] == 5
 
 
-def test_a_window_tells_of_its_own_steps() -> None:
+def test_a_window_has_its_own_step_deviation() -> None:
     entries = [*job_start(0), *steps(0, 4, 0), *steps(5, 10, 50, each=20), *job_end(170)]
     found = measured(entries, start=45, end=120)
     assert found.deviation is not None
@@ -70,7 +70,7 @@ def test_a_window_tells_of_its_own_steps() -> None:
     assert (found.last_step, found.max_productive_step) == (8, 7)
 
 
-def test_saves_are_where_they_were() -> None:
+def test_saves_count_in_the_window_in_which_they_happened() -> None:
     entries = [*job_start(0), *steps(0, 4, 0), *save(4, 42, 5), *steps(5, 10, 50), *job_end(110)]
     early, late = measured(entries, end=40), measured(entries, start=40)
     name = "unproductive_checkpoint_save_time"
@@ -79,7 +79,7 @@ def test_saves_are_where_they_were() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(LOGS, st.lists(st.tuples(st.floats(-0.2, 1.2), st.floats(-0.2, 1.2)), max_size=4))
-def test_what_is_excluded_and_what_is_left_are_the_whole(
+def test_excluded_and_remaining_time_add_up_to_the_total(
     entries: list[dict[str, Any]], shares: list[tuple[float, float]]
 ) -> None:
     analysis = analyse(Entries.of(entries))

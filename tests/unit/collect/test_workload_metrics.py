@@ -13,7 +13,7 @@ from ml_metrics.config.load import load_file
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.model import JobStatus, Workload
 from ml_metrics.run_folder import RunFolder
-from unit.collect.made import collected, values
+from unit.collect.run_folders import collected, values
 
 RAN = Workload(
     JobStatus.SUCCESS,
@@ -30,7 +30,7 @@ def of(workload: Workload | None, folder: Path, memory: Any = None, **config: An
     )
 
 
-def test_the_literals_that_the_config_asks_for(tmp_path: Path) -> None:
+def test_literals_that_the_config_requires(tmp_path: Path) -> None:
     assert values(of(RAN, tmp_path)) == {"total_wall_time": 600}
     found = of(RAN, tmp_path, sources={"literals": ["duration", "attempts", "queue_time"]})
     assert values(found) == {"total_wall_time": 600, "duration": 600, "attempts": 2, "queue_time": 60}
@@ -38,11 +38,11 @@ def test_the_literals_that_the_config_asks_for(tmp_path: Path) -> None:
     assert values(of(RAN, tmp_path, sources={"literals": {"tries": "attempts"}}))["tries"] == 2
 
 
-def test_a_literal_that_is_not_known_is_missing_with_the_reason(tmp_path: Path) -> None:
+def test_an_unknown_literal_is_missing_with_the_reason(tmp_path: Path) -> None:
     config = {"sources": {"literals": ["duration", "attempts"]}}
     never_ran = of(replace(RAN, started_at=None), tmp_path, **config)
     assert values(never_ran) == {"attempts": 2}
-    assert never_ran.missing == {"duration": "the workload did not run so far"}
+    assert never_ran.missing == {"duration": "the workload has not run yet"}
     assert set(of(None, tmp_path, **config).missing) == {"duration", "attempts"}
 
 
@@ -71,7 +71,7 @@ TIME = "time_to_accuracy: {accuracy_tag: acc, accuracy_threshold: 1}"
         ('sources: {literals: {"two\\nlines": duration}}', "cannot be part of a metric's name"),
     ],
 )
-def test_a_name_that_two_sources_would_give_is_a_mistake_of_the_config(tmp_path: Path, config: str, what: str) -> None:
+def test_a_metric_name_of_two_sources_is_a_config_error(tmp_path: Path, config: str, what: str) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(f"metric_collection_config:\n  {config}\n")
     with pytest.raises(InvalidFileError) as caught:
@@ -79,12 +79,12 @@ def test_a_name_that_two_sources_would_give_is_a_mistake_of_the_config(tmp_path:
     assert what in str(caught.value)
 
 
-def test_memory_may_have_its_name_back_where_it_is_not_read(tmp_path: Path) -> None:
+def test_a_literal_may_have_the_name_of_memory_if_memory_is_off(tmp_path: Path) -> None:
     config = {"sources": {"memory": False, "literals": {"vm_memory_usage_bytes": "attempts"}}}
     assert values(of(replace(RAN, peak_memory_bytes=7), tmp_path, **config))["vm_memory_usage_bytes"] == 2
 
 
-def test_memory_is_what_the_cluster_has_measured_itself(tmp_path: Path) -> None:
+def test_memory_that_the_cluster_measured_is_used_without_a_query(tmp_path: Path) -> None:
     measured = replace(RAN, peak_memory_bytes=123)
     assert values(of(measured, tmp_path))["vm_memory_usage_bytes"] == 123
 
@@ -94,19 +94,19 @@ def test_memory_is_what_the_cluster_has_measured_itself(tmp_path: Path) -> None:
     assert of(measured, tmp_path, never_asked).warnings == of(measured, tmp_path).warnings
 
 
-def test_or_what_a_monitoring_service_has_seen(tmp_path: Path) -> None:
+def test_memory_is_otherwise_queried_from_the_monitoring_service(tmp_path: Path) -> None:
     found = of(RAN, tmp_path, lambda _: {"vm_memory_usage_bytes": 5e9, "gpu_memory_usage_bytes": 7e9})
     assert values(found)["vm_memory_usage_bytes"] == 5e9
     assert values(found)["gpu_memory_usage_bytes"] == 7e9
 
 
 @pytest.mark.parametrize("seen", [{}, {"vm_memory_usage_bytes": 0.0}, {"gpu_memory_usage_bytes": float("nan")}])
-def test_memory_that_nobody_has_measured_is_absent(tmp_path: Path, seen: dict[str, float]) -> None:
+def test_memory_without_a_measurement_is_absent(tmp_path: Path, seen: dict[str, float]) -> None:
     assert values(of(RAN, tmp_path, lambda _: seen)) == {"total_wall_time": 600}
     assert values(of(replace(RAN, peak_memory_bytes=0), tmp_path)) == {"total_wall_time": 600}
 
 
-def test_a_service_that_does_not_answer_loses_nothing_else(tmp_path: Path) -> None:
+def test_a_monitoring_service_that_fails_does_not_affect_other_metrics(tmp_path: Path) -> None:
     def broken(_: Workload) -> dict[str, float]:
         raise ConnectionError("no route")
 
@@ -115,7 +115,7 @@ def test_a_service_that_does_not_answer_loses_nothing_else(tmp_path: Path) -> No
     assert found.warnings[0] == "memory: could not be read: ConnectionError: no route"
 
 
-def test_a_tag_that_is_ignored_is_ignored_from_every_source_and_what_is_computed_needs_not_be_included(
+def test_ignored_tags_apply_to_every_source_and_included_tags_not_to_computed_metrics(
     tmp_path: Path,
 ) -> None:
     measured = replace(RAN, peak_memory_bytes=123)
@@ -123,5 +123,5 @@ def test_a_tag_that_is_ignored_is_ignored_from_every_source_and_what_is_computed
     assert "vm_memory_usage_bytes" in values(of(measured, tmp_path, include_tags=["eval/*"]))
 
 
-def test_without_a_workload_there_is_neither(tmp_path: Path) -> None:
+def test_without_a_workload_there_are_no_workload_metrics(tmp_path: Path) -> None:
     assert values(collected(tmp_path)) == {}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from unit.goodput import peer
-from unit.goodput.answers import all_time, close, measured
+from unit.goodput import older_library
+from unit.goodput.measuring import all_time, close, measured
 from unit.goodput.traces import custom, in_time, job_end, job_start, restore, save, span, steps
 
 NOW = 5000.0
@@ -163,7 +163,7 @@ def _figures(found: Any, badput: dict[str, float], custom_badput: dict[str, floa
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault(fault: Fault) -> None:
-    said = peer.ask(fault.entries, NOW)
+    said = older_library.ask(fault.entries, NOW)
     older = {"productive": said.productive, **_figures(said, said.badput, said.custom)}
     assert {name: older.get(name, 0.0) for name in fault.older} == pytest.approx(fault.older, abs=1e-6)
 
@@ -176,10 +176,10 @@ def test_a_fault(fault: Fault) -> None:
     assert close(all_time(found), found.total_seconds)
 
 
-def test_an_end_that_a_restart_followed_is_no_end() -> None:
+def test_an_end_followed_by_a_restart_does_not_count() -> None:
     entries = [*job_start(0), *steps(0, 10, 0), *job_end(110), *job_start(200), *steps(5, 39, 210)]
     with pytest.raises(ValueError, match="Productive training time is invalid"):
-        peer.ask(entries, 600.0)
+        older_library.ask(entries, 600.0)
     found = measured(entries, until=600.0)
     assert (found.total_seconds, found.productive_seconds, found.ended) == (600.0, 390.0, False)
     assert "started again" in " ".join(found.warnings)
@@ -187,16 +187,16 @@ def test_an_end_that_a_restart_followed_is_no_end() -> None:
 
 def test_steps_under_a_second_have_an_ideal_step_time() -> None:
     entries = [*job_start(0), *steps(0, 10, 0, each=0.5), *job_end(5.5)]
-    with peer.calculator(entries, NOW) as older, pytest.raises(ValueError, match="No ideal step time"):
+    with older_library.calculator(entries, NOW) as older, pytest.raises(ValueError, match="No ideal step time"):
         older.get_step_deviation()
     found = measured(entries)
     assert found.deviation is not None
     assert found.deviation.ideal == pytest.approx(0.5)
 
 
-def test_an_ideal_that_is_given_later_counts() -> None:
+def test_an_ideal_step_time_of_a_later_query_counts() -> None:
     entries = [*job_start(0), *steps(0, 10, 0), *job_end(110)]
-    with peer.calculator(entries, NOW) as older:
+    with older_library.calculator(entries, NOW) as older:
         assert older.get_step_deviation()[0] == pytest.approx(0.0)
         older._cloud_logger.entries = []
         assert older.get_step_deviation(4.0)[0] == pytest.approx(0.0)
@@ -205,7 +205,7 @@ def test_an_ideal_that_is_given_later_counts() -> None:
     assert given.absolute[0] == pytest.approx(6.0)
 
 
-def test_whole_numbers_are_times() -> None:
+def test_times_may_be_whole_numbers() -> None:
     entries = [
         {key: int(value) if "time" in key else value for key, value in one.items()}
         for one in [
@@ -213,14 +213,14 @@ def test_whole_numbers_are_times() -> None:
             *(*job_start(410), *steps(5, 10, 420), *job_end(480)),
         ]
     ]
-    older = peer.ask(entries, NOW).badput["infrastructure_recovery_from_disruption"]
+    older = older_library.ask(entries, NOW).badput["infrastructure_recovery_from_disruption"]
     ours = measured(entries).badput_seconds["infrastructure_recovery_from_disruption"]
     assert (older, ours) == (100, 250)
 
 
-def test_deviations_have_one_rule_with_exclusions_and_without() -> None:
+def test_deviations_are_the_same_with_and_without_exclusions() -> None:
     entries = [*job_start(0), *steps(0, 5, 0), *steps(6, 10, 57), *job_end(107)]
-    with peer.calculator(entries, NOW) as older:
+    with older_library.calculator(entries, NOW) as older:
         plain = older.get_step_deviation()
         older.get_job_goodput_with_exclusions([])
         excluded = older.get_job_goodput_details()["step_time_deviation"]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.collect import Collected, json_lines, lines_file, streams
-from unit.collect.made import by_name, collected
+from unit.collect.run_folders import by_name, collected
 
 texts = st.text(max_size=4) | st.sampled_from(
     ["a", "b", "NaN", ": null", ": true", "2026-01-01", "12:30", "\n", "\ud800"]
@@ -65,7 +65,7 @@ def test_streams(odd: list[Any]) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=40), st.integers(0, 200))
-def test_bytes_that_are_no_lines(noise: bytes, where: int) -> None:
+def test_invalid_bytes(noise: bytes, where: int) -> None:
     whole = "".join(f"{json.dumps(one)}\n" for one in REGULAR_STREAM * 2).encode()
     found = both_ways("telemetry.jsonl", whole[:where] + noise + whole[where:], streams)
     assert by_name(found)["g/n_final"].points >= 2 * len(REGULAR_STREAM) - 2 - noise.count(b"\n")

@@ -71,7 +71,7 @@ def test_a_last_upload_can_be_skipped(tmp_path: Path, skip: bool) -> None:
 
 
 @pytest.mark.e2e
-def test_what_does_not_answer_is_not_waited_for_long(
+def test_stopping_does_not_wait_for_a_process_that_hangs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it takes connections, and never says a word
@@ -92,7 +92,7 @@ def test_what_does_not_answer_is_not_waited_for_long(
 
 
 @pytest.mark.e2e
-def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_folder_does_not_stop_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record(tmp_path).close()
     (tmp_path / "curves").write_text("in the way")
     service = Monitoring(seconds_apart=0)
@@ -107,7 +107,7 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path, monkeypat
 
 
 @pytest.mark.e2e
-def test_a_monitor_that_was_killed_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_killed_monitor_does_not_affect_training(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     monitor = GoodputMonitor("job", "log", tmp_path / "curves", 600, True, folder=tmp_path)
     monitor.start_goodput_uploader()
     assert monitor._process is not None
@@ -132,7 +132,7 @@ time.sleep(60)
 
 
 @pytest.mark.e2e
-def test_a_worker_that_outlives_training_does_not_keep_the_monitor(tmp_path: Path, project: Path) -> None:
+def test_a_worker_that_outlives_training_does_not_keep_the_monitor_running(tmp_path: Path, project: Path) -> None:
     record(tmp_path).close()
     training = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path)],
@@ -153,7 +153,7 @@ def test_a_worker_that_outlives_training_does_not_keep_the_monitor(tmp_path: Pat
 
 @pytest.mark.e2e
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
-def test_a_fork_that_exits_does_not_end_the_monitor_of_its_parent(tmp_path: Path) -> None:
+def test_a_fork_that_exits_does_not_stop_the_monitor_of_its_parent(tmp_path: Path) -> None:
     record(tmp_path).close()
     monitor = GoodputMonitor("job", "log", tmp_path / "curves", 600, True, folder=tmp_path)
     monitor.start_goodput_uploader()
@@ -168,7 +168,7 @@ def test_a_fork_that_exits_does_not_end_the_monitor_of_its_parent(tmp_path: Path
     assert len(scalars(tmp_path / "curves" / "goodput")["goodput/goodput"]) == 1
 
 
-def test_a_program_for_the_older_library_can_be_kept_as_it_is(tmp_path: Path) -> None:
+def test_a_program_for_the_older_library_works_unchanged(tmp_path: Path) -> None:
     monitor = GoodputMonitor(
         job_name="job",
         logger_name="log",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from ml_goodput_measurement.src import goodput as older
 
-from unit.goodput import peer
-from unit.goodput.answers import all_time, measured
+from unit.goodput import older_library
+from unit.goodput.measuring import all_time, measured
 from unit.goodput.traces import JOB, entry, in_time, job_end, job_start, save, span, steps
 
 NOW = 5000.0
@@ -20,12 +21,12 @@ def at(seconds: float) -> datetime:
 
 
 def their_window(entries: list[dict[str, Any]], low: float, high: float) -> tuple[float, dict[str, Any], float]:
-    with peer.calculator(entries, NOW) as one:
+    with older_library.calculator(entries, NOW) as one:
         goodput, badput, _, total, _ = one.get_job_goodput_interval(at(low), at(high))
     return goodput, {kind.name.lower(): value for kind, value in badput.items()}, total
 
 
-def test_a_save_whose_first_time_is_none_does_not_break_a_window() -> None:
+def test_a_save_without_a_first_time_does_not_break_a_window() -> None:
     entries = [*job_start(0), *steps(0, 4, 0), *save(4, None, 2.0), *steps(5, 9, 50), *job_end(100)]
     with pytest.raises(TypeError):
         their_window(entries, -1, 100)
@@ -33,7 +34,7 @@ def test_a_save_whose_first_time_is_none_does_not_break_a_window() -> None:
     assert (found.productive_seconds, found.badput_seconds["unproductive_checkpoint_save_time"]) == (98, 2)
 
 
-def test_a_window_that_begins_in_lost_steps_knows_of_the_recovery() -> None:
+def test_a_window_that_starts_in_lost_steps_includes_the_recovery() -> None:
     entries = [*job_start(0), *steps(0, 10, 0), *job_start(200), *steps(6, 20, 210), *job_end(360)]
     _, badput, total = their_window(entries, 75, 260)
     assert badput["infrastructure_recovery_from_disruption"] == 0
@@ -45,27 +46,27 @@ def test_a_window_that_begins_in_lost_steps_knows_of_the_recovery() -> None:
     assert total < found.total_seconds == 185
 
 
-def test_a_window_that_cuts_a_pair_has_its_part() -> None:
+def test_a_window_that_cuts_a_span_includes_its_part() -> None:
     entries = [*job_start(0), *span("tpu_init", 0, 40), *steps(0, 5, 40), *job_end(100)]
     _, badput, _ = their_window(entries, 20, 100)
     assert badput["tpu_initialization"] == 0
     assert measured(entries, start=20, end=100).badput_seconds["tpu_initialization"] == 20
 
 
-def test_a_window_lasts_as_long_as_was_asked_for() -> None:
+def test_a_window_has_the_requested_length() -> None:
     entries = [*job_start(0), *steps(0, 9, 0), *job_end(100)]
     assert their_window(entries, 15, 45)[2] == 20
     assert measured(entries, start=15, end=45).total_seconds == 30
 
 
-def test_right_after_a_restart_the_last_productive_step_is_that_before_it() -> None:
+def test_right_after_a_restart_the_last_productive_step_is_the_one_before_it() -> None:
     entries = [*job_start(0), *steps(0, 10, 0), *job_start(200), *steps(6, 6, 210)]
-    assert peer.ask(entries, 220.0).max_step == 0
+    assert older_library.ask(entries, 220.0).max_step == 0
     assert measured(entries, until=220.0).max_productive_step == 5
 
 
 def test_a_second_calculator_reads_the_log(tmp_path: Any) -> None:
-    logger = peer.MemoryLogger([*job_start(0), *steps(0, 9, 0)])
+    logger = older_library.MemoryLogger([*job_start(0), *steps(0, 9, 0)])
     first = older.GoodputCalculator(JOB, "log", logger, cache_dir=str(tmp_path))
     assert first.get_job_goodput()[2] == 8
     logger.entries = [*job_start(0), *steps(0, 999, 0), *job_end(10_000)]
@@ -74,7 +75,7 @@ def test_a_second_calculator_reads_the_log(tmp_path: Any) -> None:
     assert measured(logger.entries).max_productive_step == 999
 
 
-class _Delta(peer.MemoryLogger):
+class _Delta(older_library.MemoryLogger):
     """As Cloud Logging: nothing is behind the last entry of a cache that knows a later time."""
 
     def read_cloud_logging_entries(
@@ -90,8 +91,8 @@ def test_waiting_for_slices_within_a_step_is_not_productive() -> None:
     kind = {"elastic_wait_event_type": "scale_up"}
     waiting = [entry("elastic_wait_start_time", 12, **kind), entry("elastic_wait_end_time", 18, **kind)]
     entries = in_time([*job_start(0), *steps(0, 3, 0), *waiting, *job_end(40)])
-    with peer.calculator(entries, NOW) as plain:
-        elastic = ElasticGoodputCalculator(JOB, "log", plain._cloud_logger, cache_dir=f"{peer.tempfile.mkdtemp()}")
+    with older_library.calculator(entries, NOW) as plain:
+        elastic = ElasticGoodputCalculator(JOB, "log", plain._cloud_logger, cache_dir=tempfile.mkdtemp())
         goodput, badput, _ = elastic.get_job_goodput(include_badput_breakdown=True)
     assert goodput + badput[older.BadputType.ELASTIC_SCALE_UP] > 100
     found = measured(entries)

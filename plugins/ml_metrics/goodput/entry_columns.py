@@ -1,0 +1,118 @@
+"""Adding a block of a goodput log by columns: pyarrow reads a million steps in under a second."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ml_metrics.goodput.entries import LATEST, NAME_FIELDS, TIME_FIELDS, EntriesBuilder, Kind
+from ml_metrics.json_lines import parse_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+def add_columns(block: bytes, builder: EntriesBuilder) -> bool:
+    """Add a block. Return False, with nothing added, if its lines are not regular enough."""
+    try:
+        import pyarrow as pa
+    except ImportError:  # a training image need not have it, and a monitor reads the log there
+        return False
+    schema = pa.schema([("job_name", pa.string()), ("step_count", pa.int64()), ("step_start_time", pa.float64())])
+    table = parse_table(block, schema)
+    if table is None or not _is_regular(table):
+        return False
+    kind, time = _kinds_and_times(table)
+    if not (np.abs(time) <= LATEST).all():
+        return False
+    rows = _rows_of_this_job(table, builder)
+    builder.add_columns(kind[rows], time[rows], _numbers(table, kind, builder)[rows])
+    return True
+
+
+def _is_regular(table: pa.Table) -> bool:
+    """Whether every relevant field has its type, and every row has exactly one time."""
+    import pyarrow as pa
+
+    names = set(NAME_FIELDS.values())
+    times = 0
+    for field in table.schema:
+        if field.name in TIME_FIELDS:
+            column = table[field.name]
+            if not (pa.types.is_floating(field.type) or pa.types.is_integer(field.type)):
+                return False
+            times += table.num_rows - column.null_count
+        elif (field.name in names and not pa.types.is_string(field.type)) or field.name == "event_type":
+            return False
+    if "elastic_slice_counts_timestamp" in table.column_names:
+        return False
+    steps = table["step_start_time"]
+    return bool(times == table.num_rows and steps.null_count == table["step_count"].null_count)
+
+
+def _rows_of_this_job(table: pa.Table, builder: EntriesBuilder) -> NDArray[np.bool_] | slice:
+    """Return the rows of the builder's job."""
+    import pyarrow.compute as pc
+
+    wanted: NDArray[np.bool_] | None = None
+    counts = {item["values"]: item["counts"] for item in pc.value_counts(table["job_name"]).to_pylist()}
+    for name, count in counts.items():
+        if not builder.is_of_this_job(name, count):
+            wanted = np.ones(table.num_rows, np.bool_) if wanted is None else wanted
+            wanted[_where(pc.equal(table["job_name"], name))] = False
+    return slice(None) if wanted is None else wanted
+
+
+def _kinds_and_times(table: pa.Table) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    import pyarrow as pa
+
+    kind = np.zeros(table.num_rows, np.uint8)
+    time = np.empty(table.num_rows, np.float64)
+    for name in table.column_names:
+        if name in TIME_FIELDS and table[name].null_count < table.num_rows:
+            rows = _where(table[name].is_valid())
+            kind[rows] = TIME_FIELDS[name]
+            time[rows] = _values(table[name], np.int64 if pa.types.is_integer(table[name].type) else np.float64)
+    return kind, time
+
+
+def _where(mask: pa.ChunkedArray) -> NDArray[Any]:
+    """Return the positions at which a mask is true."""
+    import pyarrow.compute as pc
+
+    return _values(pc.indices_nonzero(mask), np.uint64)
+
+
+def _values(column: pa.ChunkedArray | pa.Array, dtype: type[np.generic]) -> NDArray[Any]:
+    """Return the values that are not null. pyarrow's own conversion to numpy would import pandas, which takes 0.2 s."""
+    import pyarrow as pa
+
+    present = column.drop_null()
+    chunks = present.chunks if isinstance(present, pa.ChunkedArray) else [present]
+    size = np.dtype(dtype).itemsize
+    parts = [np.frombuffer(one.buffers()[1], dtype, len(one), one.offset * size) for one in chunks if len(one)]
+    return np.concatenate(parts) if parts else np.empty(0, dtype)
+
+
+def _numbers(table: pa.Table, kind: NDArray[np.uint8], builder: EntriesBuilder) -> NDArray[np.int64]:
+    """Return the step of each row, or the number of its event's name."""
+    number = np.zeros(table.num_rows, np.int64)
+    number[kind == Kind.STEP] = _values(table["step_count"], np.int64)
+    for named_kind, field in NAME_FIELDS.items():
+        of_kind = kind == named_kind
+        if of_kind.any():
+            number[of_kind] = [builder.name(str(text or "unknown")) for text in _texts(table, field, of_kind)]
+    return number
+
+
+def _texts(table: pa.Table, field: str, rows: NDArray[np.bool_]) -> list[str | None]:
+    import pyarrow as pa
+
+    if field not in table.column_names:
+        return [None] * int(rows.sum())
+    at = np.flatnonzero(rows).astype(np.int64)
+    wanted = pa.Array.from_buffers(pa.int64(), len(at), [None, pa.py_buffer(at)])
+    texts: list[str | None] = table[field].take(wanted).to_pylist()
+    return texts

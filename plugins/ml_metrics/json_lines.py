@@ -1,0 +1,146 @@
+"""Reading files of JSON lines in blocks: regular blocks as tables, all others line by line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from ml_metrics import storage
+from ml_metrics.errors import UnreadableInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+BLOCK_BYTES = 4 << 20
+COMPRESSED_BLOCK_BYTES = 64 << 10
+"""Smaller, because the block in which a compressed file is damaged is lost."""
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def is_part_of(stem: str, file: storage.File) -> bool:
+    """Whether a file is `<stem>.jsonl` or one of its parts `<stem>.*.jsonl`, compressed with gzip or not."""
+    name = file.name.rpartition("/")[2]
+    return name.startswith(f"{stem}.") and name.removesuffix(".gz").endswith(".jsonl")
+
+
+@dataclass(slots=True)
+class LineReader:
+    """Reads one file. A second call of `new_blocks` returns only what was appended since the first.
+
+    Memory is bounded whatever the file holds: a line of more than `max_line_bytes` is passed to `reject_long_line`, as
+    far as it was read, and becomes an empty line.
+    """
+
+    path: str
+    max_line_bytes: int
+    reject_long_line: Callable[[bytes], None]
+    progress: Callable[[int], None] = lambda _: None
+    """Called with the number of bytes after each read."""
+    _position: int = 0
+    """Everything before it was returned or rejected."""
+    _rest: bytes = b""
+    """The incomplete line at the position."""
+    _in_long_line: bool = False
+
+    def new_blocks(self) -> Iterator[bytes]:
+        """Yield the complete lines that were not read before, in blocks.
+
+        Raises:
+            UnreadableInputError: The file is compressed and damaged; the lines before the damage have been yielded.
+        """
+        with storage.open_read(self.path) as raw:
+            source = _decompressed(raw)
+            size = BLOCK_BYTES if source is raw else COMPRESSED_BLOCK_BYTES
+            self._rest = b""
+            try:
+                source.seek(self._position)
+                while data := source.read(size):
+                    self.progress(len(data))
+                    yield from self._complete_lines(data)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                raise UnreadableInputError(f"is damaged; only the part before the damage was read: {error}") from error
+
+    def last_line(self) -> Iterator[bytes]:
+        """Yield the last line if nothing but its line end is missing.
+
+        Raises:
+            UnreadableInputError: The line is incomplete: its writer was killed, or is still writing it.
+        """
+        if not self._rest.strip(b"\0 \t\r\n"):
+            return
+        try:
+            json.loads(self._rest)
+        except (ValueError, RecursionError) as error:
+            raise UnreadableInputError("ends with an incomplete line, which was left out") from error
+        yield self._rest + b"\n"
+
+    def _complete_lines(self, data: bytes) -> Iterator[bytes]:
+        data = self._rest + data
+        end = data.rfind(b"\n") + 1
+        if end:
+            begin = data.index(b"\n") if self._in_long_line else 0
+            self._in_long_line = False
+            yield data[begin:end]
+            self._position += end
+        self._rest = data[end:]
+        if self._in_long_line or len(self._rest) > self.max_line_bytes:
+            if not self._in_long_line:
+                self.reject_long_line(self._rest)
+            self._in_long_line = True
+            self._position += len(self._rest)
+            self._rest = b""
+
+
+def parse_lines(block: bytes, reject: Callable[[bytes], None]) -> Iterator[tuple[int, Any]]:
+    """Yield each line's number within the block and its value. A line that is not JSON is passed to `reject`."""
+    for number, line in enumerate(block.split(b"\n")):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            reject(line)
+        else:
+            yield number, value
+
+
+def parse_table(block: bytes, schema: pa.Schema, *, other_fields: str = "infer") -> pa.Table | None:
+    """Parse a block by columns, which is many times faster; None if not every line is an object of such fields.
+
+    `other_fields` is "infer" to also parse fields that the schema does not have, or "ignore".
+    """
+    import pyarrow as pa
+    from pyarrow import json as pyarrow_json
+
+    if not _is_utf8(block):
+        return None
+    try:
+        table = pyarrow_json.read_json(
+            pa.BufferReader(block),
+            read_options=pyarrow_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
+            parse_options=pyarrow_json.ParseOptions(
+                explicit_schema=schema, newlines_in_values=False, unexpected_field_behavior=other_fields
+            ),
+        )
+    except pa.ArrowException:
+        return None
+    return table if table.num_rows == block.count(b"\n") else None
+
+
+def _is_utf8(block: bytes) -> bool:
+    """Whether a block is valid UTF-8, which pyarrow does not check and the json module requires."""
+    try:
+        return block.isascii() or bool(block.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def _decompressed(raw: IO[bytes]) -> IO[bytes]:
+    magic = raw.read(len(GZIP_MAGIC))
+    raw.seek(0)
+    return cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if magic == GZIP_MAGIC else raw

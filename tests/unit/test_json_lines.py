@@ -1,0 +1,127 @@
+"""Reading JSON lines in blocks: appended lines, compressed files, long and incomplete lines, and tables."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from ml_metrics import json_lines
+from ml_metrics.errors import UnreadableInputError
+from ml_metrics.json_lines import LineReader, is_part_of, parse_lines, parse_table
+from ml_metrics.storage import File
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LINES = b"".join(b'{"n": %d}\n' % number for number in range(100))
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+def reader(path: Path, rejected: list[bytes] | None = None) -> LineReader:
+    return LineReader(str(path), 1000, (rejected if rejected is not None else []).append)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_part"),
+    [
+        ("goodput.jsonl", True),
+        ("a/b/goodput.jsonl", True),
+        ("goodput.jsonl.gz", True),
+        ("goodput.20260101T000000-host-1.00000.jsonl", True),
+        ("goodput.20260101T000000-host-1.00000.jsonl.gz", True),
+        ("goodput.json", False),
+        ("my-goodput.jsonl", False),
+        ("goodput/results.jsonl", False),
+    ],
+)
+def test_the_parts_of_a_file(name: str, is_part: bool) -> None:
+    assert is_part_of("goodput", File(f"/run/{name}", name, 0)) is is_part
+
+
+def test_a_second_read_returns_only_appended_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(LINES + b'{"n": 1')
+    lines = reader(path)
+    assert b"".join(lines.new_blocks()) == LINES
+    with path.open("ab") as file:
+        file.write(b"00}\n")
+    assert b"".join(lines.new_blocks()) == b'{"n": 100}\n'
+    assert list(lines.new_blocks()) == []
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_blocks_of_any_size_have_the_same_lines(
+    tmp_path: Path, compressed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(gzip.compress(LINES) if compressed else LINES)
+    for size in (1, 7, 100, 1 << 20):
+        monkeypatch.setattr(json_lines, "COMPRESSED_BLOCK_BYTES" if compressed else "BLOCK_BYTES", size)
+        blocks = list(reader(path).new_blocks())
+        assert b"".join(blocks) == LINES
+        assert all(block.endswith(b"\n") for block in blocks)
+
+
+def test_a_damaged_compressed_file_is_an_error_after_the_lines_before_the_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(LINES)[:-20])
+    monkeypatch.setattr(json_lines, "COMPRESSED_BLOCK_BYTES", 64)
+    found: list[bytes] = []
+    with pytest.raises(UnreadableInputError, match="is damaged"):
+        found.extend(reader(path).new_blocks())
+    assert found
+    assert LINES.startswith(b"".join(found))
+
+
+@pytest.mark.parametrize("size", [1, 300, 1001])
+def test_a_line_that_is_too_long_becomes_an_empty_line(
+    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_lines, "BLOCK_BYTES", size)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(LINES + b"9" * 5000 + b"\n" + LINES + b"8" * 5000)
+    rejected: list[bytes] = []
+    lines = reader(path, rejected)
+    assert b"".join(lines.new_blocks()) == LINES + b"\n" + LINES
+    assert [line[:1] for line in rejected] == [b"9", b"8"]
+    assert list(lines.last_line()) == []
+
+
+def test_a_last_line_without_a_line_end_is_complete_if_it_is_json(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    for end, last in ((b"", []), (b"\0\0", []), (b'{"n": 1}', [b'{"n": 1}\n'])):
+        path.write_bytes(LINES + end)
+        lines = reader(path)
+        assert b"".join(lines.new_blocks()) == LINES
+        assert list(lines.last_line()) == last
+    path.write_bytes(LINES + b'{"n"')
+    lines = reader(path)
+    assert b"".join(lines.new_blocks()) == LINES
+    with pytest.raises(UnreadableInputError, match="ends with an incomplete line"):
+        list(lines.last_line())
+
+
+def test_lines_that_are_not_json_are_rejected() -> None:
+    rejected: list[bytes] = []
+    block = b'{"n": 1}\n\n{"n"\n' + b"[" * 100_000 + b"\n\xff\n7\n"
+    assert list(parse_lines(block, rejected.append)) == [(0, {"n": 1}), (5, 7)]
+    assert rejected == [b'{"n"', b"[" * 100_000, b"\xff"]
+
+
+def test_a_block_is_a_table_only_if_every_line_is_a_regular_object() -> None:
+    table = parse_table(LINES, SCHEMA)
+    assert table is not None
+    assert table["n"].to_pylist() == list(range(100))
+    for odd in (b"\n", b'{"n": "text"}\n', b"[1]\n", b'{"n": 1} {"n": 2}\n', b'{"m": "\xff"}\n', b'{"n"\n'):
+        assert parse_table(LINES + odd, SCHEMA) is None
+
+
+def test_other_fields_are_parsed_or_ignored() -> None:
+    block = b'{"n": 1, "m": 2}\n'
+    tables = [parse_table(block, SCHEMA, other_fields=mode) for mode in ("infer", "ignore")]
+    assert [table.column_names for table in tables if table is not None] == [["n", "m"], ["n"]]
