@@ -1,0 +1,44 @@
+"""Decisions have one format, and the index lists all of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+DECISIONS = Path(__file__).parents[2] / "docs" / "decisions"
+FILES = sorted(DECISIONS.glob("[0-9]*.md"))
+FORMAT = re.compile(
+    r"# (?P<number>\d{4}) (?P<title>\S.*)\n\n"
+    r"Date: (?P<date>\d{4}-\d{2}-\d{2})\n\nState: (?P<state>accepted|superseded by \d{4})\n\n"
+    r"## Context\n\n\S[^#]*\n\n## Decision\n\n\S[^#]*\n\n## Consequences\n\n\S[^#]*\n"
+)
+
+
+def test_there_are_no_other_files() -> None:
+    assert {path.name for path in DECISIONS.iterdir()} == {"README.md", *(path.name for path in FILES)}
+    numbers = [path.name[:4] for path in FILES]
+    assert len(numbers) == len(set(numbers))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name[:4])
+def test_a_decision_has_the_format_and_is_in_the_index(path: Path) -> None:
+    decision = FORMAT.fullmatch(path.read_text())
+    assert decision, f"{path.name}: see any other decision for the format"
+    number, title, date, state = decision.group("number", "title", "date", "state")
+    assert path.name.startswith(f"{number}-")
+    assert f"| {number} | [{title}]({path.name}) | {date} | {state} |" in (DECISIONS / "README.md").read_text()
+    if state != "accepted":
+        assert list(DECISIONS.glob(f"{state.removeprefix('superseded by ')}-*.md"))
+
+
+def test_the_index_lists_each_decision_once_in_order() -> None:
+    links = re.findall(r"\]\((\S+\.md)\)", (DECISIONS / "README.md").read_text())
+    assert links == [path.name for path in FILES]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name[:4])
+def test_links_between_decisions_lead_to_files(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)#:]+\.md)\)", path.read_text()):
+        assert (DECISIONS / link).is_file(), link
