@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.judge import judge_run, replay
-from ml_metrics.model import HistoryPoint, JobStatus, Metric, Outcome
+from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
 from older_rule import older_alerts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit" / "judge"))
@@ -127,7 +127,7 @@ def _print_score(name: str, noisy: list[Year], constant: Year, alerts_of: Callab
 
 def _our_alerts(year: Year, rule: str) -> list[int]:
     rows = [
-        HistoryPoint(f"{run:04}", START + timedelta(days=run), "m", value, JobStatus.SUCCESS, None)
+        StoredMetric(f"{run:04}", START + timedelta(days=run), "m", value, JobStatus.SUCCESS, None)
         for run, value in enumerate(year.values)
     ]
     runs = replay(_config(rule), rows).runs
@@ -139,10 +139,10 @@ def _config(rule: str) -> RegressionTestConfig:
     return RegressionTestConfig.model_validate({"metric_success_conditions": {"default": condition}})
 
 
-def _history(points: int) -> list[HistoryPoint]:
+def _history(points: int) -> list[StoredMetric]:
     random = Random(1)
     return [
-        HistoryPoint(
+        StoredMetric(
             f"run{day}",
             START + timedelta(days=day),
             f"m{metric}",
@@ -155,7 +155,7 @@ def _history(points: int) -> list[HistoryPoint]:
     ]
 
 
-def _judge(config: RegressionTestConfig, history: list[HistoryPoint]) -> None:
+def _judge(config: RegressionTestConfig, history: list[StoredMetric]) -> None:
     metrics = [Metric(f"m{metric}", 100.0, tag="m", strategy="final") for metric in range(METRICS)]
     judgement = judge_run(
         config, metrics, history, status=JobStatus.SUCCESS, run_key="now", now=START + timedelta(days=999)
@@ -164,7 +164,7 @@ def _judge(config: RegressionTestConfig, history: list[HistoryPoint]) -> None:
         raise AssertionError(len(judgement.verdicts))
 
 
-def _read(history: list[HistoryPoint]) -> float:
+def _read(history: list[StoredMetric]) -> float:
     """The least that any judge must do: look at every row."""
     return sum(row.value for row in history if row.value is not None and row.outcome is not Outcome.FAIL)
 

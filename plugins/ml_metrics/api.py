@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.errors import ConfigError
-from ml_metrics.model import HistoryPoint, JobStatus, Metric, Outcome
+from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ml_metrics.events import Events
     from ml_metrics.goodput import GoodputReport
     from ml_metrics.judge import Judgement
-    from ml_metrics.warehouse import MetricValue
 
 THIS_RUN = "this run"
 
@@ -38,7 +37,7 @@ def read_events(folder: str | Path, *, restarts: str = "keep") -> Events:
     return read(list_files(str(folder)), supersede=restarts == "supersede")
 
 
-def read_history(test: str, metric: str, *, limit: int = 50, warehouse: str | None = None) -> list[MetricValue]:
+def read_history(test: str, metric: str, *, limit: int = 50, warehouse: str | None = None) -> list[StoredMetric]:
     """Read the newest values of a test's metric from the warehouse, newest first, with their bounds and verdicts.
 
     `warehouse` is an address such as `sqlite:///warehouse.db` or `bigquery://project/dataset`; without one, the
@@ -71,7 +70,7 @@ def measure_goodput(
 def judge_metrics(
     conditions: Mapping[str, Any] | RegressionTestConfig,
     metrics: Mapping[str, float] | Sequence[Metric],
-    history: Mapping[str, Sequence[float]] | Sequence[HistoryPoint] = (),
+    history: Mapping[str, Sequence[float]] | Sequence[StoredMetric] = (),
 ) -> Judgement:
     """Judge the metrics of a successful run by conditions, and by earlier values where the conditions need them.
 
@@ -114,7 +113,7 @@ def _metrics(metrics: Mapping[str, float] | Sequence[Metric]) -> Iterator[Metric
         yield Metric(name, float(value), tag=name, strategy="given")
 
 
-def _history_points(history: Mapping[str, Sequence[float]] | Sequence[HistoryPoint]) -> Iterator[HistoryPoint]:
+def _history_points(history: Mapping[str, Sequence[float]] | Sequence[StoredMetric]) -> Iterator[StoredMetric]:
     """The values as rows of successful runs, a day apart, of which the newest ended now."""
     if not hasattr(history, "items"):
         yield from history
@@ -123,4 +122,4 @@ def _history_points(history: Mapping[str, Sequence[float]] | Sequence[HistoryPoi
     for metric, values in history.items():
         for age, value in enumerate(reversed(values)):
             key = f"run {age} before"
-            yield HistoryPoint(key, now - timedelta(days=age), metric, float(value), JobStatus.SUCCESS, Outcome.PASS)
+            yield StoredMetric(key, now - timedelta(days=age), metric, float(value), JobStatus.SUCCESS, Outcome.PASS)

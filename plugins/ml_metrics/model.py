@@ -150,17 +150,33 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryPoint:
-    """One earlier value of one metric, as stored in the warehouse."""
+class StoredMetric:
+    """One metric of one run, as stored in the warehouse."""
 
     run_key: str
     timestamp: datetime
+    """The time at which the run stopped."""
     metric: str
     value: float | None
+    """None if the run did not produce the metric, or produced no finite number."""
     job_status: JobStatus
     outcome: Outcome | None
-    """None in rows that are older than stored verdicts."""
+    """None where no condition covers the metric, and in rows that are older than stored verdicts."""
     test: str = ""
+    lower: float | None = None
+    upper: float | None = None
+    """The bounds that the value was judged by. None means that a side is open."""
+    rule: str | None = None
+    """The condition as text."""
+    baseline_points: int | None = None
+    reference: float | None = None
+    spread: float | None = None
+    """The baseline of the bounds, as in `Verdict`."""
+    step: int | None = None
+    written_at: datetime | None = None
+    """The wall time of the point that the value is from; the time at which the run stopped if it has none."""
+    dag_id: str = ""
+    """The DAG in Airflow; for a run of an older system, the test's name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ def rows_are_whole() -> None:
         runs = open_warehouse.runs.newest(NAME, 100)
         assert len(runs) == 29  # one of the thirty could not be recorded, and was told so
         assert len({run.uuid for run in runs}) == 29
-        assert [row.metric_name for row in open_warehouse.metrics.of_run(run_of(30).key)].count("accuracy_final") == 1
+        assert [row.metric for row in open_warehouse.metrics.of_run(run_of(30).key)].count("accuracy_final") == 1
 
 
 def files(tmp_path: Path) -> list[Path]:

@@ -48,7 +48,7 @@ def test_a_run_in_a_bucket_is_measured_judged_and_recorded(home: Home, bucket: s
     with home.warehouse() as warehouse:
         (run,) = warehouse.runs.newest(test)
         assert run.job_status == JobStatus.SUCCESS
-        metrics = {row.metric_name: row.metric_value for row in warehouse.metrics.of_run(run.uuid)}
+        metrics = {row.metric: row.value for row in warehouse.metrics.of_run(run.uuid)}
     assert metrics["lines/accuracy_final"] == 0.97
     assert metrics["events/accuracy_final"] == pytest.approx(0.97)
     assert {"goodput", "total_wall_time"} <= metrics.keys()

@@ -33,11 +33,11 @@ def test_the_yaml_test_and_the_python_test_write_the_same_shape_of_rows(home: Ho
             "tf",
             "vision-team",
         )
-        accuracy = next(row for row in metrics if row.metric_name == "epoch_sparse_categorical_accuracy_final")
-        assert accuracy.metric_value > 0.96
-        assert (accuracy.metric_lower_bound, accuracy.metric_upper_bound) == (0.96, None)
-        assert accuracy.verdict == "pass"
-        names = {row.metric_name for row in metrics}
+        accuracy = next(row for row in metrics if row.metric == "epoch_sparse_categorical_accuracy_final")
+        assert accuracy.value > 0.96
+        assert (accuracy.lower, accuracy.upper) == (0.96, None)
+        assert accuracy.outcome == "pass"
+        names = {row.metric for row in metrics}
         assert {"loss_final", "learning_rate_final", "total_wall_time", "goodput"} <= names
         rows[test] = (shape(job), names)
         assert home.mails(test) == []
@@ -50,11 +50,11 @@ def test_a_workload_that_writes_nothing_is_told_by_what_is_missing(home: Home) -
     assert home.run("silent").returncode == 1
     with home.warehouse() as warehouse:
         (job,) = warehouse.runs.newest("silent")
-        metrics = {row.metric_name: row for row in warehouse.metrics.of_run(job.uuid)}
+        metrics = {row.metric: row for row in warehouse.metrics.of_run(job.uuid)}
     assert job.job_status == "success"
     assert job.verdict != "pass"
-    assert metrics["loss_final"].verdict == "missing"
-    assert metrics["loss_final"].metric_value is None
+    assert metrics["loss_final"].outcome == "missing"
+    assert metrics["loss_final"].value is None
     (mail,) = home.mails("silent")
     assert "loss_final" in mail.read_text()
 

@@ -95,7 +95,7 @@ def test_the_metrics_of_all_sources_become_rows_of_one_run(home: Home, tmp_path:
     assert done.returncode == 0, done.stdout[-3000:]
     with home.warehouse() as warehouse:
         (job,) = warehouse.runs.newest("sources")
-        rows = {row.metric_name: row.metric_value for row in warehouse.metrics.of_run(job.uuid)}
+        rows = {row.metric: row.value for row in warehouse.metrics.of_run(job.uuid)}
     assert {name: rows.get(name) for name in EXACT} == EXACT
     assert set(rows) == {*EXACT, *MEASURED}
     assert rows["vm_memory_usage_bytes"] > 50_000_000

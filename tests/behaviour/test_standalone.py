@@ -82,6 +82,6 @@ def assert_recorded_once(home: Home, test: str) -> None:
     """One run, and one row of each of its metrics. A run that was recorded twice would appear twice."""
     with home.warehouse() as warehouse:
         (job,) = warehouse.runs.newest(test)
-        count = Counter(row.metric_name for row in warehouse.metrics.of_run(job.uuid))
+        count = Counter(row.metric for row in warehouse.metrics.of_run(job.uuid))
     assert set(count) >= RECORDED
     assert set(count.values()) == {1}, count

@@ -226,7 +226,7 @@ def _proxied(server: BigQueryServer, dataset: str, faults: Mapping[int, Fault]) 
 
 def _load_without_schema(warehouse: Warehouse, run: RunRecord) -> None:
     """The tables are there: the faults should meet the load, and not the questions about its tables."""
-    warehouse._schema_is_ensured = True
+    warehouse.database._is_ready = True
     warehouse.load(run)
 
 
@@ -234,7 +234,7 @@ def _check_is_there_once(port: int, dataset: str, candidates: list[RunRecord]) -
     """One job row, one row for each metric, all of one and the same attempt."""
     client = client_of(port)
     with open_warehouse(dataset, client=client) as warehouse:
-        warehouse._schema_is_ensured = True
+        warehouse.database._is_ready = True
         job = candidates[0].job
         runs = [run for run in warehouse.runs.newest(job.test_name, 10) if run.uuid == job.uuid]
         rows = warehouse.metrics.of_run(job.uuid)
@@ -242,7 +242,5 @@ def _check_is_there_once(port: int, dataset: str, candidates: list[RunRecord]) -
     client.close()
     assert len(runs) == 1, f"{len(runs)} job rows"
     assert len(rows) == len(found), f"{len(rows)} rows for {len(found)} metrics"
-    attempts = [
-        (each.job.job_status, {row.metric_name: row.metric_value for row in each.metrics}) for each in candidates
-    ]
+    attempts = [(each.job.job_status, {row.metric: row.value for row in each.metrics}) for each in candidates]
     assert (runs[0].job_status, found) in attempts, f"{found} is none of {attempts}"

@@ -6,14 +6,13 @@ A spec such as `metric_chart(...)` is a plain JSON document. `as_png(spec)` rend
 from ml_metrics.charts.comparison import comparison_chart
 from ml_metrics.charts.goodput import PRODUCTIVE, goodput_chart
 from ml_metrics.charts.metric import metric_chart
-from ml_metrics.charts.points import Annotation, Axis, Plotted
+from ml_metrics.charts.points import Annotation, Axis
 from ml_metrics.charts.render import as_png, as_svg
 
 __all__ = [
     "PRODUCTIVE",
     "Annotation",
     "Axis",
-    "Plotted",
     "as_png",
     "as_svg",
     "comparison_chart",

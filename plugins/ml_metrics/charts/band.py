@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from ml_metrics.charts.points import Axis, Plotted
+    from ml_metrics.charts.points import Axis
+    from ml_metrics.model import StoredMetric
 
 SINGLE_RUN_HALF_WIDTH = timedelta(hours=6)
 """Half the width of the band of a metric with a single run."""
@@ -21,7 +22,7 @@ SINGLE_RUN_HALF_WIDTH = timedelta(hours=6)
 Edge = tuple["datetime", float | None, float | None]
 
 
-def band_of(points: Sequence[Plotted], domain: tuple[float, float], axis: Axis) -> dict[str, list[Any]]:
+def band_of(points: Sequence[StoredMetric], domain: tuple[float, float], axis: Axis) -> dict[str, list[Any]]:
     """Return the columns `at`, `low`, `high`. An open side extends to the chart's edge; nulls separate segments."""
     edges = list(_without_redundant_edges(list(_edges(points, domain, axis))))
     return {
@@ -36,7 +37,7 @@ def milliseconds(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def _edges(points: Sequence[Plotted], domain: tuple[float, float], axis: Axis) -> Iterator[Edge]:
+def _edges(points: Sequence[StoredMetric], domain: tuple[float, float], axis: Axis) -> Iterator[Edge]:
     bounded = [point.lower is not None or point.upper is not None for point in points]
     reach = _half_gap(points)
     for index, point in enumerate(points):
@@ -47,12 +48,12 @@ def _edges(points: Sequence[Plotted], domain: tuple[float, float], axis: Axis) -
         low = _clipped(point.lower, domain, axis, domain[0])
         high = _clipped(point.upper, domain, axis, domain[1])
         if starts and ends:  # an area needs two sides, however thin
-            yield point.at - reach, low, high
-            yield point.at + reach, low, high
+            yield point.timestamp - reach, low, high
+            yield point.timestamp + reach, low, high
         else:
-            yield point.at, low, high
+            yield point.timestamp, low, high
         if ends:
-            yield point.at + reach, None, None
+            yield point.timestamp + reach, None, None
 
 
 def _clipped(bound: float | None, domain: tuple[float, float], axis: Axis, edge: float) -> float:
@@ -61,8 +62,8 @@ def _clipped(bound: float | None, domain: tuple[float, float], axis: Axis, edge:
     return rounded(min(max(bound, domain[0]), domain[1]))
 
 
-def _half_gap(points: Sequence[Plotted]) -> timedelta:
-    gaps = [(after.at - before.at).total_seconds() for before, after in pairwise(points)]
+def _half_gap(points: Sequence[StoredMetric]) -> timedelta:
+    gaps = [(after.timestamp - before.timestamp).total_seconds() for before, after in pairwise(points)]
     return timedelta(seconds=median(gaps) / 2) if gaps and median(gaps) else SINGLE_RUN_HALF_WIDTH
 
 

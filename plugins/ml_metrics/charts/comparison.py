@@ -12,11 +12,11 @@ from ml_metrics.charts.theme import SCHEMA, SERIES_COLOURS, SERIES_SHAPES, clock
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ml_metrics.charts.points import Plotted
+    from ml_metrics.model import StoredMetric
 
 
 def comparison_chart(
-    lines: Mapping[str, Sequence[Plotted]],
+    lines: Mapping[str, Sequence[StoredMetric]],
     *,
     axis: Axis = Axis.LINEAR,
     utc: bool = True,
@@ -34,9 +34,9 @@ def comparison_chart(
     """
     tests = list(lines)
     rows = [
-        {"test": test, "run": point.run_key, "at": milliseconds(point.at), "value": rounded(point.value)}
+        {"test": test, "run": point.run_key, "at": milliseconds(point.timestamp), "value": rounded(point.value)}
         for test, points in lines.items()
-        for point in sorted(points, key=lambda point: point.at)
+        for point in sorted(points, key=lambda point: point.timestamp)
         if drawable(point.value, axis)
     ]
     x = {"field": "at", "type": "temporal", "title": None, "scale": {"type": "utc" if utc else "time", "padding": 8}}

@@ -10,7 +10,7 @@ from ml_metrics.charts.points import Axis
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ml_metrics.charts.points import Plotted
+    from ml_metrics.model import StoredMetric
 
 NEAR_BOUND_SPREADS = 3.0
 """A bound is inside the chart if its distance from the values is at most this multiple of their spread."""
@@ -19,7 +19,7 @@ MAX_DRAWABLE = 1e300
 """Larger numbers are not drawn, because the difference of two could overflow."""
 
 
-def domain_of(points: Sequence[Plotted], axis: Axis) -> tuple[float, float]:
+def domain_of(points: Sequence[StoredMetric], axis: Axis) -> tuple[float, float]:
     """Return the limits of the axis, so that it covers all values and the bounds close to them."""
     transform, invert = (math.log10, _power) if axis is Axis.LOG else (float, float)
     values = [transform(point.value) for point in points if drawable(point.value, axis)]

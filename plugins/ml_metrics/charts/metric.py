@@ -13,9 +13,10 @@ from ml_metrics.charts.theme import BLUE, GREY, ORANGE, RED, SCHEMA, clock, them
 from ml_metrics.model import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-    from ml_metrics.charts.points import Annotation, Plotted
+    from ml_metrics.charts.points import Annotation
+    from ml_metrics.model import StoredMetric
 
 VERDICTS: tuple[tuple[Outcome | None, str, str, str, str], ...] = (
     (Outcome.PASS, "in bounds", BLUE, "circle", "-"),
@@ -34,9 +35,10 @@ _, LABELS, COLOURS, SHAPES, LETTERS = (list(column) for column in zip(*VERDICTS,
 
 def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
     title: str,
-    points: Sequence[Plotted],
+    points: Sequence[StoredMetric],
     annotations: Sequence[Annotation] = (),
     *,
+    excluded: Collection[str] = frozenset(),
     axis: Axis = Axis.LINEAR,
     utc: bool = True,
     width: int | str = 640,
@@ -49,16 +51,17 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
         title: the title of the chart, or an empty string.
         points: the runs, in any order.
         annotations: drawn as vertical lines with a text on hover.
-        axis: linear, log, or percent of the level, which is the median of the points that count.
+        excluded: the keys of runs that later runs are not compared with. Their points are hollow.
+        axis: linear, log, or percent of the level, which is the median of the points that are not excluded.
         utc: use UTC on the time axis; otherwise the time zone of the viewer.
         width: pixels, or `container`.
         height: pixels.
         dark: use colours for a dark page.
     """
-    ordered = _as_percent(sorted(points, key=lambda point: (point.at, point.run_key)), axis)
+    ordered = _as_percent(sorted(points, key=lambda point: (point.timestamp, point.run_key)), axis, excluded)
     low, high = domain = domain_of(ordered, axis)
     datasets = {
-        "points": [_as_columns(ordered, axis)],
+        "points": [_as_columns(ordered, axis, excluded)],
         "band": [band_of(ordered, domain, axis)],
         "notes": [{"at": milliseconds(one.at), "text": one.text, "kind": one.kind} for one in annotations],
     }
@@ -90,8 +93,8 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
     }
 
 
-def _as_percent(points: Sequence[Plotted], axis: Axis) -> Sequence[Plotted]:
-    counted = [point.value for point in points if point.counts and drawable(point.value, Axis.LINEAR)]
+def _as_percent(points: Sequence[StoredMetric], axis: Axis, excluded: Collection[str]) -> Sequence[StoredMetric]:
+    counted = [point.value for point in points if point.run_key not in excluded and drawable(point.value, Axis.LINEAR)]
     level = abs(median(counted)) if counted else 0.0
     if axis is not Axis.PERCENT or not level:
         return points
@@ -105,16 +108,16 @@ def _as_percent(points: Sequence[Plotted], axis: Axis) -> Sequence[Plotted]:
     ]
 
 
-def _as_columns(points: Sequence[Plotted], axis: Axis) -> dict[str, list[Any]]:
+def _as_columns(points: Sequence[StoredMetric], axis: Axis, excluded: Collection[str]) -> dict[str, list[Any]]:
     """Return a single row of columns, a third of the size of a row per run. `flatten` restores the rows."""
     return {
         "run": [point.run_key for point in points],
-        "at": [milliseconds(point.at) for point in points],
+        "at": [milliseconds(point.timestamp) for point in points],
         "value": [rounded(point.value) if drawable(point.value, axis) else None for point in points],
         "lower": [rounded(point.lower) if drawable(point.lower, Axis.LINEAR) else None for point in points],
         "upper": [rounded(point.upper) if drawable(point.upper, Axis.LINEAR) else None for point in points],
         "verdict": [VERDICT_NUMBERS[point.outcome] for point in points],
-        "counts": [int(point.counts) for point in points],
+        "counts": [int(point.run_key not in excluded) for point in points],
     }
 
 

@@ -13,7 +13,8 @@ from ml_metrics.cli.table import minute, number, printable
 if TYPE_CHECKING:
     import argparse
 
-    from ml_metrics.warehouse import MetricValue, Warehouse
+    from ml_metrics.model import StoredMetric
+    from ml_metrics.warehouse import Warehouse
 
 ABOUT = """\
 Accept the present level of a metric. Its baseline starts anew with that run: the next runs are compared with the new
@@ -61,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _first_run(warehouse: Warehouse, arguments: argparse.Namespace) -> MetricValue:
+def _first_run(warehouse: Warehouse, arguments: argparse.Namespace) -> StoredMetric:
     """Return the value with which the new level begins."""
     test, metric, key = arguments.test, arguments.metric, arguments.run
     values = [value for value in warehouse.metrics.values(test, metric, MAX_RUNS) if value.value is not None]

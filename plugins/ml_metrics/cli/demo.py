@@ -123,11 +123,13 @@ def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:
 def draw_chart(warehouse: Warehouse, settings: Settings) -> Path:
     """Write a chart of the accuracy of every run within its bounds."""
     from ml_metrics.charts import as_svg, metric_chart
-    from ml_metrics.reports.picture import plotted
+    from ml_metrics.reports.picture import failed_runs
 
-    points = [plotted(one) for one in warehouse.metrics.values(TEST, METRIC)]
+    points = warehouse.metrics.values(TEST, METRIC)
     path = Path(settings.outbox).with_name("charts") / f"{TEST}-{METRIC}.svg"
-    storage.write_bytes(str(path), as_svg(metric_chart(f"{TEST}: {METRIC}", points)).encode())
+    storage.write_bytes(
+        str(path), as_svg(metric_chart(f"{TEST}: {METRIC}", points, excluded=failed_runs(points))).encode()
+    )
     return path
 
 
@@ -139,7 +141,7 @@ def summary(warehouse: Warehouse, broken: Path, recovered: Path, chart: Path) ->
         yield f"  {job.timestamp:%Y-%m-%d %H:%M:%S}  {job.job_status:<8} verdict {job.verdict:<5} run {job.uuid}"
     yield f"The last two rows of metric_history for {METRIC}:"
     for one in warehouse.metrics.values(TEST, METRIC, limit=2):
-        yield f"  {one.timestamp:%Y-%m-%d %H:%M:%S}  {one.value:.4f}  {one.verdict:<5} ({one.rule})"
+        yield f"  {one.timestamp:%Y-%m-%d %H:%M:%S}  {one.value:.4f}  {one.outcome:<5} ({one.rule})"
     yield ""
     yield f"The mail about the first run:   {broken}"
     yield f"The mail about the second run:  {recovered}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cli.arguments import add_json, text, whole_number
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ml_metrics.model import HistoryPoint
-    from ml_metrics.warehouse import JobRow, MetricValue, Warehouse
+    from ml_metrics.model import StoredMetric
+    from ml_metrics.warehouse import JobRow, Warehouse
 
 ABOUT = """\
 Show the runs of a test, newest first, with a curve of each metric; or the values of one metric, with the bounds by
@@ -94,7 +94,7 @@ def _run_row(run: JobRow) -> tuple[str, ...]:
     )
 
 
-def _curve_row(metric: str, points: Sequence[HistoryPoint]) -> tuple[str, ...]:
+def _curve_row(metric: str, points: Sequence[StoredMetric]) -> tuple[str, ...]:
     newest = points[-1]
     curve = sparkline([point.value for point in points], CURVE_WIDTH)
     return (metric, curve, number(newest.value), str(newest.outcome or "-"))
@@ -105,7 +105,7 @@ def _print_values(warehouse: Warehouse, test: str, metric: str, limit: int, *, a
     if not values:
         raise unknown_metric(warehouse, test, metric)
     if as_json:
-        print_json({"test": test, "metric": metric, "values": [asdict(value) for value in values]})
+        print_json({"test": test, "metric": metric, "values": [_value_document(value) for value in values]})
         return
     print(printable(metric))
     print(sparkline([value.value for value in reversed(values)], WIDTH))
@@ -114,18 +114,33 @@ def _print_values(warehouse: Warehouse, test: str, metric: str, limit: int, *, a
     print(table(head, [_value_row(value) for value in values], right=(2, 3, 4)))
 
 
-def _value_row(value: MetricValue) -> tuple[str, ...]:
+def _value_row(value: StoredMetric) -> tuple[str, ...]:
     return (
         value.run_key[:8],
         minute(value.timestamp),
         number(value.value),
         number(value.lower),
         number(value.upper),
-        value.verdict or "-",
+        value.outcome or "-",
     )
 
 
-def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> list[HistoryPoint]:
+def _value_document(value: StoredMetric) -> dict[str, Any]:
+    return {
+        "run_key": value.run_key,
+        "timestamp": value.timestamp,
+        "value": value.value,
+        "lower": value.lower,
+        "upper": value.upper,
+        "job_status": value.job_status,
+        "verdict": value.outcome,
+        "rule": value.rule,
+        "baseline_points": value.baseline_points,
+        "step": value.step,
+    }
+
+
+def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> list[StoredMetric]:
     """Return the values of the newest runs, oldest first."""
     from ml_metrics.judge import HistoryNeeds
 
@@ -136,7 +151,7 @@ def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> 
     return chosen
 
 
-def _print_lines(points: Sequence[HistoryPoint]) -> None:
+def _print_lines(points: Sequence[StoredMetric]) -> None:
     for point in sorted(points, key=lambda point: (point.timestamp, point.run_key)):
         row = {
             "uuid": point.run_key,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.regression import RegressionTestConfig
     from ml_metrics.judge.documents import Measured
-    from ml_metrics.model import HistoryPoint
+    from ml_metrics.model import StoredMetric
 
 ABOUT = """\
 Judge the metrics of one run by the conditions of CONFIG and by the runs before it. Exit code 1: the run did not pass.
@@ -85,7 +85,7 @@ def config_of(path: str, name: str) -> tuple[str, RegressionTestConfig]:
     return name or loaded.path.stem, loaded.regression_test_config
 
 
-def history_of(place: str, test: str, config: RegressionTestConfig) -> list[HistoryPoint]:
+def history_of(place: str, test: str, config: RegressionTestConfig) -> list[StoredMetric]:
     """Read the history of a test. Raises UsageError if all rows are of other tests: that is no first run."""
     history = read_history(place, test)
     found = {point.test for point in history}
@@ -95,7 +95,7 @@ def history_of(place: str, test: str, config: RegressionTestConfig) -> list[Hist
     return history
 
 
-def _after(history: Sequence[HistoryPoint], measured: Measured) -> datetime:
+def _after(history: Sequence[StoredMetric], measured: Measured) -> datetime:
     """Return a time for a run without one: that of its newest point, else now, but always after its history."""
     points = [metric.wall_time for metric in measured.metrics if metric.wall_time is not None]
     try:

@@ -6,9 +6,10 @@ A browser takes longer to compile a shape than to draw a chart, and the charts o
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts import PRODUCTIVE, Plotted, goodput_chart, metric_chart
+from ml_metrics.charts import PRODUCTIVE, goodput_chart, metric_chart
 from ml_metrics.charts.theme import theme
 
 if TYPE_CHECKING:
@@ -49,14 +50,20 @@ def charts_data(charts: Sequence[tuple[str, Mapping[str, Any]]], runs: Mapping[s
 def charts_of_test(
     curves: Sequence[Curve], runs: Sequence[JobRow], changed: Sequence[Annotation], *, axis: Axis, utc: bool
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return the charts of a test's page. They name a run by its index in `runs`."""
+    """Return the charts of a test's page. They name a run by its index in `runs`, because every chart repeats it."""
     number = {run.uuid: str(index) for index, run in enumerate(runs)}
     look: dict[str, Any] = {"width": "container", "height": 190}
     charts = [
         (
             f"chart-{index}",
             metric_chart(
-                "", _numbered(curve.points, number), [*changed, *curve.annotations], axis=axis, utc=utc, **look
+                "",
+                [replace(point, run_key=number[point.run_key]) for point in curve.points],
+                [*changed, *curve.annotations],
+                excluded={number[run_key] for run_key in curve.excluded},
+                axis=axis,
+                utc=utc,
+                **look,
             ),
         )
         for index, curve in enumerate(curves)
@@ -80,10 +87,3 @@ def time_parts(curves: Iterable[Curve]) -> dict[str, dict[str, float]]:
                 parts.setdefault(point.run_key, {})[kind] = point.value
     # asynchronous loading runs beside the steps and takes no time of its own
     return {run: {k: v for k, v in kinds.items() if k != "data_loading_async"} for run, kinds in parts.items()}
-
-
-def _numbered(points: Iterable[Plotted], number: Mapping[str, str]) -> list[Plotted]:
-    """Return points that name their run by a short number, because every metric repeats the names of all runs."""
-    return [
-        Plotted(number[one.run_key], one.at, one.value, one.lower, one.upper, one.outcome, one.counts) for one in points
-    ]

@@ -6,22 +6,21 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ml_metrics.charts import Annotation, Plotted
+from ml_metrics.charts import Annotation
 from ml_metrics.config.regression import ChangePoint
 from ml_metrics.judge.baseline import counts
 from ml_metrics.judge.change import changes_in
-from ml_metrics.model import BROKEN, HistoryPoint, JobStatus, Outcome
+from ml_metrics.model import BROKEN, JobStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.judge import Acceptance
-    from ml_metrics.warehouse import JobRow, ShownMetric
+    from ml_metrics.model import StoredMetric
+    from ml_metrics.warehouse import JobRow
 
 RULE = ChangePoint()
 """Change points are drawn for every metric with the defaults of the rule, whatever the metric's condition."""
-STATUSES = {status.value: status for status in JobStatus}
-OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,9 @@ class Curve:
     """One metric over the runs of a test, oldest first."""
 
     metric: str
-    points: tuple[Plotted, ...]
+    points: tuple[StoredMetric, ...]
+    excluded: frozenset[str]
+    """The keys of the runs that later runs are not compared with."""
     annotations: tuple[Annotation, ...]
     rule: str
     """The condition of the newest run, as text; empty if there is none."""
@@ -38,7 +39,7 @@ class Curve:
     spread: float | None = None
 
     @property
-    def newest(self) -> Plotted:
+    def newest(self) -> StoredMetric:
         """The newest point."""
         return self.points[-1]
 
@@ -48,15 +49,17 @@ class Curve:
         return self.newest.outcome in BROKEN
 
 
-def curves_of(runs: Sequence[JobRow], metrics: Iterable[ShownMetric], acceptances: Sequence[Acceptance]) -> list[Curve]:
+def curves_of(
+    runs: Sequence[JobRow], metrics: Iterable[StoredMetric], acceptances: Sequence[Acceptance]
+) -> list[Curve]:
     """Return the curves of a test: broken metrics first, then the most recently broken, then by name."""
-    jobs = {run.uuid: run for run in runs}
-    rows: dict[str, list[ShownMetric]] = {}
+    run_keys = {run.uuid for run in runs}
+    rows: dict[str, list[StoredMetric]] = {}
     for metric in metrics:
-        if metric.run_key in jobs:
+        if metric.run_key in run_keys:
             rows.setdefault(metric.metric, []).append(metric)
     attributes = {run.uuid: {"image": run.image or "", "framework": run.framework_version} for run in runs}
-    curves = [_curve(name, found, jobs, acceptances, attributes) for name, found in rows.items()]
+    curves = [_curve(name, found, acceptances, attributes) for name, found in rows.items()]
     return sorted(curves, key=lambda curve: (not curve.broken, -_last_broken(curve), curve.metric))
 
 
@@ -72,36 +75,25 @@ def environment_changes(runs: Sequence[JobRow]) -> list[Annotation]:
 
 def _curve(
     name: str,
-    rows: Iterable[ShownMetric],
-    jobs: Mapping[str, JobRow],
+    rows: Iterable[StoredMetric],
     acceptances: Sequence[Acceptance],
     attributes: Mapping[str, Mapping[str, str]],
 ) -> Curve:
-    ordered = sorted(rows, key=lambda row: (jobs[row.run_key].timestamp, row.run_key))
+    ordered = sorted(rows, key=lambda row: (row.timestamp, row.run_key))
     accepted = [(one.timestamp, one) for one in acceptances if one.metric == name and one.timestamp]
     newest = max((((at, one.run_key), one.accepted_at) for at, one in accepted), default=None)
-    history = [_history_point(row, jobs[row.run_key]) for row in ordered]
-    points = tuple(
-        Plotted(row.run_key, point.timestamp, row.value, row.lower, row.upper, point.outcome, counts(point, newest))
-        for row, point in zip(ordered, history, strict=True)
-    )
-    changes = changes_in(
-        [point for point in history if point.job_status is JobStatus.SUCCESS], RULE, attributes=attributes
-    )
+    excluded = frozenset(row.run_key for row in ordered if not counts(row, newest))
+    changes = changes_in([row for row in ordered if row.job_status is JobStatus.SUCCESS], RULE, attributes=attributes)
     annotations = [Annotation(change.timestamp, str(change), "level") for change in changes]
     annotations += [Annotation(at, f"accepted by {one.accepted_by}: {one.reason}", "accepted") for at, one in accepted]
     rule = next((row.rule for row in reversed(ordered) if row.rule), "")
-    return Curve(name, points, tuple(annotations), rule or "", ordered[-1].reference, ordered[-1].spread)
-
-
-def _history_point(row: ShownMetric, job: JobRow) -> HistoryPoint:
-    """Return a row as the judge reads it. A job with an unknown status, from an older system, counts as failed."""
-    status = STATUSES.get(job.job_status, JobStatus.FAILURE)
-    return HistoryPoint(job.uuid, job.timestamp, row.metric, row.value, status, OUTCOMES.get(row.verdict or ""))
+    return Curve(
+        name, tuple(ordered), excluded, tuple(annotations), rule or "", ordered[-1].reference, ordered[-1].spread
+    )
 
 
 def _last_broken(curve: Curve) -> float:
-    return max((point.at.timestamp() for point in curve.points if point.outcome in BROKEN), default=0.0)
+    return max((point.timestamp.timestamp() for point in curve.points if point.outcome in BROKEN), default=0.0)
 
 
 def _differences(before: JobRow, after: JobRow) -> Iterator[str]:

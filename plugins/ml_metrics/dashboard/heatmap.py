@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from ml_metrics.dashboard.query import Span
-    from ml_metrics.warehouse import Incident, QuarantineRow, RunSummary, ShownMetric, TestStatus
+    from ml_metrics.model import StoredMetric
+    from ml_metrics.warehouse import Incident, QuarantineRow, RunSummary, TestStatus
 
 RUN_COLUMNS = 30
 """The number of columns if each is a run."""
@@ -105,7 +106,7 @@ class Heatmap:
 def heatmap_of(  # noqa: PLR0913  (the answers of five queries, and what to show)
     statuses: Sequence[TestStatus],
     runs: Sequence[RunSummary],
-    broken: Sequence[ShownMetric],
+    broken: Sequence[StoredMetric],
     *,
     span: Span,
     incidents: dict[str, Incident],
@@ -137,7 +138,9 @@ def heatmap_of(  # noqa: PLR0913  (the answers of five queries, and what to show
     return Heatmap(columns, tuple(rows))
 
 
-def _fill(row: Row, runs: list[RunSummary], broken_of: Mapping[str, list[ShownMetric]], starts: list[datetime]) -> None:
+def _fill(
+    row: Row, runs: list[RunSummary], broken_of: Mapping[str, list[StoredMetric]], starts: list[datetime]
+) -> None:
     by_column: dict[int, list[RunSummary]] = defaultdict(list)
     for ago, run in enumerate(reversed(runs)):
         by_column[len(starts) - bisect_right(starts, run.at) if starts else ago].append(run)
@@ -155,7 +158,7 @@ def _fill(row: Row, runs: list[RunSummary], broken_of: Mapping[str, list[ShownMe
     row.goodput = sum(measured) / len(measured) if measured else None
 
 
-def _cell(runs: list[RunSummary], broken_of: Mapping[str, list[ShownMetric]]) -> Cell:
+def _cell(runs: list[RunSummary], broken_of: Mapping[str, list[StoredMetric]]) -> Cell:
     if len(runs) == 1 and runs[0].verdict == "pass" and runs[0].job_status == "success":
         return PASSED_ONCE
     cell = Cell(Counter())

@@ -15,7 +15,8 @@ from ml_metrics.model import JobStatus, Outcome, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ml_metrics.warehouse import JobRow, RunSummary, ShownMetric
+    from ml_metrics.model import StoredMetric
+    from ml_metrics.warehouse import JobRow, RunSummary
 
 
 class Letter(StrEnum):
@@ -67,25 +68,25 @@ OF_VERDICT = {
 }
 
 
-def by_run(broken: Iterable[ShownMetric]) -> Mapping[str, list[ShownMetric]]:
+def by_run(broken: Iterable[StoredMetric]) -> Mapping[str, list[StoredMetric]]:
     """Group broken metrics by the key of their run."""
-    found: dict[str, list[ShownMetric]] = defaultdict(list)
+    found: dict[str, list[StoredMetric]] = defaultdict(list)
     for metric in broken:
         found[metric.run_key].append(metric)
     return found
 
 
-def letter_of(run: JobRow | RunSummary, broken: Sequence[ShownMetric] = ()) -> Letter:
+def letter_of(run: JobRow | RunSummary, broken: Sequence[StoredMetric] = ()) -> Letter:
     """Return the letter of a run. A row without a verdict, from before verdicts were stored, is unchecked."""
     if run.job_status != JobStatus.SUCCESS:
         return OF_STATUS.get(run.job_status, Letter.FAILED)
     letter = OF_VERDICT.get(run.verdict or Outcome.SKIPPED, Letter.INSUFFICIENT_DATA)
-    if letter is Letter.BROKEN_METRIC and broken and all(one.verdict == Outcome.NON_FINITE for one in broken):
+    if letter is Letter.BROKEN_METRIC and broken and all(one.outcome is Outcome.NON_FINITE for one in broken):
         return Letter.NON_FINITE
     return letter
 
 
-def reason_of(run: JobRow | RunSummary, letter: Letter, broken: Sequence[ShownMetric] = ()) -> str:
+def reason_of(run: JobRow | RunSummary, letter: Letter, broken: Sequence[StoredMetric] = ()) -> str:
     """Return the reason for a run's letter, in one line."""
     if run.job_status != JobStatus.SUCCESS:
         return f"{run.job_status}: {run.failure_reason}" if run.failure_reason else run.job_status
@@ -95,8 +96,8 @@ def reason_of(run: JobRow | RunSummary, letter: Letter, broken: Sequence[ShownMe
     return f"{_reason_of_metric(broken[0])}{more}"
 
 
-def _reason_of_metric(metric: ShownMetric) -> str:
-    match metric.verdict:
+def _reason_of_metric(metric: StoredMetric) -> str:
+    match metric.outcome:
         case Outcome.MISSING:
             return f"{metric.metric} is missing"
         case Outcome.NON_FINITE:

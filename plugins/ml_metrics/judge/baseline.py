@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.regression import Condition
     from ml_metrics.judge.history import Moment, Past
-    from ml_metrics.model import HistoryPoint
+    from ml_metrics.model import StoredMetric
 
 
-def baseline_of(metric: str, condition: Condition, past: Past) -> list[HistoryPoint]:
+def baseline_of(metric: str, condition: Condition, past: Past) -> list[StoredMetric]:
     """The runs that a metric is compared with, oldest first.
 
     The newest `baseline_runs` runs that succeeded with a finite value and whose verdict was not `fail`; not before
@@ -34,7 +34,7 @@ def baseline_of(metric: str, condition: Condition, past: Past) -> list[HistoryPo
     return good[-condition.baseline_runs :]
 
 
-def series_of(metric: str, condition: Condition, past: Past) -> list[HistoryPoint]:
+def series_of(metric: str, condition: Condition, past: Past) -> list[StoredMetric]:
     """The newest `baseline_runs` values of a metric, good or bad: where a level changes, the bad ones are the point.
 
     A bad one counts among the newest rows only. One query cannot look for good and bad values without end, and a
@@ -51,7 +51,7 @@ def series_of(metric: str, condition: Condition, past: Past) -> list[HistoryPoin
     return whole[-condition.baseline_runs :]
 
 
-def counts(row: HistoryPoint, accepted: tuple[Moment, datetime] | None = None) -> bool:
+def counts(row: StoredMetric, accepted: tuple[Moment, datetime] | None = None) -> bool:
     """Whether a row may be part of a baseline.
 
     A verdict from before a level was accepted was measured by the old level: from the accepted run on, it does not
@@ -64,14 +64,14 @@ def counts(row: HistoryPoint, accepted: tuple[Moment, datetime] | None = None) -
     return accepted is not None and accepted[0] <= (row.timestamp, row.run_key) and row.timestamp <= accepted[1]
 
 
-def measured(row: HistoryPoint) -> bool:
+def measured(row: StoredMetric) -> bool:
     """Whether a row holds a number of a whole run."""
     return row.job_status is JobStatus.SUCCESS and row.value is not None and math.isfinite(row.value)
 
 
 def _rows_from_start(
     metric: str, condition: Condition, past: Past, accepted: tuple[Moment, datetime] | None
-) -> list[HistoryPoint]:
+) -> list[StoredMetric]:
     rows, since = past.rows(metric, condition.compare_to), condition.since
     if since is not None:
         rows = [row for row in rows if row.timestamp >= since]
@@ -80,7 +80,7 @@ def _rows_from_start(
     return rows
 
 
-def _end_of_window(rows: list[HistoryPoint], good: list[HistoryPoint], now: datetime) -> datetime:
+def _end_of_window(rows: list[StoredMetric], good: list[StoredMetric], now: datetime) -> datetime:
     """From when `time_window` looks back: now, or while a metric fails the last good run.
 
     A failing metric's baseline stands still, or else the regression would outlive the baseline that shows it, and end

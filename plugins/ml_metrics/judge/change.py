@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.judge.baseline import baseline_of, measured, series_of
 from ml_metrics.judge.bounds import smallest_change
 from ml_metrics.judge.levels import PLATEAU
-from ml_metrics.model import Bounds, HistoryPoint, JobStatus, Outcome
+from ml_metrics.model import Bounds, JobStatus, Outcome, StoredMetric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ class Change:
 
 
 def changes_in(
-    rows: Sequence[HistoryPoint],
+    rows: Sequence[StoredMetric],
     rule: ChangePoint,
     *,
     min_change: MinChange | None = None,
@@ -157,9 +157,9 @@ def _steps(values: Sequence[float], rule: ChangePoint, min_change: MinChange | N
     )
 
 
-def _row_of(metric: str, value: float, past: Past) -> HistoryPoint:
-    return HistoryPoint(past.run_key, past.now, metric, value, JobStatus.SUCCESS, None, past.test)
+def _row_of(metric: str, value: float, past: Past) -> StoredMetric:
+    return StoredMetric(past.run_key, past.now, metric, value, JobStatus.SUCCESS, None, past.test)
 
 
-def _median(rows: Sequence[HistoryPoint]) -> float:
+def _median(rows: Sequence[StoredMetric]) -> float:
     return median(row.value for row in rows if row.value is not None)

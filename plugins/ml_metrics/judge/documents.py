@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ml_metrics import storage
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.judge.history import aware
-from ml_metrics.model import HistoryPoint, JobStatus, Metric, Outcome
+from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,14 +58,14 @@ def read_metrics(place: str) -> Measured:
     return Measured(metrics, {name: str(reason) for name, reason in missing.items()})
 
 
-def read_history(place: str, test: str = "") -> list[HistoryPoint]:
+def read_history(place: str, test: str = "") -> list[StoredMetric]:
     """Read JSON lines, one for each metric of each run, or a document of `ml-metrics history --json`.
 
     Needed is `metric_name` with `metric_value`, or `job_status` alone for a run that produced no metric. `timestamp`
     is ISO or seconds since 1970, and may be left out of all lines: then they are in order. Without `uuid`, lines of the
     same time are one run; `job_status` is `success` and `verdict` unknown where they are not told.
     """
-    points: list[HistoryPoint] = []
+    points: list[StoredMetric] = []
     timed: bool | None = None
     for number, where, row in _rows(place):
         if timed not in {None, row.get("timestamp") is not None}:
@@ -121,14 +121,14 @@ def _object(where: str, line: str) -> dict[str, Any]:
     return row
 
 
-def _point(where: str, row: dict[str, Any], when: datetime, test: str) -> HistoryPoint:
+def _point(where: str, row: dict[str, Any], when: datetime, test: str) -> StoredMetric:
     name = row.get("metric_name")
     if name is None and (row.get("metric_value") is not None or "job_status" not in row):
         raise UnreadableInputError(f"{where}: metric_name is missing")
     if name is not None and "metric_value" not in row:
         raise UnreadableInputError(f"{where}: metric_value is missing; null stands for NaN")
     value = row.get("metric_value")
-    return HistoryPoint(
+    return StoredMetric(
         run_key=_text(where, row, "uuid") or when.isoformat(),
         timestamp=when,
         metric=_text(where, row, "metric_name"),

@@ -10,7 +10,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from ml_metrics.model import HistoryPoint, JobStatus
+from ml_metrics.model import JobStatus, StoredMetric
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -49,7 +49,7 @@ class Past:
 
     def __init__(  # noqa: PLR0913  (what is past depends on all of these)
         self,
-        history: Iterable[HistoryPoint],
+        history: Iterable[StoredMetric],
         acceptances: Sequence[Acceptance] = (),
         *,
         test: str,
@@ -64,8 +64,8 @@ class Past:
         self._acceptances: dict[tuple[str, str], list[Acceptance]] = defaultdict(list)
         for each in acceptances:
             self._acceptances[each.test or test, each.metric].append(each)
-        self._rows: dict[tuple[str, str], list[HistoryPoint]] = {}
-        self._ordered: dict[tuple[str, str], list[HistoryPoint]] = {}
+        self._rows: dict[tuple[str, str], list[StoredMetric]] = {}
+        self._ordered: dict[tuple[str, str], list[StoredMetric]] = {}
         for row in history:
             key = (row.test or test, row.metric)
             if key in self._rows:
@@ -73,7 +73,7 @@ class Past:
             else:
                 self._rows[key] = [row]
 
-    def rows(self, metric: str, test: str | None = None) -> list[HistoryPoint]:
+    def rows(self, metric: str, test: str | None = None) -> list[StoredMetric]:
         """The earlier rows of a metric, oldest first, one for each run."""
         key = (test or self.test, metric)
         if key not in self._ordered:
@@ -85,9 +85,9 @@ class Past:
         return sorted(metric for test, metric in self._rows if test == self.test and metric)
 
     @cached_property
-    def runs(self) -> list[HistoryPoint]:
+    def runs(self) -> list[StoredMetric]:
         """A row of each earlier run of this test, the newest it has, oldest run first."""
-        newest: dict[str, tuple[datetime, bool, HistoryPoint]] = {}
+        newest: dict[str, tuple[datetime, bool, StoredMetric]] = {}
         for (test, _), rows in self._rows.items():
             for row in rows if test == self.test else ():
                 seen = (aware(row.timestamp), row.job_status is not JobStatus.SUCCESS, row)
@@ -127,7 +127,7 @@ class Past:
             acceptance.run_key,
         )
 
-    def _in_order(self, rows: list[HistoryPoint]) -> list[HistoryPoint]:
+    def _in_order(self, rows: list[StoredMetric]) -> list[StoredMetric]:
         if None in [row.timestamp.tzinfo for row in rows]:
             rows = [replace(row, timestamp=aware(row.timestamp)) for row in rows]
         past = [row for row in rows if row.timestamp <= self.now and row.run_key != self.run_key]
@@ -144,10 +144,10 @@ def aware(moment: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _each_run_once(rows: list[HistoryPoint]) -> list[HistoryPoint]:
+def _each_run_once(rows: list[StoredMetric]) -> list[StoredMetric]:
     """The newest row of each run; of two that are equally new, the one that speaks less well of the run."""
 
-    def rank(row: HistoryPoint) -> tuple[datetime, str, bool, bool, str, float]:
+    def rank(row: StoredMetric) -> tuple[datetime, str, bool, bool, str, float]:
         finite = row.value is not None and math.isfinite(row.value)
         outcome = row.outcome or ""
         failed = row.job_status is not JobStatus.SUCCESS

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.config.regression import Condition, RegressionTestConfig
-    from ml_metrics.model import HistoryPoint
+    from ml_metrics.model import StoredMetric
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class HistoryNeeds:
     earliest: datetime | None
     """No baseline reaches back before this time; None if one may. It does not limit the `recent` rows."""
 
-    def select(self, rows: Sequence[HistoryPoint]) -> list[HistoryPoint]:
+    def select(self, rows: Sequence[StoredMetric]) -> list[StoredMetric]:
         """Of the rows of one metric, oldest first, those that are needed."""
         older = rows[: -self.recent] if self.recent else rows
         eligible = sum(counts(row) for row in rows[len(older) :])

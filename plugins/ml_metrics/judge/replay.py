@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.judge.history import aware
 from ml_metrics.judge.needs import history_needs
 from ml_metrics.judge.run import judge_run
-from ml_metrics.model import HistoryPoint, JobStatus, Metric, Outcome
+from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -74,7 +74,7 @@ class Replay:
 
 def replay(
     config: RegressionTestConfig,
-    history: Iterable[HistoryPoint],
+    history: Iterable[StoredMetric],
     *,
     test: str = "",
     acceptances: Sequence[Acceptance] = (),
@@ -89,11 +89,11 @@ def replay(
 
 
 def _replayed(
-    config: RegressionTestConfig, history: list[HistoryPoint], test: str, acceptances: Sequence[Acceptance]
+    config: RegressionTestConfig, history: list[StoredMetric], test: str, acceptances: Sequence[Acceptance]
 ) -> Iterator[ReplayedRun]:
     others = [row for row in history if (row.test or test) != test]
     needs = history_needs(config, test)
-    past: dict[str, list[HistoryPoint]] = defaultdict(list)
+    past: dict[str, list[StoredMetric]] = defaultdict(list)
     for key, ended, rows in _runs(row for row in history if (row.test or test) == test):
         status = next((row.job_status for row in rows if row.job_status is not JobStatus.SUCCESS), JobStatus.SUCCESS)
         measured, missing = _measured(rows)
@@ -117,15 +117,15 @@ def _replayed(
                 past[row.metric] = needs.select(known)
 
 
-def _runs(rows: Iterable[HistoryPoint]) -> list[tuple[str, datetime, list[HistoryPoint]]]:
-    by_run: dict[str, list[HistoryPoint]] = defaultdict(list)
+def _runs(rows: Iterable[StoredMetric]) -> list[tuple[str, datetime, list[StoredMetric]]]:
+    by_run: dict[str, list[StoredMetric]] = defaultdict(list)
     for row in rows:
         by_run[row.run_key].append(row)
     runs = [(key, max(aware(row.timestamp) for row in group), group) for key, group in by_run.items()]
     return sorted(runs, key=lambda run: (run[1], run[0]))
 
 
-def _measured(rows: list[HistoryPoint]) -> tuple[list[Metric], dict[str, str]]:
+def _measured(rows: list[StoredMetric]) -> tuple[list[Metric], dict[str, str]]:
     """What a run's rows say that it measured, and what it could not: each metric once."""
     values: dict[str, float] = {}
     missing: dict[str, str] = {}
@@ -140,11 +140,11 @@ def _measured(rows: list[HistoryPoint]) -> tuple[list[Metric], dict[str, str]]:
     return found, {name: reason for name, reason in missing.items() if name not in values}
 
 
-def _stored(rows: list[HistoryPoint], run: ReplayedRun, status: JobStatus, test: str) -> list[HistoryPoint]:
+def _stored(rows: list[StoredMetric], run: ReplayedRun, status: JobStatus, test: str) -> list[StoredMetric]:
     """The rows that a run would have left, with the replay's verdicts."""
     outcomes = {verdict.metric: verdict.outcome for verdict in run.judgement.verdicts}
     values = {row.metric: row.value for row in rows}
     return [
-        HistoryPoint(run.run_key, run.timestamp, name, values.get(name), status, outcomes.get(name), test)
+        StoredMetric(run.run_key, run.timestamp, name, values.get(name), status, outcomes.get(name), test)
         for name in dict.fromkeys([*values, *outcomes])
     ]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.regression import Condition, RegressionTestConfig
     from ml_metrics.judge.history import Acceptance
-    from ml_metrics.model import HistoryPoint, Metric
+    from ml_metrics.model import Metric, StoredMetric
 
 LEAST_PRESENT_RUNS = 3
 """Two runs that both had a metric may be chance."""
@@ -32,7 +32,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 def judge_run(  # noqa: PLR0913  (a judgement depends on all of these, and on nothing else)
     config: RegressionTestConfig,
     metrics: Sequence[Metric],
-    history: Iterable[HistoryPoint],
+    history: Iterable[StoredMetric],
     *,
     status: JobStatus,
     run_key: str,

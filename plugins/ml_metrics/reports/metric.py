@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact
-from ml_metrics.model import BROKEN, HistoryPoint, JobStatus, Outcome
+from ml_metrics.model import BROKEN, JobStatus, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ml_metrics.model import Run, Verdict
-    from ml_metrics.warehouse import JobRow, MetricValue, Warehouse
+    from ml_metrics.model import Run, StoredMetric, Verdict
+    from ml_metrics.warehouse import JobRow, Warehouse
 
 MAX_RUNS = 100
 """How many earlier runs a report considers."""
@@ -23,7 +23,7 @@ MAX_LISTED_VALUES = 8
 class MetricHistory:
     """The values of a metric before a run, oldest first."""
 
-    values: tuple[MetricValue, ...]
+    values: tuple[StoredMetric, ...]
     accepted_from: str = ""
     """The key of the first run of the level that was accepted last."""
 
@@ -34,20 +34,16 @@ class MetricHistory:
         accepted = [one for one in warehouse.acceptances.of_test(run.test) if one.metric == metric]
         return cls(tuple(reversed(newest)), accepted[-1].run_key if accepted else "")
 
-    def points(self, metric: str) -> list[HistoryPoint]:
+    def points(self) -> list[StoredMetric]:
         """Return the values of successful runs since the accepted level, for the search for change points."""
         keys = [value.run_key for value in self.values]
         start = keys.index(self.accepted_from) if self.accepted_from in keys else 0
-        return [
-            HistoryPoint(value.run_key, value.timestamp, metric, value.value, JobStatus.SUCCESS, None)
-            for value in self.values[start:]
-            if value.job_status == JobStatus.SUCCESS
-        ]
+        return [value for value in self.values[start:] if value.job_status is JobStatus.SUCCESS]
 
     def judged(self) -> list[tuple[str, bool]]:
         """Return the keys of the runs that were judged by this metric, and whether the verdict was broken."""
-        judged = [value for value in self.values if value.verdict and value.verdict != Outcome.SKIPPED]
-        return [(value.run_key, value.verdict in BROKEN) for value in judged]
+        judged = [value for value in self.values if value.outcome and value.outcome is not Outcome.SKIPPED]
+        return [(value.run_key, value.outcome in BROKEN) for value in judged]
 
 
 @dataclass(frozen=True, slots=True)

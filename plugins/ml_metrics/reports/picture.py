@@ -6,15 +6,15 @@ import logging
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Picture
-from ml_metrics.model import JobStatus, Outcome
+from ml_metrics.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.values import finite
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
-    from ml_metrics.charts import Plotted
     from ml_metrics.model import Verdict
     from ml_metrics.reports.metric import MetricHistory
-    from ml_metrics.warehouse import MetricValue
 
 log = logging.getLogger(__name__)
 
@@ -24,36 +24,31 @@ MAX_POINTS = 30
 
 def picture_of(number: int, verdict: Verdict, history: MetricHistory, run_key: str, at: datetime) -> Picture | None:
     """Draw the chart, or return None if that fails: the mail is then sent without it."""
-    from ml_metrics.charts import Plotted, as_png, metric_chart
+    from ml_metrics.charts import as_png, metric_chart
 
     bounds = verdict.bounds
-    now = Plotted(
+    now = StoredMetric(
         run_key=run_key,
-        at=at,
+        timestamp=at,
+        metric=verdict.metric,
         value=verdict.value,
-        lower=None if bounds is None or bounds.lower == float("-inf") else bounds.lower,
-        upper=None if bounds is None or bounds.upper == float("inf") else bounds.upper,
+        job_status=JobStatus.SUCCESS,
         outcome=verdict.outcome,
+        lower=finite(bounds.lower) if bounds else None,
+        upper=finite(bounds.upper) if bounds else None,
     )
-    points = [*(plotted(value) for value in history.values[-MAX_POINTS:]), now]
+    points = [*history.values[-MAX_POINTS:], now]
+    excluded = failed_runs(history.values)
     try:
-        png = as_png(metric_chart("", points, width=560, height=180))
+        png = as_png(metric_chart("", points, excluded=excluded, width=560, height=180))
     except Exception:  # any error of the drawing library
         log.exception("the chart of %s could not be drawn", verdict.metric)
         return None
     return Picture(f"metric-{number}", png, f"{verdict.metric} in its last {len(points)} runs, with its bounds")
 
 
-def plotted(value: MetricValue) -> Plotted:
-    """Return a row of the warehouse as a point of a chart."""
-    from ml_metrics.charts import Plotted
-
-    return Plotted(
-        run_key=value.run_key,
-        at=value.timestamp,
-        value=value.value,
-        lower=value.lower,
-        upper=value.upper,
-        outcome=Outcome(value.verdict) if value.verdict in set(Outcome) else None,
-        counts=value.job_status == JobStatus.SUCCESS and value.verdict != Outcome.FAIL,
+def failed_runs(values: Iterable[StoredMetric]) -> frozenset[str]:
+    """Return the keys of the runs that failed, by their status or by the outcome of the metric."""
+    return frozenset(
+        value.run_key for value in values if value.job_status is not JobStatus.SUCCESS or value.outcome is Outcome.FAIL
     )

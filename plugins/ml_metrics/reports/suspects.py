@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ml_metrics import storage
 from ml_metrics.config.regression import ChangePoint
 from ml_metrics.errors import MlMetricsError
-from ml_metrics.model import HistoryPoint, JobStatus
+from ml_metrics.model import JobStatus, StoredMetric
 from ml_metrics.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def level_change(verdict: Verdict, history: MetricHistory, run: Run, workload: W
     """Return a sentence on the last change of the metric's level if it came before the first failed run; else empty."""
     from ml_metrics.judge.change import changes_in
 
-    point = HistoryPoint(
+    point = StoredMetric(
         run_key=run.key,
         timestamp=workload.ended_at or datetime.now(UTC),
         metric=verdict.metric,
@@ -66,7 +66,7 @@ def level_change(verdict: Verdict, history: MetricHistory, run: Run, workload: W
         job_status=JobStatus.SUCCESS,
         outcome=None,
     )
-    changes = changes_in([*history.points(verdict.metric), point], ChangePoint())
+    changes = changes_in([*history.points(), point], ChangePoint())
     keys = [value.run_key for value in history.values]
     before = keys[: keys.index(first_failed)] if first_failed in keys else keys
     return f"{verdict.metric}: {changes[-1]}" if changes and changes[-1].run_key in before else ""

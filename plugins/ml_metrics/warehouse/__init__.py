@@ -5,14 +5,12 @@ this package is cheap: SQLAlchemy and the BigQuery client are imported when a wa
 """
 
 from ml_metrics.warehouse.open import open_warehouse
-from ml_metrics.warehouse.record import JobRow, MetadataRow, MetricRow, RunRecord, run_record
+from ml_metrics.warehouse.record import JobRow, MetadataRow, RunRecord, run_record
 from ml_metrics.warehouse.rows import (
     Delivery,
     Incident,
-    MetricValue,
     QuarantineRow,
     RunSummary,
-    ShownMetric,
     TestStatus,
 )
 from ml_metrics.warehouse.warehouse import Warehouse
@@ -22,12 +20,9 @@ __all__ = [
     "Incident",
     "JobRow",
     "MetadataRow",
-    "MetricRow",
-    "MetricValue",
     "QuarantineRow",
     "RunRecord",
     "RunSummary",
-    "ShownMetric",
     "TestStatus",
     "Warehouse",
     "open_warehouse",

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics.errors import WarehouseError
-from ml_metrics.model import HistoryPoint, JobStatus, Outcome
+from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.values import as_utc
 from ml_metrics.warehouse.record import FARTHEST_POINT
 
@@ -108,7 +108,7 @@ The cross join makes SQLite begin with the few rows of these metrics instead of 
 
 def read_history(
     database: Database, needs: HistoryNeeds, *, exclude: str, before: datetime | None, metrics: set[str]
-) -> list[HistoryPoint]:
+) -> list[StoredMetric]:
     """Return the rows that the judge needs of every test that it compares with."""
     span = {"run": exclude, "before": as_utc(before) if before else END_OF_TIME}
     return [point for test in needs.tests for point in _of_test(database, test, needs, span, metrics)]
@@ -116,7 +116,7 @@ def read_history(
 
 def _of_test(
     database: Database, test: str, needs: HistoryNeeds, span: dict[str, Any], metrics: set[str]
-) -> Iterator[HistoryPoint]:
+) -> Iterator[StoredMetric]:
     earliest = as_utc(needs.earliest) if needs.earliest else BEGINNING_OF_TIME
     span = {**span, "test": test, "window": needs.window, "recent": needs.recent}
     starts = {row["kind"]: row for row in database.query(EARLIEST_RUNS, earliest=earliest, **span)}
@@ -134,8 +134,8 @@ def _of_test(
     yield from (_history_point(test, row) for row in rows)
 
 
-def _history_point(test: str, row: dict[str, Any]) -> HistoryPoint:
-    return HistoryPoint(
+def _history_point(test: str, row: dict[str, Any]) -> StoredMetric:
+    return StoredMetric(
         run_key=row["uuid"],
         timestamp=row["timestamp"],
         metric=row["metric_name"],

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.errors import WarehouseError
-from ml_metrics.model import JobStatus
+from ml_metrics.model import JobStatus, StoredMetric
 from ml_metrics.values import as_utc, finite
 from ml_metrics.warehouse.open import open_store
-from ml_metrics.warehouse.record import JobRow, MetadataRow, MetricRow, RunRecord
+from ml_metrics.warehouse.record import JobRow, MetadataRow, RunRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +88,19 @@ def _record(job: dict[str, Any], metrics: list[dict[str, Any]], metadata: list[d
     )
     return RunRecord(
         row,
-        tuple(MetricRow(row.uuid, row.test_name, stopped, name, finite(value)) for name, value in values.items()),
+        tuple(
+            StoredMetric(
+                row.uuid,
+                stopped,
+                name,
+                finite(value),
+                status,
+                None,
+                row.test_name,
+                written_at=stopped,
+                dag_id=row.dag_id or row.test_name,
+            )
+            for name, value in values.items()
+        ),
         tuple(MetadataRow(row.uuid, key, value) for key, value in about.items()),
     )

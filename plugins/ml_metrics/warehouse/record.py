@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.model import JobStatus, Outcome, Severity
+from ml_metrics.model import JobStatus, Outcome, Severity, StoredMetric
 from ml_metrics.values import as_utc, finite
 
 if TYPE_CHECKING:
@@ -55,25 +55,6 @@ class JobRow:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricRow:
-    """A row of `metric_history`."""
-
-    uuid: str
-    test_name: str
-    timestamp: datetime
-    metric_name: str
-    metric_value: float | None
-    metric_lower_bound: float | None = None
-    metric_upper_bound: float | None = None
-    verdict: str | None = None
-    rule: str | None = None
-    baseline_points: int | None = None
-    step: int | None = None
-    reference: float | None = None
-    spread: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class MetadataRow:
     """A row of `metadata_history`."""
 
@@ -87,7 +68,7 @@ class RunRecord:
     """Everything that is written about one run, and replaced together when the run is loaded again."""
 
     job: JobRow
-    metrics: tuple[MetricRow, ...] = ()
+    metrics: tuple[StoredMetric, ...] = ()
     metadata: tuple[MetadataRow, ...] = ()
 
     @property
@@ -99,9 +80,28 @@ class RunRecord:
         """The rows of each table, by the table's name, as every engine can store them."""
         return {
             "job_history": [_storable(asdict(self.job))],
-            "metric_history": [_storable(asdict(row)) for row in self.metrics],
+            "metric_history": [_storable(metric_columns(metric)) for metric in self.metrics],
             "metadata_history": [_storable(asdict(row)) for row in self.metadata],
         }
+
+
+def metric_columns(metric: StoredMetric) -> dict[str, Any]:
+    """Return a metric as the columns of `metric_history`."""
+    return {
+        "uuid": metric.run_key,
+        "test_name": metric.test,
+        "timestamp": metric.written_at or metric.timestamp,
+        "metric_name": metric.metric,
+        "metric_value": metric.value,
+        "metric_lower_bound": metric.lower,
+        "metric_upper_bound": metric.upper,
+        "verdict": metric.outcome and str(metric.outcome),
+        "rule": metric.rule,
+        "baseline_points": metric.baseline_points,
+        "step": metric.step,
+        "reference": metric.reference,
+        "spread": metric.spread,
+    }
 
 
 def run_record(  # noqa: PLR0913  (a run's row needs what every earlier task found out)
@@ -154,7 +154,7 @@ def run_record(  # noqa: PLR0913  (a run's row needs what every earlier task fou
     )
     return RunRecord(
         job,
-        tuple(_metric_rows(job, metrics, verdicts)),
+        tuple(_stored_metrics(job, workload.status, metrics, verdicts)),
         tuple(_metadata_rows(run, metadata)),
     )
 
@@ -170,26 +170,31 @@ def _verdict_of_run(workload: Workload, verdicts: Sequence[Verdict]) -> str:
     return next((each for each in (Outcome.PASS, Outcome.INSUFFICIENT_DATA) if each in found), Outcome.SKIPPED).value
 
 
-def _metric_rows(job: JobRow, metrics: Sequence[Metric], verdicts: Sequence[Verdict]) -> Iterator[MetricRow]:
+def _stored_metrics(
+    job: JobRow, status: JobStatus, metrics: Sequence[Metric], verdicts: Sequence[Verdict]
+) -> Iterator[StoredMetric]:
     measured = {metric.name: metric for metric in metrics}
     judged = {verdict.metric: verdict for verdict in verdicts}
     for name in sorted(measured | judged):
         metric, verdict = measured.get(name), judged.get(name)
         bounds = verdict.bounds if verdict else None
-        yield MetricRow(
-            uuid=job.uuid,
-            test_name=job.test_name,
-            timestamp=_moment_of_point(metric.wall_time if metric else None, job.timestamp),
-            metric_name=name,
-            metric_value=finite(metric.value) if metric else None,
-            metric_lower_bound=finite(bounds.lower) if bounds else None,
-            metric_upper_bound=finite(bounds.upper) if bounds else None,
-            verdict=str(verdict.outcome) if verdict else None,
+        yield StoredMetric(
+            run_key=job.uuid,
+            timestamp=job.timestamp,
+            metric=name,
+            value=finite(metric.value) if metric else None,
+            job_status=status,
+            outcome=verdict.outcome if verdict else None,
+            test=job.test_name,
+            lower=finite(bounds.lower) if bounds else None,
+            upper=finite(bounds.upper) if bounds else None,
             rule=verdict.rule if verdict else None,
             baseline_points=verdict.baseline_points if verdict else None,
-            step=metric.step if metric else None,
             reference=verdict.reference if verdict else None,
             spread=verdict.spread if verdict else None,
+            step=metric.step if metric else None,
+            written_at=_moment_of_point(metric.wall_time if metric else None, job.timestamp),
+            dag_id=job.dag_id or job.test_name,
         )
 
 

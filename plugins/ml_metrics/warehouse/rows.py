@@ -1,4 +1,4 @@
-"""The rows that the warehouse returns, beside `JobRow` and `HistoryPoint`."""
+"""The rows that the warehouse returns, beside `JobRow` and `StoredMetric`."""
 
 from __future__ import annotations
 
@@ -9,42 +9,6 @@ from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-
-@dataclass(frozen=True, slots=True)
-class MetricValue:
-    """One metric of one run, with the bounds that it was judged by."""
-
-    run_key: str
-    timestamp: datetime
-    """When the run stopped."""
-    value: float | None
-    lower: float | None
-    upper: float | None
-    job_status: str
-    verdict: str | None
-    rule: str | None
-    baseline_points: int | None
-    step: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class ShownMetric:
-    """One metric of one run, with the bounds it was judged by."""
-
-    run_key: str
-    metric: str
-    value: float | None
-    lower: float | None
-    upper: float | None
-    verdict: str | None
-    rule: str | None = None
-    test: str = ""
-    dag_id: str = ""
-    at: datetime | None = None
-    reference: float | None = None
-    """The level of the baseline that the bounds were computed from."""
-    spread: float | None = None
 
 
 class RunSummary(NamedTuple):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.tables import Table
 
 TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP}
-TIMES |= {"oldest", "last_good"}
+TIMES |= {"oldest", "last_good", "written_at"}
 WRITTEN = len("2026-03-31 23:59:59.000000")
 """How long a time is as we write it into SQLite; other writers may do it otherwise."""
 
@@ -59,7 +59,7 @@ class SqlStore:
                 return
             if not self._create and not is_warehouse(connection):
                 raise WarehouseError(
-                    f"{self.address}: has no table job_history. Check the warehouse's address; the tables "
+                    f"{self.address}: has no table job_history. Check the address; the tables "
                     "are created when the first run is loaded."
                 )
         with self._transaction() as connection:

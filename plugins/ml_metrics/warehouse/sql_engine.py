@@ -47,8 +47,8 @@ def _prepare_place(file: Path, *, create: bool) -> None:
         raise WarehouseError(f"{file}: its folder cannot be {verb}: {error.strerror}") from error
     if not exists:
         raise WarehouseError(
-            f"{file}: there is no such file. Check the warehouse's address; the file is created when the first run is "
-            "loaded."
+            f"{file}: there is no such file. Check the address; the file of a warehouse is created when its first run "
+            "is loaded."
         )
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ml_metrics.model import BROKEN
+
+VERDICT_IS_BROKEN = "verdict IN ({})".format(", ".join(sorted(f"'{outcome}'" for outcome in BROKEN)))
+"""The rows of broken metrics. It is the condition of an index: databases that exist have it in exactly this text."""
+
 
 class Kind(StrEnum):
     """What a column holds; the names are BigQuery's."""
@@ -124,7 +129,7 @@ METRIC_HISTORY = Table(
     ),
     key=("uuid", "metric_name"),
     indexes=(("test_name", "metric_name", "timestamp"),),
-    page_indexes=(PageIndex("metric_history_broken", ("timestamp",), "verdict IN ('fail', 'missing', 'non_finite')"),),
+    page_indexes=(PageIndex("metric_history_broken", ("timestamp",), VERDICT_IS_BROKEN),),
     partition="timestamp",
     cluster=("test_name", "metric_name"),
 )

@@ -39,7 +39,7 @@ def test_the_workload_is_measured_and_judged(cluster: Cluster, told: Told) -> No
     assert 3 <= (workload.duration_seconds or 0) < 60
     with cluster.home.warehouse() as warehouse:
         (job,) = warehouse.runs.newest("well")
-        rows = {row.metric_name: row for row in warehouse.metrics.of_run(job.uuid)}
+        rows = {row.metric: row for row in warehouse.metrics.of_run(job.uuid)}
     assert job.verdict == "pass"
-    assert rows["loss"].metric_value == 0.25
-    assert rows["loss"].verdict == "pass"
+    assert rows["loss"].value == 0.25
+    assert rows["loss"].outcome == "pass"

@@ -13,8 +13,8 @@ import pytest
 
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import Fact, Message, Picture
-from ml_metrics.charts import Plotted, as_png, metric_chart
-from ml_metrics.model import Outcome
+from ml_metrics.charts import as_png, metric_chart
+from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from unit.alerts.browser import Browser
 from unit.alerts.hostile import HOSTILE
 from unit.alerts.reports import LOSS, REPORT
@@ -34,12 +34,14 @@ def chart() -> bytes:
     chance, bound = random.Random(1), 0.96
     values = [0.9 + chance.uniform(-0.03, 0.03) for _ in range(20)] + [1.79]
     points = [
-        Plotted(
+        StoredMetric(
             f"run {day}",
             datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day),
+            "loss_final",
             value,
+            JobStatus.SUCCESS,
+            Outcome.PASS if value < bound else Outcome.FAIL,
             upper=bound,
-            outcome=Outcome.PASS if value < bound else Outcome.FAIL,
         )
         for day, value in enumerate(values)
     ]

@@ -22,7 +22,7 @@ def test_a_png_has_two_pixels_per_unit(axis: Axis, count: int) -> None:
 
 
 def test_the_svg_shows_runs_title_and_annotations() -> None:
-    note = Annotation(RUNS[5].at, "accepted", "accepted")
+    note = Annotation(RUNS[5].timestamp, "accepted", "accepted")
     svg = as_svg(metric_chart("accuracy", RUNS, [note]))
     assert svg.count('aria-roledescription="point"') == len(RUNS)
     assert "accuracy" in svg

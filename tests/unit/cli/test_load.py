@@ -69,7 +69,7 @@ def _rows(address: str) -> list[JobRow]:
 
 def _verdicts(address: str) -> list[tuple[float, str]]:
     with open_warehouse(address) as warehouse:
-        return [(round(each.value, 6), each.verdict) for each in warehouse.metrics.values(TEST, "loss_final")]
+        return [(round(each.value, 6), each.outcome) for each in warehouse.metrics.values(TEST, "loss_final")]
 
 
 def test_runs_are_judged_and_loaded_again_without_doubling(address: str, runs: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.judge import Judgement, judge_run
-from ml_metrics.model import HistoryPoint, JobStatus, Metric, Outcome, Verdict
+from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,14 +35,14 @@ def point(  # noqa: PLR0913  (a row has as many columns)
     status: str = "success",
     run: str = "",
     test: str = TEST,
-) -> HistoryPoint:
+) -> StoredMetric:
     when = START + day * DAY
     key = run or f"run-{day:05}"
     verdict = None if outcome is None else Outcome(outcome)
-    return HistoryPoint(key, when, metric, value, JobStatus(status), verdict, test)
+    return StoredMetric(key, when, metric, value, JobStatus(status), verdict, test)
 
 
-def history(values: Sequence[float | None], outcome: str | None = "pass", **rest: Any) -> list[HistoryPoint]:
+def history(values: Sequence[float | None], outcome: str | None = "pass", **rest: Any) -> list[StoredMetric]:
     return [point(day, value, outcome, **rest) for day, value in enumerate(values)]
 
 
@@ -53,7 +53,7 @@ def metrics(**values: float) -> list[Metric]:
 def judged(  # noqa: PLR0913  (as `judge_run`)
     regression: RegressionTestConfig,
     values: dict[str, float],
-    past: Sequence[HistoryPoint] = (),
+    past: Sequence[StoredMetric] = (),
     *,
     status: str = "success",
     now: datetime = NOW,
@@ -65,7 +65,7 @@ def judged(  # noqa: PLR0913  (as `judge_run`)
     )
 
 
-def verdict(rule: dict[str, Any], value: float, past: Sequence[HistoryPoint] = (), **rest: Any) -> Verdict:
+def verdict(rule: dict[str, Any], value: float, past: Sequence[StoredMetric] = (), **rest: Any) -> Verdict:
     """The verdict on the metric `loss` by one condition."""
     (only,) = judged(config({"loss": rule}), {"loss": value}, past, **rest).verdicts
     return only

@@ -8,14 +8,14 @@ from datetime import timedelta
 import pytest
 
 from ml_metrics.judge import Acceptance
-from ml_metrics.model import HistoryPoint, JobStatus, Outcome
+from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, point, verdict
 
 MEAN = condition({"percent_difference": 10}, "within")
 SPREAD = condition({"stddevs_from_mean": 3}, "within")
 
 
-def middle(rule: dict[str, object], past: list[HistoryPoint], **rest: object) -> float:
+def middle(rule: dict[str, object], past: list[StoredMetric], **rest: object) -> float:
     """The mean that a rule of percents measured from, and how many runs it counted."""
     bounds = verdict(rule, 1.0, past, **rest).bounds
     assert bounds is not None
@@ -172,7 +172,7 @@ def test_the_same_run_twice_counts_once_and_the_worse_word_counts() -> None:
 
 def test_times_without_a_zone_are_utc() -> None:
     naive = [
-        HistoryPoint(
+        StoredMetric(
             row.run_key, row.timestamp.replace(tzinfo=None), row.metric, row.value, row.job_status, row.outcome
         )
         for row in history([10.0, 10.0])

@@ -8,7 +8,7 @@ import pytest
 from ml_metrics.config.regression import ChangePoint
 from ml_metrics.judge import Acceptance, changes_in, replay
 from ml_metrics.judge.changepoint import change_points, student_tail
-from ml_metrics.model import HistoryPoint, Outcome
+from ml_metrics.model import Outcome, StoredMetric
 from unit.judge.cases import DAY, START, TEST, condition, config, history, judged, point, verdict
 
 RULE = condition({"change_point": {}}, "less")
@@ -108,7 +108,7 @@ def test_the_first_run_of_the_new_level_is_named_with_what_differed_there() -> N
 
 def test_annotations_pass_over_what_is_no_number() -> None:
     values: list[float | None] = [*noisy([(100, 30), (120, 10)])]
-    rows: list[HistoryPoint] = [*history(values), point(12.5, None), point(13.5, float("inf"))]
+    rows: list[StoredMetric] = [*history(values), point(12.5, None), point(13.5, float("inf"))]
     (change,) = changes_in(rows, ChangePoint())
     assert change.run_key == "run-00030"
     assert change.before == pytest.approx(100, abs=1)

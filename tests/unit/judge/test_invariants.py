@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.judge import Judgement, history_needs, replay
-from ml_metrics.model import HistoryPoint, JobStatus, Outcome
+from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, point
 
 UNHURRIED = settings(deadline=None)  # a busy machine is no counterexample
@@ -32,7 +32,7 @@ COMPARISONS = st.sampled_from(["less", "less_or_equal", "greater", "greater_or_e
 
 
 @st.composite
-def histories(draw: st.DrawFn, days: int = 40) -> list[HistoryPoint]:
+def histories(draw: st.DrawFn, days: int = 40) -> list[StoredMetric]:
     return [
         point(
             draw(st.integers(0, days)),
@@ -62,14 +62,14 @@ def rules(draw: st.DrawFn) -> dict[str, Any]:
     return condition(threshold, comparison, **rest)
 
 
-def said(rule: dict[str, Any], value: float, past: list[HistoryPoint], **rest: Any) -> Judgement:
+def said(rule: dict[str, Any], value: float, past: list[StoredMetric], **rest: Any) -> Judgement:
     return judged(config({"loss": rule}, alert_after_second_test_failure=True), {"loss": value}, past, **rest)
 
 
 @UNHURRIED
 @given(rules(), st.floats(-1e6, 1e6), histories(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_says_nothing(
-    rule: dict[str, Any], value: float, past: list[HistoryPoint], shuffler: random.Random
+    rule: dict[str, Any], value: float, past: list[StoredMetric], shuffler: random.Random
 ) -> None:
     mixed = list(past)
     shuffler.shuffle(mixed)
@@ -79,7 +79,7 @@ def test_the_order_of_rows_says_nothing(
 @UNHURRIED
 @given(rules(), st.floats(-1e6, 1e6), histories(), VALUES, OUTCOMES)
 def test_the_run_itself_and_the_future_move_no_bounds(
-    rule: dict[str, Any], value: float, past: list[HistoryPoint], other: float | None, outcome: Outcome | None
+    rule: dict[str, Any], value: float, past: list[StoredMetric], other: float | None, outcome: Outcome | None
 ) -> None:
     at = START + 41 * DAY
     itself = point(20, other, outcome, run="this-run")
@@ -90,7 +90,7 @@ def test_the_run_itself_and_the_future_move_no_bounds(
 @UNHURRIED
 @given(rules(), st.floats(-1e6, 1e6), histories(), st.integers(-30, 30))
 def test_the_unit_of_a_metric_says_nothing(
-    rule: dict[str, Any], value: float, past: list[HistoryPoint], power: int
+    rule: dict[str, Any], value: float, past: list[StoredMetric], power: int
 ) -> None:
     factor = 2.0**power
     scaled = [row if row.value is None else replace(row, value=row.value * factor) for row in past]
@@ -139,7 +139,7 @@ def test_a_later_run_turns_no_earlier_verdict(rule: dict[str, Any], values: list
 
 @UNHURRIED
 @given(rules(), st.floats(-1e6, 1e6), histories())
-def test_what_the_judge_asks_for_is_enough(rule: dict[str, Any], value: float, past: list[HistoryPoint]) -> None:
+def test_what_the_judge_asks_for_is_enough(rule: dict[str, Any], value: float, past: list[StoredMetric]) -> None:
     regression = config({"loss": rule, "default": condition({"fixed_value": 0}, "less")})
     ordered = sorted(past, key=lambda row: (row.timestamp, row.run_key))
     needed = history_needs(regression, TEST).select(ordered)
@@ -160,7 +160,7 @@ def test_a_bad_value_behind_many_failed_jobs_is_not_asked_for() -> None:
 @UNHURRIED
 @given(rules(), VALUES, histories())
 def test_no_verdict_is_lost_and_none_passes_without_reason(
-    rule: dict[str, Any], value: float | None, past: list[HistoryPoint]
+    rule: dict[str, Any], value: float | None, past: list[StoredMetric]
 ) -> None:
     measured = {} if value is None else {"loss": value}
     judgement = judged(config({"loss": rule}), measured, past, now=NOW)

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.judge import Acceptance, Replay, judge_run, replay
-from ml_metrics.model import HistoryPoint, JobStatus, Metric, Outcome
+from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
 from unit.judge.cases import DAY, START, TEST, condition, config, history, point
 
 SPREAD = condition({"stddevs_from_mean": 3}, "less", wait_for_n_points_of_history=5)
 STEADY = [10.0, 10.2, 9.9, 10.1, 9.8, 10.0]
 
 
-def replayed(rows: list[HistoryPoint], conditions: dict[str, Any] | None = None, **rest: Any) -> Replay:
+def replayed(rows: list[StoredMetric], conditions: dict[str, Any] | None = None, **rest: Any) -> Replay:
     acceptances = rest.pop("acceptances", ())
     return replay(config(conditions or {"loss": SPREAD}, **rest), rows, test=TEST, acceptances=acceptances)
 
@@ -80,7 +80,7 @@ VALUES = st.lists(st.one_of(st.floats(-50, 50), st.sampled_from([10.0, 30.0])), 
 @given(values=VALUES)
 def test_it_says_run_by_run_what_the_judge_says(second: bool, values: list[float]) -> None:
     regression = config({"loss": {**SPREAD, "window": 6}}, alert_after_second_test_failure=second)
-    stored: list[HistoryPoint] = []
+    stored: list[StoredMetric] = []
     for run in replay(regression, history(values, outcome=None), test=TEST).runs:
         value = values[len(stored)]
         judgement = judge_run(

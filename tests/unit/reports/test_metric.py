@@ -10,10 +10,10 @@ import pytest
 
 from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.judge import Judgement, judge_run
-from ml_metrics.model import Bounds, HistoryPoint, JobStatus, Metric, Outcome, Run, Verdict, Workload
+from ml_metrics.model import Bounds, JobStatus, Metric, Outcome, Run, StoredMetric, Verdict, Workload
 from ml_metrics.reports.metric import MetricHistory, metric_facts
 from ml_metrics.reports.picture import picture_of
-from ml_metrics.warehouse import MetricValue, open_warehouse, run_record
+from ml_metrics.warehouse import open_warehouse, run_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,11 +25,17 @@ BAD = Verdict(
 )  # fmt: skip
 
 
-def value(day: int, number: float | None, verdict: str = "pass", status: str = "success") -> MetricValue:
-    return MetricValue(f"run {day}", NOON + timedelta(days=day), number, None, 1.5, status, verdict, "rule", 3, 1)
+def value(
+    day: int,
+    number: float | None,
+    outcome: Outcome | None = Outcome.PASS,
+    status: JobStatus = JobStatus.SUCCESS,
+) -> StoredMetric:
+    moment = NOON + timedelta(days=day)
+    return StoredMetric(f"run {day}", moment, "loss", number, status, outcome, upper=1.5, rule="rule", step=1)
 
 
-def facts(verdict: Verdict, *values: MetricValue, accepted: str = "") -> dict[str, str]:
+def facts(verdict: Verdict, *values: StoredMetric, accepted: str = "") -> dict[str, str]:
     return {fact.name: fact.value for fact in metric_facts(verdict, MetricHistory(values, accepted))}
 
 
@@ -47,7 +53,8 @@ def test_the_baseline_of_a_metric_is_the_one_of_its_verdict() -> None:
 
 
 def test_the_last_runs_include_those_that_failed() -> None:
-    found = facts(BAD, value(1, 1.0), value(2, 9.0, "fail"), value(3, 9.0, "skipped", "failure"), value(4, None))
+    failed = value(3, 9.0, Outcome.SKIPPED, JobStatus.FAILURE)
+    found = facts(BAD, value(1, 1.0), value(2, 9.0, Outcome.FAIL), failed, value(4, None))
     assert found["last runs"] == "1 9 9 none"
 
 
@@ -73,7 +80,7 @@ def test_judge_document_warehouse_and_mail_have_one_baseline(tmp_path: Path) -> 
     config = RegressionTestConfig.model_validate({"metric_success_conditions": {"loss": condition}})
     run = Run("candidate", "candidate", "scheduled__1", "tests")
     history = [
-        HistoryPoint(f"{test}-{day}", NOON + timedelta(days=day), "loss", level, JobStatus.SUCCESS, None, test)
+        StoredMetric(f"{test}-{day}", NOON + timedelta(days=day), "loss", level, JobStatus.SUCCESS, None, test)
         for test, level in (("base", 1.0), ("candidate", 1.05))
         for day in range(4)
     ]
@@ -98,7 +105,7 @@ def test_judge_document_warehouse_and_mail_have_one_baseline(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("number", [2.0, None, 1e300, -1e300, 5e-324])
 def test_a_metric_s_runs_make_a_picture(number: float | None) -> None:
-    past = MetricHistory(tuple(value(day, number, "pass" if day % 2 else "of an older system") for day in range(50)))
+    past = MetricHistory(tuple(value(day, number, Outcome.PASS if day % 2 else None) for day in range(50)))
     picture = picture_of(1, BAD, past, "this", NOON + timedelta(days=60))
     assert picture is not None
     assert picture.png.startswith(b"\x89PNG")

@@ -59,4 +59,4 @@ def record(  # noqa: PLR0913
 
 def contents(warehouse: object, run_key: str) -> dict[str, float | None]:
     """What the warehouse holds of a run's metrics."""
-    return {row.metric_name: row.metric_value for row in warehouse.metrics.of_run(run_key)}
+    return {row.metric: row.value for row in warehouse.metrics.of_run(run_key)}

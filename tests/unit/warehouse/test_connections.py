@@ -55,7 +55,7 @@ def test_a_postgres_database_that_knows_no_alphabet(
     _check_keeps_a_run(address)
     with connections.warehouse() as warehouse:
         warehouse.load(record(1, values={"Länge_最后": 1.0}))
-        assert [row.metric_name for row in warehouse.metrics.of_run(record(1).key)] == ["Länge_最后"]
+        assert [row.metric for row in warehouse.metrics.of_run(record(1).key)] == ["Länge_最后"]
 
 
 def test_an_sqlite_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,4 +155,4 @@ def _check_is_there_once(address: str) -> None:
 
 
 def _values(run: RunRecord | None) -> dict[str, float | None]:
-    return {row.metric_name: row.metric_value for row in run.metrics} if run else {}
+    return {row.metric: row.value for row in run.metrics} if run else {}

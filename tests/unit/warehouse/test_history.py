@@ -18,7 +18,7 @@ from unit.warehouse.records import MONDAY, TEST, record, run_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ml_metrics.model import HistoryPoint
+    from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import RunRecord, Warehouse
 
 METRICS = ("accuracy_final", "loss_final")
@@ -28,7 +28,7 @@ def needs(window: int = 100, recent: int = 10, **more: object) -> HistoryNeeds:
     return HistoryNeeds(**{"tests": (TEST,), "window": window, "recent": recent, "earliest": None, **more})
 
 
-def days(points: Sequence[HistoryPoint], metric: str = "accuracy_final") -> list[int]:
+def days(points: Sequence[StoredMetric], metric: str = "accuracy_final") -> list[int]:
     return [(point.timestamp - MONDAY).days for point in points if point.metric == metric]
 
 
@@ -87,7 +87,7 @@ def test_the_history_of_a_test_that_never_ran_is_empty(warehouse: Warehouse) -> 
 
 def test_a_point_with_a_wrong_clock_is_history_all_the_same(warehouse: Warehouse) -> None:
     run = record(0)
-    far = replace(run.metrics[0], timestamp=MONDAY)
+    far = replace(run.metrics[0], written_at=MONDAY)
     warehouse.load(replace(run, metrics=(far,)))
     warehouse.load_all([record(day) for day in range(1, 4)])
     assert days(warehouse.metrics.history(needs(window=4))) == [0, 1, 2, 3]
@@ -169,13 +169,13 @@ def _run(day: int, status: JobStatus, outcomes: dict[str, Outcome | None], has_v
 def _check_promise(past: list[RunRecord], read: dict[str, set[str]], window: int, recent: int) -> None:
     newest_first = sorted(past, key=lambda run: run.job.timestamp, reverse=True)
     for name in METRICS:
-        rows = [(run, row) for run in newest_first for row in run.metrics if row.metric_name == name]
+        rows = [(run, row) for run in newest_first for row in run.metrics if row.metric == name]
         good = [
             run.key
             for run, row in rows
-            if run.job.job_status == "success" and row.metric_value is not None and row.verdict != "fail"
+            if run.job.job_status == "success" and row.value is not None and row.outcome != "fail"
         ]
-        newest = {run.key for run in newest_first[:recent] if any(row.metric_name == name for row in run.metrics)}
+        newest = {run.key for run in newest_first[:recent] if any(row.metric == name for row in run.metrics)}
         assert set(good[:window]) <= read[name]
         assert newest <= read[name]
         assert len(read[name]) <= 2 * window + recent

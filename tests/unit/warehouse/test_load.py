@@ -7,7 +7,7 @@ import pytest
 
 from ml_metrics.errors import WarehouseError
 from ml_metrics.model import JobStatus, Outcome
-from ml_metrics.warehouse import JobRow, MetricRow, Warehouse
+from ml_metrics.warehouse import JobRow, Warehouse
 from unit.warehouse.records import TEST, contents, record, run_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def test_one_row_that_cannot_be_written_means_that_none_is(warehouse: Warehouse)
     good = record(0)
     warehouse.load(good)
     bad = record(0, {"accuracy_final": 0.5, "loss_final": 0.1})
-    broken = replace(bad, metrics=(*bad.metrics, MetricRow(bad.key, TEST, bad.job.timestamp, None, 1.0)))
+    nameless = replace(bad.metrics[0], metric=None)
+    broken = replace(bad, metrics=(*bad.metrics, nameless))
     with pytest.raises(WarehouseError):
         warehouse.load(broken)
     assert warehouse.metrics.of_run(good.key) == list(good.metrics)

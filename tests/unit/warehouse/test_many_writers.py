@@ -63,7 +63,7 @@ def test_writers_of_the_same_run_leave_the_rows_of_one_of_them(another_opener: C
     with another_opener() as warehouse:
         assert len(warehouse.runs.newest(TEST)) == 1
         assert contents(warehouse, run_of(0).key) in [
-            {row.metric_name: row.metric_value for row in attempt.metrics} for attempt in attempts
+            {row.metric: row.value for row in attempt.metrics} for attempt in attempts
         ]
 
 

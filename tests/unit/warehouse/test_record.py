@@ -33,7 +33,7 @@ def of(*verdicts: Verdict, status: JobStatus = JobStatus.SUCCESS, **more: object
 
 def test_a_metric_that_is_missing_has_a_row_with_its_verdict() -> None:
     run = of(verdict("loss_final", Outcome.MISSING))
-    assert [(row.metric_name, row.metric_value, row.verdict) for row in run.metrics] == [
+    assert [(row.metric, row.value, row.outcome) for row in run.metrics] == [
         ("accuracy_final", 0.4, None),
         ("loss_final", None, "missing"),
     ]
@@ -42,8 +42,8 @@ def test_a_metric_that_is_missing_has_a_row_with_its_verdict() -> None:
 def test_bounds_and_rule_stand_beside_the_value_and_an_open_side_is_null() -> None:
     found = verdict("accuracy_final", Outcome.FAIL, 0.4, baseline_points=7, reference=0.9, spread=0.1)
     (row,) = of(found).metrics
-    assert (row.metric_lower_bound, row.metric_upper_bound) == (0.5, None)
-    assert (row.verdict, row.rule, row.baseline_points) == ("fail", "greater than 0.5", 7)
+    assert (row.lower, row.upper) == (0.5, None)
+    assert (row.outcome, row.rule, row.baseline_points) == ("fail", "greater than 0.5", 7)
     assert (row.reference, row.spread) == (0.9, 0.1)
 
 
@@ -92,9 +92,9 @@ def test_a_point_has_its_own_time_or_that_of_its_run(wall_time: float | None) ->
         framework_version="",
     )
     (row,) = made.metrics
-    assert abs(row.timestamp - MONDAY) <= timedelta(days=10)
+    assert abs(row.written_at - MONDAY) <= timedelta(days=10)
     if wall_time is not None and abs(wall_time - MONDAY.timestamp()) < 86400:
-        assert math.isclose(row.timestamp.timestamp(), wall_time, abs_tol=1e-5)
+        assert math.isclose(row.written_at.timestamp(), wall_time, abs_tol=1e-5)
 
 
 @given(st.lists(st.text(), unique=True), st.floats())
@@ -107,7 +107,7 @@ def test_every_row_has_exactly_the_columns_of_its_table(names: list[str], value:
 def test_bounds_without_a_side_are_null() -> None:
     open_verdict = Verdict("accuracy_final", Outcome.PASS, 0.4, Bounds(), "any")
     (row,) = of(open_verdict).metrics
-    assert (row.metric_lower_bound, row.metric_upper_bound) == (None, None)
+    assert (row.lower, row.upper) == (None, None)
 
 
 def test_importing_the_package_imports_no_database() -> None:

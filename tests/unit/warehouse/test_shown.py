@@ -43,7 +43,7 @@ def test_only_what_is_broken_is_asked_for(warehouse: Warehouse) -> None:
     outcomes = {**BAD, "loss_final": Outcome.PASS, "absent": Outcome.MISSING}
     warehouse.load(record(0, values, outcomes=outcomes))
     broken = warehouse.metrics.broken(MONDAY, MONDAY + WEEK)
-    assert [(one.metric, one.verdict, one.value) for one in broken] == [
+    assert [(one.metric, one.outcome, one.value) for one in broken] == [
         ("absent", "missing", None),
         ("accuracy_final", "fail", 0.1),
     ]
@@ -66,7 +66,7 @@ def test_values_of_several_tests_side_by_side(warehouse: Warehouse) -> None:
     for test in ("one", "two", "three"):
         warehouse.load(record(0, {"a": 1.0, "b": 2.0}, test=test))
     found = warehouse.metrics.of_tests(["one", "two"], ["b"], MONDAY, MONDAY + WEEK, limit=10)
-    assert [(each.test, each.metric, each.value, each.at) for each in found] == [
+    assert [(each.test, each.metric, each.value, each.timestamp) for each in found] == [
         ("one", "b", 2.0, MONDAY),
         ("two", "b", 2.0, MONDAY),
     ]

@@ -129,4 +129,4 @@ def test_microseconds_survive(warehouse: Warehouse) -> None:
     )
     warehouse.load(loaded)
     (row,) = warehouse.metrics.of_run(run.key)
-    assert (row.timestamp, row.step) == (moment, 2**62)
+    assert (row.written_at, row.step) == (moment, 2**62)

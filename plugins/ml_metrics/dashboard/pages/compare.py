@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts import Axis, Plotted, comparison_chart
+from ml_metrics.charts import Axis, comparison_chart
 from ml_metrics.dashboard.chart_data import charts_data
 from ml_metrics.dashboard.export import as_script_json
 from ml_metrics.dashboard.formatting import number_text
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from ml_metrics.dashboard.links import Links
     from ml_metrics.dashboard.query import Span
-    from ml_metrics.warehouse import ShownMetric, Warehouse
+    from ml_metrics.model import StoredMetric
+    from ml_metrics.warehouse import Warehouse
 
 MAX_TESTS, MAX_METRICS, MAX_VALUES, MAX_PATTERNS = 20, 20, 20_000, 40
 MAX_LIST_LENGTH = 3000
@@ -103,35 +104,32 @@ def _pattern(text: str) -> str:
     return text.replace("[", "[[]").replace("?", "[?]")
 
 
-def _lines(values: Sequence[ShownMetric]) -> dict[str, dict[str, list[Plotted]]]:
-    lines: dict[str, dict[str, list[Plotted]]] = {}
+def _lines(values: Sequence[StoredMetric]) -> dict[str, dict[str, list[StoredMetric]]]:
+    lines: dict[str, dict[str, list[StoredMetric]]] = {}
     for one in values:
-        if one.at:
-            lines.setdefault(one.metric, {}).setdefault(one.test, []).append(
-                Plotted(one.run_key, one.at, one.value, one.lower, one.upper)
-            )
+        lines.setdefault(one.metric, {}).setdefault(one.test, []).append(one)
     return lines
 
 
-def _by_day(values: Sequence[ShownMetric], metric: str, span: Span) -> tuple[list[str], Table]:
+def _by_day(values: Sequence[StoredMetric], metric: str, span: Span) -> tuple[list[str], Table]:
     """Return the days that have a value, newest first, and each test's last value of each day."""
     rows: Table = {}
     for one in values:
-        if one.metric == metric and one.at:
-            day = span.local(one.at).date().isoformat()
+        if one.metric == metric:
+            day = span.local(one.timestamp).date().isoformat()
             rows.setdefault(one.test, {})[day] = number_text(one.value)
     return sorted({day for row in rows.values() for day in row}, reverse=True), rows
 
 
-def _value(one: ShownMetric) -> dict[str, Any]:
+def _value(one: StoredMetric) -> dict[str, Any]:
     return {
-        "run": one.run_key, "test": one.test, "metric": one.metric, "at": one.at, "value": one.value,
-        "lower": one.lower, "upper": one.upper, "verdict": one.verdict,
+        "run": one.run_key, "test": one.test, "metric": one.metric, "at": one.timestamp, "value": one.value,
+        "lower": one.lower, "upper": one.upper, "verdict": one.outcome,
     }  # fmt: skip
 
 
-def _table(values: Sequence[ShownMetric]) -> Iterator[Sequence[Any]]:
+def _table(values: Sequence[StoredMetric]) -> Iterator[Sequence[Any]]:
     yield ("metric", "test", "run", "stopped", "value", "lower_bound", "upper_bound", "verdict")
     for one in values:
-        yield (one.metric, one.test, one.run_key, one.at.isoformat() if one.at else "", one.value, one.lower,
-               one.upper, one.verdict)  # fmt: skip
+        yield (one.metric, one.test, one.run_key, one.timestamp.isoformat(), one.value, one.lower,
+               one.upper, one.outcome)  # fmt: skip

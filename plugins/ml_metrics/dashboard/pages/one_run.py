@@ -18,13 +18,14 @@ from ml_metrics.errors import MlMetricsError
 from ml_metrics.model import BROKEN
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.settings import Settings
-from ml_metrics.warehouse import ShownMetric
+from ml_metrics.warehouse.record import metric_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ml_metrics.dashboard.links import Links
-    from ml_metrics.warehouse import JobRow, MetricRow, Warehouse
+    from ml_metrics.model import StoredMetric
+    from ml_metrics.warehouse import JobRow, Warehouse
 
 MAX_FILES = 200
 MAX_DELIVERIES = 1000
@@ -38,16 +39,16 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
     """Return the page of a run."""
     rows = warehouse.metrics.of_run(run.uuid)
     good = warehouse.runs.last_good(run.test_name, run.timestamp, run.uuid)
-    before = {row.metric_name: row for row in warehouse.metrics.of_run(good.uuid)} if good else {}
+    before = {row.metric: row for row in warehouse.metrics.of_run(good.uuid)} if good else {}
     metadata = warehouse.runs.metadata(run.uuid)
-    broken = [_as_shown(row) for row in rows if row.verdict in BROKEN]
+    broken = [row for row in rows if row.outcome in BROKEN]
     letter = letter_of(run, broken)
     deliveries = [
         one
         for one in warehouse.deliveries.since(run.timestamp - timedelta(days=1), run.test_name, MAX_DELIVERIES)
         if one.run_key == run.uuid
     ]
-    compared = [_compared(row, before.get(row.metric_name)) for row in rows]
+    compared = [_compared(row, before.get(row.metric)) for row in rows]
     folder, files, files_error = _files(run)
     return Page(
         "one_run.html",
@@ -58,7 +59,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
             "class": CLASSES[letter],
             "reason": reason_of(run, letter, broken),
             "metrics": compared,
-            "missing": sorted(before.keys() - {row.metric_name for row in rows}),
+            "missing": sorted(before.keys() - {row.metric for row in rows}),
             "good": good,
             "differences": list(_differences(good, run)) if good else [],
             "metadata": metadata,
@@ -76,7 +77,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
         document=lambda: {
             "run": asdict(run),
             "letter": letter,
-            "metrics": [asdict(row) for row in rows],
+            "metrics": [metric_columns(row) for row in rows],
             "metadata": metadata,
             "last_good_run": good.uuid if good else None,
         },
@@ -84,13 +85,13 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
     )
 
 
-def _compared(row: MetricRow, before: MetricRow | None) -> dict[str, Any]:
+def _compared(row: StoredMetric, before: StoredMetric | None) -> dict[str, Any]:
     """Return a metric, its value in the last good run, and the change in percent."""
-    was = before.metric_value if before else None
+    was = before.value if before else None
     change = None
-    if row.metric_value is not None and was:
-        change = (row.metric_value - was) / abs(was) * 100
-    return {"row": row, "was": was, "change": change, "broken": row.verdict in BROKEN}
+    if row.value is not None and was:
+        change = (row.value - was) / abs(was) * 100
+    return {"row": row, "was": was, "change": change, "broken": row.outcome in BROKEN}
 
 
 def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:
@@ -135,15 +136,9 @@ def _mail(place: str) -> dict[str, str]:
     }
 
 
-def _as_shown(row: MetricRow) -> ShownMetric:
-    return ShownMetric(
-        row.uuid, row.metric_name, row.metric_value, row.metric_lower_bound, row.metric_upper_bound, row.verdict
-    )
-
-
-def _table(rows: Sequence[MetricRow]) -> Iterator[Sequence[Any]]:
+def _table(rows: Sequence[StoredMetric]) -> Iterator[Sequence[Any]]:
     yield ("metric", "value", "lower_bound", "upper_bound", "verdict", "rule", "baseline_points", "step",
            "reference", "spread")  # fmt: skip
     for row in rows:
-        yield (row.metric_name, row.metric_value, row.metric_lower_bound, row.metric_upper_bound, row.verdict,
+        yield (row.metric, row.value, row.lower, row.upper, row.outcome,
                row.rule, row.baseline_points, row.step, row.reference, row.spread)  # fmt: skip

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from ml_metrics.dashboard.curves import Curve
     from ml_metrics.dashboard.links import Links
-    from ml_metrics.warehouse import JobRow, ShownMetric, Warehouse
+    from ml_metrics.model import StoredMetric
+    from ml_metrics.warehouse import JobRow, Warehouse
 
 MAX_RUNS = 1000
 MAX_TABLE_ROWS = 4000
@@ -94,9 +95,9 @@ def _kinds(parts: Mapping[str, Mapping[str, float]]) -> list[str]:
     return sorted(kinds, key=lambda kind: (kind != PRODUCTIVE, kind))
 
 
-def _rows(runs: Sequence[JobRow], metrics: Sequence[ShownMetric]) -> Iterator[dict[str, Any]]:
+def _rows(runs: Sequence[JobRow], metrics: Sequence[StoredMetric]) -> Iterator[dict[str, Any]]:
     """Return the rows of the table of runs, newest first."""
-    broken = by_run(one for one in metrics if one.verdict in BROKEN)
+    broken = by_run(one for one in metrics if one.outcome in BROKEN)
     for run in runs:
         own = broken.get(run.uuid, [])
         letter = letter_of(run, own)
@@ -121,7 +122,7 @@ def _document(
             {
                 "metric": curve.metric,
                 "rule": curve.rule,
-                "points": [asdict(point) for point in curve.points],
+                "points": [_point(point, curve) for point in curve.points],
                 "annotations": [asdict(one) for one in curve.annotations],
             }
             for curve in curves
@@ -130,11 +131,18 @@ def _document(
     }
 
 
-def _table(rows: Sequence[dict[str, Any]], metrics: Sequence[ShownMetric]) -> Iterator[Sequence[Any]]:
+def _point(point: StoredMetric, curve: Curve) -> dict[str, Any]:
+    return {
+        "run_key": point.run_key, "at": point.timestamp, "value": point.value, "lower": point.lower,
+        "upper": point.upper, "outcome": point.outcome, "counts": point.run_key not in curve.excluded,
+    }  # fmt: skip
+
+
+def _table(rows: Sequence[dict[str, Any]], metrics: Sequence[StoredMetric]) -> Iterator[Sequence[Any]]:
     """Return a row for each metric of each run; a run without metrics has one row, too."""
     yield ("run", "stopped", "job_status", "run_verdict", "reason", "duration_seconds", "queued_seconds",
            "failed_attempts", "metric", "value", "lower_bound", "upper_bound", "verdict")  # fmt: skip
-    metrics_of_run: dict[str, list[ShownMetric]] = {}
+    metrics_of_run: dict[str, list[StoredMetric]] = {}
     for metric in metrics:
         metrics_of_run.setdefault(metric.run_key, []).append(metric)
     for row in rows:
@@ -142,6 +150,6 @@ def _table(rows: Sequence[dict[str, Any]], metrics: Sequence[ShownMetric]) -> It
         head = (run.uuid, run.timestamp.isoformat(), run.job_status, run.verdict, row["reason"],
                 run.job_duration_sec, run.queued_seconds, run.num_failures)  # fmt: skip
         for one in metrics_of_run.get(run.uuid, []):
-            yield (*head, one.metric, one.value, one.lower, one.upper, one.verdict)
+            yield (*head, one.metric, one.value, one.lower, one.upper, one.outcome)
         if run.uuid not in metrics_of_run:
             yield (*head, "", None, None, None, None)
