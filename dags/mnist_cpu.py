@@ -1,4 +1,4 @@
-"""The test of `include/metric_configs/mnist-cpu.yaml` as an Airflow DAG in Python, for teams that prefer code."""
+"""The test of `include/metric_configs/mnist-cpu.yaml` written in Python, as an Airflow DAG."""
 
 from datetime import timedelta
 

@@ -30,7 +30,7 @@ from airflow.sdk import DAG
 from ml_metrics import dags
 from ml_metrics.config.definition import TestDefinition
 
-dags.SLACK = timedelta(seconds=5)
+dags.DEADLINE_SLACK = timedelta(seconds=5)
 ZERO = timedelta(milliseconds=1)
 TEST = TestDefinition(
     name="hangs", owner="a-new-user", emails=("a@example.com",), image="i", command=("c",), timeout=ZERO,

@@ -25,7 +25,9 @@ CAUSES = {
 """The failure reason for each event that explains why a pod ended."""
 
 
-def outcome_of_lost_pod(begun: Workload, events: list[dict[str, Any]], last: dict[str, Any] | None = None) -> Workload:
+def outcome_of_lost_pod(
+    pending: Workload, events: list[dict[str, Any]], last: dict[str, Any] | None = None
+) -> Workload:
     """Return the outcome of a workload whose pod was created and no longer exists. `last` is its last known state."""
     started_at = started_at_by(events)
     # without events it is unknown whether the workload ran
@@ -37,4 +39,4 @@ def outcome_of_lost_pod(begun: Workload, events: list[dict[str, Any]], last: dic
     else:
         disrupted = disruption((last or {}).get("status") or {})
         reason, detail = disrupted or ("PodDeleted", "the pod was deleted before its workload had ended")
-    return replace(begun, status=status, failure_reason=reason, detail=detail, started_at=started_at)
+    return replace(pending, status=status, failure_reason=reason, detail=detail, started_at=started_at)

@@ -23,6 +23,21 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _TEMPLATE = re.compile(r"{{.*?}}|{%.*?%}", re.DOTALL)
 _REFERENCE = re.compile(r"\bparams\.([A-Za-z_]\w*)")
 
+RUN_OVERRIDES: dict[str, dict[str, Any]] = {
+    "image": {
+        "type": ["null", "string"],
+        "description": "Another container image; empty for the test's own",
+        "section": "For this run only",
+    },
+    "command": {
+        "type": ["null", "array"],
+        "items": {"type": "string"},
+        "description": "Another program and its arguments, one a line; empty for the test's own",
+        "section": "For this run only",
+    },
+}
+"""The keys of a test that can be changed for a single run, with their JSON Schema for the trigger form."""
+
 
 class Parameter(Strict):
     """A field of the trigger form. All keys but `default` are keywords of JSON Schema."""

@@ -1,4 +1,4 @@
-"""Which cluster the pods of a test run in, and what that cluster does not allow."""
+"""The cluster and namespace in which the pods of a test run, and the restrictions of that cluster."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from ml_metrics.config.definition import TestDefinition
 
 COMPOSER_NAMESPACE = "composer-user-workloads"
-"""The only namespace in which Cloud Composer runs pods, whatever is asked for."""
+"""The only namespace in which Cloud Composer runs pods."""
 COMPOSER_KUBECONFIG = Path("/home/airflow/composer_kube_config")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where pods run, beside what an Airflow connection says."""
+    """Where pods run."""
 
     kubeconfig: str | None
-    """A kubeconfig that goes before the connection."""
+    """A kubeconfig that takes precedence over the connection."""
     connection: str | None
-    """The Airflow connection that is used."""
+    """The Airflow connection."""
     namespace: str | None
-    """None leaves it to the connection."""
+    """None means the namespace of the connection."""
 
 
 def place_of(test: TestDefinition) -> Place:
-    """The cluster of a test that names none of its own. Raises ConfigError for what cannot run there."""
+    """Return the place for a test without `cluster`. Raises ConfigError if the test cannot run there."""
     settings = Settings.load()
     if kubeconfig := cluster_kubeconfig():
         return Place(kubeconfig, None, test.namespace)
@@ -45,7 +45,7 @@ def place_of(test: TestDefinition) -> Place:
 
 
 def _check_for_composer(test: TestDefinition) -> None:
-    own = "name a GKE cluster of your own: `cluster: {project: ..., location: ..., name: ...}`"
+    own = "give a GKE cluster of your own: `cluster: {project: ..., location: ..., name: ...}`"
     if test.namespace not in {None, COMPOSER_NAMESPACE}:
         raise ConfigError(
             f"{test.name}: Cloud Composer runs pods in the namespace {COMPOSER_NAMESPACE} only, "

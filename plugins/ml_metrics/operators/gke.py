@@ -1,4 +1,4 @@
-"""The same tasks on a GKE cluster that the test names. Importing this imports Google's libraries: seconds."""
+"""The same operators for a GKE cluster that the test names. Importing this module takes seconds."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class RunHostsOnGke(RunHosts, GKEStartJobOperator):
         super().__init__(test=test, **_where(test.cluster), **options)
 
     def execute(self, context: Context) -> None:
-        """Run it; the Job's page in Google's console becomes a link of the task."""
+        """Run the Job, with a link from the task to its page in the Google Cloud console."""
         self._job_link_context = context
         super().execute(context)
 
 
 def _where(cluster: Cluster | None) -> dict[str, str]:
     if cluster is None:
-        raise ValueError("the test names no GKE cluster")
+        raise ValueError("the test has no GKE cluster")
     return {"project_id": cluster.project, "location": cluster.location, "cluster_name": cluster.name}

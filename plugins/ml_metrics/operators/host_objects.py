@@ -1,4 +1,4 @@
-"""The Kubernetes objects of a workload of several hosts: a Job, and the service by which its hosts find each other."""
+"""The Kubernetes objects of a workload on several hosts: a Job, and the service through which hosts find each other."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Run
 
-LONGEST_TEST_NAME = 36
-"""So much of a test's name goes into the name of its Jobs: a host's own name, with its number, has 63 characters."""
-EXPLAINED = 5
-"""Of so many hosts that have not started the events are read: a thousand would say the same."""
+MAX_TEST_NAME_LENGTH = 36
+"""Longer names of tests are cut in names of Jobs: host names, which add a number, have at most 63 characters."""
+MAX_PODS_WITH_EVENTS = 5
+"""For how many hosts that have not started events are read: more would not add information."""
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 @dataclass(frozen=True, slots=True)
 class HostObjects:
-    """What lies in the cluster for one run."""
+    """The objects of one run in the cluster."""
 
     core: CoreV1Api
     batch: BatchV1Api
@@ -44,62 +44,64 @@ class HostObjects:
 
     @staticmethod
     def name(run: Run, attempt: int) -> str:
-        """The name of an attempt: the same for every process that asks."""
-        return f"{run.test[:LONGEST_TEST_NAME].rstrip('-')}-{run.key[:8]}-{attempt}"
+        """Return the name of an attempt, which is the same in every process."""
+        return f"{run.test[:MAX_TEST_NAME_LENGTH].rstrip('-')}-{run.key[:8]}-{attempt}"
 
     @staticmethod
     def job(test: TestDefinition, name: str, run: Run, run_dir: str) -> dict[str, Any]:
-        """The Job of a run."""
-        # the same for every attempt, so that the goodput of a restarted job is that of one job
+        """Return the Job of a run."""
+        # the same name for all attempts, so that their goodput is measured as that of one job
         env = {"JOB_NAME": f"{run.test}-{run.key[:8]}"}
         return job_of(test, name=name, run_dir=run_dir, env=env, labels={RUN_KEY: run.key})
 
     @staticmethod
     def template(job: dict[str, Any]) -> dict[str, Any]:
-        """The pod of a Job, as the provider takes it."""
+        """Return the pod template of a Job in the form that the provider accepts."""
         template = job["spec"]["template"]
         return {"apiVersion": "v1", "kind": "Pod", **template, "spec": without_program(template)}
 
     @staticmethod
-    def corrected(job: k8s.V1Job) -> k8s.V1Job:
-        """Without what the provider says of the pod and a Job's pods must not have."""
+    def without_provider_fields(job: k8s.V1Job) -> k8s.V1Job:
+        """Remove what the provider adds to the pod template, but pods of a Job must not have."""
         pod = job.spec.template.metadata
         pod.name = pod.namespace = None
-        pod.labels.pop(QUEUE_LABEL, None)  # a queue admits the Job, and would admit its pods once more
+        pod.labels.pop(QUEUE_LABEL, None)  # the queue admits the Job, and must not queue its pods again
         return job
 
     def newest_job(self) -> k8s.V1Job | None:
-        """The Job of the run that was made last and is not going away."""
-        living = [job for job in self._jobs() if job.metadata.deletion_timestamp is None]
-        return max(living, key=lambda job: job.metadata.creation_timestamp, default=None)
+        """Return the newest Job of the run that is not being deleted."""
+        present = [job for job in self._jobs() if job.metadata.deletion_timestamp is None]
+        return max(present, key=lambda job: job.metadata.creation_timestamp, default=None)
 
     def create_service(self, test: TestDefinition, name: str) -> None:
-        """Make the service of a Job."""
-        with _unless(CONFLICT):
+        """Create the service of a Job."""
+        with _ignoring(CONFLICT):
             body = service_of(test, name=name, labels={RUN_KEY: self.labels[RUN_KEY]})
             self.core.create_namespaced_service(self.namespace, body)
 
     def adopt_service(self, name: str) -> None:
-        """Let the service go when its Job goes, also if nobody is left to take it away."""
+        """Make the Job the owner of its service, so that the cluster removes both together."""
         job = self.batch.read_namespaced_job(name, self.namespace)
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": job.metadata.uid}
         self.core.patch_namespaced_service(name, self.namespace, {"metadata": {"ownerReferences": [owner]}})
         if job.spec.completion_mode != "Indexed":
             raise ConfigError(
-                f"{name}: this cluster does not know Indexed Jobs, which several hosts need; Kubernetes 1.24 has them"
+                f"{name}: this cluster has no Indexed Jobs, which several hosts need; use Kubernetes 1.24 or later"
             )
 
-    def ask(self, name: str, *, with_events: bool = False) -> Hosts:
-        """How the Job of a name and its pods stand."""
+    def read_hosts(self, name: str, *, with_events: bool = False) -> Hosts:
+        """Return a Job with its pods, and on request their events."""
         plain = ApiClient().sanitize_for_serialization
         job = plain(self.batch.read_namespaced_job(name, self.namespace))
         pods = plain(self.core.list_namespaced_pod(self.namespace, label_selector=f"job-name={name}"))["items"]
-        told = [job["metadata"]["uid"]] if with_events else []
+        uids = [job["metadata"]["uid"]] if with_events else []
         if with_events:
-            told += [pod["metadata"]["uid"] for pod in pods if outcome_of(pod, []).started_at is None][:EXPLAINED]
+            uids += [pod["metadata"]["uid"] for pod in pods if outcome_of(pod, []).started_at is None][
+                :MAX_PODS_WITH_EVENTS
+            ]
         events = [
             event
-            for uid in told
+            for uid in uids
             for event in plain(
                 self.core.list_namespaced_event(self.namespace, field_selector=f"involvedObject.uid={uid}")
             )["items"]
@@ -107,12 +109,12 @@ class HostObjects:
         return Hosts(job, tuple(pods), tuple(events))
 
     def remove_all(self) -> None:
-        """Take away every Job and service of the run; their pods go with them."""
+        """Remove every Job and service of the run; the cluster removes the pods of the Jobs."""
         for job in self._jobs():
-            with _unless(NOT_FOUND):
+            with _ignoring(NOT_FOUND):
                 self.batch.delete_namespaced_job(job.metadata.name, self.namespace, propagation_policy="Background")
         for service in self.core.list_namespaced_service(self.namespace, label_selector=self._selector).items:
-            with _unless(NOT_FOUND):
+            with _ignoring(NOT_FOUND):
                 self.core.delete_namespaced_service(service.metadata.name, self.namespace)
 
     def _jobs(self) -> list[k8s.V1Job]:
@@ -125,8 +127,8 @@ class HostObjects:
 
 
 @contextmanager
-def _unless(status: int) -> Iterator[None]:
-    """Do it, unless it is done: by an earlier process, or by the cluster itself."""
+def _ignoring(status: int) -> Iterator[None]:
+    """Ignore a status: an earlier process or the cluster itself has done it already."""
     try:
         yield
     except ApiException as error:

@@ -1,4 +1,4 @@
-"""Where a person finds a workload and its logs, and the command that downloads them."""
+"""Links to a workload, and the command that downloads its logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONSOLE = "https://console.cloud.google.com"
 
 
 def workload_link(cluster: Cluster | None, namespace: str | None, kind: str, name: str | None) -> str | None:
-    """The page of a pod or Job in Google's console; other clusters have none that we know of."""
+    """Return the page of a pod or Job in the Google Cloud console; None for other clusters."""
     if cluster is None or namespace is None or name is None:
         return None
     place = "/".join(quote(part, safe="") for part in (cluster.location, cluster.name, namespace, name))
@@ -22,10 +22,10 @@ def workload_link(cluster: Cluster | None, namespace: str | None, kind: str, nam
 
 
 def logs_command(cluster: Cluster | None, workload: Workload, task_page: str) -> str:
-    """The command that downloads the logs, also when the pod is gone: from Cloud Logging, else from Airflow."""
+    """Return the command that downloads the logs from Cloud Logging or Airflow, where they outlive the pod."""
     if cluster is None or workload.pod is None:
         return f'curl -fsS -H "Authorization: Bearer $AIRFLOW_TOKEN" {shlex.quote(_rest_address(task_page))}'
-    wanted = {
+    terms = {
         "resource.type": "k8s_container",
         "resource.labels.project_id": cluster.project,
         "resource.labels.location": cluster.location,
@@ -33,7 +33,7 @@ def logs_command(cluster: Cluster | None, workload: Workload, task_page: str) ->
         "resource.labels.namespace_name": workload.namespace or "default",
         "resource.labels.pod_name": workload.pod,
     }
-    query = " AND ".join(f'{name}="{value}"' for name, value in wanted.items())
+    query = " AND ".join(f'{name}="{value}"' for name, value in terms.items())
     since = "" if workload.queued_at is None else f' AND timestamp>="{workload.queued_at.isoformat()}"'
     return (
         f"gcloud logging read {shlex.quote(query + since)} --project={shlex.quote(cluster.project)} "
@@ -42,7 +42,7 @@ def logs_command(cluster: Cluster | None, workload: Workload, task_page: str) ->
 
 
 def _rest_address(task_page: str) -> str:
-    """From the page of a task in Airflow's UI to its log in Airflow's REST API."""
+    """Return the address of the log in Airflow's REST API for the page of a task in its UI."""
     page, _, query = task_page.partition("?")
     base, _, rest = page.partition("/dags/")
     dag, _, rest = rest.partition("/runs/")

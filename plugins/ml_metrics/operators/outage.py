@@ -1,4 +1,4 @@
-"""An API server that does not answer for a while: what counts as that, and waiting until it is back."""
+"""Outages of the API server: recognizing them, and waiting until they are over."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from urllib3.exceptions import HTTPError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LONGEST = timedelta(minutes=10)
-"""How long an API server may be gone: one of a single zone is, while it is upgraded."""
-SHORT = timedelta(seconds=30)
-"""The same before anything was asked for: a cluster that was never reached is more often a wrong address."""
-MOST = 10
-"""How many outages a task lives through: an error that always comes back is none."""
-INTERVAL = 2.0
-"""Seconds between two questions whether it is back."""
-PASSING = frozenset({None, 0, 429, 500, 502, 503, 504})
-"""The answers of an API server, or of what stands before it, that say nothing about the question."""
+MAX_OUTAGE = timedelta(minutes=10)
+"""The API server of a zonal cluster, for example, is unavailable during upgrades."""
+MAX_FIRST_OUTAGE = timedelta(seconds=30)
+"""Before anything was created. A cluster that was never reached more likely has a wrong address."""
+MAX_OUTAGES = 10
+"""Outages that one task tolerates. An error that always returns is not an outage."""
+POLL_SECONDS = 2.0
+"""The interval between requests during an outage."""
+TRANSIENT_STATUSES = frozenset({None, 0, 429, 500, 502, 503, 504})
+"""The statuses, also of a proxy, that are unrelated to the request itself."""
 
 
 def is_outage(error: BaseException | None) -> bool:
-    """Whether an error says only that the cluster could not be asked."""
+    """Return whether an error only means that the cluster is unreachable."""
     if isinstance(error, ApiException):
-        return error.status in PASSING
+        return error.status in TRANSIENT_STATUSES
     if isinstance(error, AirflowException):
-        return isinstance(error.__context__, HTTPError)  # the provider gave up asking, and says it in its own words
+        return isinstance(error.__context__, HTTPError)  # the provider raises this after its own retries
     return isinstance(error, (HTTPError, HTTPException, ConnectionError, TimeoutError))
 
 
-def await_answer(ask: Callable[[], object], longest: timedelta) -> bool:
-    """Ask until there is an answer, be it a refusal; False if there was none for so long."""
-    deadline = time.monotonic() + longest.total_seconds()
+def wait_for_answer(ask: Callable[[], object], timeout: timedelta) -> bool:
+    """Repeat a request until it is answered, even with an error. Return False on timeout."""
+    deadline = time.monotonic() + timeout.total_seconds()
     while True:
         try:
             ask()
@@ -46,6 +46,6 @@ def await_answer(ask: Callable[[], object], longest: timedelta) -> bool:
                 raise
             if time.monotonic() > deadline:
                 return False
-            time.sleep(INTERVAL)
+            time.sleep(POLL_SECONDS)
         else:
             return True

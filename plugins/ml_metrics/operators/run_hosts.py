@@ -1,4 +1,4 @@
-"""The task that runs the workload on several hosts at once: a TPU slice, or nodes of GPUs."""
+"""The operator that runs a workload on several hosts at once: a TPU slice, or several GPU nodes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ml_metrics.operators.host_objects import HostObjects
 from ml_metrics.operators.outage import is_outage
 from ml_metrics.operators.run_workload import NOT_FOUND
 from ml_metrics.operators.tasks import folder_of, run_of
-from ml_metrics.operators.workload_base import LOG_INTERVAL, WorkloadRun
-from ml_metrics.operators.workload_end import OverranError, is_known
+from ml_metrics.operators.workload_base import LOG_INTERVAL_SECONDS, WorkloadBase
+from ml_metrics.operators.workload_end import TaskTimeoutError, end_is_known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 POLL_SECONDS = 5.0
 
 
-class RunHosts(WorkloadRun, KubernetesJobOperator):
-    """Run the workload of a test as a Job with one pod for each host: all of them, or none."""
+class RunHosts(WorkloadBase, KubernetesJobOperator):
+    """Run the workload of a test as a Job with one pod for each host."""
 
     kind_of_object = "job"
 
@@ -44,7 +44,7 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
             "completions": test.hosts,
             "parallelism": test.hosts,
             "completion_mode": "Indexed",
-            "backoff_limit": 0,  # a host that failed has ended the workload; Airflow starts the next attempt
+            "backoff_limit": 0,  # the workload fails with its first host; Airflow starts the next attempt
             "suspend": True if test.queue else None,
             "random_name_suffix": False,
         }
@@ -52,20 +52,20 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
         self.hosts: Hosts | None = None
 
     def execute(self, context: Context) -> None:
-        """Start the Job, or take up the one of a worker that died, and see it through."""
-        if self.is_told_already(context):
+        """Start the Job, or take over the Job of a worker that died, and wait for its end."""
+        if self.already_ended(context):
             return
-        with self.recorded(context), self._torn_down():
-            self.introduce(context)
-            self.through_outages(lambda: self._find_or_start(context))
-            self.through_outages(lambda: self._see_through(context))
+        with self.recorded(context), self._clean_up():
+            self.write_identity(context)
+            self.retry_after_outages(lambda: self._find_or_start(context))
+            self.retry_after_outages(lambda: self._wait_and_save_logs(context))
 
-    def resume(self, context: Context, event: Any = None) -> None:  # noqa: ARG002  (a time has passed, it says)
-        """Come back from the triggerer."""
+    def resume(self, context: Context, event: Any = None) -> None:  # noqa: ARG002  (the event of the timer)
+        """Continue after the triggerer."""
         self.execute(context)
 
     def build_job_request_obj(self, context: Context | None = None) -> k8s.V1Job:
-        """The Job that `ml-metrics render` prints, in this run's folder; parameters are filled in."""
+        """Return the Job that `ml-metrics render` prints, with the folder and the parameters of this run."""
         if context is None:
             return super().build_job_request_obj(context)
         run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
@@ -73,43 +73,43 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
         self.use_template(HostObjects.template(made), context)
         self.ttl_seconds_after_finished = made["spec"]["ttlSecondsAfterFinished"]
         self.labels = {**made["metadata"]["labels"], **self.labels}
-        return HostObjects.corrected(super().build_job_request_obj(context))
+        return HostObjects.without_provider_fields(super().build_job_request_obj(context))
 
     def end_workload(self) -> None:
-        """Take the Job and its service away."""
+        """Remove the Job and its service."""
         self._killed = True
         if self.created:
-            self._last_seen()
+            self._last_observed()
             self._objects().remove_all()
 
-    def look(self) -> Workload | None:
-        """How the workload stands: read from its Job and the pods of all hosts."""
-        if not self.created or self.begun is None or self.begun.pod is None:
+    def observe(self) -> Workload | None:
+        """Return the state of the workload from its Job and the pods of all hosts."""
+        if not self.created or self.pending is None or self.pending.pod is None:
             return None
         try:
-            self.hosts = self._objects().ask(self.begun.pod, with_events=True)
+            self.hosts = self._objects().read_hosts(self.pending.pod, with_events=True)
         except ApiException as error:
             if error.status != NOT_FOUND:
                 raise
-            last = self.hosts.outcome() if self.hosts else self.begun
+            last = self.hosts.outcome() if self.hosts else self.pending
             detail = "the Job was deleted before its workload had ended"
             return replace(last, status=JobStatus.FAILURE, failure_reason="JobDeleted", detail=detail)
         return self.hosts.outcome()
 
     def name_of_object(self, end: Workload) -> str | None:
-        """The name of the Job."""
-        return self.begun.pod if self.begun else end.pod
+        """Return the name of the Job."""
+        return self.pending.pod if self.pending else end.pod
 
     def _objects(self) -> HostObjects:
         return HostObjects(self.client, self.job_client, self.own_namespace, dict(self.labels))
 
     def _find_or_start(self, context: Context) -> None:
-        """Take up the Job that an earlier process left, if nobody knows its end. What else it left is taken away."""
+        """Take over the Job of an earlier process if its end is unknown. Otherwise remove it, and start a new one."""
         before = folder_of(self.test.name, context).read_workload()
         objects = self._objects()
         job = objects.newest_job()
-        if job is not None and before is not None and not is_known(before):
-            self.take_up(context)
+        if job is not None and before is not None and not end_is_known(before):
+            self.take_over(context)
             return
         objects.remove_all()
         self._start(context)
@@ -117,43 +117,45 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
     def _start(self, context: Context) -> None:
         run = run_of(self.test.name, context)
         self.start_attempt(context, None, None)
-        self.name = HostObjects.name(run, self.begun.attempts if self.begun else 1)
+        self.name = HostObjects.name(run, self.pending.attempts if self.pending else 1)
         request = self.job_request_obj = self.build_job_request_obj(context)
         name, namespace = request.metadata.name, request.metadata.namespace
         self.start_attempt(context, namespace, name)
         context["ti"].xcom_push(key="job_name", value=name)
         context["ti"].xcom_push(key="job_namespace", value=namespace)
-        self.created = True  # from here on, an answer that got lost may have been a yes
+        self.created = True  # from here on, a lost response may have been a success
         try:
             objects = self._objects()
             objects.create_service(self.test, name)
             self.job = self.create_job(request)
-            self.is_created(context)
+            self.mark_created(context)
             objects.adopt_service(name)
         except ApiException as error:
             self.created = is_outage(error)
             raise
 
-    def _see_through(self, context: Context) -> None:
-        """Wait until the Job has ended, or has waited too long; tell and keep its logs."""
+    def _wait_and_save_logs(self, context: Context) -> None:
+        """Wait until the Job has ended or cannot start, while its log is copied, and save the logs of all hosts."""
         with HostLogs(self._open_log, self.log.info) as logs:
-            trouble = self._wait(context, logs)
-            self.seen = self.look()
-            self.note_end()  # if this process dies now, nobody can look any more
+            error = self._wait(context, logs)
+            self.observed = self.observe()
+            self.record_observed()  # the Job is removed next
             pods = self.hosts.pods if self.hosts else ()
-            for place in logs.keep(folder_of(self.test.name, context), self.begun.attempts if self.begun else 1, pods):
-                self.log.info("kept %s", place)
-        if trouble is not None:
-            raise trouble
-        if self.seen is not None and self.seen.status is not JobStatus.SUCCESS:
-            raise AirflowException(f"{self.seen.failure_reason}: {self.seen.detail}")
+            for path in logs.save(
+                folder_of(self.test.name, context), self.pending.attempts if self.pending else 1, pods
+            ):
+                self.log.info("saved %s", path)
+        if error is not None:
+            raise error
+        if self.observed is not None and self.observed.status is not JobStatus.SUCCESS:
+            raise AirflowException(f"{self.observed.failure_reason}: {self.observed.detail}")
 
     def _wait(self, context: Context, logs: HostLogs) -> AirflowException | None:
-        """Wait for the end; what is wrong, if the waiting had to end first."""
-        limit = context["ti"].start_date + self.longest
+        """Wait for the end of the Job. Return the error if waiting is useless or takes too long."""
+        limit = context["ti"].start_date + self.max_duration
         while True:
             try:
-                self.hosts = self._objects().ask(str(self.begun and self.begun.pod))
+                self.hosts = self._objects().read_hosts(str(self.pending and self.pending.pod))
             except ApiException as error:
                 if error.status != NOT_FOUND:
                     raise
@@ -162,16 +164,16 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
             if stage is Stage.ENDED:
                 return None
             if datetime.now(UTC) > limit:
-                return OverranError("the time of the task is up")
-            if stage is not Stage.RUNNING and (too_long := self._waited_too_long(self.hosts)):
-                return too_long
+                return TaskTimeoutError("the task ran too long")
+            if stage is not Stage.RUNNING and (failure := self._startup_error(self.hosts)):
+                return failure
             if self.deferrable and stage is not Stage.RUNNING:
-                # a queue may take hours; while it runs, a worker listens to it
-                self.defer(trigger=TimeDeltaTrigger(timedelta(seconds=LOG_INTERVAL)), method_name="resume")
-            logs.listen(self.hosts.pods)
-            logs.tell_for(POLL_SECONDS)
+                # a queue may take hours; a running workload keeps its worker, which copies the log
+                self.defer(trigger=TimeDeltaTrigger(timedelta(seconds=LOG_INTERVAL_SECONDS)), method_name="resume")
+            logs.follow(self.hosts.pods)
+            logs.log_for(POLL_SECONDS)
 
-    def _waited_too_long(self, hosts: Hosts) -> AirflowException | None:
+    def _startup_error(self, hosts: Hosts) -> AirflowException | None:
         if reason := hosts.start_failure:
             return AirflowException(f"the hosts cannot start: {reason}")
         since = hosts.waiting_since
@@ -186,15 +188,15 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
         return log
 
     @contextmanager
-    def _torn_down(self) -> Iterator[None]:
-        """Leave nothing behind, however the task ends; only what may be taken up again is left alone."""
+    def _clean_up(self) -> Iterator[None]:
+        """Remove the objects of the run when the block ends, unless a later process may take them over."""
         try:
             yield
         except TaskDeferred:
             raise
         except BaseException as error:
             if self.created and not is_outage(error):
-                self._last_seen()
+                self._last_observed()
                 self._remove_all()
             raise
         self._remove_all()
@@ -205,4 +207,4 @@ class RunHosts(WorkloadRun, KubernetesJobOperator):
         except Exception as error:
             if not is_outage(error):
                 raise
-            self.log.warning("the Job could not be removed; the cluster does it when its time is up: %s", error)
+            self.log.warning("the Job could not be removed; the cluster removes it after its time to live: %s", error)

@@ -1,4 +1,4 @@
-"""The task that runs the workload in a pod."""
+"""The operator that runs a workload in one pod."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ml_metrics.clusters.outcome import outcome_of
 from ml_metrics.model import JobStatus
 from ml_metrics.operators.outage import is_outage
 from ml_metrics.operators.tasks import folder_of, run_of
-from ml_metrics.operators.workload_base import WorkloadRun
-from ml_metrics.operators.workload_end import OverranError, is_known
+from ml_metrics.operators.workload_base import WorkloadBase
+from ml_metrics.operators.workload_end import TaskTimeoutError, end_is_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -26,81 +26,83 @@ if TYPE_CHECKING:
 NOT_FOUND, CONFLICT = 404, 409
 
 
-class RunWorkload(WorkloadRun):
+class RunWorkload(WorkloadBase):
     """Run the workload of a test in one pod."""
 
     def execute(self, context: Context) -> Any:
-        """Start the pod and wait for it, or hand the waiting to the triggerer."""
-        if self.is_told_already(context):
+        """Start the pod and wait for its end, or defer to the triggerer."""
+        if self.already_ended(context):
             return None
         with self.recorded(context):
-            self.introduce(context)
-            return self.through_outages(lambda: super(RunWorkload, self).execute(context))
+            self.write_identity(context)
+            return self.retry_after_outages(lambda: super(RunWorkload, self).execute(context))
 
     def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
-        """Come back from the triggerer."""
-        self.take_up(context)
+        """Continue after the triggerer."""
+        self.take_over(context)
         with self.recorded(context):
             try:
-                return self.through_outages(lambda: super(RunWorkload, self).trigger_reentry(context, event))
+                return self.retry_after_outages(lambda: super(RunWorkload, self).trigger_reentry(context, event))
             except AirflowException as error:
                 if event.get("status") == "timeout":
-                    raise OverranError(str(error)) from error
-                if event.get("status") != "error" or self.seen is None or self.seen.status is not JobStatus.SUCCESS:
+                    raise TaskTimeoutError(str(error)) from error
+                succeeded = self.observed is not None and self.observed.status is JobStatus.SUCCESS
+                if event.get("status") != "error" or not succeeded:
                     raise
-                # it was the triggerer that was in trouble (some providers say no more of an outage), not the pod
-                self.log.warning("the workload ended well all the same: %s", error)
+                # the triggerer failed, not the pod: some versions of the provider report outages like this
+                self.log.warning("the workload succeeded although the triggerer failed: %s", error)
                 return None
 
     def build_pod_request_obj(self, context: Context | None = None, **options: Any) -> k8s.V1Pod:
-        """The pod that `ml-metrics render` prints, in this run's folder; parameters are filled in."""
+        """Return the pod that `ml-metrics render` prints, with the folder and the parameters of this run."""
         if context is not None:
             run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
-            # the same for every attempt, so that the goodput of a restarted job is that of one job
+            # the same name for all attempts, so that their goodput is measured as that of one job
             job_name = {"JOB_NAME": f"{run.test}-{run.key[:8]}"}
             template = pod_of(self.test, run_dir=folder.path, env=job_name, labels=self.labels)
             self.use_template({**template, "spec": without_program(template)}, context)
         return super().build_pod_request_obj(context, **options)
 
     def get_or_create_pod(self, pod_request_obj: k8s.V1Pod, context: Context) -> k8s.V1Pod:
-        """Take up the pod of a worker that died, also if it has ended since: a workload runs once."""
+        """Create the pod, or take over the pod of a worker that died, even if the pod has ended since."""
         namespace, name = pod_request_obj.metadata.namespace, pod_request_obj.metadata.name
         pod = self.find_pod(namespace, context=context)
         if pod is not None and pod.metadata.deletion_timestamp is None:
             before = folder_of(self.test.name, context).read_workload()
-            if before is None or before.pod != pod.metadata.name or not is_known(before):
-                self.take_up(context)
+            if before is None or before.pod != pod.metadata.name or not end_is_known(before):
+                self.take_over(context)
                 return pod
-            self.process_pod_deletion(pod)  # its end is told: it is only still there
+            self.process_pod_deletion(pod)  # the end of this pod is already recorded
         self.start_attempt(context, namespace, name)
-        self.created = True  # from here on, an answer that got lost may have been a yes
+        self.created = True  # from here on, a lost response may have been a success
         try:
             pod = super().get_or_create_pod(pod_request_obj, context)
         except ApiException as error:
             self.created = is_outage(error) or error.status == CONFLICT
             if error.status != CONFLICT:
                 raise
-            pod = pod_request_obj  # the provider asked twice, and the first answer was lost
-        self.is_created(context)
+            pod = pod_request_obj  # the provider retried, and the response to its first request was lost
+        self.mark_created(context)
         return pod
 
     def cleanup(self, pod: k8s.V1Pod, remote_pod: k8s.V1Pod, *rest: Any, **options: Any) -> None:
-        """Look at the pod once more before it is deleted."""
+        """Observe the pod before the provider deletes it."""
         if self.created and is_outage(sys.exc_info()[1]):
-            return  # it may well run: it is taken up when the API server is back
-        self.seen = self.asked(self.look)
-        self.note_end()  # if this process dies now, nobody can look any more
-        if self.seen is not None and self.seen.failure_reason == "PodDeleted" and sys.exc_info()[1] is not None:
-            return  # what is in flight tells more than what the provider would say of a pod that is not there
+            return  # the pod may be running: it is taken over when the API server is reachable again
+        self.observed = self.query(self.observe)
+        self.record_observed()  # the pod is deleted next
+        deleted = self.observed is not None and self.observed.failure_reason == "PodDeleted"
+        if deleted and sys.exc_info()[1] is not None:
+            return  # the current exception is more precise than the one that the provider raises for a missing pod
         super().cleanup(pod, remote_pod, *rest, **options)
 
-    def look(self) -> Workload | None:
-        """How the workload stands: read from its pod, or from the events of a pod that is gone."""
+    def observe(self) -> Workload | None:
+        """Return the state of the workload from its pod, or from the events of a pod that no longer exists."""
         from kubernetes.client import ApiClient
 
-        if not self.created or self.begun is None or self.begun.pod is None:
+        if not self.created or self.pending is None or self.pending.pod is None:
             return None
-        name, namespace, plain = self.begun.pod, self.own_namespace, ApiClient().sanitize_for_serialization
+        name, namespace, plain = self.pending.pod, self.own_namespace, ApiClient().sanitize_for_serialization
         field_selector = f"involvedObject.kind=Pod,involvedObject.name={name}"
         events = plain(self.client.list_namespaced_event(namespace, field_selector=field_selector))["items"]
         try:
@@ -108,11 +110,11 @@ class RunWorkload(WorkloadRun):
         except ApiException as error:
             if error.status != NOT_FOUND:
                 raise
-            return outcome_of_lost_pod(self.begun, events, plain(self.pod_manager.last))
+            return outcome_of_lost_pod(self.pending, events, plain(self.pod_manager.last))
 
 
 def without_program(template: dict[str, Any]) -> dict[str, Any]:
-    """The pod's spec without image, command and arguments, which the operator has, filled in and shown in the UI."""
+    """Return the spec of a pod without image and argv, which the operator sets and shows in the UI."""
     own = {"image", "command", "args"}
     first, *others = template["spec"]["containers"]
     return {**template["spec"], "containers": [{k: v for k, v in first.items() if k not in own}, *others]}

@@ -1,4 +1,4 @@
-"""How a workload went where the cluster's word alone does not say it: when the task or the cluster failed."""
+"""The outcome of a workload if the task or the cluster failed, combined with what was observed in the cluster."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ml_metrics.model import JobStatus, Workload
 from ml_metrics.operators.outage import is_outage
 
 REJECTIONS = frozenset({400, 403, 404, 409, 413, 422})
-"""The answers of an API server that will not have this pod, whenever it is asked."""
-LONGEST_DETAIL = 500
+"""The statuses with which an API server rejects a pod permanently."""
+MAX_DETAIL_LENGTH = 500
 
 
-class EndedByHandError(AirflowException):
-    """Somebody ended the Airflow task: marked it, cleared it, or stopped its worker."""
+class TaskStoppedError(AirflowException):
+    """The Airflow task was stopped: it was marked or cleared, or its worker was shut down."""
 
 
-class OverranError(AirflowException):
-    """The triggerer found that the time of the task was up."""
+class TaskTimeoutError(AirflowException):
+    """The task ran longer than it may, as found outside Airflow's own timeout."""
 
 
 def unknown_end(attempt: int, image: str | None) -> Workload:
-    """What is true from the moment the pod is asked for until its end is known: if this stays, the worker was lost."""
+    """Return what is recorded until the end of an attempt is known. It remains if the worker is lost."""
     return Workload(
         status=JobStatus.FAILURE,
         failure_reason="WorkerLost",
@@ -39,41 +39,43 @@ def unknown_end(attempt: int, image: str | None) -> Workload:
     )
 
 
-def end_of(seen: Workload | None, error: BaseException | None, begun: Workload, *, created: bool = False) -> Workload:
-    """How the workload went, from what was seen of it and from how the task ended.
+def end_of(
+    observed: Workload | None, error: BaseException | None, pending: Workload, *, created: bool = False
+) -> Workload:
+    """Return the outcome from what was observed in the cluster and from the error of the task.
 
-    `created` says that the cluster had accepted it: from then on nobody can say that it never ran.
+    `created` means that the cluster accepted the workload. From then on it may have run.
     """
     now = datetime.now(UTC)
-    if seen is None or isinstance(error, ConfigError):
-        ours = not created or isinstance(error, ConfigError)  # we gave up before the workload could begin
-        reason, status = _reason_of_refusal(error) if ours else _reason_of_acceptance(error)
-        return replace(begun, status=status, failure_reason=reason, detail=_detail(error), ended_at=now)
-    queued_at = seen.queued_at or begun.queued_at
-    ended = replace(seen, queued_at=queued_at, ended_at=seen.ended_at or now, attempts=begun.attempts)
-    if seen.status is JobStatus.SUCCESS:
+    if observed is None or isinstance(error, ConfigError):
+        rejected = not created or isinstance(error, ConfigError)
+        reason, status = _reason_if_rejected(error) if rejected else _reason_if_accepted(error)
+        return replace(pending, status=status, failure_reason=reason, detail=_detail(error), ended_at=now)
+    queued_at = observed.queued_at or pending.queued_at
+    ended = replace(observed, queued_at=queued_at, ended_at=observed.ended_at or now, attempts=pending.attempts)
+    if observed.status is JobStatus.SUCCESS:
         return ended
-    if isinstance(error, AirflowTaskTimeout | OverranError) and seen.started_at:
+    if isinstance(error, AirflowTaskTimeout | TaskTimeoutError) and observed.started_at:
         return replace(ended, status=JobStatus.TIMEOUT, failure_reason="ExecutionTimeout")
-    if isinstance(error, EndedByHandError):
+    if isinstance(error, TaskStoppedError):
         return replace(ended, failure_reason="Killed", detail=_detail(error))
     return ended
 
 
-def is_known(end: Workload) -> bool:
-    """Whether the end is the workload's; if not, it may still run, and another try takes it up."""
+def end_is_known(end: Workload) -> bool:
+    """Return whether the workload has ended. If not, it may still run, and another try takes it over."""
     unknown = {"WorkerLost", "ClusterUnreachable"}
     return end.status is not JobStatus.FAILURE or end.failure_reason not in unknown
 
 
-def _reason_of_refusal(error: BaseException | None) -> tuple[str | None, JobStatus]:
-    """Why the cluster has nothing to look at: it was never asked, or would not have it."""
+def _reason_if_rejected(error: BaseException | None) -> tuple[str | None, JobStatus]:
+    """Return the reason why the cluster never had the workload."""
     match error:
         case ApiException() if error.status in REJECTIONS:
             return rejection_reason(str(error.body)) or "PodRejected", JobStatus.MISSED
         case MlMetricsError():
             return type(error).__name__.removesuffix("Error"), JobStatus.MISSED
-        case EndedByHandError():
+        case TaskStoppedError():
             return "Killed", JobStatus.MISSED
         case _ if is_outage(error) or isinstance(error, OSError):
             return "ClusterUnreachable", JobStatus.MISSED
@@ -81,14 +83,14 @@ def _reason_of_refusal(error: BaseException | None) -> tuple[str | None, JobStat
             return type(error).__name__, JobStatus.MISSED
 
 
-def _reason_of_acceptance(error: BaseException | None) -> tuple[str | None, JobStatus]:
-    """Why nothing was seen of what the cluster had accepted."""
+def _reason_if_accepted(error: BaseException | None) -> tuple[str | None, JobStatus]:
+    """Return the reason if the cluster accepted the workload, but nothing was observed."""
     match error:
         case None:
-            return None, JobStatus.SUCCESS  # it ended well, and somebody removed it before we looked
-        case AirflowTaskTimeout() | OverranError():
+            return None, JobStatus.SUCCESS  # it succeeded, and was removed before it was observed
+        case AirflowTaskTimeout() | TaskTimeoutError():
             return "ExecutionTimeout", JobStatus.TIMEOUT
-        case EndedByHandError():
+        case TaskStoppedError():
             return "Killed", JobStatus.FAILURE
         case _ if is_outage(error):
             return "ClusterUnreachable", JobStatus.FAILURE
@@ -98,14 +100,14 @@ def _reason_of_acceptance(error: BaseException | None) -> tuple[str | None, JobS
 
 def _detail(error: BaseException | None) -> str | None:
     if isinstance(error, ApiException):
-        return _message(error)[:LONGEST_DETAIL]
-    return str(error)[:LONGEST_DETAIL] if error else None
+        return _message(error)[:MAX_DETAIL_LENGTH]
+    return str(error)[:MAX_DETAIL_LENGTH] if error else None
 
 
 def _message(error: ApiException) -> str:
-    """What the API server said, without the headers of its answer."""
+    """Return the message of the API server without the headers of its response."""
     try:
-        told = json.loads(error.body or "")
+        status = json.loads(error.body or "")
     except ValueError:
-        told = None
-    return str((told if isinstance(told, dict) else {}).get("message") or error)
+        status = None
+    return str((status if isinstance(status, dict) else {}).get("message") or error)

@@ -1,4 +1,4 @@
-"""Which operator runs the workload of a test."""
+"""Choosing the operator that runs the workload of a test."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def workload_operator(test: TestDefinition, *, task_id: str, **options: Any) -> BaseOperator:
-    """The task that runs a test: in one pod or on several hosts, on the cluster of the settings or its own."""
+    """Return the operator for a test: for one pod or several hosts, on the default cluster or a GKE cluster."""
     if get_parsing_context().task_id not in {None, task_id}:
         return WorkloadPlaceholder(task_id=task_id)
     options = {"task_id": task_id, **options}
     several = test.hosts > 1
     if test.cluster is not None:
-        # only now: Google's libraries cost seconds that the other tests need not pay
+        # imported here, because Google's libraries take seconds to import
         from ml_metrics.operators import gke
 
         return (gke.RunHostsOnGke if several else gke.RunWorkloadOnGke)(test=test, **options)

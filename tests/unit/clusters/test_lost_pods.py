@@ -10,7 +10,7 @@ import pytest
 from ml_metrics.clusters.lost_pods import outcome_of_lost_pod
 from ml_metrics.model import JobStatus, Workload
 
-BEGUN = Workload(JobStatus.FAILURE, "WorkerLost", pod="p", attempts=2)
+PENDING = Workload(JobStatus.FAILURE, "WorkerLost", pod="p", attempts=2)
 STARTED = {
     "reason": "Started",
     "involvedObject": {"fieldPath": "spec.containers{base}"},
@@ -31,7 +31,7 @@ STARTED = {
     ],
 )
 def test_the_events_say_why_it_went(events: list[dict[str, Any]], status: str, reason: str) -> None:
-    told = outcome_of_lost_pod(BEGUN, events)
+    told = outcome_of_lost_pod(PENDING, events)
     assert (told.status, told.failure_reason, told.pod, told.attempts) == (status, reason, "p", 2)
     assert (told.started_at is not None) == (STARTED in events)
 
@@ -39,13 +39,13 @@ def test_the_events_say_why_it_went(events: list[dict[str, Any]], status: str, r
 def test_a_pod_that_is_evicted_through_the_api_said_so_itself() -> None:
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "evicting"}
     leaving = {"status": {"phase": "Running", "conditions": [condition]}}
-    told = outcome_of_lost_pod(BEGUN, [STARTED, {"reason": "Killing"}], leaving)
+    told = outcome_of_lost_pod(PENDING, [STARTED, {"reason": "Killing"}], leaving)
     assert (told.status, told.failure_reason, told.detail) == ("failure", "Evicted", "evicting")
-    by_hand = outcome_of_lost_pod(BEGUN, [STARTED, {"reason": "Killing"}], {"status": {"phase": "Running"}})
+    by_hand = outcome_of_lost_pod(PENDING, [STARTED, {"reason": "Killing"}], {"status": {"phase": "Running"}})
     assert by_hand.failure_reason == "PodDeleted"
 
 
 def test_an_event_without_a_path_names_its_container() -> None:
     event = {"reason": "Started", "message": "Started container base", "lastTimestamp": "2026-01-02T03:04:05Z"}
-    told = outcome_of_lost_pod(BEGUN, [event])
+    told = outcome_of_lost_pod(PENDING, [event])
     assert (told.status, told.started_at) == ("failure", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from ml_metrics.model import JobStatus, Workload
-from ml_metrics.operators.attempts import attempt_is_created, end_of_round, retries_left, start_attempt
+from ml_metrics.operators.attempts import end_of_round, mark_attempt_created, retries_left, start_attempt
 from ml_metrics.run_folder import RunFolder
 
 
 def begin(folder: RunFolder, max_tries: int) -> Workload:
     """An attempt whose pod the cluster accepted."""
-    begun = start_attempt(folder, task(max_tries), "img")
-    attempt_is_created(folder, begun)
-    return begun
+    pending = start_attempt(folder, task(max_tries), "img")
+    mark_attempt_created(folder, pending)
+    return pending
 
 
 def task(max_tries: int) -> Any:
@@ -53,7 +53,7 @@ def test_an_attempt_that_the_cluster_never_had_is_not_counted(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("status", "reason", "retries", "is_told"),
+    ("status", "reason", "retries", "is_final"),
     [
         (JobStatus.SUCCESS, None, 1, True),
         (JobStatus.FAILURE, "OOMKilled", 0, True),
@@ -64,10 +64,10 @@ def test_an_attempt_that_the_cluster_never_had_is_not_counted(tmp_path: Path) ->
     ],
 )
 def test_an_end_that_was_written_down_is_not_lived_through_again(
-    tmp_path: Path, status: JobStatus, reason: str | None, retries: int, is_told: bool
+    tmp_path: Path, status: JobStatus, reason: str | None, retries: int, is_final: bool
 ) -> None:
     folder = RunFolder(str(tmp_path))
-    begun = begin(folder, 3)
-    folder.write_workload(replace(begun, status=status, failure_reason=reason))
-    assert (end_of_round(folder, task(3), retries) is not None) is is_told
+    pending = begin(folder, 3)
+    folder.write_workload(replace(pending, status=status, failure_reason=reason))
+    assert (end_of_round(folder, task(3), retries) is not None) is is_final
     assert end_of_round(folder, task(6), retries) is None, "a person cleared the task"

@@ -35,7 +35,7 @@ def test_composer_runs_pods_in_its_own_namespace() -> None:
     ],
 )
 def test_what_composer_cannot_run_is_refused_with_the_way_out(more: dict[str, Any], why: str) -> None:
-    with pytest.raises(ConfigError, match="name a GKE cluster of your own") as refused:
+    with pytest.raises(ConfigError, match="give a GKE cluster of your own") as refused:
         place_of(spec(**more))
     assert why in str(refused.value)
 

@@ -36,9 +36,9 @@ def kept(places: list[str]) -> dict[str, str]:
 def test_the_first_host_is_told_and_all_are_kept(tmp_path: Path) -> None:
     told: list[str] = []
     with HostLogs(lambda _: LINES[:2], told.append) as logs:
-        logs.listen([pod(0), pod(1)])
-        logs.listen([pod(0, ended=True), pod(1, ended=True)])
-        places = logs.keep(RunFolder(str(tmp_path)), 2, [])
+        logs.follow([pod(0), pod(1)])
+        logs.follow([pod(0, ended=True), pod(1, ended=True)])
+        places = logs.save(RunFolder(str(tmp_path)), 2, [])
     assert told == ["line 10", "line 11"]
     text = "line 10\nline 11\n"
     assert kept(places) == {"attempt-2-host-0.log": text, "attempt-2-host-1.log": text}
@@ -58,9 +58,9 @@ def test_a_stream_that_breaks_is_taken_up_where_it_broke(tmp_path: Path) -> None
 
     told: list[str] = []
     with HostLogs(breaks, told.append) as logs:
-        logs.listen([pod(0)])
+        logs.follow([pod(0)])
         assert whole.wait(30)
-        places = logs.keep(RunFolder(str(tmp_path)), 1, [])
+        places = logs.save(RunFolder(str(tmp_path)), 1, [])
     assert told == [f"line {second}" for second in range(10, 20)], "each line once"
     assert kept(places)["attempt-1-host-0.log"].count("\n") == 10
 
@@ -68,11 +68,11 @@ def test_a_stream_that_breaks_is_taken_up_where_it_broke(tmp_path: Path) -> None
 def test_of_hosts_that_are_not_listened_to_what_is_left_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_logs, "FOLLOWED", 1)
+    monkeypatch.setattr(host_logs, "MAX_FOLLOWED_HOSTS", 1)
     with HostLogs(lambda _: LINES, lambda _: None) as logs:
         pods = [pod(host, ended=True) for host in range(3)]
-        logs.listen(pods)
-        assert len(logs.keep(RunFolder(str(tmp_path)), 1, pods)) == 3
+        logs.follow(pods)
+        assert len(logs.save(RunFolder(str(tmp_path)), 1, pods)) == 3
 
 
 def test_a_log_that_cannot_be_read_is_said_and_ends_nothing(tmp_path: Path) -> None:
@@ -81,14 +81,14 @@ def test_a_log_that_cannot_be_read_is_said_and_ends_nothing(tmp_path: Path) -> N
 
     told: list[str] = []
     with HostLogs(refuses, told.append) as logs:
-        logs.listen([pod(0, ended=True)])
-        logs.keep(RunFolder(str(tmp_path)), 1, [])
-    assert told == ["the log of host 0 cannot be read any more: no"]
+        logs.follow([pod(0, ended=True)])
+        logs.save(RunFolder(str(tmp_path)), 1, [])
+    assert told == ["the log of host 0 cannot be read: no"]
 
 
 def test_a_log_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_logs, "LARGEST", 20)
+    monkeypatch.setattr(host_logs, "MAX_LOG_BYTES", 20)
     with HostLogs(lambda _: LINES, lambda _: None) as logs:
-        logs.listen([pod(0, ended=True)])
-        places = logs.keep(RunFolder(str(tmp_path)), 1, [])
+        logs.follow([pod(0, ended=True)])
+        places = logs.save(RunFolder(str(tmp_path)), 1, [])
     assert len(kept(places)["attempt-1-host-0.log"]) < 30

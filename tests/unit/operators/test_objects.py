@@ -113,7 +113,7 @@ def plain(made: Any) -> Any:
 
 
 def prepared(operator: Any, context: Any) -> Any:
-    operator.introduce(context)
+    operator.write_identity(context)
     operator.in_cluster, operator.kubernetes_conn_id, operator.config_file = False, None, context["kubeconfig"]
     operator.render_template_fields(context)
     return operator

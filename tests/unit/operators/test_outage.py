@@ -12,7 +12,7 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import MaxRetryError, ProtocolError
 
 from ml_metrics.operators import outage
-from ml_metrics.operators.outage import await_answer, is_outage
+from ml_metrics.operators.outage import is_outage, wait_for_answer
 from ml_metrics.operators.pod_watch import PodWatch
 
 
@@ -50,24 +50,24 @@ def test_an_outage_in_the_words_of_the_provider_is_one() -> None:
 
 
 def test_it_is_asked_until_there_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outage, "INTERVAL", 0.001)
+    monkeypatch.setattr(outage, "POLL_SECONDS", 0.001)
     answers: list[Exception] = [ConnectionRefusedError(), ApiException(status=503)]
 
     def ask() -> None:
         if answers:
             raise answers.pop()
 
-    assert await_answer(ask, timedelta(minutes=1))
+    assert wait_for_answer(ask, timedelta(minutes=1))
     assert answers == []
 
 
 def test_it_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outage, "INTERVAL", 0.001)
+    monkeypatch.setattr(outage, "POLL_SECONDS", 0.001)
 
     def ask() -> None:
         raise ConnectionRefusedError
 
-    assert not await_answer(ask, timedelta(seconds=0.01))
+    assert not wait_for_answer(ask, timedelta(seconds=0.01))
 
 
 def test_a_refusal_is_an_answer_that_somebody_else_has_to_deal_with() -> None:
@@ -75,4 +75,4 @@ def test_a_refusal_is_an_answer_that_somebody_else_has_to_deal_with() -> None:
         raise ApiException(status=403)
 
     with pytest.raises(ApiException):
-        await_answer(ask, timedelta(minutes=1))
+        wait_for_answer(ask, timedelta(minutes=1))

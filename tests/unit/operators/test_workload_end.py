@@ -11,9 +11,9 @@ from urllib3.exceptions import MaxRetryError
 
 from ml_metrics.errors import ClusterError, ConfigError
 from ml_metrics.model import JobStatus, Workload
-from ml_metrics.operators.workload_end import EndedByHandError, OverranError, end_of, is_known, unknown_end
+from ml_metrics.operators.workload_end import TaskStoppedError, TaskTimeoutError, end_is_known, end_of, unknown_end
 
-BEGUN = unknown_end(3, "img:1")
+PENDING = unknown_end(3, "img:1")
 STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 RAN = Workload(status=JobStatus.FAILURE, failure_reason="Interrupted", started_at=STARTED)
 WAITED = Workload(status=JobStatus.MISSED, failure_reason="Unschedulable")
@@ -26,39 +26,39 @@ def refusal(status: int, message: str = "no") -> ApiException:
 
 
 def test_until_the_end_is_known_the_worker_counts_as_lost() -> None:
-    assert (BEGUN.status, BEGUN.failure_reason, BEGUN.attempts) == ("failure", "WorkerLost", 3)
+    assert (PENDING.status, PENDING.failure_reason, PENDING.attempts) == ("failure", "WorkerLost", 3)
 
 
 def test_what_the_cluster_says_stands() -> None:
-    seen = Workload(status=JobStatus.FAILURE, failure_reason="OOMKilled", ended_at=datetime(2026, 1, 2, tzinfo=UTC))
-    end = end_of(seen, AirflowException("pod failed"), BEGUN, created=True)
-    assert end == replace(seen, attempts=3, queued_at=BEGUN.queued_at)
+    observed = Workload(status=JobStatus.FAILURE, failure_reason="OOMKilled", ended_at=datetime(2026, 1, 2, tzinfo=UTC))
+    end = end_of(observed, AirflowException("pod failed"), PENDING, created=True)
+    assert end == replace(observed, attempts=3, queued_at=PENDING.queued_at)
 
 
-@pytest.mark.parametrize("error", [AirflowTaskTimeout("too long"), OverranError("too long")])
+@pytest.mark.parametrize("error", [AirflowTaskTimeout("too long"), TaskTimeoutError("too long")])
 def test_a_task_that_ran_out_of_time_says_so(error: BaseException) -> None:
-    end = end_of(RAN, error, BEGUN, created=True)
+    end = end_of(RAN, error, PENDING, created=True)
     assert (end.status, end.failure_reason) == ("timeout", "ExecutionTimeout")
     assert end.ended_at is not None
 
 
 def test_what_never_started_says_what_it_waited_for_also_when_the_time_was_up() -> None:
-    end = end_of(WAITED, AirflowTaskTimeout("too long"), BEGUN, created=True)
+    end = end_of(WAITED, AirflowTaskTimeout("too long"), PENDING, created=True)
     assert (end.status, end.failure_reason) == ("missed", "Unschedulable")
 
 
-@pytest.mark.parametrize("error", [AirflowTaskTimeout("too long"), EndedByHandError("by hand")])
+@pytest.mark.parametrize("error", [AirflowTaskTimeout("too long"), TaskStoppedError("by hand")])
 def test_a_workload_that_ended_well_in_the_last_second_did(error: BaseException) -> None:
-    assert end_of(Workload(status=JobStatus.SUCCESS), error, BEGUN, created=True).status is JobStatus.SUCCESS
+    assert end_of(Workload(status=JobStatus.SUCCESS), error, PENDING, created=True).status is JobStatus.SUCCESS
 
 
 def test_a_workload_that_a_person_ended_says_so() -> None:
-    end = end_of(RAN, EndedByHandError("the task was ended from outside"), BEGUN, created=True)
+    end = end_of(RAN, TaskStoppedError("the task was ended from outside"), PENDING, created=True)
     assert (end.status, end.failure_reason, end.detail) == ("failure", "Killed", "the task was ended from outside")
 
 
 def test_what_we_gave_up_says_why_and_not_what_it_waited_for() -> None:
-    end = end_of(WAITED, ConfigError("no Indexed Jobs here"), BEGUN, created=True)
+    end = end_of(WAITED, ConfigError("no Indexed Jobs here"), PENDING, created=True)
     assert (end.status, end.failure_reason, end.detail) == ("missed", "Config", "no Indexed Jobs here")
 
 
@@ -74,14 +74,14 @@ def test_what_we_gave_up_says_why_and_not_what_it_waited_for() -> None:
         (ConnectionRefusedError(), "ClusterUnreachable"),
         (ClusterError("no server"), "Cluster"),
         (ConfigError("hosts"), "Config"),
-        (EndedByHandError("by hand"), "Killed"),
+        (TaskStoppedError("by hand"), "Killed"),
         (AirflowException("something"), "AirflowException"),
     ],
 )
 def test_what_the_cluster_never_had_was_missed(error: Exception, reason: str) -> None:
-    end = end_of(None, error, BEGUN)
+    end = end_of(None, error, PENDING)
     assert (end.status, end.failure_reason, end.attempts) == ("missed", reason, 3)
-    assert is_known(end)
+    assert end_is_known(end)
 
 
 @pytest.mark.parametrize(
@@ -91,20 +91,20 @@ def test_what_the_cluster_never_had_was_missed(error: Exception, reason: str) ->
         (refusal(503), "failure", "ClusterUnreachable", False),
         (MaxRetryError(None, "/api"), "failure", "ClusterUnreachable", False),
         (AirflowTaskTimeout("too long"), "timeout", "ExecutionTimeout", True),
-        (EndedByHandError("by hand"), "failure", "Killed", True),
+        (TaskStoppedError("by hand"), "failure", "Killed", True),
     ],
 )
 def test_nobody_can_say_of_what_the_cluster_had_accepted_that_it_never_ran(
     error: BaseException | None, status: str, reason: str | None, known: bool
 ) -> None:
-    end = end_of(None, error, BEGUN, created=True)
+    end = end_of(None, error, PENDING, created=True)
     assert (end.status, end.failure_reason) == (status, reason)
-    assert is_known(end) is known
+    assert end_is_known(end) is known
 
 
 def test_the_api_server_is_quoted_without_its_headers() -> None:
-    assert end_of(None, refusal(403, "pods is forbidden"), BEGUN).detail == "pods is forbidden"
+    assert end_of(None, refusal(403, "pods is forbidden"), PENDING).detail == "pods is forbidden"
 
 
 def test_a_long_error_is_cut() -> None:
-    assert len(end_of(None, AirflowException("x" * 10_000), BEGUN).detail or "") == 500
+    assert len(end_of(None, AirflowException("x" * 10_000), PENDING).detail or "") == 500
