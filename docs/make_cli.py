@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the help of `ml-metrics` and from examples that it runs. `make docs` calls it.
+"""Writes docs/cli.md from the help of `ml-metrics` and from examples that it runs, but for the demo. `make docs` calls it.
 
     python docs/make_cli.py [FILE]
 
@@ -71,6 +71,17 @@ laptop's runs are recorded. Commands that only read create nothing: a mistyped a
 DEMO = """\
 $ ml-metrics demo
 0:00  1 of 2: tf-mnist-example-cpu with --train_epochs=1
+0:07      run_workload
+0:25        epoch 1/1: loss 0.6807, accuracy 0.9278
+0:26      collect_metrics
+0:27      measure_goodput
+0:27      judge_run
+0:28      load_history
+0:28      assert_success
+0:37  the run is red, and a mail gives the reason
+0:37  2 of 2: tf-mnist-example-cpu with --train_epochs=10
+...
+1:18  the run is green, and a mail reports the recovery
 ...
 """
 

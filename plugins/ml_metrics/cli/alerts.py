@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -42,9 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the open alerts, the messages that wait, and the deliveries."""
     try:
         found, waiting, deliveries = _read(arguments)
-    except NothingRecordedError:
+    except NothingRecordedError as error:
         if arguments.test:
             raise
+        if not arguments.json:
+            print(f"warehouse: {error}", file=sys.stderr)
         found, waiting, deliveries = [], [], []
     if arguments.json:
         print_json(

@@ -35,18 +35,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table."""
+    nothing = f"no run was recorded yet; {HOW_TO_RECORD}"
     try:
         with open_chosen(arguments) as warehouse:
             found, incidents = warehouse.runs.tests(), warehouse.incidents.all_open()
-    except NothingRecordedError:
-        found, incidents = [], {}
+    except NothingRecordedError as error:
+        found, incidents, nothing = [], {}, str(error)
     documents = [_document(status, alert_open=status.newest.test in incidents) for status in found]
     if arguments.json:
         print_json({"tests": documents})
     elif documents:
         print(table(("test", "result", "", "runs", "last run"), list(map(_row, documents)), right=(3,)))
     else:
-        print(f"No run was recorded yet: {HOW_TO_RECORD}.")
+        print(f"{nothing[0].upper()}{nothing[1:]}.")
     return 0
 
 

@@ -100,6 +100,8 @@ def test_there_is_nothing_to_acknowledge(address: str, capsys: pytest.CaptureFix
     code, out, err = run(capsys, address, "ack", TEST)
     assert (code, out) == (1, "")
     assert f"{TEST} has no open alert" in err
+    code, out, err = run(capsys, address, "ack", TEST, "--json")
+    assert (code, json.loads(out), err) == (1, {"alert": None, "new": False}, "")
 
 
 def test_names_and_reasons_do_not_steer_the_terminal(address: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,7 +62,7 @@ def test_a_window_and_an_ideal(log: Path, capsys: pytest.CaptureFixture[str]) ->
     assert found["step_deviation"]["max"] == 9
 
 
-def test_for_people(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_output(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["goodput", str(log), "--window", "50"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("job job: 88.50 % of 113 s were productive, 0 disruptions, last step 9\n")
@@ -76,13 +76,13 @@ def test_a_folder_without_a_log_is_a_no(tmp_path: Path, capsys: pytest.CaptureFi
     assert cli.main(["goodput", str(tmp_path)]) == 1
 
 
-def test_a_place_that_is_not_there_is_unreadable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_folder_is_unreadable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["goodput", str(tmp_path / "nowhere")]) == 2
     assert "there is no such file or folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("option", "value"), [("--from", "soon"), ("--window", "-3"), ("--ideal-step-time", "nan")])
-def test_wrong_words_are_usage(log: Path, option: str, value: str) -> None:
+def test_wrong_values_are_usage(log: Path, option: str, value: str) -> None:
     assert cli.main(["goodput", str(log), f"{option}={value}"]) == 2
 
 
@@ -115,7 +115,7 @@ GCP = ("--gcp-project-id", "project", "--gcp-location", "us-central1-a")
 
 
 @pytest.mark.parametrize(
-    ("words", "goodput", "deviation"),
+    ("options", "goodput", "deviation"),
     [
         (GCP, True, True),
         ((*GCP, "--no-gcp-step-deviation-metrics", "--follow"), True, False),
@@ -123,19 +123,19 @@ GCP = ("--gcp-project-id", "project", "--gcp-location", "us-central1-a")
         ((*GCP, "--no-gcp-goodput-metrics", "--no-gcp-step-deviation-metrics"), False, False),
     ],
 )
-def test_figures_go_to_cloud_monitoring(
-    log: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], goodput: bool, deviation: bool
+def test_results_are_sent_to_cloud_monitoring(
+    log: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], goodput: bool, deviation: bool
 ) -> None:
     service = Monitoring()
     with service.served() as address:
         monkeypatch.setenv("MONITORING_EMULATOR_HOST", address)
-        assert cli.main(["goodput", str(log), "--window", "60", *words, "--json"]) == 0
+        assert cli.main(["goodput", str(log), "--window", "60", *options, "--json"]) == 0
     assert ("goodput_time" in types_in(service)) == ("interval_goodput" in types_in(service)) == goodput
     assert ("step_time_deviation" in types_in(service)) == deviation
     assert {series.resource.labels["workload_id"] for series in service.series} <= {"job"}
 
 
-def test_what_the_older_library_logged_is_read(
+def test_logs_of_the_older_library_are_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from unit.cloud.older import cloud_logger

@@ -1,7 +1,8 @@
-"""`load` and `backfill`: run folders into the warehouse, again and again, and each run stays one."""
+"""`ml-metrics load` and `backfill`: each run folder is one run in the warehouse, however often it is loaded."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -73,12 +74,12 @@ def _verdicts(address: str) -> list[tuple[float, str]]:
 
 
 def test_runs_are_judged_and_loaded_again_without_doubling(address: str, runs: Path, tmp_path: Path) -> None:
-    words = ["backfill", TEST, "--runs", str(runs), "--warehouse", address]
+    argv = ["backfill", TEST, "--runs", str(runs), "--warehouse", address]
     for _ in range(2):
-        assert cli.main(words) == 0
+        assert cli.main(argv) == 0
         assert _verdicts(address) == [(0.3, "pass"), (0.2, "pass"), (0.1, "pass")]
     (tmp_path / "stricter.yaml").write_text(STRICTER)
-    assert cli.main([*words, "--config", str(tmp_path / "stricter.yaml")]) == 0
+    assert cli.main([*argv, "--config", str(tmp_path / "stricter.yaml")]) == 0
     assert _verdicts(address) == [(0.3, "fail"), (0.2, "fail"), (0.1, "pass")]
     assert [run.verdict for run in _rows(address)] == ["fail", "fail", "pass"]
     with open_warehouse(address) as warehouse:
@@ -94,7 +95,7 @@ def test_a_lost_warehouse_is_filled_from_the_run_folders(address: str, runs: Pat
     assert [(run.uuid, run.verdict) for run in _rows(again)] == [(run.uuid, run.verdict) for run in _rows(address)]
 
 
-def test_a_folder_that_is_no_run_stops_no_other(
+def test_an_unreadable_folder_does_not_stop_the_others(
     address: str, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -104,12 +105,35 @@ def test_a_folder_that_is_no_run_stops_no_other(
     assert len(_rows(address)) == 1
 
 
-def test_a_test_that_is_not_to_be_recorded_is_not_and_it_is_told(
+def test_a_test_that_is_not_recorded_is_skipped(
     address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    quiet = {**TEST_FILE, "metric_collection_config": {"write_to_bigquery": False}}
-    folder = _run_folder(tmp_path / "runs", 0, quiet)
-    for words in (["load", folder.path], ["backfill", TEST, "--runs", str(tmp_path / "runs")]):
-        assert cli.main([*words, "--warehouse", address]) == 0
+    unrecorded = {**TEST_FILE, "metric_collection_config": {"write_to_bigquery": False}}
+    folder = _run_folder(tmp_path / "runs", 0, unrecorded)
+    for argv in (["load", folder.path], ["backfill", TEST, "--runs", str(tmp_path / "runs")]):
+        assert cli.main([*argv, "--warehouse", address]) == 0
         assert "`write_to_bigquery: false`" in capsys.readouterr().out
     assert _rows(address) == []
+
+
+def test_json_is_one_document(address: str, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["backfill", TEST, "--runs", str(runs), "--warehouse", address, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    keys = [run["uuid"] for run in document["runs"]]
+    assert document == {
+        "test": TEST,
+        "runs": [{"uuid": key, "passed": True, "broken": [], "loaded": True} for key in keys],
+        "unreadable": [],
+    }
+    folders = [*map(str, sorted((runs / TEST).iterdir())), str(tmp_path / "nowhere")]
+    assert cli.main(["load", *folders, "--warehouse", address, "--json"]) == 2
+    document = json.loads(capsys.readouterr().out)
+    assert {run["uuid"] for run in document["runs"]} == set(keys)
+    assert {(run["job_status"], run["loaded"]) for run in document["runs"]} == {("success", True)}
+    assert [str(tmp_path / "nowhere") in reason for reason in document["unreadable"]] == [True]
+
+
+def test_a_mistyped_test_gets_a_suggestion(address: str, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["backfill", TEST.replace("mnist", "mnst"), "--runs", str(runs), "--warehouse", address]) == 2
+    assert f"did you mean '{TEST}'?" in capsys.readouterr().err
+    assert not list(runs.parent.glob("warehouse.db"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import kubernetes_validate
@@ -42,12 +43,19 @@ def test_a_bucket_is_where_the_workload_writes(
     assert "value: gs://runs/nightly/tf-mnist-example-cpu/$(JOB_NAME)" in text
 
 
+def test_json_is_one_list(capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(CONFIGS / "mnist-cpu.yaml")
+    document = json.loads(rendered(capsys, file, "--json"))
+    assert (document["apiVersion"], document["kind"]) == ("v1", "List")
+    assert document["items"] == list(yaml.safe_load_all(rendered(capsys, file)))
+
+
 def test_a_parameter_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--train_epochs=3" in rendered(capsys, str(CONFIGS / "mnist-cpu.yaml"), "--param", "train_epochs=3")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["_examples/vision.json"], "defines no test to render"),
         (["_examples/bert-h100.yaml"], "choose one with --test: pt-bert-func-h100x8-batch-size-64, pt-bert"),
@@ -57,12 +65,12 @@ def test_a_parameter_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
         (["absent.yaml"], "cannot be read"),
     ],
 )
-def test_what_cannot_be_rendered(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["render", str(CONFIGS / arguments[0]), *arguments[1:]]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_what_only_airflow_knows_cannot_be_rendered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_airflow_templates_cannot_be_rendered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "test.yaml"
     path.write_text("{name: t, image: i, command: [train, '--day={{ ds }}']}", encoding="utf-8")
     assert main(["render", str(path)]) == 2

@@ -1,4 +1,4 @@
-"""`ml-metrics validate`. The mistakes themselves are in tests/spec/test_wrong_files.py."""
+"""`ml-metrics validate`. The mistakes themselves are in tests/unit/config/test_wrong_files.py."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ml_metrics.cli import main
 CONFIGS = Path(__file__).parents[3] / "include" / "metric_configs"
 
 
-def test_what_is_shipped_is_right(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shipped_files_are_valid(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", str(CONFIGS), str(CONFIGS / "_examples")]) == 0
-    told = capsys.readouterr()
-    assert told.out.endswith(": no problems.\n")
-    assert told.err == ""
+    printed = capsys.readouterr()
+    assert printed.out.endswith(": no problems.\n")
+    assert printed.err == ""
 
 
 def test_json_is_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,6 +48,6 @@ def test_without_a_path_it_is_the_folder_of_the_settings(
     assert capsys.readouterr().out == "1 file, 1 test: no problems.\n"
 
 
-def test_a_path_that_is_not_there_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_path_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "/nowhere"]) == 2
     assert "there is no file or folder /nowhere" in capsys.readouterr().err

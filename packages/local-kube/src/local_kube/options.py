@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MOUNT_VARIABLE_PREFIX = "LOCAL_KUBE_MOUNT_"
 MAX_PORT = 65535
+MAX_DIGITS = 9
+"""Python refuses to convert very long numbers, with an error that argparse does not explain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def node_arguments(node: Node) -> list[str]:
 
 def port(text: str) -> int:
     """Parse a port."""
-    if not text.isascii() or not text.isdecimal() or int(text) > MAX_PORT:
+    if not text.isascii() or not text.isdecimal() or len(text) > MAX_DIGITS or int(text) > MAX_PORT:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to {MAX_PORT}")
     return int(text)
 
@@ -82,7 +84,7 @@ def duration(text: str) -> float:
 
 
 def _pod_count(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or int(text) == 0:
+    if not text.isascii() or not text.isdecimal() or len(text) > MAX_DIGITS or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of pods: a whole number of 1 or more")
     return int(text)
 
