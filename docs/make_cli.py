@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the help of `ml-metrics` and from examples that it runs, but for the demo. `make docs` calls it.
+"""Write docs/cli.md from the help texts of `ml-metrics`, with examples that it runs. `make docs` calls this program.
 
     python docs/make_cli.py [FILE]
 
@@ -84,6 +84,7 @@ $ ml-metrics demo
 1:18  the run is green, and a mail reports the recovery
 ...
 """
+"""The output of a real run, shortened: it takes too long to be repeated here."""
 
 
 def run_keys() -> list[str]:
