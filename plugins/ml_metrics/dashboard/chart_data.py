@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NOT_SHAPE = ("datasets", "config")
 """The parts of a spec that do not belong to its shape. The values of its parameters do not, either."""
-PERCENT = ("badput_", "_percent")
+BADPUT_PREFIX, BADPUT_SUFFIX = "badput_", "_percent"
 
 
 def charts_data(charts: Sequence[tuple[str, Mapping[str, Any]]], runs: Mapping[str, str]) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def charts_of_test(
 ) -> list[tuple[str, dict[str, Any]]]:
     """Return the charts of a test's page. They name a run by its index in `runs`, because every chart repeats it."""
     number = {run.uuid: str(index) for index, run in enumerate(runs)}
-    look: dict[str, Any] = {"width": "container", "height": 190}
+    size: dict[str, Any] = {"width": "container", "height": 190}
     charts = [
         (
             f"chart-{index}",
@@ -63,14 +63,14 @@ def charts_of_test(
                 excluded={number[run_key] for run_key in curve.excluded},
                 axis=axis,
                 utc=utc,
-                **look,
+                **size,
             ),
         )
         for index, curve in enumerate(curves)
     ]
     if parts := time_parts(curves):
         bars = [(number[run.uuid], run.timestamp, parts[run.uuid]) for run in runs if run.uuid in parts]
-        charts.append(("chart-goodput", goodput_chart(bars, **look)))
+        charts.append(("chart-goodput", goodput_chart(bars, **size)))
     return charts
 
 
@@ -78,10 +78,10 @@ def time_parts(curves: Iterable[Curve]) -> dict[str, dict[str, float]]:
     """Return the percentage of each run's time that was productive, and that was lost by each cause."""
     parts: dict[str, dict[str, float]] = {}
     for curve in curves:
-        lost = curve.metric.startswith(PERCENT[0]) and curve.metric.endswith(PERCENT[1])
+        lost = curve.metric.startswith(BADPUT_PREFIX) and curve.metric.endswith(BADPUT_SUFFIX)
         if not lost and curve.metric != "goodput":
             continue
-        kind = curve.metric[len(PERCENT[0]) : -len(PERCENT[1])] if lost else PRODUCTIVE
+        kind = curve.metric[len(BADPUT_PREFIX) : -len(BADPUT_SUFFIX)] if lost else PRODUCTIVE
         for point in curve.points:
             if point.value is not None:
                 parts.setdefault(point.run_key, {})[kind] = point.value

@@ -33,10 +33,7 @@ class Curve:
     """The keys of the runs that later runs are not compared with."""
     annotations: tuple[Annotation, ...]
     rule: str
-    """The condition of the newest run, as text; empty if there is none."""
-    reference: float | None = None
-    """The level of the baseline that the newest run's bounds were computed from."""
-    spread: float | None = None
+    """The condition of the newest run that has one, as text; empty if there is none."""
 
     @property
     def newest(self) -> StoredMetric:
@@ -87,9 +84,7 @@ def _curve(
     annotations = [Annotation(change.timestamp, str(change), "level") for change in changes]
     annotations += [Annotation(at, f"accepted by {one.accepted_by}: {one.reason}", "accepted") for at, one in accepted]
     rule = next((row.rule for row in reversed(ordered) if row.rule), "")
-    return Curve(
-        name, tuple(ordered), excluded, tuple(annotations), rule or "", ordered[-1].reference, ordered[-1].spread
-    )
+    return Curve(name, tuple(ordered), excluded, tuple(annotations), rule or "")
 
 
 def _last_broken(curve: Curve) -> float:

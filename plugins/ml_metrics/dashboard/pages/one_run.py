@@ -117,15 +117,15 @@ def _mails(run_key: str, messages: set[str]) -> list[dict[str, str]]:
     """Return the mails about a run that are in the outbox."""
     outbox = Settings.load().outbox
     keys = sorted(messages | {f"{run_key}-{occasion}" for occasion in OCCASIONS})
-    places = [storage.join(outbox, f"{file_name(key)}.eml") for key in keys]
+    paths = [storage.join(outbox, f"{file_name(key)}.eml") for key in keys]
     try:
-        return [_mail(place) for place in places if storage.exists(place)]
+        return [_mail(path) for path in paths if storage.exists(path)]
     except (MlMetricsError, OSError):
         return []  # the outbox may be on another machine; the page still lists the deliveries
 
 
-def _mail(place: str) -> dict[str, str]:
-    message = email.message_from_bytes(storage.read_bytes(place), policy=email.policy.default)
+def _mail(path: str) -> dict[str, str]:
+    message = email.message_from_bytes(storage.read_bytes(path), policy=email.policy.default)
     body = message.get_body(("plain", "html"))
     text = body.get_content() if body is not None else ""
     return {
