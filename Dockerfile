@@ -18,12 +18,13 @@ COPY requirements.lock ./
 RUN pip install uv==0.13.9 && uv pip install --compile-bytecode -r requirements.lock
 
 COPY --chown=50000:0 pyproject.toml README.md LICENSE ./
+COPY --chown=50000:0 packages packages
 COPY --chown=50000:0 plugins plugins
 COPY --chown=50000:0 dags dags
 COPY --chown=50000:0 include include
 COPY --chown=50000:0 deploy deploy
-# editable: plugins/ is the only copy of the package, also where a newer one is mounted over it
-RUN uv pip install --no-deps -e .
+# editable: plugins/ is the only copy of ml_metrics, also if a newer one is mounted over it
+RUN uv pip install --no-deps -e . -e packages/local-kube
 
 # named volumes take over the owner of the folder that they cover
 RUN for folder in auth cluster logs outbox runs; do \

@@ -84,7 +84,7 @@ $(VENV)/.uv:
 	@touch $@
 
 # Compiled now: where PYTHONDONTWRITEBYTECODE is set, every process would do it again, for seconds.
-$(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml
+$(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml packages/local-kube/pyproject.toml
 	@echo "Installing what requirements.lock lists (about 1.6 GB, once) ..."
 	@$(UV) pip install --quiet --compile-bytecode -r requirements.lock
 	@$(UV) pip install --quiet --no-deps -e . -e packages/local-kube

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,15 @@ import pytest
 
 from harness import Pods, connect
 from local_kube import LocalCluster
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the variables of the user that would change what a test does."""
+    for name in list(os.environ):
+        if name.startswith(("AIRFLOW", "KUBECONFIG", "KUBERNETES_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("COLUMNS", "80")
 
 
 @pytest.fixture(scope="session")
@@ -35,8 +45,8 @@ def pods(shared: Pods) -> Pods:
 
 
 @pytest.fixture
-def killed_while_it_greets() -> Iterator[None]:
-    """Python leaves a socket open if the server resets the connection before TLS begins, as one does that is killed."""
+def killed_during_handshake() -> Iterator[None]:
+    """Ignore the socket that Python leaves open if a killed server resets a connection before TLS begins."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "unclosed <ssl.SSLSocket", ResourceWarning)
         yield
@@ -45,7 +55,7 @@ def killed_while_it_greets() -> Iterator[None]:
 
 @pytest.fixture
 def own(tmp_path: Path, image_folder: Path) -> Iterator[Pods]:
-    """A server for one test, which may treat it badly."""
+    """A server for one test, which can kill or stop it."""
     cluster = LocalCluster(str(tmp_path / "cluster"), str(image_folder))
     yield connect(cluster)
     cluster.ensure_running()

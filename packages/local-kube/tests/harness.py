@@ -1,4 +1,4 @@
-"""A real server in a process of its own, spoken to through the real Kubernetes client."""
+"""A real server in a process of its own, used through the real Kubernetes client."""
 
 from __future__ import annotations
 
@@ -20,16 +20,22 @@ if TYPE_CHECKING:
 NAMESPACE = "default"
 TIMEOUT_SECONDS = 60
 NUMBERS = itertools.count(1)
+PACKAGE = Path(__file__).parents[1]
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "KUBECONFIG", "PYTHON"))},
+    "PYTHONPATH": str(PACKAGE / "src"),
+}
+"""The environment for programs that import the package."""
 T = TypeVar("T")
 
 
-def wait_for(what: Callable[[], T], seconds: float = TIMEOUT_SECONDS) -> T:
-    """The first truthy answer; fails after the deadline."""
+def wait_for(condition: Callable[[], T], seconds: float = TIMEOUT_SECONDS) -> T:
+    """Return the first truthy result; fail after the timeout."""
     until = time.monotonic() + seconds
-    while not (answer := what()):
-        assert time.monotonic() < until, f"waited {seconds} s in vain"
+    while not (result := condition()):
+        assert time.monotonic() < until, f"timed out after {seconds} s"
         time.sleep(0.02)
-    return answer
+    return result
 
 
 def missing(reason: str) -> NoReturn:
@@ -41,7 +47,7 @@ def missing(reason: str) -> NoReturn:
 
 @dataclass
 class Pods:
-    """Pods of one cluster, as a test speaks of them."""
+    """The pods of one cluster, with short calls for tests."""
 
     core: client.CoreV1Api
     kubeconfig: str
@@ -52,7 +58,7 @@ class Pods:
         return Path(self.kubeconfig).parent
 
     def create(self, *argv: str, name: str | None = None, spec: dict[str, Any] | None = None, **container: Any) -> str:
-        """A pod of one container `base`; its name."""
+        """Create a pod with one container, `base`, and return its name."""
         name = name or f"pod-{next(NUMBERS)}"
         base = {"name": "base", "image": "python", "command": [*argv], **container}
         metadata = {"name": name, "labels": {"test": "yes"}}

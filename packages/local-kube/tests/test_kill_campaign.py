@@ -29,7 +29,7 @@ PODS = 2 * KILLS
 JOBS = KILLS // 4
 WORKERS = 3
 
-pytestmark = pytest.mark.usefixtures("killed_while_it_greets")
+pytestmark = pytest.mark.usefixtures("killed_during_handshake")
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from harness import Pods
 
-pytestmark = pytest.mark.usefixtures("killed_while_it_greets")
+pytestmark = pytest.mark.usefixtures("killed_during_handshake")
 SLEEPER = ("sh", "-c", "echo started; sleep 600 & setsid sleep 600 & while [ ! -e go ]; do sleep 0.05; done; echo went")
 
 

@@ -132,6 +132,7 @@ def test_the_image_holds_what_services_start(services: dict[str, Any]) -> None:
     assert "USER 50000:0" in dockerfile
     requires = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["requires-python"]
     assert f"FROM python:{requires.removeprefix('>=')}-slim" in dockerfile
+    assert "uv pip install --no-deps -e . -e packages/local-kube" in dockerfile, "the service local-cluster needs it"
     own = [mount.split(":") for service in services.values() for mount in service.get("volumes", [])]
     folders = {target.removeprefix("/opt/airflow/") for source, target, *_ in own if target.startswith("/opt/airflow/")}
     assert f"for folder in {' '.join(sorted(folders))}; do" in dockerfile

@@ -80,6 +80,7 @@ def test_everything_comes_to_its_place_and_the_second_time_only_files(cloud: Clo
     assert overrides["secrets-backend"].endswith("CloudSecretManagerBackend")
     assert json.loads(overrides["secrets-backend_kwargs"])["connections_prefix"] == "airflow-connections"
     assert (cloud.bucket / "plugins" / "ml_metrics_plugin.py").exists()
+    assert not list(cloud.bucket.rglob("local_kube")), "workloads run on Kubernetes there"
     assert sum(call[:2] == ["composer", "environments"] for call in cloud.changes()) == 2
     again = cloud.deploy(*WHERE, "--channels", "outbox,sendgrid")
     assert "packages: as they should be\nsettings: as they should be\n" in again.stdout

@@ -1,4 +1,4 @@
-"""`ml-metrics cluster`, as a person types it."""
+"""The command `ml-metrics cluster`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ def test_start_status_and_stop(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "already" in capsys.readouterr().out
     assert main(["cluster", "kubeconfig", *root]) == 0
     assert capsys.readouterr().out == f"{tmp_path}/cluster/kubeconfig\n"
-    assert main(["cluster", "stop", *root]) == 0
+    assert main(["cluster", "stop", "--json", *root]) == 0
+    assert json.loads(capsys.readouterr().out) == {"root": str(tmp_path / "cluster"), "stopped": True}
     assert main(["cluster", "status", *root]) == 1
     assert main(["cluster", "stop", *root]) == 0
     assert "was not running" in capsys.readouterr().out
 
 
-def test_the_settings_say_where_it_lives(
+def test_the_root_is_a_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__LOCAL_CLUSTER_ROOT", str(tmp_path / "here"))
@@ -45,10 +46,21 @@ def test_the_settings_say_where_it_lives(
     assert f"{tmp_path}/here" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [["start", "--cpu", "many"], ["start", "--resource", "gpu"], ["fly"], []])
-def test_wrong_usage_is_told(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cluster", *words]) == 2
-    assert "usage: ml-metrics cluster" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("argv", "reason"),
+    [
+        (["start", "--cpu", "many"], "argument --cpu: 'many' is not a quantity"),
+        (["start", "--resource", "gpu"], "argument --resource: 'gpu' is not of the form NAME=VALUE"),
+        (["run", "--port", "99999"], "argument --port: '99999' is not a port"),
+        (["start", "--idle-minutes", "-1"], "argument --idle-minutes: '-1' is not a duration"),
+        (["start", "--max-pods", "-3"], "argument --max-pods: '-3' is not a number of pods"),
+        (["fly"], "argument verb: invalid choice: 'fly'"),
+        ([], "the following arguments are required: verb"),
+    ],
+)
+def test_invalid_usage_is_rejected(argv: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", *argv]) == 2
+    assert f"ml-metrics cluster: error: {reason}" in capsys.readouterr().err
 
 
 def test_run_serves_until_it_is_interrupted(tmp_path: Path) -> None:

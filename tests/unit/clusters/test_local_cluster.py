@@ -1,0 +1,92 @@
+"""The adapter for the optional package local-kube."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from kubernetes import client, config
+
+from ml_metrics.cli import main
+from ml_metrics.clusters import local_cluster
+from ml_metrics.connections import cluster_kubeconfig
+from ml_metrics.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "local_kube"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "local_kube", None)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[str]:
+    yield str(tmp_path / "cluster")
+    assert main(["cluster", "stop", "--root", str(tmp_path / "cluster")]) == 0
+
+
+@pytest.mark.usefixtures("not_installed")
+@pytest.mark.parametrize("setting", ["local", "auto"])
+def test_without_local_kube_a_run_on_it_gets_a_clear_error(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", setting)
+    monkeypatch.setattr("ml_metrics.connections.find_connection", lambda _: None)
+    with pytest.raises(ClusterError) as caught:
+        cluster_kubeconfig()
+    assert str(caught.value) == (
+        "[ml_metrics] cluster: workloads would run on the local cluster, but the package local-kube is not installed "
+        "here. Define a Kubernetes connection (setting `kubernetes_conn_id`), or install the folder "
+        "packages/local-kube of this project: `pip install packages/local-kube`"
+    )
+
+
+@pytest.mark.usefixtures("not_installed")
+def test_without_local_kube_its_command_gets_the_same_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", "start", "--root", "x"]) == 2
+    assert "the package local-kube is not installed here" in capsys.readouterr().err
+
+
+def test_errors_of_local_kube_become_those_of_ml_metrics(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ClusterError, match="cannot keep its state here"):
+        local_cluster.start(str(tmp_path / "file" / "cluster"), None)
+
+
+def test_the_former_module_names_the_new_one() -> None:
+    with pytest.raises(ImportError, match="write `from local_kube import LocalCluster`"):
+        import_module("ml_metrics.clusters.local")
+
+
+def test_importing_the_adapter_imports_no_local_kube() -> None:
+    program = (
+        "import ml_metrics.clusters.local_cluster, ml_metrics.connections, sys; print('local_kube' in sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "False\n"
+
+
+def test_workloads_find_their_volumes_in_variables_of_ml_metrics(root: str) -> None:
+    core = client.CoreV1Api(config.new_client_from_config(local_cluster.start(root, None)))
+    container = {
+        "name": "base",
+        "image": "python",
+        "command": [
+            "sh",
+            "-c",
+            "echo x > $ML_METRICS_MOUNT_MY_DATA/file; cat /my-data/file; env | grep -c LOCAL_KUBE_MOUNT",
+        ],
+        "volumeMounts": [{"name": "my-data", "mountPath": "/my-data"}],
+    }
+    spec = {"restartPolicy": "Never", "containers": [container], "volumes": [{"name": "my-data", "emptyDir": {}}]}
+    core.create_namespaced_pod("default", {"metadata": {"name": "one"}, "spec": spec})
+    log = core.read_namespaced_pod_log("one", "default", follow=True, _preload_content=False)
+    assert log.data.decode() == "x\n0\n"
