@@ -12,7 +12,7 @@ import pytest
 
 from behaviour.deploy.compose import new_env
 from behaviour.standalone import Standalone
-from servers.composer import add_test, server
+from servers.compose import add_test, server
 
 if TYPE_CHECKING:
     from pathlib import Path
