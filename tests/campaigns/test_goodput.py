@@ -1,4 +1,4 @@
-"""The older library itself, on random logs: our figures are its figures, and with `legacy_figures` its faults, too."""
+"""The older library on random logs: our figures equal its figures, and `legacy_figures` also has its faults."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from unit.goodput.random_jobs import orderly_jobs
 from unit.goodput.traces import JOB, wild_traces
 
 TRACES = int(os.environ.get("GOODPUT_TRACES", "200"))
-"""The campaign plays 5,000 of each kind."""
+"""The campaign runs 5,000 of each kind."""
 SEED = int(os.environ.get("GOODPUT_SEED", "1"))
-"""The same traces every time; another seed plays others."""
+"""The same traces every time; another seed has others."""
 NOW = 1.7e9 + 20_000.0
 
 campaign = settings(max_examples=TRACES, deadline=None, suppress_health_check=list(HealthCheck))
@@ -32,7 +32,7 @@ campaign = settings(max_examples=TRACES, deadline=None, suppress_health_check=li
 @seed(SEED)
 @given(orderly_jobs())
 def test_orderly_jobs_have_the_same_figures(entries: list[dict[str, Any]]) -> None:
-    older = older_library.ask(entries, NOW)
+    older = older_library.figures_of(entries, NOW)
     ours = measured(entries, until=NOW)
     assert ours.goodput_percent is not None
     assert close(ours.goodput_percent, older.goodput)
@@ -66,7 +66,7 @@ def test_orderly_jobs_have_the_same_deviations(entries: list[dict[str, Any]]) ->
 @given(wild_traces())
 def test_legacy_figures_equal_the_older_library_s_on_any_log(entries: list[dict[str, Any]]) -> None:
     try:
-        older = older_library.ask(entries, NOW)
+        older = older_library.figures_of(entries, NOW)
     except ValueError:
         with pytest.raises(ValueError, match=r"zero|invalid"):
             legacy_figures(Entries.of(entries), NOW)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SAMPLE_LINES = 20
 """A file without `metrics` in its first lines holds something else. The rest, which may be large, is not read."""
 OTHER_FILES = (streams.STEM, "goodput")
-"""Files of JSON lines that are no results, whatever the config's patterns match."""
+"""Files of JSON lines that are not results, even if they match the config's patterns."""
 
 
 def read(request: Request) -> Found:

@@ -51,7 +51,7 @@ class LogFile:
         self._add(self._reader.new_blocks)
 
     def read_last_line(self) -> None:
-        """Add the entry of a last line without a line end, which nobody is writing any more."""
+        """Add the entry of a last line that lacks only its line end, in a log that is complete."""
         self._add(self._reader.last_line)
 
     def _add(self, blocks: Callable[[], Iterator[bytes]]) -> None:

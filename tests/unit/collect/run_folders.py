@@ -1,4 +1,4 @@
-"""Series and run folders for the tests of collecting."""
+"""Series and run folders for tests of collecting."""
 
 from pathlib import Path
 

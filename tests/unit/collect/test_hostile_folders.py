@@ -1,4 +1,4 @@
-"""Folders as nobody should leave them: whatever lies there, every number that can be read is, and the rest is told."""
+"""Hostile run folders: every readable number is collected, and everything else is a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever stands in a file of lines: both ways of reading agree, nothing is raised, and whole lines are not lost."""
+"""Any content of a JSON lines file: both ways of reading agree, nothing is raised, and no complete line is lost."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ REGULAR = [{"metrics": {"a": 1.5, "b": 2}, "dimensions": {"c": "x"}}] * 3
 REGULAR_STREAM = [{"timestamp": 1.5, "group": "g", "name": "n", "value": 2}] * 3
 
 
-def told(found: Collected) -> list[str]:
+def content_of(found: Collected) -> list[str]:
     return [*sorted(map(repr, found.metrics)), repr(found.warnings), repr(sorted(found.metadata.items()))]
 
 
@@ -41,7 +41,7 @@ def both_ways(name: str, content: bytes, room: Any, **config: Any) -> Collected:
         quick = collected(Path(folder), **config)
         with mock.patch.object(room, "add_columns" if room is json_lines else "_add_columns", return_value=False):
             slow = collected(Path(folder), **config)
-    assert told(quick) == told(slow)
+    assert content_of(quick) == content_of(slow)
     assert not [warning for warning in quick.warnings if "could not be read" in warning]
     return quick
 

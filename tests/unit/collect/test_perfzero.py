@@ -1,4 +1,4 @@
-"""PerfZero summaries in the shape that its tool writes, and in shapes that it does not."""
+"""PerfZero summaries as its tool writes them, and invalid ones."""
 
 import copy
 import json

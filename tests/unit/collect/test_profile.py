@@ -1,4 +1,4 @@
-"""Profiles, read by the real XProf: of a CPU, of two cores of a TPU, of a GPU's allocations, and damaged ones."""
+"""Profiles of a CPU, two TPU cores and a GPU's allocator, and damaged ones, read by the real XProf."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Metric streams as tags: what our handlers and torch.distributed.elastic write, and what can be wrong with it."""
+"""Metric streams as tags: as our handlers and torch.distributed.elastic write them, and invalid lines."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Times: how long the run took, and when it was good enough."""
+"""Total wall time and time to accuracy."""
 
 from datetime import UTC, datetime
 from pathlib import Path

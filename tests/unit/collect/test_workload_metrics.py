@@ -1,4 +1,4 @@
-"""What the cluster knows of a run: literals and memory."""
+"""Metrics of the workload itself: literals and memory."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -52,23 +52,23 @@ TIME = "time_to_accuracy: {accuracy_tag: acc, accuracy_threshold: 1}"
 @pytest.mark.parametrize(
     ("config", "what"),
     [
-        ("sources: {literals: {total_wall_time: duration}}", "is computed for every run, too"),
-        ("sources: {literals: {vm_memory_usage_bytes: attempts}}", "is given by `memory`, too"),
+        ("sources: {literals: {total_wall_time: duration}}", "is also computed for every run"),
+        ("sources: {literals: {vm_memory_usage_bytes: attempts}}", "is also reported by `memory`"),
         (
             "metric_to_aggregation_strategy: {loss: [final]}\n  sources: {literals: {loss_final: attempts}}",
-            "is given by the tag 'loss', too",
+            "is also made from the tag 'loss'",
         ),
         (
             f"{TIME}\n  sources: {{literals: {{acc_final: attempts}}}}",
-            "is given by the tag 'acc', too",
+            "is also made from the tag 'acc'",
         ),
         (
             f"{TIME}\n  sources: {{literals: {{time_to_accuracy: duration}}}}",
-            "is computed, too",
+            "is also computed",
         ),
-        ("sources: {literals: [duration, duration]}", "names duration twice"),
+        ("sources: {literals: [duration, duration]}", "contains duration twice"),
         ("sources: {literals: [durations]}", "did you mean 'duration'?"),
-        ('sources: {literals: {"two\\nlines": duration}}', "cannot be part of a metric's name"),
+        ('sources: {literals: {"two\\nlines": duration}}', "cannot be part of the name of a metric"),
     ],
 )
 def test_a_metric_name_of_two_sources_is_a_config_error(tmp_path: Path, config: str, what: str) -> None:
@@ -88,10 +88,10 @@ def test_memory_that_the_cluster_measured_is_used_without_a_query(tmp_path: Path
     measured = replace(RAN, peak_memory_bytes=123)
     assert values(of(measured, tmp_path))["vm_memory_usage_bytes"] == 123
 
-    def never_asked(_: Workload) -> dict[str, float]:
-        raise AssertionError("asked")
+    def never_queried(_: Workload) -> dict[str, float]:
+        raise AssertionError("queried")
 
-    assert of(measured, tmp_path, never_asked).warnings == of(measured, tmp_path).warnings
+    assert of(measured, tmp_path, never_queried).warnings == of(measured, tmp_path).warnings
 
 
 def test_memory_is_otherwise_queried_from_the_monitoring_service(tmp_path: Path) -> None:

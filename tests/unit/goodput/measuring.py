@@ -1,4 +1,4 @@
-"""Asking this package about entries in memory."""
+"""Reports of entries in memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ml_metrics.goodput import GoodputReport
 
 
-def measured(entries: list[dict[str, Any]], *, until: float | None = None, **choices: Any) -> GoodputReport:
-    return build_report(analyse(Entries.of(entries), until=until), files=1, **choices)
+def measured(entries: list[dict[str, Any]], *, until: float | None = None, **options: Any) -> GoodputReport:
+    return build_report(analyse(Entries.of(entries), until=until), files=1, **options)
 
 
 def close(one: float, other: float) -> bool:
@@ -22,6 +22,6 @@ def close(one: float, other: float) -> bool:
 
 
 def all_time(found: GoodputReport) -> float:
-    """Productive time and all badput that counts."""
+    """The sum of productive time and all badput that counts."""
     counted = sum(value for name, value in found.badput_seconds.items() if name != "data_loading_async")
     return found.productive_seconds + counted + sum(found.custom_badput_seconds.values())

@@ -14,7 +14,7 @@ Moment = dt.datetime
 
 
 class MemoryLogger:
-    """What the older library's recorder and calculator take in place of their cloud logger."""
+    """A replacement for the cloud logger of the older library's recorder and calculator."""
 
     def __init__(self, entries: list[dict[str, Any]] | None = None) -> None:
         self.entries = entries if entries is not None else []
@@ -37,8 +37,8 @@ class MemoryLogger:
 
 
 @dataclass(frozen=True)
-class Peer:
-    """What the older library says about a log, in seconds."""
+class OlderFigures:
+    """The older library's figures of a log, in seconds."""
 
     goodput: float
     productive: float
@@ -50,14 +50,14 @@ class Peer:
     percent: dict[str, Any]
 
 
-def ask(entries: list[dict[str, Any]], now: float) -> Peer:
-    """Everything about a job. Raises ValueError where the older library does."""
+def figures_of(entries: list[dict[str, Any]], now: float) -> OlderFigures:
+    """Return all figures of a job. Raises ValueError if the older library does."""
     with calculator(entries, now) as one:
         goodput, percent, max_step = one.get_job_goodput(include_badput_breakdown=True)
         details = one.get_job_goodput_details()
     badput = {kind.name.lower(): value for kind, value in details["badput_time"].items()}
     custom = badput.pop("custom_badput_events", {})
-    return Peer(
+    return OlderFigures(
         goodput,
         details["goodput_time"][older.GoodputType.TOTAL],
         details["total_elapsed_time"],
@@ -70,7 +70,7 @@ def ask(entries: list[dict[str, Any]], now: float) -> Peer:
 
 
 class calculator:  # noqa: N801  (used as a function)
-    """The older calculator over entries in memory, asked at a fixed time, with a cache of its own."""
+    """The older calculator for entries in memory, at a fixed time, with its own cache."""
 
     def __init__(self, entries: list[dict[str, Any]], now: float) -> None:
         self.entries, self.now = entries, now

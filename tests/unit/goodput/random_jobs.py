@@ -1,4 +1,4 @@
-"""Random logs of jobs that behave: none of the older library's faults shows in them."""
+"""Random logs of orderly jobs, which do not trigger the older library's faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Draw = st.DrawFn
 
 @dataclass
 class Job:
-    """A job while it is being made up."""
+    """A job that is being generated."""
 
     draw: Draw
     restarts: int
@@ -28,7 +28,7 @@ class Job:
         return start
 
     def set_up(self) -> None:
-        """From the start of the job to its first step: none of it overlaps."""
+        """Add the entries from the start of the job to its first step, without overlaps."""
         self.entries.append(entry("job_start_time", self.time))
         for kind in ("tpu_init", "training_prep", "data_loading"):
             if self.loads if kind == "data_loading" else self.draw(st.booleans()):
@@ -41,18 +41,18 @@ class Job:
         self.pass_time()
 
     def train(self, first: int, last: int, *, survives: int, ends: bool) -> None:
-        """Steps, with events inside of them where they count."""
+        """Add steps, with events inside the steps that count."""
         each = self.draw(st.integers(8, 80)) / 4
         for step in range(first, last + 1):
             self.entries.append({"job_name": JOB, "step_count": step, "step_start_time": self.time})
             start, self.time = self.time, self.time + each + (self.draw(seconds) if step == first else 0.0)
             self.time += self.draw(st.sampled_from([0.0, 0.0, 0.25, 1.5, 7.0]))
             if first < step < survives and step < last:
-                self._hold_up(start, step)
+                self._add_events(start, step)
         if not ends:
-            self.time -= 1.0  # the last step is never done
+            self.time -= 1.0  # the last step is never completed
 
-    def _hold_up(self, start: float, step: int) -> None:
+    def _add_events(self, start: float, step: int) -> None:
         what = self.draw(st.sampled_from(["nothing", "nothing", "eval", "save", "both"]))
         length = (self.time - start) / 4
         if what in {"eval", "both"}:
@@ -66,16 +66,16 @@ class Job:
 
 @st.composite
 def orderly_jobs(draw: Draw) -> list[dict[str, Any]]:
-    """A job with up to four restarts, each at a step of the life before it."""
+    """A job with up to four restarts, each at a step of the segment before it."""
     restarts = draw(st.integers(0, 4))
     loads = restarts < 2 and draw(st.booleans())
     job = Job(draw, restarts, loads, 1.7e9)
     first = draw(st.integers(0, 3))
-    for life in range(restarts + 1):
+    for segment in range(restarts + 1):
         job.set_up()
         last = first + draw(st.integers(0, 12)) + (1 if first == 0 else 0)
         again = draw(st.integers(max(1, first), last))
-        final = life == restarts
+        final = segment == restarts
         ends = final and draw(st.booleans())
         job.train(first, last, survives=last if final else again, ends=ends)
         if ends:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 PLAIN = [*job_start(0), *steps(0, 4, 10), *in_time([*custom("eval", 52, 55), *steps(5, 9, 63)]), *job_end(113)]
 
 
-def asked(entries: list[dict[str, Any]], **choices: Any) -> GoodputCalculator:
-    return GoodputCalculator(JOB, "log", older_library.MemoryLogger(entries), **choices)
+def calculator_of(entries: list[dict[str, Any]], **options: Any) -> GoodputCalculator:
+    return GoodputCalculator(JOB, "log", older_library.MemoryLogger(entries), **options)
 
 
 def at(seconds: float) -> datetime:
@@ -31,10 +31,10 @@ def test_results_equal_those_of_the_older_library() -> None:
         goodput, breakdown, step = theirs.get_job_goodput(include_badput_breakdown=True)
         details = theirs.get_job_goodput_details()
         deviation = theirs.get_step_deviation()
-    ours = asked(PLAIN)
+    ours = calculator_of(PLAIN)
     for found in (
         ours.get_job_goodput(include_badput_breakdown=True),
-        asked(PLAIN, compatible=True).get_job_goodput(True),
+        calculator_of(PLAIN, compatible=True).get_job_goodput(True),
     ):
         assert (found[0], found[2]) == (pytest.approx(goodput), step)
         assert {kind.name: value for kind, value in found[1].items()} == {
@@ -51,45 +51,45 @@ def test_results_equal_those_of_the_older_library() -> None:
 
 def test_compatible_results_include_the_faults() -> None:
     entries = [*job_start(0), *steps(0, 10, 0), *job_start(3700), *steps(11, 20, 3710), *job_end(3810)]
-    older_way = asked(entries, compatible=True)
-    assert older_way.get_job_goodput()[0] == 100
-    details = older_way.get_job_goodput_details()
+    compatible = calculator_of(entries, compatible=True)
+    assert compatible.get_job_goodput()[0] == 100
+    details = compatible.get_job_goodput_details()
     assert (details["goodput_time"], details["total_elapsed_time"]) == ({GoodputType.TOTAL: 3810}, 3810)
-    assert older_way.get_interval_metric_details(at(0), at(3805))["interval_goodput"][GoodputType.TOTAL] > 99
-    assert asked(entries).get_job_goodput()[0] == pytest.approx(210 / 3810 * 100)
+    assert compatible.get_interval_metric_details(at(0), at(3805))["interval_goodput"][GoodputType.TOTAL] > 99
+    assert calculator_of(entries).get_job_goodput()[0] == pytest.approx(210 / 3810 * 100)
 
 
 def test_a_running_job_lasts_until_now() -> None:
     now = time.time()
     entries = [*job_start(now - 100), *steps(0, 4, now - 100)]
-    assert asked(entries).get_job_goodput()[0] == pytest.approx(40, abs=0.5)
-    assert asked(entries).get_job_goodput_details()["total_elapsed_time"] == pytest.approx(100, abs=1)
+    assert calculator_of(entries).get_job_goodput()[0] == pytest.approx(40, abs=0.5)
+    assert calculator_of(entries).get_job_goodput_details()["total_elapsed_time"] == pytest.approx(100, abs=1)
 
 
 def test_a_window_is_a_part_of_the_whole() -> None:
     entries = [*job_start(0), *steps(0, 10, 0), *job_start(200), *steps(6, 20, 210), *job_end(360)]
-    goodput, breakdown, step, total, disruptions = asked(entries).get_job_goodput_interval(at(85), at(215))
+    goodput, breakdown, step, total, disruptions = calculator_of(entries).get_job_goodput_interval(at(85), at(215))
     assert (total, disruptions, step) == (130, 1, 5)
     assert breakdown[BadputType.WASTED_PROGRESS_FROM_DISRUPTION] == pytest.approx(15 / 130 * 100)
     assert breakdown[BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION] == pytest.approx(100 / 130 * 100)
     assert goodput == pytest.approx(5 / 130 * 100)
     windows = [(0, 85), (85, 215), (215, 1000)]
-    parts = [asked(entries).get_job_goodput_interval(at(low), at(high)) for low, high in windows]
-    whole = asked(entries).get_job_goodput()[0] * 360
+    parts = [calculator_of(entries).get_job_goodput_interval(at(low), at(high)) for low, high in windows]
+    whole = calculator_of(entries).get_job_goodput()[0] * 360
     assert sum(part[0] * part[3] for part in parts) == pytest.approx(whole)
 
 
 def test_a_window_outside_the_job_is_an_error_or_empty() -> None:
     with pytest.raises(NoGoodputError, match="did not run"):
-        asked(PLAIN).get_job_goodput_interval(at(500), at(600))
-    details = asked(PLAIN).get_interval_metric_details(at(500), at(600))
+        calculator_of(PLAIN).get_job_goodput_interval(at(500), at(600))
+    details = calculator_of(PLAIN).get_interval_metric_details(at(500), at(600))
     assert details == {"interval_goodput": {}, "interval_badput": {}, "interval_size": 100}
-    inside = asked(PLAIN).get_interval_metric_details(at(0), at(60))
+    inside = calculator_of(PLAIN).get_interval_metric_details(at(0), at(60))
     assert inside["interval_goodput"][GoodputType.TOTAL] == pytest.approx(47 / 60 * 100)
 
 
 def test_intervals_can_be_excluded() -> None:
-    calculator = asked(PLAIN)
+    calculator = calculator_of(PLAIN)
     intervals = [(at(52), at(55)), (at(50), at(53)), (at(-50), at(5)), (at(109), at(500))]
     goodput, breakdown, step, excluded = calculator.get_job_goodput_with_exclusions(intervals, True)
     assert excluded == pytest.approx(5 + 5 + 4)
@@ -103,7 +103,7 @@ def test_intervals_can_be_excluded() -> None:
 def test_an_exclusion_may_have_any_zone() -> None:
     zone = timezone(timedelta(hours=2))
     interval = (at(52).astimezone(zone), at(55).astimezone(zone))
-    assert asked(PLAIN).get_job_goodput_with_exclusions([interval])[3] == 3
+    assert calculator_of(PLAIN).get_job_goodput_with_exclusions([interval])[3] == 3
     with older_library.calculator(PLAIN, 200) as theirs:
         assert theirs.get_job_goodput_with_exclusions([interval])[3] == 0
 
@@ -121,7 +121,7 @@ def test_elastic_time_has_its_own_buckets() -> None:
             *(*span("tpu_init", 62, 68), *steps(6, 8, 80), *job_end(110)),
         ]
     )
-    found = asked(entries).get_job_goodput_details()
+    found = calculator_of(entries).get_job_goodput_details()
     assert found["badput_time"][BadputType.ELASTIC_SCALE_UP] == 8
     assert found["badput_time"][BadputType.ELASTIC_REINITIALIZATION] == 10
     assert found["badput_time"][BadputType.TPU_INITIALIZATION] == 0
@@ -136,7 +136,7 @@ def test_an_empty_log_is_a_value_error(tmp_path: Path) -> None:
     with pytest.raises(NoGoodputError):
         GoodputCalculator(JOB, folder=tmp_path).get_job_goodput()
     with pytest.raises(NoGoodputError, match="no completed step"):
-        asked([*job_start(0), *job_end(5)]).get_step_deviation()
+        calculator_of([*job_start(0), *job_end(5)]).get_step_deviation()
 
 
 def test_logs_of_both_recorders_have_the_same_figures(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_logs_of_both_recorders_have_the_same_figures(tmp_path: Path) -> None:
         recorder.record_job_end_time(at(65))
         recorder.flush()
     ours = GoodputCalculator(JOB, folder=tmp_path).entries()
-    assert ours.time.tolist() == asked(theirs.entries).entries().time.tolist()
+    assert ours.time.tolist() == calculator_of(theirs.entries).entries().time.tolist()
     with older_library.calculator(theirs.entries, 100) as one:
         expected = one.get_job_goodput(include_badput_breakdown=True)
     log = [dict(line) for line in _lines(tmp_path)]

@@ -1,4 +1,4 @@
-"""Logs that nobody should write, and somebody will."""
+"""Hostile goodput logs."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_entries_may_be_in_any_order(
         return  # equal times leave their order open, and checkpoints have none of their own
     expected = measure(str(written(tmp_path_factory.mktemp("sorted"), entries)))
     moved = list(entries)
-    # a start of the job in another place may as well be a clock that went back
+    # a job start in another place could equally be a clock that was set back
     one = chance.choice([index for index, entry in enumerate(moved) if "job_start_time" not in entry])
     moved.insert(chance.randrange(len(moved)), moved.pop(one))
     found = measure(str(written(tmp_path_factory.mktemp("moved"), moved)))

@@ -1,4 +1,4 @@
-"""A monitor never disturbs training, whatever happens to it or to what it reads and writes."""
+"""A monitor never disturbs training, whatever fails."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_last_upload_can_be_skipped(tmp_path: Path, skip: bool) -> None:
 def test_stopping_does_not_wait_for_a_process_that_hangs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # it takes connections, and never says a word
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts connections, and never responds
         monkeypatch.setenv("LOGGING_EMULATOR_HOST", f"127.0.0.1:{silent.getsockname()[1]}")
         source = CloudLogger("job", "log", "project")
         monitor = GoodputMonitor(

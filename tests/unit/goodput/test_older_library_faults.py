@@ -1,4 +1,4 @@
-"""Each fault that docs/goodput.md lists, with the smallest trace that shows it: what the older library says, and we."""
+"""Each fault that docs/goodput.md lists, with the smallest log that shows it: the older library's figures and ours."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Fault:
     name: str
     entries: list[dict[str, Any]]
     older: dict[str, float]
-    """What the older library says, by figure."""
+    """The older library's figures."""
     right: dict[str, float]
 
 
@@ -163,8 +163,8 @@ def _figures(found: Any, badput: dict[str, float], custom_badput: dict[str, floa
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault(fault: Fault) -> None:
-    said = older_library.ask(fault.entries, NOW)
-    older = {"productive": said.productive, **_figures(said, said.badput, said.custom)}
+    theirs = older_library.figures_of(fault.entries, NOW)
+    older = {"productive": theirs.productive, **_figures(theirs, theirs.badput, theirs.custom)}
     assert {name: older.get(name, 0.0) for name in fault.older} == pytest.approx(fault.older, abs=1e-6)
 
     found = measured(fault.entries, until=NOW)
@@ -179,7 +179,7 @@ def test_a_fault(fault: Fault) -> None:
 def test_an_end_followed_by_a_restart_does_not_count() -> None:
     entries = [*job_start(0), *steps(0, 10, 0), *job_end(110), *job_start(200), *steps(5, 39, 210)]
     with pytest.raises(ValueError, match="Productive training time is invalid"):
-        older_library.ask(entries, 600.0)
+        older_library.figures_of(entries, 600.0)
     found = measured(entries, until=600.0)
     assert (found.total_seconds, found.productive_seconds, found.ended) == (600.0, 390.0, False)
     assert "started again" in " ".join(found.warnings)
@@ -213,7 +213,7 @@ def test_times_may_be_whole_numbers() -> None:
             *(*job_start(410), *steps(5, 10, 420), *job_end(480)),
         ]
     ]
-    older = older_library.ask(entries, NOW).badput["infrastructure_recovery_from_disruption"]
+    older = older_library.figures_of(entries, NOW).badput["infrastructure_recovery_from_disruption"]
     ours = measured(entries).badput_seconds["infrastructure_recovery_from_disruption"]
     assert (older, ours) == (100, 250)
 

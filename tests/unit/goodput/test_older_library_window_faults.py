@@ -1,4 +1,4 @@
-"""The older library's faults that show in windows of time, and in a second question."""
+"""The older library's faults in windows of time, and in a second query."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_window_has_the_requested_length() -> None:
 
 def test_right_after_a_restart_the_last_productive_step_is_the_one_before_it() -> None:
     entries = [*job_start(0), *steps(0, 10, 0), *job_start(200), *steps(6, 6, 210)]
-    assert older_library.ask(entries, 220.0).max_step == 0
+    assert older_library.figures_of(entries, 220.0).max_step == 0
     assert measured(entries, until=220.0).max_productive_step == 5
 
 
