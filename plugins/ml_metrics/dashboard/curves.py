@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.charts import Annotation
 from ml_metrics.config.regression import ChangePoint
-from ml_metrics.judge.baseline import counts
+from ml_metrics.judge.baseline import in_baseline
 from ml_metrics.judge.change import changes_in
 from ml_metrics.model import BROKEN, JobStatus
 
@@ -79,7 +79,7 @@ def _curve(
     ordered = sorted(rows, key=lambda row: (row.timestamp, row.run_key))
     accepted = [(one.timestamp, one) for one in acceptances if one.metric == name and one.timestamp]
     newest = max((((at, one.run_key), one.accepted_at) for at, one in accepted), default=None)
-    excluded = frozenset(row.run_key for row in ordered if not counts(row, newest))
+    excluded = frozenset(row.run_key for row in ordered if not in_baseline(row, newest))
     changes = changes_in([row for row in ordered if row.job_status is JobStatus.SUCCESS], RULE, attributes=attributes)
     annotations = [Annotation(change.timestamp, str(change), "level") for change in changes]
     annotations += [Annotation(at, f"accepted by {one.accepted_by}: {one.reason}", "accepted") for at, one in accepted]

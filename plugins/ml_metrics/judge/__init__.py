@@ -1,4 +1,4 @@
-"""The judge: is a run well, by its conditions and by what came before it? `docs/semantics.md` has each rule."""
+"""Judges a run by its conditions and its history. `docs/semantics.md` documents each rule."""
 
 from ml_metrics.judge.change import Change, changes_in
 from ml_metrics.judge.history import Acceptance

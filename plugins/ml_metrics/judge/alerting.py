@@ -1,4 +1,4 @@
-"""Who hears of a judgement: which broken verdicts become alerts, and in which words."""
+"""Decides which broken verdicts become alerts."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ml_metrics.config.regression import RegressionTestConfig
-    from ml_metrics.judge.history import Past
+    from ml_metrics.judge.history import EarlierRuns
     from ml_metrics.model import Verdict
 
 
-def alerts_for(  # noqa: PLR0913  (what is told depends on all of these)
+def alerts_for(  # noqa: PLR0913  (the alerts depend on all of these)
     config: RegressionTestConfig,
     verdicts: Iterable[Verdict],
-    past: Past,
+    earlier: EarlierRuns,
     *,
     status: JobStatus,
     missing: Mapping[str, str],
     failure_reason: str | None,
 ) -> tuple[Alert, ...]:
-    """The alerts of a run: of the job itself, else of its broken metrics."""
+    """Return the alerts of a run: one for the job if it failed, else one for each broken metric."""
     if status is not JobStatus.SUCCESS:
         if not config.alert_for_failed_jobs or (
-            config.alert_after_second_test_failure and not _job_failed_before(past)
+            config.alert_after_second_test_failure and not _job_failed_before(earlier)
         ):
             return ()
-        return (Alert(AlertKind.JOB_STATUS, None, job_failed(status, past.test), failure_reason or ""),)
-    broken = [verdict for verdict in verdicts if verdict.broken and _may_alert(verdict, config, missing)]
+        return (Alert(AlertKind.JOB_STATUS, None, job_failed(status, earlier.test), failure_reason or ""),)
+    broken = [verdict for verdict in verdicts if verdict.broken and _alerts(verdict, config, missing)]
     if config.alert_after_second_test_failure:
-        broken = [verdict for verdict in broken if _broken_before(verdict.metric, past)]
-    return tuple(_alert(verdict, config, past.test, missing) for verdict in broken)
+        broken = [verdict for verdict in broken if _broken_before(verdict.metric, earlier)]
+    return tuple(_alert(verdict, config, earlier.test, missing) for verdict in broken)
 
 
-def _may_alert(verdict: Verdict, config: RegressionTestConfig, missing: Mapping[str, str]) -> bool:
-    """Conditions may be told to be quiet; what was asked for by name and is not there may not."""
+def _alerts(verdict: Verdict, config: RegressionTestConfig, missing: Mapping[str, str]) -> bool:
+    """Whether a broken verdict alerts. Settings can mute a condition, but not a required metric that is missing."""
     metric = verdict.metric
     if metric in missing or (metric in config.required_metrics and verdict.value is None):
         return True
@@ -49,14 +49,14 @@ def _may_alert(verdict: Verdict, config: RegressionTestConfig, missing: Mapping[
     return config.alert_for_oob_metrics and in_subset
 
 
-def _broken_before(metric: str, past: Past) -> bool:
-    """Whether the last run that was judged by this metric was broken, as its stored verdict says."""
-    judged = (row.outcome for row in reversed(past.rows(metric)) if row.outcome is not Outcome.SKIPPED)
+def _broken_before(metric: str, earlier: EarlierRuns) -> bool:
+    """Whether the stored verdict of the last run that was judged by this metric is broken."""
+    judged = (row.outcome for row in reversed(earlier.rows(metric)) if row.outcome is not Outcome.SKIPPED)
     return next(judged, None) in BROKEN
 
 
-def _job_failed_before(past: Past) -> bool:
-    return bool(past.runs) and past.runs[-1].job_status is not JobStatus.SUCCESS
+def _job_failed_before(earlier: EarlierRuns) -> bool:
+    return bool(earlier.runs) and earlier.runs[-1].job_status is not JobStatus.SUCCESS
 
 
 def _alert(verdict: Verdict, config: RegressionTestConfig, test: str, missing: Mapping[str, str]) -> Alert:

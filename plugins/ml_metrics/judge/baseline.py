@@ -1,4 +1,4 @@
-"""Which history counts: the newest good runs of the same metric, and never the run that is judged."""
+"""The baseline of a metric: the newest good runs before the judged one."""
 
 from __future__ import annotations
 
@@ -12,67 +12,68 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.config.regression import Condition
-    from ml_metrics.judge.history import Moment, Past
+    from ml_metrics.judge.history import EarlierRuns, Moment
     from ml_metrics.model import StoredMetric
 
 
-def baseline_of(metric: str, condition: Condition, past: Past) -> list[StoredMetric]:
-    """The runs that a metric is compared with, oldest first.
+def baseline_of(metric: str, condition: Condition, earlier: EarlierRuns) -> list[StoredMetric]:
+    """Return the runs that a metric is compared with, oldest first.
 
-    The newest `baseline_runs` runs that succeeded with a finite value and whose verdict was not `fail`; not before
-    `since`, the accepted run or `time_window`.
+    These are the newest `baseline_runs` runs that succeeded with a finite value and whose verdict was not `fail`; none
+    is before `since`, the accepted run or `time_window`.
     """
-    accepted = past.accepted(metric, condition.compare_to)
-    rows = _rows_from_start(metric, condition, past, accepted)
-    if accepted is None:  # the case of nearly every metric, without a call for each row
-        good = [row for row in rows if row.outcome is not Outcome.FAIL and measured(row)]
+    accepted = earlier.accepted(metric, condition.compare_to)
+    rows = _rows_from_start(metric, condition, earlier, accepted)
+    if accepted is None:  # nearly every metric: this saves a call per row
+        good = [row for row in rows if row.outcome is not Outcome.FAIL and is_measured(row)]
     else:
-        good = [row for row in rows if counts(row, accepted)]
+        good = [row for row in rows if in_baseline(row, accepted)]
     if condition.time_window is not None:
-        earliest = _end_of_window(rows, good, past.now) - condition.time_window
+        earliest = _end_of_window(rows, good, earlier.now) - condition.time_window
         good = [row for row in good if row.timestamp >= earliest]
     return good[-condition.baseline_runs :]
 
 
-def series_of(metric: str, condition: Condition, past: Past) -> list[StoredMetric]:
-    """The newest `baseline_runs` values of a metric, good or bad: where a level changes, the bad ones are the point.
+def series_of(metric: str, condition: Condition, earlier: EarlierRuns) -> list[StoredMetric]:
+    """Return the newest `baseline_runs` values of a metric, passed or failed, for the search for a change of level.
 
-    A bad one counts among the newest rows only. One query cannot look for good and bad values without end, and a
-    regression that is so many runs old has long been told.
+    Failed values are included among the newest rows only: a single query cannot search for both without a limit, and
+    an older regression was reported long ago.
     """
-    rows = _rows_from_start(metric, condition, past, past.accepted(metric))
-    earliest = None if condition.time_window is None else past.now - condition.time_window
-    older = max(0, len(rows) - max(RECENT, condition.baseline_runs))
-    whole = [
+    rows = _rows_from_start(metric, condition, earlier, earlier.accepted(metric))
+    earliest = None if condition.time_window is None else earlier.now - condition.time_window
+    first_recent = max(0, len(rows) - max(RECENT, condition.baseline_runs))
+    series = [
         row
         for number, row in enumerate(rows)
-        if (measured(row) if number >= older else counts(row)) and (earliest is None or row.timestamp >= earliest)
+        if (is_measured(row) if number >= first_recent else in_baseline(row))
+        and (earliest is None or row.timestamp >= earliest)
     ]
-    return whole[-condition.baseline_runs :]
+    return series[-condition.baseline_runs :]
 
 
-def counts(row: StoredMetric, accepted: tuple[Moment, datetime] | None = None) -> bool:
-    """Whether a row may be part of a baseline.
+def in_baseline(row: StoredMetric, accepted: tuple[Moment, datetime] | None = None) -> bool:
+    """Whether a row can be part of a baseline.
 
-    A verdict from before a level was accepted was measured by the old level: from the accepted run on, it does not
-    exclude its run.
+    Verdicts from before an acceptance compared with the old level, so between the accepted run and the acceptance a
+    failed verdict does not exclude its run.
     """
-    if not measured(row):
+    if not is_measured(row):
         return False
     if row.outcome is not Outcome.FAIL:
         return True
     return accepted is not None and accepted[0] <= (row.timestamp, row.run_key) and row.timestamp <= accepted[1]
 
 
-def measured(row: StoredMetric) -> bool:
-    """Whether a row holds a number of a whole run."""
+def is_measured(row: StoredMetric) -> bool:
+    """Whether a row has a finite value of a successful run."""
     return row.job_status is JobStatus.SUCCESS and row.value is not None and math.isfinite(row.value)
 
 
 def _rows_from_start(
-    metric: str, condition: Condition, past: Past, accepted: tuple[Moment, datetime] | None
+    metric: str, condition: Condition, earlier: EarlierRuns, accepted: tuple[Moment, datetime] | None
 ) -> list[StoredMetric]:
-    rows, since = past.rows(metric, condition.compare_to), condition.since
+    rows, since = earlier.rows(metric, condition.compare_to), condition.since
     if since is not None:
         rows = [row for row in rows if row.timestamp >= since]
     if accepted is not None:
@@ -81,10 +82,10 @@ def _rows_from_start(
 
 
 def _end_of_window(rows: list[StoredMetric], good: list[StoredMetric], now: datetime) -> datetime:
-    """From when `time_window` looks back: now, or while a metric fails the last good run.
+    """Return the end of `time_window`: now, or the time of the last good run while the metric fails.
 
-    A failing metric's baseline stands still, or else the regression would outlive the baseline that shows it, and end
-    as `insufficient_data`, which nobody hears of.
+    The baseline of a failing metric does not move. Otherwise a long regression would end as `insufficient_data`, which
+    does not alert.
     """
-    newest = next((row for row in reversed(rows) if measured(row)), None)
+    newest = next((row for row in reversed(rows) if is_measured(row)), None)
     return good[-1].timestamp if good and newest is not good[-1] else now

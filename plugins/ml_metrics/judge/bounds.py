@@ -1,10 +1,10 @@
-"""Between which bounds a metric is well: a condition and a baseline in, two numbers out.
+"""The bounds of a metric, computed from a condition and a baseline.
 
-All rules but `change_point` have one form. With a reference R, a margin m and the smallest change c that matters:
+All rules but `change_point` have one form. With a reference R, a margin m and the minimum change c:
 
     lower = R - max(m, c)    upper = R + max(m, c)
 
-of which `greater` keeps the lower, `less` the upper, and `within` and `equal` both.
+`greater` uses the lower bound, `less` the upper, and `within` and `equal` use both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ml_metrics.judge.levels import Level
 
 POINTS_NEEDED = {"stddevs_from_mean": 2, "mads_from_median": 2, "percent_difference": 1}
-"""How many points of history a threshold needs before it means anything."""
+"""The minimum number of points in the baseline for each threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,16 @@ class Span:
 
 
 def points_needed(condition: Condition) -> int:
-    """How large the baseline must be before a condition is enforced."""
+    """Return the size of the baseline from which a condition is enforced."""
     threshold = condition.success_threshold
-    least = POINTS_NEEDED.get(threshold.kind, 0)
+    minimum = POINTS_NEEDED.get(threshold.kind, 0)
     if threshold.percent is not None and threshold.percent.value is not None:
-        least = 0
-    return max(condition.wait_for_n_points_of_history or 0, least)
+        minimum = 0
+    return max(condition.wait_for_n_points_of_history or 0, minimum)
 
 
 def span_of(condition: Condition, baseline: Sequence[float]) -> Span:
-    """The bounds that a condition sets. Raises ArithmeticError where history is too large for numbers."""
+    """Return the bounds of a condition. Raises ArithmeticError if the values of the baseline are too large."""
     threshold = condition.success_threshold
     if threshold.within_bounds is not None:
         return Span(_widened(threshold.within_bounds, condition.min_change))
@@ -56,12 +56,12 @@ def span_of(condition: Condition, baseline: Sequence[float]) -> Span:
         return Span(_around(condition, threshold.fixed_value, 0.0))
     if threshold.percent is not None:
         return _percent_span(condition, threshold.percent, baseline)
-    times = threshold.stddevs_from_mean if threshold.stddevs_from_mean is not None else threshold.mads_from_median
-    if times is None:
+    factor = threshold.stddevs_from_mean if threshold.stddevs_from_mean is not None else threshold.mads_from_median
+    if factor is None:
         raise TypeError(f"{threshold.kind} has no bounds of this form")
     level = _level(condition, baseline)
     unit = "sd" if threshold.mads_from_median is None else "MAD"
-    bounds = _around(condition, level.value, times * level.spread, loose=times > 0)
+    bounds = _around(condition, level.value, factor * level.spread, loose=factor > 0)
     text = f"{level.name} {level.value:.6g}, {unit} {level.spread:.6g}"
     return Span(bounds, level.value, level.spread, text)
 
@@ -85,37 +85,37 @@ def _level(condition: Condition, baseline: Sequence[float]) -> Level:
     return median_level(baseline) if robust else mean_level(baseline)
 
 
-def _around(condition: Condition, reference: float, margin: float, *, loose: bool = False) -> Bounds:
-    """Bounds on the sides that the comparison has.
+def _around(condition: Condition, reference: float, given_margin: float, *, loose: bool = False) -> Bounds:
+    """Return the bounds on the sides that the comparison uses.
 
-    `loose`: the rule grants some room. Where the history has no spread that room is nothing, and a strict comparison
-    would fail a constant for being what it always was; then the bound itself is well.
+    `loose`: the rule allows a margin. If that margin is 0 because the history is constant, the bounds are inclusive;
+    otherwise a strict comparison would fail an unchanged value.
     """
-    room = max(margin, smallest_change(condition.min_change, reference))
-    lower, upper = reference - room, reference + room
+    margin = max(given_margin, minimum_change(condition.min_change, reference))
+    lower, upper = reference - margin, reference + margin
     if not (math.isfinite(lower) and math.isfinite(upper)):
-        raise OverflowError("the numbers of this history are too large to make bounds of")
+        raise OverflowError("the values of the history are too large to compute bounds")
     comparison = condition.comparison
     return Bounds(
         lower if comparison.bounds_below else -math.inf,
         upper if comparison.bounds_above else math.inf,
-        inclusive=comparison.inclusive or (loose and room == 0),
+        inclusive=comparison.inclusive or (loose and margin == 0),
     )
 
 
 def _widened(given: WithinBounds, min_change: MinChange | None) -> Bounds:
-    lower = -math.inf if given.lower is None else given.lower - smallest_change(min_change, given.lower)
-    upper = math.inf if given.upper is None else given.upper + smallest_change(min_change, given.upper)
+    lower = -math.inf if given.lower is None else given.lower - minimum_change(min_change, given.lower)
+    upper = math.inf if given.upper is None else given.upper + minimum_change(min_change, given.upper)
     return Bounds(lower, upper, inclusive=Comparison.WITHIN.inclusive)
 
 
-def smallest_change(min_change: MinChange | None, reference: float) -> float:
-    """How far from a reference a value must be before it matters."""
+def minimum_change(min_change: MinChange | None, reference: float) -> float:
+    """Return the distance from a reference up to which a change is ignored."""
     if min_change is None:
         return 0.0
     return max(min_change.absolute or 0.0, _percent_of(reference, min_change.percent or 0.0))
 
 
 def _percent_of(reference: float, percent: float) -> float:
-    """A share of the size of a number: a percent of -10 is as far from it as a percent of 10."""
+    """Return a percentage of the magnitude: 10 % of -10 is 1."""
     return abs(reference) * percent / 100

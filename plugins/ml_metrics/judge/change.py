@@ -1,4 +1,4 @@
-"""The rule `change_point`, and change points as annotations: at which run a level changed, and what differed there."""
+"""The rule `change_point`, and change points as chart annotations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ml_metrics.judge.baseline import baseline_of, measured, series_of
-from ml_metrics.judge.bounds import smallest_change
+from ml_metrics.judge.baseline import baseline_of, is_measured, series_of
+from ml_metrics.judge.bounds import minimum_change
 from ml_metrics.judge.levels import PLATEAU
 from ml_metrics.model import Bounds, JobStatus, Outcome, StoredMetric
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.regression import ChangePoint, Condition, MinChange
     from ml_metrics.judge.changepoint import Step
-    from ml_metrics.judge.history import Past
+    from ml_metrics.judge.history import EarlierRuns
     from ml_metrics.model import Verdict
 
 NO_ATTRIBUTES: Mapping[str, str] = {}
@@ -26,7 +26,7 @@ NO_ATTRIBUTES: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A lasting change of a metric's level."""
+    """A lasting change of the level of a metric."""
 
     run_key: str
     """The first run of the new level."""
@@ -35,7 +35,7 @@ class Change:
     after: float
     p_value: float
     differs: tuple[str, ...] = ()
-    """What that run ran on otherwise than the run before it: `image_digest: sha256:a -> sha256:b`."""
+    """The differences from the run before, for example `image_digest: sha256:a -> sha256:b`."""
 
     def __str__(self) -> str:
         way = "rose" if self.after > self.before else "fell"
@@ -52,27 +52,27 @@ def changes_in(
     min_change: MinChange | None = None,
     attributes: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Change]:
-    """The change points of a metric's rows, oldest first, for a chart. Rows without a finite value are passed over."""
-    whole = sorted(
+    """Return the change points of a metric, oldest first. Rows without a finite value are skipped."""
+    ordered = sorted(
         (row for row in rows if row.value is not None and math.isfinite(row.value)),
         key=lambda row: (row.timestamp, row.run_key),
     )
-    steps = _steps([row.value for row in whole if row.value is not None], rule, min_change)
+    steps = _steps([row.value for row in ordered if row.value is not None], rule, min_change)
     return [
         Change(
-            run_key=whole[step.index].run_key,
-            timestamp=whole[step.index].timestamp,
+            run_key=ordered[step.index].run_key,
+            timestamp=ordered[step.index].timestamp,
             before=step.before,
             after=step.after,
             p_value=step.p_value,
-            differs=what_differs(attributes or {}, whole[step.index - 1].run_key, whole[step.index].run_key),
+            differs=differences(attributes or {}, ordered[step.index - 1].run_key, ordered[step.index].run_key),
         )
         for step in steps
     ]
 
 
-def what_differs(attributes: Mapping[str, Mapping[str, str]], before: str, after: str) -> tuple[str, ...]:
-    """What one run ran on otherwise than another, by name."""
+def differences(attributes: Mapping[str, Mapping[str, str]], before: str, after: str) -> tuple[str, ...]:
+    """Return the attributes that differ between two runs, by name."""
     old, new = attributes.get(before, NO_ATTRIBUTES), attributes.get(after, NO_ATTRIBUTES)
     return tuple(
         f"{name}: {old.get(name, 'none')} -> {new.get(name, 'none')}"
@@ -81,51 +81,53 @@ def what_differs(attributes: Mapping[str, Mapping[str, str]], before: str, after
     )
 
 
-def level_verdict(verdict: Verdict, condition: Condition, past: Past) -> Verdict:
-    """Judge by the level at which a metric now stands, beside the level at which it stood well.
+def level_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> Verdict:
+    """Judge the current level of a metric against its best earlier level.
 
-    One spike is no level. An improvement becomes the level to keep; a loss stays open until the level comes back or is
-    accepted, also when the runs of the old level have left the window.
+    A single spike does not change the level. An improvement becomes the level to keep. A loss fails until the level
+    returns or is accepted, even after the runs of the old level have left the window.
     """
     rule = condition.success_threshold.change_point
     if rule is None:
-        raise TypeError("not a condition on change points")
-    rows = series_of(verdict.metric, condition, past)
+        raise TypeError("the condition has no change_point")
+    rows = series_of(verdict.metric, condition, earlier)
     verdict = replace(verdict, baseline_points=len(rows))
     needed = max(condition.wait_for_n_points_of_history or 0, 2 * rule.min_runs - 1)
     if len(rows) < needed:
-        return replace(verdict, reason=f"the history has {len(rows)} of the {needed} runs that this needs")
+        return replace(verdict, reason=f"the history has {len(rows)} of the {needed} runs required")
     if verdict.value is not None:
-        rows = [*rows, _row_of(verdict.metric, verdict.value, past)]
-    changes = changes_in(rows, rule, min_change=condition.min_change, attributes=past.attributes)
+        rows = [*rows, _row_of(verdict.metric, verdict.value, earlier)]
+    changes = changes_in(rows, rule, min_change=condition.min_change, attributes=earlier.attributes)
     levels = [changes[0].before, *(change.after for change in changes)] if changes else [_median(rows)]
-    before = _level_before_the_loss(verdict.metric, condition, rule, past)
+    before = _level_before_the_loss(verdict.metric, condition, rule, earlier)
     good = levels[0] if before is None else before
-    broke: Change | None = None
+    loss: Change | None = None
     bounds = _bounds(good, condition, rule)
     for level, change in zip(levels, [None, *changes], strict=True):
         if bounds.contains(level):
-            broke = None
+            loss = None
             good = _better(good, level, condition)
             bounds = _bounds(good, condition, rule)
         else:
-            broke = broke or change
+            loss = loss or change
     verdict = replace(verdict, bounds=bounds, reference=good)
     if bounds.contains(levels[-1]):
-        return replace(verdict, outcome=Outcome.PASS, reason=f"the level is {levels[-1]:.6g}, as good as {good:.6g}")
-    reason = f"{broke}" if broke else f"the level is {levels[-1]:.6g} and was {good:.6g} when it last was well"
+        return replace(
+            verdict, outcome=Outcome.PASS, reason=f"the level is {levels[-1]:.6g}, not worse than {good:.6g}"
+        )
+    reason = f"{loss}" if loss else f"the level is {levels[-1]:.6g}; the last good level was {good:.6g}"
     return replace(verdict, outcome=Outcome.FAIL, reason=reason)
 
 
-def _level_before_the_loss(metric: str, condition: Condition, rule: ChangePoint, past: Past) -> float | None:
-    """The level of the last good runs, while a loss is open: the window may hold none of that level any more.
+def _level_before_the_loss(metric: str, condition: Condition, rule: ChangePoint, earlier: EarlierRuns) -> float | None:
+    """Return the level of the last good runs while a loss is open, because they may have left the window.
 
-    The first runs of the loss passed, since a change has to last; they are fewer than half of those asked here.
+    The first runs of the loss passed, since a change has to last; they are fewer than half of the runs used here.
     """
-    judged = [row for row in past.rows(metric) if measured(row)]
+    judged = [row for row in earlier.rows(metric) if is_measured(row)]
     if not judged or judged[-1].outcome is not Outcome.FAIL:
         return None
-    good = baseline_of(metric, condition, past)
+    good = baseline_of(metric, condition, earlier)
     return _median(good[-max(PLATEAU, 2 * rule.min_runs) :]) if good else None
 
 
@@ -136,16 +138,16 @@ def _better(good: float, level: float, condition: Condition) -> float:
 
 
 def _bounds(level: float, condition: Condition, rule: ChangePoint) -> Bounds:
-    room = max(abs(level) * rule.min_change_percent / 100, smallest_change(condition.min_change, level))
+    margin = max(abs(level) * rule.min_change_percent / 100, minimum_change(condition.min_change, level))
     return Bounds(
-        level - room if condition.comparison.bounds_below else -math.inf,
-        level + room if condition.comparison.bounds_above else math.inf,
+        level - margin if condition.comparison.bounds_below else -math.inf,
+        level + margin if condition.comparison.bounds_above else math.inf,
         inclusive=True,
     )
 
 
 def _steps(values: Sequence[float], rule: ChangePoint, min_change: MinChange | None) -> list[Step]:
-    from ml_metrics.judge.changepoint import change_points  # numpy, which no other rule needs
+    from ml_metrics.judge.changepoint import change_points  # imports numpy, which no other rule needs
 
     percent = max(rule.min_change_percent, (min_change.percent or 0.0) if min_change else 0.0)
     return change_points(
@@ -157,8 +159,8 @@ def _steps(values: Sequence[float], rule: ChangePoint, min_change: MinChange | N
     )
 
 
-def _row_of(metric: str, value: float, past: Past) -> StoredMetric:
-    return StoredMetric(past.run_key, past.now, metric, value, JobStatus.SUCCESS, None, past.test)
+def _row_of(metric: str, value: float, earlier: EarlierRuns) -> StoredMetric:
+    return StoredMetric(earlier.run_key, earlier.now, metric, value, JobStatus.SUCCESS, None, earlier.test)
 
 
 def _median(rows: Sequence[StoredMetric]) -> float:

@@ -1,8 +1,7 @@
-"""Where the level of a series changes for good.
+"""Finds lasting changes of the level of a series.
 
-Three questions stand between noise and a change point: is it significant (`p_value`, for the whole series), is it
-large (`min_change_percent`, `min_change`), and did it last (`min_runs`)? A steady slope is no change of level: each
-step is tested beside a slope that both sides share.
+A change point is significant (`p_value`, for the whole series), large (`min_change_percent`, `min_change`), and lasting
+(`min_runs`). A steady slope is not a change of level: each step is tested together with a slope that both sides share.
 """
 
 from __future__ import annotations
@@ -23,31 +22,31 @@ if TYPE_CHECKING:
 
 NORMAL_MAD = 0.6745
 """The median absolute deviation of a normal distribution with standard deviation 1."""
-REACH = 30
-"""How many values on either side of a step say what the levels are: in a longer stretch a slope would blur them."""
+MAX_SIDE_LENGTH = 30
+"""How many values on each side of a step determine its levels: over more values a slope would blur them."""
 SPIKE = 4.0
-"""A single value that stands out so many times the noise from both neighbours is no level."""
+"""A single value that differs from both neighbours by more than this multiple of the noise is a spike."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A change of level between two neighbouring stretches of a series."""
+    """A change of level between two adjacent segments of a series."""
 
     index: int
-    """The first value of the new level."""
+    """The index of the first value of the new level."""
     before: float
     after: float
-    """The medians of the values on either side, at most `REACH` of them."""
+    """The medians of the values on either side, at most `MAX_SIDE_LENGTH` of them."""
     p_value: float
-    """How likely noise alone would show such a step anywhere in the series."""
+    """The probability that noise alone causes such a step anywhere in the series."""
     runs: int
-    """How many values of either stretch, whichever has fewer, lie on its side of the step."""
+    """How many values of the shorter segment are on its side of the step."""
     cut: int
-    """Where the stretches meet: up to some values before `index`, where noise hides the edge."""
+    """The index between the segments: up to some values before `index` if noise hides the edge."""
 
     @property
     def percent(self) -> float:
-        """The change in percent of the size of the old level."""
+        """The change in percent of the magnitude of the old level."""
         change = self.after - self.before
         return math.copysign(math.inf, change) if self.before == 0 else change / abs(self.before) * 100
 
@@ -55,15 +54,15 @@ class Step:
 def change_points(
     values: Sequence[float], *, p_value: float, min_change_percent: float, min_runs: int, min_change: float = 0.0
 ) -> list[Step]:
-    """The steps of a series that are significant, large and lasting, in order."""
+    """Return the steps of a series that are significant, large and lasting, in order."""
     series = np.asarray(values, dtype=np.float64)
     noise = _noise(series)
     if len(series) < 2 * min_runs or noise == 0:
         return []
     calm = _without_spikes((series - np.median(series)) / noise)
     edges = _best_edges(calm, min_runs)
-    step_at = cache(partial(_step, series, calm))  # an edge that goes changes its two neighbours and no other step
-    while len(edges) > 2:  # noqa: PLR2004  (the two ends are always edges)
+    step_at = cache(partial(_step, series, calm))  # removing an edge changes only the two steps next to it
+    while len(edges) > 2:  # noqa: PLR2004  (both ends are edges)
         steps = [step_at(left, edge, right) for left, edge, right in zip(edges, edges[1:], edges[2:], strict=False)]
         doubtful = [
             step
@@ -80,9 +79,9 @@ def change_points(
 
 
 def _noise(series: Values) -> float:
-    """The standard deviation of the noise, from neighbours: a step or a slope moves few of the differences.
+    """Return the standard deviation of the noise, from differences of neighbours: steps and slopes affect few of them.
 
-    Where most neighbours are equal it is the root mean square of the differences.
+    If most neighbours are equal, it is the root mean square of the differences.
     """
     if len(series) <= 1:
         return 0.0
@@ -92,7 +91,7 @@ def _noise(series: Values) -> float:
 
 
 def _without_spikes(series: Values) -> Values:
-    """The series with each single value that stands out on one side of both neighbours moved to the nearer of them."""
+    """Return the series with each spike replaced by the nearer of its neighbours."""
     calm = series.copy()
     before, middle, after = series[:-2], series[1:-1], series[2:]
     above = middle - np.maximum(before, after)
@@ -104,9 +103,9 @@ def _without_spikes(series: Values) -> Values:
 
 
 def _best_edges(series: Values, min_runs: int) -> list[int]:
-    """The cuts that explain the series best, by optimal partitioning of squared errors.
+    """Return the best segmentation, by optimal partitioning of squared errors.
 
-    Each cut has to save the squared error of three times the logarithm of the length, in units of the noise.
+    The penalty of each cut is three times the logarithm of the length, in units of the noise.
     """
     count = len(series)
     penalty = 3 * math.log(count)
@@ -125,7 +124,7 @@ def _best_edges(series: Values, min_runs: int) -> list[int]:
 
 
 def _squared_errors(series: Values) -> Values:
-    """The squared error of every stretch around its own mean: by its first index, and the index after its last."""
+    """Return the squared error of every segment around its mean, by first index and end index (exclusive)."""
     sums = np.concatenate(([0.0], np.cumsum(series)))
     squares = np.concatenate(([0.0], np.cumsum(np.square(series))))
     sizes = np.maximum(np.arange(len(sums)) - np.arange(len(sums))[:, None], 1)
@@ -134,7 +133,7 @@ def _squared_errors(series: Values) -> Values:
 
 
 def _step(series: Values, calm: Values, left: int, edge: int, right: int) -> Step:
-    old, new = series[max(left, edge - REACH) : edge], series[edge : min(right, edge + REACH)]
+    old, new = series[max(left, edge - MAX_SIDE_LENGTH) : edge], series[edge : min(right, edge + MAX_SIDE_LENGTH)]
     before, after = float(np.median(old)), float(np.median(new))
     new_places = np.flatnonzero(np.abs(new - after) < np.abs(new - before))
     old_runs = np.count_nonzero(np.abs(old - before) <= np.abs(old - after))
@@ -149,7 +148,7 @@ def _step(series: Values, calm: Values, left: int, edge: int, right: int) -> Ste
 
 
 def _jump_p_value(series: Values, edge: int) -> float:
-    """The two-sided p-value of a jump at an index, beside a slope through both sides (least squares, Student's t)."""
+    """Return the two-sided p-value of a jump at an index, fitted with a common slope (least squares, Student's t)."""
     count = len(series)
     freedom = count - 3
     if freedom < 1:
@@ -159,13 +158,13 @@ def _jump_p_value(series: Values, edge: int) -> float:
     jump = float(jumps @ values) / weight
     rest = values - jump * jumps
     scale = math.sqrt(float(rest @ rest) / freedom / weight)
-    if scale <= 1e-9 * abs(jump):  # no noise at all beside the step
+    if scale <= 1e-9 * abs(jump):  # no noise
         return 0.0
     return student_tail(abs(jump) / scale, freedom)
 
 
 def _without_slope(values: Values) -> Values:
-    """What a straight line through the values leaves of them."""
+    """Return the residuals of a straight line through the values."""
     places = np.arange(len(values)) - (len(values) - 1) / 2
     level = values - float(values.mean())
     rest: Values = level - float(places @ level) / float(places @ places) * places
@@ -173,9 +172,9 @@ def _without_slope(values: Values) -> Values:
 
 
 def student_tail(t: float, freedom: int) -> float:
-    """The chance that Student's t is farther from 0 than `t`, for whole degrees of freedom: a finite sum.
+    """Return the two-sided tail probability of Student's t for integer degrees of freedom, as a finite sum.
 
-    Exact to about 1e-15 absolute, which is enough beside p-values that people choose.
+    The absolute error is about 1e-15, far below usual p-values.
     """
     angle = math.atan2(t, math.sqrt(freedom))
     cosine = math.cos(angle) ** 2

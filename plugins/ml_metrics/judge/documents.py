@@ -1,4 +1,4 @@
-"""Reading metrics and history from files, as `ml-metrics judge` and `replay` are handed them."""
+"""Reads the files of metrics and history that `ml-metrics judge` and `replay` take."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics import storage
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.judge.history import aware
 from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
+from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Word = TypeVar("Word", JobStatus, Outcome)
+Choice = TypeVar("Choice", JobStatus, Outcome)
 NON_FINITE = {"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
-"""What other programs write for numbers that JSON does not have."""
+"""Spellings of non-finite numbers, which JSON does not have."""
 
 RUN_COLUMNS = {"timestamp": "timestamp", "job_status": "job_status"}
 EXPORTED = {
@@ -30,44 +30,44 @@ EXPORTED = {
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a run measured, and what it could not."""
+    """The metrics that a run produced, and those that it failed to produce."""
 
     metrics: tuple[Metric, ...]
     missing: dict[str, str]
-    """The reason for each metric that was asked for and not reached."""
+    """The reason, by metric."""
 
 
-def read_metrics(place: str) -> Measured:
-    """Read what `ml-metrics collect --json` prints, or `{name: value}` with null for NaN."""
+def read_metrics(path: str) -> Measured:
+    """Read the output of `ml-metrics collect --json`, or `{name: value}` with null for NaN."""
     try:
-        document = json.loads(storage.read_bytes(place).decode("utf-8-sig"))
+        document = json.loads(storage.read_bytes(path).decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise UnreadableInputError(f"{place}: is not JSON: {error}") from error
+        raise UnreadableInputError(f"{path}: is not JSON: {error}") from error
     if not isinstance(document, dict):
         raise UnreadableInputError(
-            f"{place}: should hold one JSON object: what `collect --json` prints, or {{name: value}}"
+            f"{path}: should hold one JSON object: the output of `collect --json`, or {{name: value}}"
         )
     if not isinstance(document.get("metrics"), list):
-        return Measured(tuple(_metric(place, name, {"value": value}) for name, value in document.items()), {})
+        return Measured(tuple(_metric(path, name, {"value": value}) for name, value in document.items()), {})
     metrics = tuple(
-        _metric(f"{place}: metrics[{position}]", None, entry) for position, entry in enumerate(document["metrics"])
+        _metric(f"{path}: metrics[{position}]", None, entry) for position, entry in enumerate(document["metrics"])
     )
     missing = document.get("missing") or {}
     if not isinstance(missing, dict):
-        raise UnreadableInputError(f"{place}: missing: should be an object of names and reasons")
+        raise UnreadableInputError(f"{path}: missing: should be an object of names and reasons")
     return Measured(metrics, {name: str(reason) for name, reason in missing.items()})
 
 
-def read_history(place: str, test: str = "") -> list[StoredMetric]:
+def read_history(path: str, test: str = "") -> list[StoredMetric]:
     """Read JSON lines, one for each metric of each run, or a document of `ml-metrics history --json`.
 
-    Needed is `metric_name` with `metric_value`, or `job_status` alone for a run that produced no metric. `timestamp`
-    is ISO or seconds since 1970, and may be left out of all lines: then they are in order. Without `uuid`, lines of the
-    same time are one run; `job_status` is `success` and `verdict` unknown where they are not told.
+    Each line needs `metric_name` and `metric_value`, or only `job_status` for a run without metrics. `timestamp` is ISO
+    8601 or seconds since 1970; if all lines omit it, they are in order of time. Lines without `uuid` and with the same
+    time are one run. The default of `job_status` is `success`; a missing `verdict` is unknown.
     """
     points: list[StoredMetric] = []
     timed: bool | None = None
-    for number, where, row in _rows(place):
+    for number, where, row in _rows(path):
         if timed not in {None, row.get("timestamp") is not None}:
             raise UnreadableInputError(f"{where}: timestamp: give it in every line or in none")
         timed = row.get("timestamp") is not None
@@ -76,21 +76,21 @@ def read_history(place: str, test: str = "") -> list[StoredMetric]:
     return points
 
 
-def _rows(place: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+def _rows(path: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Yield each row with its number and the place that an error names."""
-    exported = _exported(place)
+    exported = _exported(path)
     if exported is not None:
-        yield from ((number, f"{place}: row {number}", row) for number, row in enumerate(exported, start=1))
+        yield from ((number, f"{path}: row {number}", row) for number, row in enumerate(exported, start=1))
         return
-    for number, line in enumerate(_lines(place), start=1):
+    for number, line in enumerate(_lines(path), start=1):
         if line.strip():
-            yield number, f"{place}:{number}", _object(f"{place}:{number}", line)
+            yield number, f"{path}:{number}", _object(f"{path}:{number}", line)
 
 
-def _exported(place: str) -> list[dict[str, Any]] | None:
+def _exported(path: str) -> list[dict[str, Any]] | None:
     """Return the rows of a document of `ml-metrics history --json`, oldest first, or None for any other file."""
     try:
-        document = json.loads(storage.read_bytes(place).decode("utf-8-sig"))
+        document = json.loads(storage.read_bytes(path).decode("utf-8-sig"))
     except (ValueError, RecursionError):  # more than one document: JSON lines
         return None
     if not isinstance(document, dict):
@@ -103,12 +103,12 @@ def _exported(place: str) -> list[dict[str, Any]] | None:
     return None
 
 
-def _lines(place: str) -> Iterator[str]:
-    for number, line in enumerate(storage.read_bytes(place).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+def _lines(path: str) -> Iterator[str]:
+    for number, line in enumerate(storage.read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         try:
             yield line.decode()
         except UnicodeDecodeError as error:
-            raise UnreadableInputError(f"{place}:{number}: is not UTF-8 text: {error.reason}") from error
+            raise UnreadableInputError(f"{path}:{number}: is not UTF-8 text: {error.reason}") from error
 
 
 def _object(where: str, line: str) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _point(where: str, row: dict[str, Any], when: datetime, test: str) -> Stored
     if name is None and (row.get("metric_value") is not None or "job_status" not in row):
         raise UnreadableInputError(f"{where}: metric_name is missing")
     if name is not None and "metric_value" not in row:
-        raise UnreadableInputError(f"{where}: metric_value is missing; null stands for NaN")
+        raise UnreadableInputError(f"{where}: metric_value is missing; write null for NaN")
     value = row.get("metric_value")
     return StoredMetric(
         run_key=_text(where, row, "uuid") or when.isoformat(),
@@ -159,7 +159,7 @@ def _metric(where: str, name: str | None, entry: Any) -> Metric:
 def _number(where: str, value: Any) -> float:
     spelled = isinstance(value, str) and value.strip().lower() in NON_FINITE
     if isinstance(value, bool) or not (isinstance(value, int | float) or spelled):
-        raise UnreadableInputError(f"{where}: {value!r} is no number; null stands for NaN")
+        raise UnreadableInputError(f"{where}: {value!r} is not a number; write null for NaN")
     try:
         return float(value)
     except OverflowError as error:
@@ -173,22 +173,22 @@ def _text(where: str, row: dict[str, Any], key: str) -> str:
     return value or ""
 
 
-def _one_of(where: str, words: type[Word], row: dict[str, Any], key: str) -> Word | None:
+def _one_of(where: str, choices: type[Choice], row: dict[str, Any], key: str) -> Choice | None:
     value = row.get(key)
     if value is None:
         return None
     try:
-        return words(value)
+        return choices(value)
     except ValueError as error:
-        raise UnreadableInputError(f"{where}: {key}: {value!r} is none of {', '.join(words)}") from error
+        raise UnreadableInputError(f"{where}: {key}: {value!r} is not one of {', '.join(choices)}") from error
 
 
 def _moment(where: str, value: Any) -> datetime:
     try:
         if isinstance(value, str):
-            return aware(datetime.fromisoformat(value.strip().removesuffix(" UTC"))).astimezone(UTC)
+            return as_utc(datetime.fromisoformat(value.strip().removesuffix(" UTC")))
         if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value, UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise UnreadableInputError(f"{where}: timestamp: {value!r} is no time: {error}") from error
-    raise UnreadableInputError(f"{where}: timestamp: {value!r} is no time; write ISO 8601 or seconds since 1970")
+        raise UnreadableInputError(f"{where}: timestamp: {value!r} is not a time: {error}") from error
+    raise UnreadableInputError(f"{where}: timestamp: {value!r} is not a time; write ISO 8601 or seconds since 1970")

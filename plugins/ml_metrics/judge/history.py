@@ -1,32 +1,33 @@
-"""What came before a run: the rows of the history in order, each run once, and what people accepted."""
+"""The history before a run: the earlier rows in order, each run once, and the accepted levels."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ml_metrics.model import JobStatus, StoredMetric
+from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 Moment = tuple[datetime, str]
-"""When something was, and the run's key: two runs that end in the same instant still have one order."""
+"""The end and the key of a run, which also order runs that end at the same time."""
 PRESENT_RUNS = 5
-"""A metric that each of so many runs produced is expected of the next."""
+"""A metric that this many runs in a row produced is expected in the next."""
 RECENT = 2 * PRESENT_RUNS
-"""Rows to read for the questions about the runs just before; some of them may be of failed jobs."""
+"""The number of newest rows to read for the checks of the last runs; some may be of failed jobs."""
 _MOMENT = attrgetter("timestamp", "run_key")
 
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """A person's word that a metric's new level is meant: its baseline begins with this run."""
+    """The acceptance of a metric's new level by a user. The baseline starts with this run."""
 
     test: str
     metric: str
@@ -36,18 +37,18 @@ class Acceptance:
     accepted_by: str = ""
     reason: str = ""
     timestamp: datetime | None = None
-    """When that run was; looked up in the history where it is not told."""
+    """The end of that run; looked up in the history if None."""
     value: float | None = None
 
 
-class Past:
-    """The history of one or more tests, as it was when a run ended.
+class EarlierRuns:
+    """The history of one or more tests before a run.
 
-    Rows may come in any order, may hold the run itself, later runs and the same run twice; none of that is the past.
-    A row without a metric's name stands for a run that produced no metric.
+    The given rows may be in any order and may contain the run itself, later runs and duplicates, which are ignored. A
+    row without a metric represents a run without metrics.
     """
 
-    def __init__(  # noqa: PLR0913  (what is past depends on all of these)
+    def __init__(  # noqa: PLR0913  (the history depends on all of these)
         self,
         history: Iterable[StoredMetric],
         acceptances: Sequence[Acceptance] = (),
@@ -58,7 +59,7 @@ class Past:
         attributes: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self.attributes = attributes or {}
-        self.now = aware(now)
+        self.now = as_utc(now)
         self.run_key = run_key
         self.test = test
         self._acceptances: dict[tuple[str, str], list[Acceptance]] = defaultdict(list)
@@ -74,78 +75,73 @@ class Past:
                 self._rows[key] = [row]
 
     def rows(self, metric: str, test: str | None = None) -> list[StoredMetric]:
-        """The earlier rows of a metric, oldest first, one for each run."""
+        """Return the earlier rows of a metric, oldest first, one for each run."""
         key = (test or self.test, metric)
         if key not in self._ordered:
             self._ordered[key] = self._in_order(self._rows.get(key, []))
         return self._ordered[key]
 
     def metrics(self) -> list[str]:
-        """The metrics that this test ever had, by name."""
+        """Return the names of all metrics in the history of this test, sorted."""
         return sorted(metric for test, metric in self._rows if test == self.test and metric)
 
     @cached_property
     def runs(self) -> list[StoredMetric]:
-        """A row of each earlier run of this test, the newest it has, oldest run first."""
+        """The newest row of each earlier run of this test, oldest run first."""
         newest: dict[str, tuple[datetime, bool, StoredMetric]] = {}
         for (test, _), rows in self._rows.items():
             for row in rows if test == self.test else ():
-                seen = (aware(row.timestamp), row.job_status is not JobStatus.SUCCESS, row)
-                known = newest.get(row.run_key)
-                if known is None or seen[:2] > known[:2]:
-                    newest[row.run_key] = seen
+                candidate = (as_utc(row.timestamp), row.job_status is not JobStatus.SUCCESS, row)
+                current = newest.get(row.run_key)
+                if current is None or candidate[:2] > current[:2]:
+                    newest[row.run_key] = candidate
         return self._in_order([row for _, _, row in newest.values()])
 
     def accepted(self, metric: str, test: str | None = None) -> tuple[Moment, datetime] | None:
-        """From which run a metric's baseline begins, and when that was said; None if nobody did.
+        """Return the first run of a metric's accepted level and the time of the acceptance, or None.
 
-        What was accepted about a later run says nothing about this one.
+        Acceptances of later runs are ignored.
         """
-        whose = test or self.test
+        owner = test or self.test
         found = [
-            (self._moment_of(each, whose), aware(each.accepted_at))
-            for each in self._acceptances.get((whose, metric), ())
+            (self._moment_of(each, owner), as_utc(each.accepted_at))
+            for each in self._acceptances.get((owner, metric), ())
         ]
         return max((each for each in found if each[0] <= (self.now, self.run_key)), default=None)
 
     def _moment_of(self, acceptance: Acceptance, test: str) -> Moment:
-        """When the accepted run was. If the history does not hold it, all that is known is when it was accepted."""
+        """Return the end of the accepted run, or the time of the acceptance if the run is not in the history."""
         if acceptance.run_key == self.run_key and test == self.test:
             return (self.now, self.run_key)
         if acceptance.timestamp is not None:
-            return (aware(acceptance.timestamp), acceptance.run_key)
-        named = [row for row in self._rows.get((test, acceptance.metric), []) if row.run_key == acceptance.run_key]
-        anywhere = named or [
+            return (as_utc(acceptance.timestamp), acceptance.run_key)
+        rows = [row for row in self._rows.get((test, acceptance.metric), []) if row.run_key == acceptance.run_key]
+        rows = rows or [
             row
-            for (of, _), rows in self._rows.items()
-            if of == test
-            for row in rows
+            for (owner, _), group in self._rows.items()
+            if owner == test
+            for row in group
             if row.run_key == acceptance.run_key
         ]
         return (
-            max((aware(row.timestamp) for row in anywhere), default=aware(acceptance.accepted_at)),
+            max((as_utc(row.timestamp) for row in rows), default=as_utc(acceptance.accepted_at)),
             acceptance.run_key,
         )
 
     def _in_order(self, rows: list[StoredMetric]) -> list[StoredMetric]:
         if None in [row.timestamp.tzinfo for row in rows]:
-            rows = [replace(row, timestamp=aware(row.timestamp)) for row in rows]
-        past = [row for row in rows if row.timestamp <= self.now and row.run_key != self.run_key]
-        past.sort(key=_MOMENT)
-        while past and _MOMENT(past[-1]) >= (self.now, self.run_key):
-            past.pop()
-        if len({row.run_key for row in past}) == len(past):
-            return past
-        return _each_run_once(past)
-
-
-def aware(moment: datetime) -> datetime:
-    """A time without a zone is UTC, as every time in this package."""
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            rows = [replace(row, timestamp=as_utc(row.timestamp)) for row in rows]
+        earlier = [row for row in rows if row.timestamp <= self.now and row.run_key != self.run_key]
+        earlier.sort(key=_MOMENT)
+        while earlier and _MOMENT(earlier[-1]) >= (self.now, self.run_key):
+            earlier.pop()
+        if len({row.run_key for row in earlier}) == len(earlier):
+            return earlier
+        return _each_run_once(earlier)
 
 
 def _each_run_once(rows: list[StoredMetric]) -> list[StoredMetric]:
-    """The newest row of each run; of two that are equally new, the one that speaks less well of the run."""
+    """Return the newest row of each run; of two rows of the same time, the worse one."""
 
     def rank(row: StoredMetric) -> tuple[datetime, str, bool, bool, str, float]:
         finite = row.value is not None and math.isfinite(row.value)

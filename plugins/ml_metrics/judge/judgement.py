@@ -1,4 +1,4 @@
-"""What the judge says about one run, and its document."""
+"""The judgement of one run, and its document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ml_metrics.run_folder import without_non_finite
 
 
 class AlertKind(StrEnum):
-    """What a person is told about."""
+    """The subject of an alert."""
 
     JOB_STATUS = "job_status"
     OUT_OF_BOUNDS = "out_of_bounds"
@@ -21,45 +21,45 @@ class AlertKind(StrEnum):
     MISSING = "missing"
     NON_FINITE = "non_finite"
     NOT_JUDGED = "not_judged"
-    """A condition could not be applied: that is no pass either."""
+    """A condition could not be applied, so the metric has not passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One reason to tell a person."""
+    """One reason to notify a user."""
 
     kind: AlertKind
     metric: str | None
     """None if the alert is about the job itself."""
     message: str
     reason: str = ""
-    """Why the job failed, where the cluster said so. A metric's reason stands in its verdict."""
+    """Why the job failed, if the cluster reported it. The reason for a metric is in its verdict."""
 
     def document(self) -> dict[str, Any]:
-        """The alert as JSON; `reason` only where there is one."""
+        """Return the alert as JSON, with `reason` only if there is one."""
         document: dict[str, Any] = {"kind": str(self.kind), "metric": self.metric, "message": self.message}
         return {**document, "reason": self.reason} if self.reason else document
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Every verdict of one run, whom to tell what, and whether the run may be called good."""
+    """The verdicts and alerts of one run, and whether the run passed."""
 
     verdicts: tuple[Verdict, ...]
     alerts: tuple[Alert, ...]
     passed: bool
-    """The workload succeeded, and no verdict that may break the run is broken; whoever is told of what."""
+    """The workload succeeded and no verdict of severity `fail` is broken. Muted alerts do not change this."""
 
     @property
     def outcome(self) -> Outcome:
-        """The verdict on the run as a whole: `pass` only if something was checked and nothing is broken."""
+        """The outcome of the whole run: `pass` only if something was checked and nothing is broken."""
         if not self.passed:
             return Outcome.FAIL
         found = {verdict.outcome for verdict in self.verdicts}
         return next((each for each in (Outcome.PASS, Outcome.INSUFFICIENT_DATA) if each in found), Outcome.SKIPPED)
 
     def document(self) -> dict[str, Any]:
-        """The judgement as JSON: what `ml-metrics judge --json` prints and `verdicts.json` holds."""
+        """Return the judgement as JSON, as in `ml-metrics judge --json` and `verdicts.json`."""
         return {
             "passed": self.passed,
             "verdicts": [verdict_document(verdict) for verdict in self.verdicts],
@@ -68,7 +68,7 @@ class Judgement:
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Judgement:
-        """Read what `document` wrote."""
+        """Return the judgement from its document."""
         try:
             return cls(
                 verdicts=tuple(_verdict(each) for each in document["verdicts"]),
@@ -79,11 +79,11 @@ class Judgement:
                 passed=bool(document["passed"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise UnreadableInputError(f"not the document of a judgement: {type(error).__name__}: {error}") from error
+            raise UnreadableInputError(f"not a judgement document: {type(error).__name__}: {error}") from error
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as JSON: null for an open bound, and `severity` only where it is not `fail`."""
+    """Return a verdict as JSON: null for an open bound, and `severity` only if it is not `fail`."""
     bounds = verdict.bounds or Bounds()
     document: dict[str, Any] = {
         "metric": verdict.metric,

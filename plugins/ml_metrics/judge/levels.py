@@ -1,6 +1,6 @@
-"""The level of a series of values and how far they spread: what historical bounds are measured in.
+"""The level and spread of a series of values.
 
-Plain Python: a baseline has some hundred values, for which `math.fsum` is exact and faster than making an array.
+This is plain Python: for the few hundred values of a baseline, `math.fsum` is exact and faster than creating an array.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PLATEAU = 9
-"""How many runs in a row make a level that may be called the best: a lucky run or four do not."""
+"""How many runs in a row make a best level: one to four lucky runs do not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Where a series stands, and its spread in the unit that a rule counts in."""
+    """The level of a series, and its spread in the unit of a rule."""
 
     value: float
     spread: float
@@ -29,23 +29,23 @@ class Level:
 
 
 def mean_level(values: Sequence[float]) -> Level:
-    """The mean and the standard deviation of the population (ddof 0)."""
+    """Return the mean and the standard deviation of the population (ddof 0)."""
     level = mean(values)
     return Level(level, math.dist(values, [level] * len(values)) / math.sqrt(len(values)), "mean")
 
 
 def median_level(values: Sequence[float]) -> Level:
-    """The median and the median absolute deviation from it."""
+    """Return the median and the median absolute deviation from it."""
     level = median(values)
     return Level(level, median([abs(value - level) for value in values]), "median")
 
 
 def best_level(values: Sequence[float], *, greater_is_better: bool, robust: bool = False) -> Level:
-    """The best plateau: the best median of `PLATEAU` runs in a row, or the median of all where they are fewer.
+    """Return the best plateau: the best median of `PLATEAU` runs in a row, or the median of all if there are fewer.
 
-    The spread is measured between neighbours, since the distance from one mean would grow with the very creep that is
-    looked for: `sqrt(mean(d²) / 2)`, or where `robust` is wanted `median(|d|) / sqrt(2)`, which for steady noise are
-    the standard deviation and the median absolute deviation.
+    The spread is computed from differences d of neighbours, because deviations from the mean would grow with the slow
+    change to be detected: `sqrt(mean(d²) / 2)`, or `median(|d|) / sqrt(2)` if `robust`. For steady noise these are the
+    standard deviation and the median absolute deviation.
     """
     length = min(PLATEAU, len(values))
     plateaus = [median(values[start : start + length]) for start in range(len(values) - length + 1)]
@@ -58,6 +58,6 @@ def best_level(values: Sequence[float], *, greater_is_better: bool, robust: bool
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean, exact for equal values: a constant must not differ from itself by rounding."""
+    """Return the mean, exact for equal values: rounding must not make a constant differ from its mean."""
     least, greatest = min(values), max(values)
     return least if least == greatest else min(max(math.fsum(values) / len(values), least), greatest)

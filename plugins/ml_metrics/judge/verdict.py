@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 from ml_metrics.judge.baseline import baseline_of
 from ml_metrics.judge.bounds import points_needed, span_of
 from ml_metrics.judge.change import level_verdict
-from ml_metrics.judge.needs import looks_back
-from ml_metrics.judge.wording import beside, rule_of
+from ml_metrics.judge.needs import uses_history
+from ml_metrics.judge.wording import rule_of, violation
 from ml_metrics.model import Outcome, Severity, Verdict
 from ml_metrics.values import finite
 
 if TYPE_CHECKING:
     from ml_metrics.config.regression import Condition
-    from ml_metrics.judge.history import Past
+    from ml_metrics.judge.history import EarlierRuns
 
 REQUIRED = "required"
-"""The rule of a metric that only has to be there."""
+"""The rule of a metric that is required and has no condition."""
 
 
-def verdict_on(metric: str, value: float | None, condition: Condition, past: Past) -> Verdict:
-    """Judge a value by its condition; `None` if the run did not produce it.
+def verdict_on(metric: str, value: float | None, condition: Condition, earlier: EarlierRuns) -> Verdict:
+    """Judge a value by its condition. The value is None if the run did not produce it.
 
-    Bounds are told wherever the history allows them, whatever the verdict: they are the lines in the chart.
+    The verdict has bounds whenever the history suffices, since charts draw them.
     """
     unjudged = Verdict(
         metric=metric,
@@ -36,9 +36,9 @@ def verdict_on(metric: str, value: float | None, condition: Condition, past: Pas
         severity=condition.severity,
     )
     if condition.success_threshold.change_point is None:
-        verdict = _compared(unjudged, condition, past)
+        verdict = _compared(unjudged, condition, earlier)
     else:
-        verdict = level_verdict(unjudged, condition, past)
+        verdict = level_verdict(unjudged, condition, earlier)
     if value is None:
         return replace(verdict, outcome=Outcome.MISSING, reason="the run did not produce it")
     if not math.isfinite(value):
@@ -47,7 +47,7 @@ def verdict_on(metric: str, value: float | None, condition: Condition, past: Pas
 
 
 def verdict_without_condition(metric: str, value: float | None, *, required: bool) -> Verdict | None:
-    """The verdict on a metric that no condition covers; None if there is nothing to say."""
+    """Return the verdict on a metric without a condition; None if it needs none."""
     severity = Severity.FAIL if required else Severity.WARN
     verdict = Verdict(metric, Outcome.PASS, finite(value), None, REQUIRED if required else "", severity=severity)
     if value is not None and not math.isfinite(value):
@@ -56,13 +56,13 @@ def verdict_without_condition(metric: str, value: float | None, *, required: boo
         return None
     if value is None:
         return replace(
-            verdict, outcome=Outcome.MISSING, reason="required_metrics names it, and the run did not produce it"
+            verdict, outcome=Outcome.MISSING, reason="it is in required_metrics, and the run did not produce it"
         )
-    return replace(verdict, reason="required, and the run produced it")
+    return replace(verdict, reason="it is required, and the run produced it")
 
 
 def not_judged(metric: str, value: float | None, condition: Condition | None, error: Exception) -> Verdict:
-    """The verdict where the rule itself broke: what could not be checked has not passed."""
+    """Return the failed verdict for a condition that could not be applied."""
     return Verdict(
         metric=metric,
         outcome=Outcome.FAIL,
@@ -74,19 +74,19 @@ def not_judged(metric: str, value: float | None, condition: Condition | None, er
     )
 
 
-def _compared(verdict: Verdict, condition: Condition, past: Past) -> Verdict:
+def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> Verdict:
     values: list[float] = []
-    if looks_back(condition):
-        values = [row.value for row in baseline_of(verdict.metric, condition, past) if row.value is not None]
+    if uses_history(condition):
+        values = [row.value for row in baseline_of(verdict.metric, condition, earlier) if row.value is not None]
     verdict = replace(verdict, baseline_points=len(values))
     needed = points_needed(condition)
     if len(values) < needed:
-        return replace(verdict, reason=f"the history has {len(values)} of the {needed} runs that this needs")
+        return replace(verdict, reason=f"the history has {len(values)} of the {needed} runs required")
     span = span_of(condition, values)
     verdict = replace(verdict, bounds=span.bounds, reference=span.reference, spread=span.spread, reason=span.text)
     if verdict.value is None:
         return verdict
     if span.bounds.contains(verdict.value):
         return replace(verdict, outcome=Outcome.PASS)
-    why = beside(verdict.value, span.bounds)
-    return replace(verdict, outcome=Outcome.FAIL, reason=f"{why} ({span.text})" if span.text else why)
+    reason = violation(verdict.value, span.bounds)
+    return replace(verdict, outcome=Outcome.FAIL, reason=f"{reason} ({span.text})" if span.text else reason)

@@ -1,4 +1,4 @@
-"""How a condition, a verdict and an alert read. Numbers as %.6g."""
+"""The texts of conditions, verdicts and alerts. Numbers are formatted with %.6g."""
 
 from __future__ import annotations
 
@@ -22,44 +22,42 @@ SIGNS = {"greater": "-", "less": "+", "within": "±"}
 
 
 def rule_of(condition: Condition) -> str:
-    """A condition in words: `greater than 0.96`, `less than mean + 4 sd`."""
+    """Return a condition as text: `greater than 0.96`, `less than mean + 4 sd`."""
     threshold = condition.success_threshold
     if threshold.change_point is not None:
         way = {"greater": "fall", "less": "rise", "within": "change"}[_direction(condition.comparison)]
         change = threshold.change_point
-        words = f"no {way} of {change.min_change_percent:g} % that lasts {change.min_runs} runs"
+        text = f"no {way} of {change.min_change_percent:g} % that lasts {change.min_runs} runs"
     else:
-        words = f"{COMPARED[condition.comparison]} {_bound(condition)}"
+        text = f"{COMPARED[condition.comparison]} {_bound(condition)}"
     if condition.compare_to is not None:
-        words += f" of test {condition.compare_to}"
-    return (
-        words if condition.min_change is None else f"{words}, or off by less than {_min_change(condition.min_change)}"
-    )
+        text += f" of test {condition.compare_to}"
+    return text if condition.min_change is None else f"{text}, or off by less than {_min_change(condition.min_change)}"
 
 
-def beside(value: float, bounds: Bounds) -> str:
-    """On which side of its bounds a value lies, with as many digits as it takes to see it."""
+def violation(value: float, bounds: Bounds) -> str:
+    """Return how a value violates its bounds, with enough digits to show the difference."""
     below = value <= bounds.lower
     bound = bounds.lower if below else bounds.upper
     short = f"{value:.6g}", f"{bound:.6g}"
     written, limit = short if short[0] != short[1] or value == bound else (repr(value), repr(bound))
     if value == bound:
-        return f"{written} lies on its {'lower' if below else 'upper'} bound"
+        return f"{written} is on its {'lower' if below else 'upper'} bound"
     return f"{written} is {'below' if below else 'above'} {limit}"
 
 
 def out_of_bounds(metric: str, test: str, bounds: Bounds, value: float) -> str:
-    """The sentence that users know."""
+    """Return the alert message of an out-of-bounds metric."""
     return f"Metric `{metric}` was out of bounds for test `{test}`. Bounds were {bounds} and value was {value:.6g}"
 
 
 def level_changed(metric: str, test: str, reason: str) -> str:
-    """Of a rule on levels: the value alone need not be out of bounds."""
+    """Return the alert message of a changed level."""
     return f"Metric `{metric}` changed its level for test `{test}`: {reason}"
 
 
 def job_failed(status: str, test: str) -> str:
-    """The sentence that users know."""
+    """Return the alert message of a failed job."""
     return f"job_status was `{status}` for test `{test}`"
 
 
