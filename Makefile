@@ -1,4 +1,4 @@
-# What a person types. `make help` lists it.
+# The commands for users and developers. `make help` lists them.
 
 PYTHON ?= python3.11
 UV_VERSION := 0.13.9
@@ -22,7 +22,7 @@ install: $(VENV)/.installed $(AIRFLOW_HOME)/airflow.db ## the environment in .ve
 
 install-dev: $(VENV)/.installed-dev $(AIRFLOW_HOME)/airflow.db ## the same, and what the tests need
 
-demo: install ## tell the story of one test on this machine, in about two minutes
+demo: install ## one test on this machine fails and recovers, in about two minutes
 	@ml-metrics demo
 
 up: install ## Airflow with the dashboard on http://localhost:8080

@@ -75,9 +75,9 @@ def _fail(command: str, message: str) -> int:
     return USAGE
 
 
-def _is_text(word: str) -> bool:
+def _is_text(argument: str) -> bool:
     try:
-        return b"\0" not in word.encode()
+        return b"\0" not in argument.encode()
     except UnicodeEncodeError:  # what was typed is not UTF-8
         return False
 

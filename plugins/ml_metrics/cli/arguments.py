@@ -22,7 +22,7 @@ MAX_SECONDS = 1e9
 
 
 class UsageError(MlMetricsError):
-    """The command line names something that does not exist. The person who typed it can correct it."""
+    """The command line names something that does not exist. The user can correct it."""
 
 
 def add_json(parser: argparse._ActionsContainer) -> None:
@@ -31,27 +31,27 @@ def add_json(parser: argparse._ActionsContainer) -> None:
 
 
 def add_by(parser: argparse.ArgumentParser) -> None:
-    """Declare `--by`: the person who accepts or acknowledges."""
+    """Declare `--by`: who accepts or acknowledges."""
     parser.add_argument("--by", type=text, metavar="NAME", default=_login_name(), help="default: your login name")
 
 
-def text(word: str) -> str:
+def text(argument: str) -> str:
     """Any text but an empty one, which is what a shell passes for a variable that is not set."""
-    if not word.strip():
+    if not argument.strip():
         raise argparse.ArgumentTypeError("should not be empty")
-    return word
+    return argument
 
 
 def whole_number(minimum: int, maximum: int) -> Callable[[str], int]:
     """A type for whole numbers within two bounds, both included."""
 
-    def parse(word: str) -> int:
+    def parse(argument: str) -> int:
         try:
-            value = int(word)
+            value = int(argument)
         except ValueError:
             value = minimum - 1
         if not minimum <= value <= maximum:
-            raise argparse.ArgumentTypeError(f"{word!r} should be a whole number from {minimum} to {maximum}")
+            raise argparse.ArgumentTypeError(f"{argument!r} should be a whole number from {minimum} to {maximum}")
         return value
 
     return parse
@@ -60,13 +60,15 @@ def whole_number(minimum: int, maximum: int) -> Callable[[str], int]:
 def positive_number(unit: str, maximum: float) -> Callable[[str], float]:
     """A type for numbers above zero."""
 
-    def parse(word: str) -> float:
+    def parse(argument: str) -> float:
         try:
-            value = float(word)
+            value = float(argument)
         except ValueError:
             value = math.nan
         if not 0 < value <= maximum:
-            raise argparse.ArgumentTypeError(f"{word!r} should be a number of {unit} above 0, at most {maximum:.6g}")
+            raise argparse.ArgumentTypeError(
+                f"{argument!r} should be a number of {unit} above 0, at most {maximum:.6g}"
+            )
         return value
 
     return parse
@@ -76,22 +78,22 @@ seconds = positive_number("seconds", MAX_SECONDS)
 days = positive_number("days", 36_500)
 
 
-def moment(word: str) -> datetime:
+def moment(argument: str) -> datetime:
     """A time: ISO 8601, UTC where it names no zone, or seconds since 1970."""
     try:
         try:
-            return datetime.fromtimestamp(float(word), UTC)
+            return datetime.fromtimestamp(float(argument), UTC)
         except ValueError:
-            return as_utc(datetime.fromisoformat(word))
+            return as_utc(datetime.fromisoformat(argument))
     except (ValueError, OverflowError, OSError):
-        raise argparse.ArgumentTypeError(f"{word!r} should be a time such as 2026-01-05T08:00:00Z") from None
+        raise argparse.ArgumentTypeError(f"{argument!r} should be a time such as 2026-01-05T08:00:00Z") from None
 
 
-def pair(word: str) -> tuple[str, str]:
+def pair(argument: str) -> tuple[str, str]:
     """NAME=VALUE."""
-    name, equals, value = word.partition("=")
+    name, equals, value = argument.partition("=")
     if not name or not equals:
-        raise argparse.ArgumentTypeError(f"{word!r} should have the form NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"{argument!r} should have the form NAME=VALUE")
     return name, value
 
 

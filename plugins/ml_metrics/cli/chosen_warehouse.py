@@ -23,7 +23,7 @@ AIRFLOW = "airflow"
 """The value of `--warehouse` for Airflow's connection. It is no default: importing Airflow takes seconds."""
 RECENT_RUNS = 100
 """The runs among whose metrics a suggestion is searched."""
-HOW_TO_RECORD = "`airflow dags test TEST` runs a test once, `ml-metrics demo` shows how that goes"
+HOW_TO_RECORD = "`airflow dags test TEST` runs a test once, `ml-metrics demo` runs an example"
 
 
 class NothingRecordedError(WarehouseError):

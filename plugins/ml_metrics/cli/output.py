@@ -1,4 +1,4 @@
-"""What commands print besides tables: JSON documents, and warnings."""
+"""JSON documents, warnings and counts, as commands print them."""
 
 import json
 import sys

@@ -45,10 +45,10 @@ class Parser(argparse.ArgumentParser):
         """Print the usage and the message on standard error, and exit with code 2."""
         super().error("\n".join(map(printable, message.splitlines())))
 
-    def _unknown(self, word: str) -> str:
-        if not word.startswith("-"):
-            return f"unexpected argument {word!r}"
+    def _unknown(self, value: str) -> str:
+        if not value.startswith("-"):
+            return f"unexpected argument {value!r}"
         from ml_metrics.config.problems import did_you_mean
 
-        option = word.partition("=")[0]
+        option = value.partition("=")[0]
         return f"unknown option {option!r}{did_you_mean(option, self._option_string_actions)}"

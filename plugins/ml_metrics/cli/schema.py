@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.tables import Table
 
 ABOUT = """\
-Create the tables that are missing, and add the columns that older tables lack; no row is lost. The first run that
-writes does the same, so this command is for warehouses whose tables are made by somebody with more rights than the
-runs have.
+Create the tables that are missing, and add the columns that older tables lack; no row is lost. Runs do the same when
+they first write, so use this command where the runs have no right to create tables.
 """
 EXAMPLES = """\
   ml-metrics schema --warehouse bigquery://my-project/metrics_handler_dataset

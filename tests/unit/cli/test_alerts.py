@@ -53,8 +53,8 @@ def delivery(channel: str, state: str, at: datetime = NOON) -> Delivery:
     )
 
 
-def run(capsys: pytest.CaptureFixture[str], address: str, *words: str) -> tuple[int, str, str]:
-    code = cli.main([*words, "--warehouse", address])
+def run(capsys: pytest.CaptureFixture[str], address: str, *argv: str) -> tuple[int, str, str]:
+    code = cli.main([*argv, "--warehouse", address])
     printed = capsys.readouterr()
     return code, printed.out, printed.err
 

@@ -1,4 +1,4 @@
-"""Which warehouse a command opens, and that reading creates none."""
+"""The choice of the warehouse; unknown tests; and that reading creates nothing."""
 
 from __future__ import annotations
 

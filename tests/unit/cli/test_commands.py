@@ -9,7 +9,7 @@ from ml_metrics import cli
 from ml_metrics.cli.commands import COMMANDS, parser_of
 
 WITHOUT_JSON = {"demo"}
-"""Commands that tell a story instead of answering."""
+"""`demo` prints its progress, not an answer."""
 
 
 def test_the_overview(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,8 +24,8 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def answer(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
-    assert cli.main(["goodput", *map(str, words), "--json"]) == 0
+def answer(capsys: pytest.CaptureFixture[str], *argv: object) -> dict[str, Any]:
+    assert cli.main(["goodput", *map(str, argv), "--json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
