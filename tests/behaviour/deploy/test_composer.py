@@ -20,6 +20,7 @@ FAKE = PROJECT / "tests" / "servers" / "fake_gcloud.py"
 WHERE = ("--environment", "nightly", "--location", "us-central1", "--storage-root", "gs://runs/of-tests")
 PARSE = """\
 import sys
+from pathlib import Path
 project, dags = sys.argv[1:]
 # a Composer component has no checkout of this project, and some have no plugins
 sys.path[:] = [place for place in sys.path if not place.startswith(project) or ".venv" in place]
