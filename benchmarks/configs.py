@@ -1,4 +1,4 @@
-"""Reading test files, beside PyYAML alone; and finding one test among many, beside among few."""
+"""Reading test files, compared with PyYAML alone; and finding one test among many, compared with among few."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ regression_test_config:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Print the measurements."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["AIRFLOW_HOME"] = str(Path(folder, "home"))
         few, many = _written(Path(folder, "few"), FEW), _written(Path(folder, "many"), MANY)
         ours, peer, find_few, find_many = _interleaved(
             lambda: load_tests(many), lambda: _yaml_alone(many), lambda: _find(few, FEW), lambda: _find(many, MANY)
         )
-    print(f"{'what':<44}{'ours':>10}{'peer':>10}{'ratio':>8}{'target':>8}  met")
+    print(f"{'measurement':<44}{'ours':>10}{'peer':>10}{'ratio':>8}{'target':>8}  met")
     _row(f"read {MANY} test files (peer: PyYAML alone)", ours, peer, 3.0)
     _row(f"find a test among {MANY} (peer: among {FEW})", find_many / FINDS, find_few / FINDS, 1.5)
 
@@ -68,16 +68,16 @@ def _yaml_alone(folder: Path) -> list[Any]:
 
 
 def _find(folder: Path, count: int) -> None:
-    """As tasks do that found the test before."""
+    """Find tests as a task does that has found them before."""
     for number in range(FINDS):
         load_test(folder, f"tf-m{number % 5 * count // 5}-func-v5litepod-16")
 
 
 def _interleaved(*jobs: Callable[[], object]) -> list[float]:
-    """The median processor time of each, taken in turns so that a busy machine harms all alike."""
+    """Return the median CPU time of each job. Jobs take turns, so that other load affects all of them equally."""
     taken: list[list[float]] = [[] for _ in jobs]
     for job in jobs:
-        job()  # warm: caches of files, schedules and whereabouts
+        job()  # warm the caches of files, schedules and hints
     for _ in range(ROUNDS):
         for job, times in zip(jobs, taken, strict=True):
             begin = time.process_time()

@@ -1,8 +1,8 @@
-"""The DAG of every test file, beside as many plain hand-written DAGs of the same six tasks in one file.
+"""Parsing the DAGs of test files, compared with the same number of hand-written DAGs with six tasks in one file.
 
-Each measurement is a process of its own, which imports what both need, parses one DAG file and serialises its DAGs as
-Airflow's DAG processor does. Ours also reads a test file for each DAG. The second line is what each task's own process
-takes to build its DAG, beside a file that holds only that one.
+Each measurement is a separate process that imports what both need, parses one DAG file and serialises its DAGs, as
+Airflow's DAG processor does. Ours also reads a test file for each DAG. The second row is the time in which the process
+of a task builds its DAG, compared with a file that defines only that DAG.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[1]
 DAGS, ROUNDS = 1_000, 3
-AT_MOST, AT_MOST_SECONDS = 1.3, 0.3
-"""How much longer than the plain DAGs, and how many seconds of imports of our own."""
+MAX_RATIO, MAX_IMPORT_SECONDS = 1.3, 0.3
+"""The maximum ratio to the hand-written DAGs, and the maximum number of seconds of our own imports."""
 
 PLAIN = '''
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ from airflow.sdk import DAG, Param, chain
 
 
 def work():
-    """What the task does."""
+    """Do the work of the task."""
 
 
 for number in range({dags}):
@@ -116,7 +116,7 @@ NEEDED = "import airflow.sdk; from airflow.providers.cncf.kubernetes.operators i
 
 
 def main() -> None:
-    """Measure and print."""
+    """Print the measurements."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         plain, single, configs = folder / "plain.py", folder / "single.py", folder / "configs"
@@ -142,19 +142,19 @@ def main() -> None:
             needed.append(float(_python(IMPORT.format(NEEDED), environment)))
             more.append(float(_python(IMPORT.format(f"{NEEDED}; import ml_metrics.dags"), environment)))
     base, added = statistics.median(needed), statistics.median(more) - statistics.median(needed)
-    print(f"{'what':<60}{'ours':>9}{'peer':>9}{'ratio':>8}{'target':>8}  met")
+    print(f"{'measurement':<60}{'ours':>9}{'peer':>9}{'ratio':>8}{'target':>8}  met")
     what = f"parse and serialise {DAGS} DAGs (peer: written by hand)"
-    _tell(what, statistics.median(ours), statistics.median(peer), AT_MOST)
+    _print_row(what, statistics.median(ours), statistics.median(peer), MAX_RATIO)
     what = f"a task's process builds its DAG, of {DAGS} (peer: of one)"
-    _tell(what, statistics.median(task), statistics.median(single_task), 1.0)
+    _print_row(what, statistics.median(task), statistics.median(single_task), 1.0)
     what = "our imports (peer: airflow.sdk and KubernetesPodOperator)"
-    met = "yes" if added < AT_MOST_SECONDS else "NO"
-    print(f"{what:<60}{added:>8.2f}s{base:>8.2f}s{added / base:>8.2f}{AT_MOST_SECONDS:>7.2f}s  {met}")
+    met = "yes" if added < MAX_IMPORT_SECONDS else "NO"
+    print(f"{what:<60}{added:>8.2f}s{base:>8.2f}s{added / base:>8.2f}{MAX_IMPORT_SECONDS:>7.2f}s  {met}")
 
 
-def _tell(what: str, mine: float, theirs: float, at_most: float) -> None:
-    met = "yes" if mine / theirs <= at_most else "NO"
-    print(f"{what:<60}{mine:>8.2f}s{theirs:>8.2f}s{mine / theirs:>8.2f}{at_most:>8.2f}  {met}")
+def _print_row(what: str, mine: float, theirs: float, max_ratio: float) -> None:
+    met = "yes" if mine / theirs <= max_ratio else "NO"
+    print(f"{what:<60}{mine:>8.2f}s{theirs:>8.2f}s{mine / theirs:>8.2f}{max_ratio:>8.2f}  {met}")
 
 
 def _parse(file: Path, environment: dict[str, str], *, ours: bool) -> float:
@@ -167,9 +167,9 @@ def _build(file: Path, environment: dict[str, str]) -> float:
     return float(_python(TASK, environment, str(file.parent), str(file)))
 
 
-def _python(program: str, environment: dict[str, str], *words: str) -> str:
+def _python(program: str, environment: dict[str, str], *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", program, *words], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, *arguments], env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise SystemExit(done.stdout[-2000:] + done.stderr[-4000:])

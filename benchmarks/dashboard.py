@@ -1,7 +1,7 @@
-"""The dashboard, in a real Airflow API server, over five million metric rows in SQLite; and in a real Chromium.
+"""The dashboard in a real Airflow API server, over five million metric rows in SQLite, and in a real Chromium.
 
-The peer of the heatmap is the same page over a tenth of the rows: its cost must follow what it shows. A page of many
-metrics has no peer; its target is in seconds. Times are of the machine they are taken on: a target is met there.
+The heatmap is compared with the same page over a tenth of the rows: its cost must depend on what it shows. The page of
+many metrics has no peer, so its target is in milliseconds and depends on the machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 TESTS, DAYS, METRICS = 1_000, 30, 167
 SLICE = 10
-"""The small warehouse has a tenth of the metrics of each run: the heatmap shows the same."""
+"""The small warehouse has a tenth of the metrics of each run. The heatmap shows the same."""
 MANY_METRICS, MANY_RUNS = 40, 365
 ROUNDS = 9
 NOW = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
@@ -52,13 +52,13 @@ INSERT INTO metric_history (
 
 
 def main() -> None:
-    """Measure and print."""
+    """Print the measurements."""
     with tempfile.TemporaryDirectory() as folder:
         few, whole = (_measured(Path(folder, name), metrics) for name, metrics in
                       (("few", METRICS // SLICE), ("whole", METRICS)))  # fmt: skip
     rows = TESTS * DAYS * METRICS + MANY_METRICS * MANY_RUNS
     print(f"\n{rows:,} metric rows, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    print(f"{'what':<58}{'ours':>10}{'peer':>10}{'ratio':>8}{'target':>10}  met")
+    print(f"{'measurement':<58}{'ours':>10}{'peer':>10}{'ratio':>8}{'target':>10}  met")
     _row(f"heatmap {TESTS} tests x {DAYS} days: first byte, ms", whole["first byte"], 300, few["first byte"])
     _row("heatmap: whole page, ms", whole["whole"], None, few["whole"])
     _row("heatmap: size before compression, kB", whole["kilobytes"], 1000)
@@ -102,7 +102,7 @@ def _heatmap(client: httpx.Client, url: str) -> dict[str, float]:
 
 
 def _interactive(url: str, token: str) -> float:
-    """Until every chart in view is drawn and the browser is idle again, with an empty cache."""
+    """Return the time until every visible chart is drawn and the browser is idle, with an empty cache."""
     from behaviour.browser import chromium, logged_in
 
     ready = """() => new Promise((done) => {

@@ -1,10 +1,10 @@
-"""Reading event files, beside the other readers of them: CPU seconds of reading and aggregating, as ratios.
+"""Reading event files, compared with other readers: CPU seconds to read and aggregate, as ratios.
 
     .venv/bin/python benchmarks/event_reading.py           about five minutes, three gigabytes of temporary files
-    .venv/bin/python benchmarks/event_reading.py --quick   a tenth of it; small files favour nobody's reading
+    .venv/bin/python benchmarks/event_reading.py --quick   a tenth of the size; less precise
 
-Every reader is a process of its own and is timed from when its imports are done. Fast readers take turns, four times
-each, and the smallest figure counts; readers that take more than ten times as long are run once.
+Every reader is a separate process, measured after its imports. Fast readers take turns, four times each, and the
+minimum counts. Readers that take more than ten times as long run once.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ HERE = Path(__file__).parent
 TURNS = 4
 SLOW = {"EventAccumulator", "tbparse"}
 TF_DATA = {"1M scalars, old style": 100, "1M scalars, new style": 69, "200 runs of 5,000": 47}
-"""How many times longer the tf.data way took (for old style at full size, else at a tenth), measured once where
-TensorFlow was installed: quoted."""
+"""The ratio to tf.data (for the old style at full size, otherwise at a tenth), measured once where TensorFlow was
+installed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One folder of event files, and how many times faster than each peer we want to read it."""
+    """A folder of event files, and the target ratio for each peer."""
 
     name: str
     write: Callable[[Path], None]
@@ -44,7 +45,7 @@ class Case:
 
 
 def cases(scale: float) -> list[Case]:
-    """What is read: the sizes are those of a night's work, times the scale."""
+    """Return all cases. At scale 1 they have the size of a night of runs."""
     million, gigabyte = int(1_000_000 * scale), int(1_000_000_000 * scale)
     one_file = partial(files.scalars_in_one_file, count=million)
     images = partial(files.mostly_images, size=gigabyte, scalars=int(20_000 * scale))
@@ -67,7 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the size")
     scale = 0.1 if parser.parse_args().quick else 1.0
-    print(f"{'what':<23}{'CPU s':>7}{'peak MB':>9}  {'peer':<24}{'CPU s':>7}{'ratio':>8}{'target':>8}")
+    print(f"{'case':<23}{'CPU s':>7}{'peak MB':>9}  {'peer':<24}{'CPU s':>7}{'ratio':>8}{'target':>8}")
     for case in cases(scale):
         with tempfile.TemporaryDirectory() as folder:
             case.write(Path(folder))
@@ -77,7 +78,7 @@ def main() -> None:
 
 
 def compare(case: Case, folder: str) -> None:
-    """Run the readers in turns, and print a line for each peer."""
+    """Run the readers in turns, and print a row for each peer."""
     fastest: dict[str, dict[str, float]] = {}
     for turn in range(TURNS):
         for reader in (case.ours, *case.targets):

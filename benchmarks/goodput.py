@@ -1,7 +1,7 @@
-"""Goodput beside ml-goodput-measurement 0.2.3: the arithmetic in memory, and from a log file to the answer.
+"""Goodput, compared with ml-goodput-measurement 0.2.3: the arithmetic in memory, and from a log file to the result.
 
-CPU seconds, the two interleaved in one process, the best of each; the file is read in processes of their own, so that
-their memory can be told. The older library reads its entries from memory in place of Cloud Logging.
+CPU seconds, both interleaved in one process, the minimum of each. The file is read in separate processes, to measure
+their memory. The older library reads its entries from memory instead of Cloud Logging.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ START = 1.79e9
 FILE_STEPS = 1_000_000
 AGREE = 1e-6
 QUICK = 0.2
-"""What takes less than this many seconds is asked several times in a round."""
+"""Anything faster than this is measured several times in a round."""
 LINEAR = 15.0
-"""Ten times as much may take so much longer: caches are not ten times as large."""
+"""The maximum ratio for ten times the input. More than ten, because caches do not grow with the input."""
 MEMORY_MIB = 400e6 / 2**20
 
 
 def trace(steps: int, *, events: int = 0, restarts: int = 0) -> list[dict[str, Any]]:
-    """Steps of about ten seconds, custom events spread over them, and restarts that each redo five steps."""
+    """Return steps of about ten seconds with custom events spread over them, and restarts that repeat five steps each."""
     entries: list[dict[str, Any]] = [{**JOB, "job_start_time": START}]
     now, step = START + 30.0, 0
     every = steps // events if events else steps + 1
@@ -55,7 +55,7 @@ def trace(steps: int, *, events: int = 0, restarts: int = 0) -> list[dict[str, A
 
 
 def our_arithmetic(entries: list[dict[str, Any]]) -> Callable[[], float]:
-    """From the columns in memory to goodput with its breakdown."""
+    """From columns in memory to goodput with its breakdown."""
     from ml_metrics.goodput.analysis import analyse
     from ml_metrics.goodput.entries import Entries
     from ml_metrics.goodput.report_builder import build_report
@@ -65,7 +65,7 @@ def our_arithmetic(entries: list[dict[str, Any]]) -> Callable[[], float]:
 
 
 def our_answer_from_dicts(entries: list[dict[str, Any]]) -> Callable[[], float]:
-    """The same from a list of dicts, as the older library has them."""
+    """From a list of dicts, as in the older library, to goodput with its breakdown."""
     from ml_metrics.goodput.analysis import analyse
     from ml_metrics.goodput.entries import Entries
     from ml_metrics.goodput.report_builder import build_report
@@ -74,11 +74,11 @@ def our_answer_from_dicts(entries: list[dict[str, Any]]) -> Callable[[], float]:
 
 
 def their_arithmetic(entries: list[dict[str, Any]]) -> Callable[[], float]:
-    """The older library's algorithm without its cache files: entries from memory to goodput with its breakdown."""
+    """The older library's algorithm without its cache files: entries in memory to goodput with its breakdown."""
     from ml_goodput_measurement.src.goodput import GoodputCalculator
 
     calculator = GoodputCalculator("benchmark", "log", _MemoryLogger(entries), cache_dir=tempfile.mkdtemp())
-    calculator._goodput_cache.get_cached_entries = lambda: entries  # noqa: SLF001  (what is compared)
+    calculator._goodput_cache.get_cached_entries = lambda: entries  # noqa: SLF001  (the code to compare)
     total = entries[-1]["job_end_time"] - entries[0]["job_start_time"]
 
     def answer() -> float:
@@ -98,31 +98,31 @@ class _MemoryLogger:
 
 
 def compared(entries: list[dict[str, Any]], rounds: int, *ways: Callable[[Any], Callable[[], float]]) -> list[float]:
-    """The best CPU seconds of each way, interleaved; they must agree."""
-    asked = [way(entries) for way in ways]
-    best = [float("inf")] * len(asked)
+    """Return the minimum CPU seconds of each way, interleaved. Their results must agree."""
+    functions = [way(entries) for way in ways]
+    best = [float("inf")] * len(functions)
     for _ in range(rounds):
-        answers = []
-        for index, ask in enumerate(asked):
+        results = []
+        for index, function in enumerate(functions):
             repeats = 5 if best[index] < QUICK else 1
             for _ in range(repeats):
-                began = time.process_time()
-                answers.append(ask())
-                best[index] = min(best[index], time.process_time() - began)
-        if max(answers) - min(answers) > AGREE:
-            raise SystemExit(f"the answers differ: {answers}")
+                start = time.process_time()
+                results.append(function())
+                best[index] = min(best[index], time.process_time() - start)
+        if max(results) - min(results) > AGREE:
+            raise SystemExit(f"the results differ: {results}")
     return best
 
 
 def from_file(way: str, path: str) -> None:
-    """Answer once, and print CPU seconds without imports, and the peak of memory."""
+    """Compute goodput once, and print it with CPU seconds, without imports, and peak memory."""
     if way == "ours":
         import pyarrow.compute
-        import pyarrow.json  # noqa: F401  (imports are not what is compared)
+        import pyarrow.json  # noqa: F401  (imports are not measured)
 
         from ml_metrics.goodput import measure
 
-        began = time.process_time()
+        start = time.process_time()
         goodput = measure(path).goodput_percent
     else:
         from ml_goodput_measurement.src.goodput import GoodputCalculator
@@ -132,23 +132,23 @@ def from_file(way: str, path: str) -> None:
             entries = [json.loads(line) for line in file]
         with tempfile.TemporaryDirectory() as cache:
             calculator = GoodputCalculator("benchmark", "log", _MemoryLogger(entries), cache_dir=cache)
-            began = time.process_time()
+            start = time.process_time()
             goodput = calculator.get_job_goodput(include_badput_breakdown=True)[0]
-    seconds = time.process_time() - began
-    # not ru_maxrss, which also holds what the parent had before this program was started
+    seconds = time.process_time() - start
+    # not ru_maxrss, which includes the memory of the parent before exec
     peak = float(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
     print(json.dumps([goodput, seconds, peak]))
 
 
 def in_own_process(way: str, path: str) -> tuple[float, float, float]:
-    """What `from_file` prints."""
+    """Return the output of `from_file` in a separate process."""
     done = subprocess.run([sys.executable, __file__, way, path], capture_output=True, text=True, check=True)
     goodput, seconds, peak = json.loads(done.stdout)
     return goodput, seconds, peak
 
 
 def rows() -> Iterator[tuple[str, str, str, str, str, str]]:
-    """What was measured: what, ours, theirs, ratio, target, met or not."""
+    """Yield the rows of the table: name, ours, theirs, ratio, target, met or missed."""
     for what, entries, rounds, target in (
         ("goodput in memory, 100,000 steps, 1,000 events", trace(100_000, events=1000), 2, 100),
         ("goodput in memory, 1,000,000 plain steps", trace(1_000_000), 3, 40),
@@ -162,7 +162,7 @@ def rows() -> Iterator[tuple[str, str, str, str, str, str]]:
 
 
 def _growth() -> Iterator[tuple[str, str, str, str, str, str]]:
-    """How much longer ten times as much takes: ten times is linear."""
+    """Measure the ratio for ten times the input."""
     for what, small, large in (
         ("ten times the steps", trace(100_000), trace(1_000_000)),
         ("ten times the steps and events", trace(50_000, events=500), trace(500_000, events=5000)),
@@ -190,8 +190,8 @@ def _file_rows() -> Iterator[tuple[str, str, str, str, str, str]]:
             ours.append(in_own_process("ours", str(path)))
             theirs.append(in_own_process("theirs", str(path)))
     if abs(ours[0][0] - theirs[0][0]) > AGREE:
-        raise SystemExit(f"the answers differ: {ours[0]}, {theirs[0]}")
-    yield _row("log file to answer, 1,000,000 steps", min(one[1] for one in ours), min(one[1] for one in theirs), 10)
+        raise SystemExit(f"the results differ: {ours[0]}, {theirs[0]}")
+    yield _row("log file to result, 1,000,000 steps", min(one[1] for one in ours), min(one[1] for one in theirs), 10)
     peak, their_peak = max(one[2] for one in ours), max(one[2] for one in theirs)
     shown = f"{their_peak:.0f} MiB"
     yield "  its memory", f"{peak:.0f} MiB", shown, f"{their_peak / peak:.1f}x", "< 400 MB", _met(peak < MEMORY_MIB)
@@ -203,7 +203,7 @@ def _row(what: str, ours: float, theirs: float, target: int) -> tuple[str, str, 
     return what, f"{ours:.4f} s", f"{theirs:.3f} s", f"{ratio:.0f}x", wanted, met
 
 
-def _met(yes: bool) -> str:  # noqa: FBT001  (the word for it)
+def _met(yes: bool) -> str:  # noqa: FBT001  (a private helper)
     return "met" if yes else "MISSED"
 
 

@@ -1,6 +1,6 @@
-"""Collecting a million JSON lines, beside the json module, which reads each line, and pandas, which reads a file.
+"""Collecting a million JSON lines, compared with the json module and with pandas.
 
-Both peers only make numbers of the lines; ours ends with metrics. CPU time, the best of two interleaved rounds.
+The peers only parse the lines into numbers; ours computes metrics as well. CPU time, minimum of two interleaved rounds.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def missing(number: int) -> str:
 
 
 def flagged(number: int) -> str:
-    """The same, but lines everywhere have a metric that is a boolean."""
+    """The same, but lines everywhere have a boolean metric."""
     return point(number) if number % 100 else point(number).replace('"loss": ', '"loss": true, "lost": ')
 
 
 def worded(number: int) -> str:
-    """The same, but lines everywhere have a metric that is a text: every piece has to be read line by line."""
+    """The same, but lines everywhere have a metric that is text, so that every piece has to be read line by line."""
     return point(number) if number % 100 else point(number).replace('"loss": ', '"loss": "n/a", "lost": ')
 
 
@@ -68,7 +68,7 @@ FILES = {
 
 
 def ours(folder: Path) -> int:
-    """How many points the metrics were made of."""
+    """Return the number of points of all metrics."""
     from ml_metrics.collect import collect_run
     from ml_metrics.config.collection import MetricCollectionConfig
     from ml_metrics.run_folder import RunFolder
@@ -79,7 +79,7 @@ def ours(folder: Path) -> int:
 
 
 def json_module(path: Path) -> int:
-    """How many numbers there are."""
+    """Return the number of numbers."""
     found = 0
     with path.open("rb") as file:
         for line in file:
@@ -89,21 +89,21 @@ def json_module(path: Path) -> int:
 
 
 def numbers_of(line: dict[str, Any]) -> Iterator[float]:
-    """The numbers of a line."""
+    """Yield the numbers of a line."""
     for value in line.get("metrics", line).values():
         if isinstance(value, float):
             yield value
 
 
 def pandas(path: Path) -> int:
-    """How many lines there are. One line that is cut in half, and pandas reads none."""
+    """Return the number of lines. With one incomplete line, pandas reads none."""
     import pandas as pd
 
     return len(pd.read_json(path, lines=True))
 
 
 def seconds(work: Callable[[], int]) -> float:
-    """CPU time of this process; NaN where nothing can be read."""
+    """Return the CPU time of this process, or NaN if the file cannot be read."""
     began = time.process_time()
     try:
         read = work()

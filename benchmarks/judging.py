@@ -1,10 +1,11 @@
-"""How fast and how right the judge is.
+"""The speed and the accuracy of judging.
 
 Speed: a run of 2,000 metrics with 100 points of history each.
-Right: a made-up year of 365 nightly runs for 20 metrics with planted regressions, judged by our rules and by the older
-handler's. Found is a regression with an alert while it lasts. A false alarm is an alert on a run that lies in none, nor
-within three runs after one: so long may a rule on levels take to see that the level is back. A constant metric, which
-has nothing to tell, is counted apart.
+
+Accuracy: a made-up year of 365 nightly runs of 20 metrics with planted regressions, judged by our rules and by those of
+the older handler. A regression is found if there is an alert while it lasts. An alert is false if its run is neither in
+a regression nor one of the three runs after one, which a rule on levels may need to detect the recovery. A constant
+metric, which never regresses, is counted separately.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def main() -> None:
 
 
 def print_speed() -> None:
-    """CPU seconds of one judgement, the least of some rounds."""
+    """Print the CPU seconds of one judgement, as the minimum of several rounds."""
     history = _history(POINTS)
     reference = min(_seconds(lambda: _read(history)) for _ in range(ROUNDS))
     print(f"{METRICS} metrics, {POINTS} points each {'CPU s':>10} {'x reading rows':>15} {'target':>8} {'met':>5}")
@@ -76,7 +77,7 @@ def print_speed() -> None:
 
 
 def print_truth() -> None:
-    """What each rule finds of a made-up year, and what it makes up."""
+    """Print the planted regressions that each rule finds, and its false alerts."""
     noisy, constant = years()[:-1], years()[-1]
     planted = sum(len(year.regressions) for year in noisy)
     print(f"A made-up year: {len(noisy)} metrics, 365 runs each, {planted} planted regressions; and a constant")
@@ -96,7 +97,7 @@ def print_truth() -> None:
 
 @dataclass(slots=True)
 class Score:
-    """What a rule found."""
+    """The result of a rule."""
 
     found: Counter[str]
     planted: Counter[str]
@@ -165,7 +166,7 @@ def _judge(config: RegressionTestConfig, history: list[StoredMetric]) -> None:
 
 
 def _read(history: list[StoredMetric]) -> float:
-    """The least that any judge must do: look at every row."""
+    """Read every row, which is the minimum work of any judge."""
     return sum(row.value for row in history if row.value is not None and row.outcome is not Outcome.FAIL)
 
 

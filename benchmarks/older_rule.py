@@ -1,9 +1,9 @@
-"""The rule of the older metrics handler, in plain Python, from what is known of how it behaved.
+"""The rule of the older metrics handler, in plain Python, reconstructed from its behaviour.
 
-- The mean and the standard deviation (ddof 0) are of the whole history, and the run itself is in it.
-- A run is judged once the history, itself included, is longer than `wait`.
-- The comparison is strict; a run out of its bounds, or one that is no number, never enters the history again.
-- With `second`, its default, an alert needs the previous value of that history to be out of bounds as well.
+- Mean and standard deviation (ddof 0) are those of the whole history, including the run itself.
+- A run is judged if the history, including the run, is longer than `wait`.
+- The comparison is strict. A run that is out of bounds or not a number never enters the history.
+- With `second`, the default, an alert requires the previous value of that history to be out of bounds, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def older_alerts(values: Iterable[float], *, stddevs: float, wait: int, second: bool) -> list[int]:
-    """The runs on which the older handler told somebody that a value is not `less`."""
+    """Return the runs for which the older handler alerts that a value is not `less`."""
     history: list[float] = []
     alerts = []
     for run, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""What a training loop pays for a step's entry and for a value: the median of single calls, files on this disk."""
+"""The cost of an entry and of a value in a training loop: the median of single calls, with files on this disk."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TARGET = 5.0
 
 
 def micros(call: Callable[[int], object]) -> tuple[float, float]:
-    """The median and the 99th percentile of single calls, with what the clock itself takes."""
+    """Return the median and the 99th percentile of single calls, including the cost of the clock."""
     spent = []
     for number in range(CALLS):
-        began = time.perf_counter_ns()
+        start = time.perf_counter_ns()
         call(number)
-        spent.append(time.perf_counter_ns() - began)
+        spent.append(time.perf_counter_ns() - start)
     return statistics.median(spent) / 1000, statistics.quantiles(spent, n=100)[98] / 1000
 
 
@@ -32,7 +32,7 @@ def main() -> None:
     """Print the table."""
     from ml_metrics import telemetry
 
-    print(f"{'telemetry (microseconds a call)':<44}{'median':>9}{'p99':>9}{'target':>9}")
+    print(f"{'telemetry (microseconds per call)':<44}{'median':>9}{'p99':>9}{'target':>9}")
     with tempfile.TemporaryDirectory() as folder:
         recorder = telemetry.GoodputRecorder("job", "log", logging_enabled=True, folder=folder)
         json_lines = telemetry.JsonLinesMetricHandler(folder)

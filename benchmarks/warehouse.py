@@ -1,7 +1,7 @@
-"""Does the length of history slow a run down? One run is judged and loaded beside 200 earlier runs and beside 50,000.
+"""The time to judge and load a run, with 200 earlier runs and with 50,000.
 
-Both warehouses are SQLite files with 40 metrics a run, all of the same test, which is the hardest case. The rounds
-alternate between them, and CPU time is compared, because other work on the machine would make wall time a lottery.
+Both warehouses are SQLite files with 40 metrics per run, all of the same test, which is the worst case. The rounds
+alternate between them. CPU time is compared, because wall time depends on other load of the machine.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ CONFIG = RegressionTestConfig.model_validate(
 
 
 def main() -> None:
-    """Print what grows, and by how much."""
+    """Print the ratios."""
     with tempfile.TemporaryDirectory() as folder:
         few, many = _filled(Path(folder, "few.db"), FEW), _filled(Path(folder, "many.db"), MANY)
-        print(f"{METRICS} metrics a run, SQLite, median of {ROUNDS} rounds, CPU time\n")
-        print(f"{'what':<34} {f'{FEW} runs':>12} {f'{MANY} runs':>12} {'ratio':>6} {'target':>7}  met")
+        print(f"{METRICS} metrics per run, SQLite, median of {ROUNDS} rounds, CPU time\n")
+        print(f"{'measurement':<34} {f'{FEW} runs':>12} {f'{MANY} runs':>12} {'ratio':>6} {'target':>7}  met")
         for what, act in {"read history and judge a run": _judge, "load a run": _load, "both": _both}.items():
             _compare(what, act, few, many)
         few.close()
@@ -61,9 +61,9 @@ def _compare(what: str, act: Callable[[Warehouse, int], None], few: Warehouse, m
 
 
 def _seconds(act: Callable[[Warehouse, int], None], warehouse: Warehouse, number: int) -> float:
-    begun = time.process_time()
+    start = time.process_time()
     act(warehouse, number)
-    return time.process_time() - begun
+    return time.process_time() - start
 
 
 def _both(warehouse: Warehouse, number: int) -> None:
@@ -78,7 +78,7 @@ def _judge(warehouse: Warehouse, number: int) -> None:
         CONFIG, _metrics(number), history, status=JobStatus.SUCCESS, run_key=run.key, test=TEST, now=_moment(number)
     )
     if not all(verdict.baseline_points == WINDOW for verdict in judgement.verdicts):
-        raise RuntimeError("the judge was not given its whole window: nothing was measured")
+        raise RuntimeError("the judge did not get its whole window, so the measurement is invalid")
 
 
 def _load(warehouse: Warehouse, number: int) -> None:
@@ -92,7 +92,7 @@ def _load(warehouse: Warehouse, number: int) -> None:
 
 
 def _filled(path: Path, runs: int) -> Warehouse:
-    """A warehouse with a past, written in bulk: loading it run by run would take half an hour."""
+    """Create a warehouse with earlier runs, written in bulk: loading them one by one would take half an hour."""
     warehouse = open_warehouse(f"sqlite:///{path}")
     warehouse.ensure_schema()
     connection = sqlite3.connect(path)

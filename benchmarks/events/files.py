@@ -1,4 +1,4 @@
-"""Event files like those that training programs write, made byte by byte so that no writer has to be installed."""
+"""Creates event files like those of training programs, byte by byte, so that no writer has to be installed."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def scalars_in_one_file(folder: Path, count: int, value: Callable[[str, float], 
 
 
 def runs(folder: Path, count: int, points: int) -> None:
-    """Many runs, each as `scalars_in_one_file`, old style."""
+    """Many runs, each like `scalars_in_one_file`, in the old style."""
     for number in range(count):
         scalars_in_one_file(folder / f"trial_{number:04}", points, simple_value)
 
 
 def mostly_images(folder: Path, size: int, scalars: int) -> None:
-    """Scalars between images, so many that the file has this size."""
+    """Scalars between images, for a file of the given size."""
     images = size // IMAGE_BYTES
     pixels = bytes(range(256)) * (IMAGE_BYTES // 256 + 1)
 
@@ -51,12 +51,12 @@ def mostly_images(folder: Path, size: int, scalars: int) -> None:
 
 
 def simple_value(tag: str, value: float) -> bytes:
-    """A scalar as tensorboardX and torch write it."""
+    """Return a scalar as written by tensorboardX and torch."""
     return _field(1, tag.encode()) + b"\x15" + struct.pack("<f", value)
 
 
 def tensor_value(tag: str, value: float) -> bytes:
-    """A scalar as TensorFlow 2 writes it."""
+    """Return a scalar as written by TensorFlow 2."""
     tensor = b"\x08\x01" + _field(2, b"") + _field(4, struct.pack("<f", value))
     return _field(1, tag.encode()) + _field(8, tensor) + _field(9, _field(1, _field(1, b"scalars")))
 

@@ -1,6 +1,6 @@
-"""The readers of event files that are compared: each reads a folder completely and aggregates every tag.
+"""The readers of event files to compare. Each reads a folder completely and aggregates every tag.
 
-Run as a program, this reads one folder with one reader and prints the CPU seconds that it took, without imports.
+As a program, this reads one folder with one reader and prints the CPU seconds, without imports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STRATEGIES = ("final", "max", "min", "average", "median")
 
 
 def ours(folder: str, *, verify: bool = False) -> int:
-    """This project, by the functions that `ml-metrics collect` calls."""
+    """This project, with the functions that `ml-metrics collect` calls."""
     from ml_metrics.collect import collect_run
     from ml_metrics.config.collection import MetricCollectionConfig, Strategy
     from ml_metrics.run_folder import RunFolder
@@ -37,7 +37,7 @@ def ours(folder: str, *, verify: bool = False) -> int:
 
 
 def bytes_only(folder: str) -> int:
-    """Nothing but reading the bytes: what no reader of whole files can beat."""
+    """Only read the bytes, which is the lower limit for readers of whole files."""
     block = memoryview(bytearray(1 << 20))
     with _measured():
         for path in _event_files(folder):
@@ -48,7 +48,7 @@ def bytes_only(folder: str) -> int:
 
 
 def event_accumulator(folder: str) -> int:
-    """TensorBoard's EventAccumulator with sampling off."""
+    """TensorBoard's EventAccumulator without sampling."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     def series() -> Iterator[tuple[list[float], list[float]]]:
@@ -69,7 +69,7 @@ def event_accumulator(folder: str) -> int:
 
 
 def tbparse(folder: str) -> int:
-    """tbparse, into pandas data frames."""
+    """tbparse, with pandas data frames."""
     from tbparse import SummaryReader
 
     def series() -> Iterator[tuple[list[float], list[float]]]:
@@ -83,7 +83,7 @@ def tbparse(folder: str) -> int:
 
 
 def data_server(folder: str, *, checksum: bool = False) -> int:
-    """TensorBoard's data server, written in Rust: its own CPU and that of its client."""
+    """TensorBoard's data server, written in Rust: its CPU time and that of its client."""
     import grpc
     import tensorboard_data_server
     from tensorboard.data.proto import data_provider_pb2 as messages
@@ -128,7 +128,7 @@ READERS: dict[str, Callable[[str], int]] = {
 
 
 class _Measured:
-    """The CPU seconds of this process within a `with`, and the growth of its memory."""
+    """Measures the CPU seconds of this process inside a `with` block."""
 
     seconds = 0.0
     extra = 0.0
@@ -148,7 +148,7 @@ def _measured() -> _Measured:
 
 
 def _aggregated(series: Callable[[], Iterable[tuple[Any, Any]]], extra: Callable[[], float] = lambda: 0.0) -> int:
-    """Aggregate what a peer read, in the quickest way there is, and count its points."""
+    """Aggregate the series of a peer in the fastest way, and return the number of points."""
     points = 0
     with _measured():
         for wall_time, values in series():
@@ -187,7 +187,7 @@ def _wait(ready: Callable[[], object], seconds: float = 120) -> None:
 
 
 def _memory() -> dict[str, int]:
-    """The most that this process ever held, in megabytes: all of it, and what is no file."""
+    """Return the peak memory of this process in megabytes."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return {"peak_mb": int(status["VmHWM"].split()[0]) // 1024}
 
