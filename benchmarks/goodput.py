@@ -33,7 +33,7 @@ MEMORY_MIB = 400e6 / 2**20
 
 
 def trace(steps: int, *, events: int = 0, restarts: int = 0) -> list[dict[str, Any]]:
-    """Return steps of about ten seconds with custom events spread over them, and restarts that repeat five steps each."""
+    """Return steps of about ten seconds, with custom events, and restarts that repeat five steps each."""
     entries: list[dict[str, Any]] = [{**JOB, "job_start_time": START}]
     now, step = START + 30.0, 0
     every = steps // events if events else steps + 1
