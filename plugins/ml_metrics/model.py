@@ -108,6 +108,7 @@ class Bounds:
     lower: float = -math.inf
     upper: float = math.inf
     inclusive: bool = False
+    """Whether a value equal to a bound passes, too, up to rounding errors."""
 
     def contains(self, value: float) -> bool:
         """Return whether a value passes. Every verdict of the package comes from this comparison."""

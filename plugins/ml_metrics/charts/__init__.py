@@ -3,10 +3,10 @@
 A spec such as `metric_chart(...)` is a plain JSON document. `as_png(spec)` renders it without a browser.
 """
 
+from ml_metrics.charts.axis import Axis
 from ml_metrics.charts.comparison import comparison_chart
 from ml_metrics.charts.goodput import PRODUCTIVE, goodput_chart
-from ml_metrics.charts.metric import metric_chart
-from ml_metrics.charts.points import Annotation, Axis
+from ml_metrics.charts.metric import Annotation, metric_chart
 from ml_metrics.charts.render import as_png, as_svg
 
 __all__ = [

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from ml_metrics.charts.points import Axis
+    from ml_metrics.charts.axis import Axis
     from ml_metrics.model import StoredMetric
 
 SINGLE_RUN_HALF_WIDTH = timedelta(hours=6)

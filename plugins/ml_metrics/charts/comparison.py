@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.charts.axis import Axis
 from ml_metrics.charts.band import milliseconds
 from ml_metrics.charts.domain import drawable, rounded
-from ml_metrics.charts.points import Axis
 from ml_metrics.charts.theme import SCHEMA, SERIES_COLOURS, SERIES_SHAPES, clock, theme
 
 if TYPE_CHECKING:

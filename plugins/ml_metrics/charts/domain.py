@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypeGuard
 
-from ml_metrics.charts.points import Axis
+from ml_metrics.charts.axis import Axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.charts.axis import Axis
 from ml_metrics.charts.band import band_of, milliseconds
 from ml_metrics.charts.domain import domain_of, drawable, rounded
-from ml_metrics.charts.points import Axis
 from ml_metrics.charts.theme import BLUE, GREY, ORANGE, RED, SCHEMA, clock, theme
 from ml_metrics.model import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from ml_metrics.charts.points import Annotation
     from ml_metrics.model import StoredMetric
 
 VERDICTS: tuple[tuple[Outcome | None, str, str, str, str], ...] = (
@@ -31,6 +30,16 @@ VERDICTS: tuple[tuple[Outcome | None, str, str, str, str], ...] = (
 
 VERDICT_NUMBERS = {outcome: number for number, (outcome, *_) in enumerate(VERDICTS)}
 _, LABELS, COLOURS, SHAPES, LETTERS = (list(column) for column in zip(*VERDICTS, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """An event between runs: a level was accepted, a level changed, or an image was replaced."""
+
+    at: datetime
+    text: str
+    kind: str
+    """`accepted`, `level` or `changed`."""
 
 
 def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
