@@ -14,6 +14,7 @@ from ml_metrics.model import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from datetime import datetime
 
     from ml_metrics.model import StoredMetric
 
