@@ -42,8 +42,8 @@ def bigquery_server() -> Iterator[BigQueryServer]:
 def retries_come_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same retries as ever, only sooner after one another."""
     monkeypatch.setattr(bigquery, "DEFAULT_RETRY", DEFAULT_RETRY.with_delay(initial=0.02, maximum=0.2))
-    monkeypatch.setattr(bigquery_load, "FIRST_PAUSE", 0.05)
-    monkeypatch.setattr(bigquery_load, "LONGEST_PAUSE", 1.0)
+    monkeypatch.setattr(bigquery_load, "FIRST_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(bigquery_load, "MAX_PAUSE_SECONDS", 1.0)
 
 
 @pytest.fixture(params=ENGINES)

@@ -1,4 +1,4 @@
-"""BigQuery, through Google's own client."""
+"""BigQuery, with the client library of Google."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse.record import RunRecord
 
-PATIENCE = 600.0
-"""Seconds for which 5xx answers, exhausted quotas and lost connections are tried again, at growing intervals."""
+RETRY_TIMEOUT_SECONDS = 600.0
+"""How long server errors, exhausted quotas and lost connections are retried, at growing intervals."""
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 PARAMETER = re.compile(r":([a-z_]+)")
 LIST = re.compile(r"IN :([a-z_]+)")
@@ -33,69 +33,75 @@ TYPES = {str: "STRING", int: "INT64", float: "FLOAT64", datetime: "TIMESTAMP"}
 
 
 class BigQueryStore:
-    """A dataset."""
+    """A dataset in BigQuery."""
 
     def __init__(
-        self, project: str, dataset: str, client: Any = None, *, create: bool = True, patience: float = PATIENCE
+        self,
+        project: str,
+        dataset: str,
+        client: Any = None,
+        *,
+        create: bool = True,
+        retry_timeout: float = RETRY_TIMEOUT_SECONDS,
     ) -> None:
         self._project = project
         self._dataset = dataset
         self._given_client = client
         self._create = create
-        self._patience = patience
-        self._retry = DEFAULT_RETRY.with_timeout(patience)
+        self._retry_timeout = retry_timeout
+        self._retry = DEFAULT_RETRY.with_timeout(retry_timeout)
 
     @property
     def name(self) -> str:
-        """The dataset with its project, as BigQuery writes it."""
+        """The name of the dataset with its project, as BigQuery writes it."""
         return f"{self._project}.{self._dataset}"
 
     @property
     def address(self) -> str:
-        """Where it is, for people."""
+        """The address, for messages."""
         return f"bigquery://{self._project}/{self._dataset}"
 
     @cached_property
     def client(self) -> Any:
-        """The client that was handed in, or one with the environment's own credentials."""
+        """The given client, or one with the credentials of the environment."""
         return self._given_client or bigquery.Client(project=self._project)
 
     @cached_property
     def location(self) -> str | None:
-        """Where the dataset is: a job is found again only by its id and its location."""
+        """The location of the dataset. A job is looked up by its id and its location."""
         return self.client.get_dataset(self.name, retry=self._retry).location  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """Close the client, unless somebody else made it."""
+        """Close the client, unless the caller created it."""
         if self._given_client is None and "client" in self.__dict__:
             self.client.close()
 
     def ensure_schema(self) -> None:
         """Create the dataset and its tables, or extend them in place."""
-        self._reaching(lambda: ensure_dataset(self.client, self.name, self._retry, create=self._create))
+        self._call(lambda: ensure_dataset(self.client, self.name, self._retry, create=self._create))
 
     def replace(self, records: Sequence[RunRecord]) -> None:
         """Write all rows of some runs in one transaction of one job."""
-        self._reaching(
+        self._call(
             lambda: replace_runs(
-                self.client, self.name, self.location, records, retry=self._retry, patience=self._patience
+                self.client, self.name, self.location, records, retry=self._retry, retry_timeout=self._retry_timeout
             )
         )
 
     def rows(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Ask, and return times that are aware and in UTC."""
-        found = self._reaching(lambda: list(self._job(query, parameters).result(retry=self._retry)))
+        """Run a query. Times come back aware and in UTC."""
+        found = self._call(lambda: list(self._job(query, parameters).result(retry=self._retry)))
         return [dict(row.items()) for row in found]
 
     def change(self, statement: str, parameters: Mapping[str, Any]) -> int:
-        """Run a statement. The client names the job, so a lost answer finds the job and not a second change."""
+        """Run a statement once: the client sets the id of its job, so that a retry finds the job."""
 
         def run() -> int:
             job = self._job(statement, parameters)
             job.result(retry=self._retry)
             return int(job.num_dml_affected_rows or 0)
 
-        return self._reaching(run)
+        return self._call(run)
 
     def _job(self, query: str, parameters: Mapping[str, Any]) -> Any:
         config = bigquery.QueryJobConfig(
@@ -103,14 +109,14 @@ class BigQueryStore:
             labels={"ml_metrics": "query"},
             query_parameters=[_parameter(name, value) for name, value in parameters.items()],
         )
-        words = PARAMETER.sub(r"@\1", LIST.sub(r"IN UNNEST(@\1)", query))
-        return self.client.query(words, job_config=config, location=self.location, retry=self._retry)
+        text = PARAMETER.sub(r"@\1", LIST.sub(r"IN UNNEST(@\1)", query))
+        return self.client.query(text, job_config=config, location=self.location, retry=self._retry)
 
-    def _reaching(self, ask: Callable[[], Answer]) -> Answer:
+    def _call(self, request: Callable[[], Result]) -> Result:
         try:
-            return ask()
+            return request()
         except (GoogleAPICallError, RetryError, GoogleAuthError, RequestException) as error:
-            raise WarehouseError(f"{self.address}: {_in_one_line(error)}") from error
+            raise WarehouseError(f"{self.address}: {_one_line(error)}") from error
 
 
 def _parameter(name: str, value: Any) -> Any:
@@ -119,6 +125,6 @@ def _parameter(name: str, value: Any) -> Any:
     return bigquery.ScalarQueryParameter(name, TYPES[type(value)], value)
 
 
-def _in_one_line(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     message = error.message if isinstance(error, GoogleAPICallError) and error.message else str(error)
     return " ".join(message.split())[:500]

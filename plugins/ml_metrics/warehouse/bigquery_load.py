@@ -1,9 +1,9 @@
-"""Writing runs into BigQuery: exactly once, with nothing but job ids to hold on to.
+"""Write runs into BigQuery exactly once.
 
 BigQuery has no unique keys and no locks, but it accepts a job id only once. The loads of a run form a chain of ids
-that end in 0, 1, 2, ...; whoever gets an id accepted is alone until that job has ended. A writer whose answer was lost
-meets its own job under the id, sees by a label that the content is the same, and is done. One with other content (a
-later attempt of the run) waits for the end of the chain and takes the next id, and its job replaces the rows.
+that end in 0, 1, 2, ...; a writer whose id was accepted is the only one until its job ends. A writer that lost the
+response finds its own job under the id, sees by a label that the content is the same, and is done. A writer with other
+content, from a later attempt of the run, waits for the end of the chain, takes the next id and replaces the rows.
 """
 
 from __future__ import annotations
@@ -31,45 +31,45 @@ TRANSIENT_REASONS = frozenset(
     {"backendError", "internalError", "jobBackendError", "jobInternalError", "jobRateLimitExceeded"}
     | {"quotaExceeded", "rateLimitExceeded", "resourcesExceeded", "tableUnavailable"}
 )
-TRANSIENT_WORDS = ("concurrent update", "could not serialize", "too many dml statements", "failed to commit")
-"""What BigQuery, and a server that stands in for it, say of a transaction that another one has overtaken."""
+TRANSIENT_MESSAGES = ("concurrent update", "could not serialize", "too many dml statements", "failed to commit")
+"""Parts of the messages for a transaction that conflicted with another, of BigQuery and of its emulator."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds between two attempts; each pause is twice the one before it."""
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 60.0
+"""The pause between two attempts. Each is twice as long as the one before."""
 
-LARGEST_REQUEST = 9_900_000
-"""Bytes of the parameters; the service takes 10 MB (2^20 each) with everything around them."""
+MAX_REQUEST_BYTES = 9_900_000
+"""The limit for the parameters. BigQuery accepts 10 MB (2^20 bytes each) for the whole request."""
 
 PARAMETER_TYPES = {Kind.STRING: "STRING", Kind.INTEGER: "INT64", Kind.FLOAT: "FLOAT64", Kind.TIMESTAMP: "TIMESTAMP"}
 
-IS_THERE = """
+COUNT_ROWS = """
 SELECT
   (SELECT COUNT(*) FROM job_history WHERE uuid IN UNNEST(@runs)) AS jobs,
   (SELECT COUNT(*) FROM metric_history WHERE uuid IN UNNEST(@runs)) AS metrics
 """
 
 
-def replace_runs(  # noqa: PLR0913  (where, what, and how patiently)
-    client: Any, dataset: str, location: str | None, records: Sequence[RunRecord], *, retry: Any, patience: float
+def replace_runs(  # noqa: PLR0913  (a destination, rows and retry options)
+    client: Any, dataset: str, location: str | None, records: Sequence[RunRecord], *, retry: Any, retry_timeout: float
 ) -> None:
-    """Write the rows of some runs, and remove what earlier attempts left: all of it or nothing."""
+    """Write the rows of some runs and delete the rows of their earlier attempts: all of it or nothing."""
     load = _Load(client, dataset, location, tuple(records), retry)
-    deadline, pause = time.monotonic() + patience, FIRST_PAUSE
+    deadline, pause = time.monotonic() + retry_timeout, FIRST_PAUSE_SECONDS
     while (failure := load.attempt()) is not None:
         if not _is_transient(failure):
-            raise WarehouseError(f"{dataset}: the load was refused, and nothing was written: {failure['message']}")
+            raise WarehouseError(f"{dataset}: the load was rejected, and nothing was written: {failure['message']}")
         if time.monotonic() + pause > deadline:
             raise WarehouseError(
-                f"{dataset}: nothing was written; BigQuery was too busy for {patience:.0f} seconds: "
+                f"{dataset}: nothing was written; BigQuery was too busy for {retry_timeout:.0f} seconds: "
                 f"{failure['message']}"
             )
-        time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311  (spreads the crowd; no secret)
-        pause = min(pause * 2, LONGEST_PAUSE)
+        time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311  (not for cryptography)
+        pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
 
 @dataclass
 class _Load:
-    """One load on its way along its chain."""
+    """One load and its position in the chain of job ids."""
 
     client: Any
     dataset: str
@@ -77,21 +77,21 @@ class _Load:
     records: tuple[RunRecord, ...]
     retry: Any
     place: int = 0
-    """The next id of the chain."""
+    """The number of the next id."""
 
     def attempt(self) -> dict[str, Any] | None:
-        """Get a job of this content to its end; None if its rows are there, else why the job failed."""
+        """Run a job with this content to its end. Return None if its rows are stored, else the error of the job."""
         while True:
             try:
                 job = self._begin()
             except Conflict:
                 job = self._job(self.place)
-                if job is None:  # refused for another reason than its id: a table that is being made, for example
+                if job is None:  # a conflict with something else than the id, such as a table that is being created
                     raise
                 failure = _end_of(job, self.retry)
                 is_last = self._job(self.place + 1) is None
                 self.place += 1
-                if failure is None and is_last and job.labels == self._labels and self._is_there():
+                if failure is None and is_last and job.labels == self._labels and self._is_stored():
                     return None
                 continue
             self.place += 1
@@ -102,11 +102,11 @@ class _Load:
             default_dataset=self.dataset, labels=self._labels, query_parameters=list(self._parameters())
         )
         size = len(json.dumps(config.to_api_repr()))
-        if size > LARGEST_REQUEST:
+        if size > MAX_REQUEST_BYTES:
             rows = sum(len(record.metrics) for record in self.records)
             raise WarehouseError(
                 f"{self.dataset}: nothing was written: {rows} metrics make a request of {size / 1e6:.1f} MB, and "
-                "BigQuery takes 10. Let fewer tags become metrics, with include_tags or tags_to_ignore."
+                "BigQuery accepts 10. Let fewer tags become metrics, with include_tags or tags_to_ignore."
             )
         return self.client.query(
             script(),
@@ -114,7 +114,7 @@ class _Load:
             job_config=config,
             location=self.location,
             retry=self.retry,
-            job_retry=None,  # a failed job is not begun again under its id
+            job_retry=None,  # a failed job is not restarted under its id
         )
 
     def _job(self, place: int) -> Any | None:
@@ -123,23 +123,23 @@ class _Load:
         except NotFound:
             return None
 
-    def _is_there(self) -> bool:
-        """Whether the rows are still there: a person may have dropped the table since the job."""
+    def _is_stored(self) -> bool:
+        """Return whether the rows are stored: the table may have been dropped since the job."""
         config = bigquery.QueryJobConfig(default_dataset=self.dataset, query_parameters=[self._runs()])
-        job = self.client.query(IS_THERE, job_config=config, location=self.location, retry=self.retry)
+        job = self.client.query(COUNT_ROWS, job_config=config, location=self.location, retry=self.retry)
         (row,) = job.result(retry=self.retry)
         return (row["jobs"], row["metrics"]) == (len(self.records), sum(len(record.metrics) for record in self.records))
 
     def _id(self, place: int) -> str:
-        """Two datasets of one project do not share a chain."""
-        whose = json.dumps([self.dataset, sorted(record.key for record in self.records)])
-        return f"ml_metrics_load_{hashlib.sha256(whose.encode()).hexdigest()[:40]}_{place}"
+        """Return the id of a job. The id depends on the dataset: two datasets do not share a chain."""
+        load = json.dumps([self.dataset, sorted(record.key for record in self.records)])
+        return f"ml_metrics_load_{hashlib.sha256(load.encode()).hexdigest()[:40]}_{place}"
 
     @property
     def _labels(self) -> dict[str, str]:
         rows = [record.rows() for record in self.records]
         for tables in rows:
-            tables["job_history"][0].pop("loaded_at")  # the same content, whenever it is written
+            tables["job_history"][0].pop("loaded_at")  # it is not part of the content
         content = hashlib.sha256(json.dumps(rows, default=str, sort_keys=True).encode()).hexdigest()
         return {"ml_metrics": "load", "content": content[:40]}
 
@@ -155,7 +155,7 @@ class _Load:
 
 
 def script() -> str:
-    """What one job runs. Without rows of an earlier attempt it only inserts, and such transactions never collide."""
+    """Return the script of a job. Without rows of an earlier attempt it only inserts, and inserts never conflict."""
     deletes = [f"DELETE FROM {table.name} WHERE uuid IN UNNEST(@runs);" for table in RUN_TABLES]  # noqa: S608
     return "\n".join(
         [
@@ -192,11 +192,11 @@ def _line(table: Table, row: dict[str, Any]) -> Any:
 
 
 def _end_of(job: Any, retry: Any) -> dict[str, Any] | None:
-    """Wait until a job has ended; None if it did what it should, else BigQuery's account of why not."""
+    """Wait for the end of a job. Return None if it succeeded, else its error."""
     try:
         job.result(retry=retry, job_retry=None)
     except GoogleAPICallError:
-        job.reload(retry=retry)  # the error may be the job's, or that of asking about it
+        job.reload(retry=retry)  # the error may be from the job or from the request about it
         if not job.error_result:
             raise
     return job.error_result  # type: ignore[no-any-return]
@@ -204,4 +204,4 @@ def _end_of(job: Any, retry: Any) -> dict[str, Any] | None:
 
 def _is_transient(failure: dict[str, Any]) -> bool:
     message = str(failure.get("message", "")).lower()
-    return failure.get("reason") in TRANSIENT_REASONS or any(words in message for words in TRANSIENT_WORDS)
+    return failure.get("reason") in TRANSIENT_REASONS or any(part in message for part in TRANSIENT_MESSAGES)

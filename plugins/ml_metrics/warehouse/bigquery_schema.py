@@ -1,4 +1,4 @@
-"""The dataset and its tables in BigQuery: made, checked, extended in place."""
+"""Create, check and extend the dataset and its tables in BigQuery."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.tables import Column, Table
 
 SPELLINGS = {"INT64": "INTEGER", "FLOAT64": "FLOAT"}
-ATTEMPTS = 5
-"""How often a change of a table is begun again because somebody else changed it in between."""
+MAX_ATTEMPTS = 5
+"""How often a change of a table is retried because another process changed the table in between."""
 
 
 def ensure_dataset(client: Any, dataset: str, retry: Any, *, create: bool) -> None:
-    """Bring the dataset to its definition. Reject, before anything is changed, a table that is something else."""
+    """Bring the dataset to its definition. A table that is something else is rejected before any change."""
     try:
         client.get_dataset(dataset, retry=retry)
-    except NotFound as error:  # looked up first: who may write tables may not be allowed to create datasets
+    except NotFound as error:  # get before create: who may write tables may not be allowed to create datasets
         if not create:
             raise WarehouseError(
-                f"dataset {dataset}: does not exist. Check the warehouse's address; the dataset is created when the "
+                f"dataset {dataset}: does not exist. Check the address; the dataset is created when the "
                 "first run is loaded."
             ) from error
         client.create_dataset(bigquery.Dataset(dataset), exists_ok=True, retry=retry)
     existing = {table.name: _existing(client, dataset, table, retry) for table in TABLES}
     if not create and existing[JOB_HISTORY.name] is None:
         raise WarehouseError(
-            f"dataset {dataset}: has no table {JOB_HISTORY.name}. Check the warehouse's address; the tables are "
+            f"dataset {dataset}: has no table {JOB_HISTORY.name}. Check the address; the tables are "
             "created when the first run is loaded."
         )
     for table in TABLES:
@@ -73,8 +73,8 @@ def _check(dataset: str, table: Table, found: Any) -> None:
         if column.name not in fields:
             if column.required:
                 raise WarehouseError(
-                    f"table {dataset}.{table.name} has no column {column.name}, so it is not one of ours or the older "
-                    "system's. Give another dataset; `ml-metrics import` reads tables of another shape."
+                    f"table {dataset}.{table.name} has no column {column.name}, so it belongs to another "
+                    "system. Give another dataset; `ml-metrics import` reads tables of another shape."
                 )
             continue
         kind = SPELLINGS.get(fields[column.name].field_type, fields[column.name].field_type)
@@ -86,8 +86,8 @@ def _check(dataset: str, table: Table, found: Any) -> None:
 
 
 def _extend(client: Any, dataset: str, table: Table, retry: Any) -> None:
-    """Add our columns and allow null where we write it. Two of us may do so at once: the loser looks again."""
-    for attempt in range(ATTEMPTS):
+    """Add missing columns and allow null in optional ones. After a concurrent change, start again."""
+    for attempt in range(MAX_ATTEMPTS):
         found = client.get_table(f"{dataset}.{table.name}", retry=retry)
         wanted = _extended(table, list(found.schema))
         if wanted == list(found.schema):
@@ -96,7 +96,7 @@ def _extend(client: Any, dataset: str, table: Table, retry: Any) -> None:
         try:
             client.update_table(found, ["schema"], retry=retry)
         except PreconditionFailed:
-            if attempt == ATTEMPTS - 1:
+            if attempt == MAX_ATTEMPTS - 1:
                 raise
         else:
             return

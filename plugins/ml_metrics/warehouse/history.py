@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ml_metrics.errors import WarehouseError
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.values import as_utc
-from ml_metrics.warehouse.record import FARTHEST_POINT
+from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,9 +126,9 @@ def _of_test(
     if needs.window and first:
         enough = starts["clean"]["runs"] == needs.window
         oldest = min(oldest, starts["clean"]["oldest"] if enough else first)
-    rows = database.query(RECENT_HISTORY, oldest=oldest, scan_from=oldest - FARTHEST_POINT, **span)
+    rows = database.query(RECENT_HISTORY, oldest=oldest, scan_from=oldest - MAX_POINT_DISTANCE, **span)
     if first and first < oldest and (short := _short_of_good_values(rows, metrics, needs.window)):
-        older = {"oldest": oldest, "earliest": earliest, "scan_from": first - FARTHEST_POINT}
+        older = {"oldest": oldest, "earliest": earliest, "scan_from": first - MAX_POINT_DISTANCE}
         older |= {name: span[name] for name in ("test", "run", "window")}
         rows = [*database.query(OLDER_HISTORY, metrics=short, **older), *rows]
     yield from (_history_point(test, row) for row in rows)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.values import as_utc
 from ml_metrics.warehouse.history import read_history
-from ml_metrics.warehouse.record import FARTHEST_POINT
+from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
 from ml_metrics.warehouse.tables import VERDICT_IS_BROKEN
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Metrics:
 def _span(since: datetime, until: datetime) -> dict[str, datetime]:
     """A time span of runs, and the wider span that their points may have been written in."""
     start, end = as_utc(since), as_utc(until)
-    return {"since": start, "until": end, "scan_from": start - FARTHEST_POINT, "scan_to": end + FARTHEST_POINT}
+    return {"since": start, "until": end, "scan_from": start - MAX_POINT_DISTANCE, "scan_to": end + MAX_POINT_DISTANCE}
 
 
 def _stored_metric(row: dict[str, Any]) -> StoredMetric:

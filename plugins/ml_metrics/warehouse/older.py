@@ -1,4 +1,4 @@
-"""The runs of an older system whose tables have another shape: job_name, metric_key, metric_value."""
+"""Read the runs of an older system, whose tables have the columns job_name, metric_key and metric_value."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ml_metrics.warehouse.record import JobRow, MetadataRow, RunRecord
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGE = 500
-"""Runs in one transaction: with their metrics they stay far below the 10 MB of a BigQuery request."""
+PAGE_RUNS = 500
+"""The runs of one transaction. With their metrics they are far below the 10 MB of a request to BigQuery."""
 
 JOBS = """
 SELECT uuid, timestamp, owner, job_name, job_status
@@ -42,17 +42,17 @@ STATUSES = {0: JobStatus.SUCCESS, 1: JobStatus.FAILURE, 2: JobStatus.MISSED}
 
 
 def older_runs(address: str) -> Iterator[list[RunRecord]]:
-    """Read them all, some hundred at a time, as records of ours that keep their keys."""
+    """Yield all runs as records, a few hundred at a time. They keep their keys."""
     store = open_store(address, create=False)
     try:
         after = ""
-        while jobs := store.rows(JOBS, {"after": after, "page": PAGE}):
+        while jobs := store.rows(JOBS, {"after": after, "page": PAGE_RUNS}):
             span = {"after": after, "last": jobs[-1]["uuid"]}
             metrics = _by_run(store.rows(METRICS, span))
             metadata = _by_run(store.rows(METADATA, span))
-            # a run that was written twice under one key is one run
-            once = {job["uuid"]: job for job in jobs}
-            yield [_record(job, metrics[key], metadata[key]) for key, job in once.items()]
+            # a run that was written twice under one key counts once
+            by_key = {job["uuid"]: job for job in jobs}
+            yield [_record(job, metrics[key], metadata[key]) for key, job in by_key.items()]
             after = span["last"]
     finally:
         store.close()
@@ -67,7 +67,7 @@ def _by_run(rows: list[dict[str, Any]]) -> defaultdict[str, list[dict[str, Any]]
 
 def _record(job: dict[str, Any], metrics: list[dict[str, Any]], metadata: list[dict[str, Any]]) -> RunRecord:
     if job["job_status"] not in STATUSES:
-        raise WarehouseError(f"run {job['uuid']}: job_status is {job['job_status']!r}; 0, 1 and 2 are known")
+        raise WarehouseError(f"run {job['uuid']}: job_status is {job['job_status']!r}, not 0, 1 or 2")
     status, stopped = STATUSES[job["job_status"]], as_utc(job["timestamp"])
     about = {row["metadata_key"]: row["metadata_value"] for row in metadata}
     values = {row["metric_key"]: row["metric_value"] for row in metrics}

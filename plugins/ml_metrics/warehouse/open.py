@@ -1,4 +1,4 @@
-"""From an address to a warehouse."""
+"""Open a warehouse by its address."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ def open_warehouse(address: str, *, create: bool = True, client: Any = None) -> 
     tables raises it on first use, and nothing is created. The tables of an existing warehouse are brought up to date
     either way.
 
-    `client` is a ready `google.cloud.bigquery.Client`; without one, BigQuery is reached with the environment's own
-    credentials.
+    `client` is a ready `google.cloud.bigquery.Client`; by default, the client has the credentials of the environment.
     """
     return Warehouse(open_store(address, create=create, client=client))
 

@@ -1,4 +1,4 @@
-"""What one run leaves in the warehouse: its job row, its metric rows, its metadata rows."""
+"""The rows of one run: its job, its metrics and its metadata."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ if TYPE_CHECKING:
 
     from ml_metrics.model import Metric, Run, Verdict, Workload
 
-FARTHEST_POINT = timedelta(days=10)
-"""How far from its run's end a point may say it was written. Queries that look for runs since some day need not read
-all older partitions for a metric whose writer had a wrong clock: such a point has the run's own time."""
+MAX_POINT_DISTANCE = timedelta(days=10)
+"""The maximum difference between the wall time of a point and the end of its run. A point that is farther off, because
+of a wrong clock, is stored with the time of the run, so that queries for a time span need not read all partitions."""
 
-
-MOST_METADATA = 1 << 20
-"""Bytes of metadata of one run: a load into BigQuery is one request of at most 10 MB."""
+MAX_METADATA_BYTES = 1 << 20
+"""The limit for one run. A load into BigQuery is one request of at most 10 MB."""
 LEFT_OUT = "(left out: the run's metadata is larger than 1 MB; `_ml_metrics/metrics.json` in its folder holds it)"
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A row of `job_history`; its columns are described in `tables.py`."""
+    """A row of `job_history`. The columns are described in `tables.py`."""
 
     uuid: str
     test_name: str
@@ -65,7 +64,7 @@ class MetadataRow:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """Everything that is written about one run, and replaced together when the run is loaded again."""
+    """All rows of one run. They are replaced together when the run is loaded again."""
 
     job: JobRow
     metrics: tuple[StoredMetric, ...] = ()
@@ -73,11 +72,11 @@ class RunRecord:
 
     @property
     def key(self) -> str:
-        """The run's key."""
+        """The run key."""
         return self.job.uuid
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """The rows of each table, by the table's name, as every engine can store them."""
+        """Return the rows of each table by the name of the table, with values that every engine can store."""
         return {
             "job_history": [_storable(asdict(self.job))],
             "metric_history": [_storable(metric_columns(metric)) for metric in self.metrics],
@@ -104,7 +103,7 @@ def metric_columns(metric: StoredMetric) -> dict[str, Any]:
     }
 
 
-def run_record(  # noqa: PLR0913  (a run's row needs what every earlier task found out)
+def run_record(  # noqa: PLR0913  (the row has results of every earlier task)
     run: Run,
     workload: Workload,
     metrics: Sequence[Metric],
@@ -119,11 +118,11 @@ def run_record(  # noqa: PLR0913  (a run's row needs what every earlier task fou
     loaded_at: datetime | None = None,
     verdict: str | None = None,
 ) -> RunRecord:
-    """Put together what a run leaves behind.
+    """Return the rows of a run.
 
-    Every metric has a row, and so has every verdict, also the one about a metric that is missing. What is not a
-    finite number is stored as null. What a test does not say about itself is the empty text: the older tables
-    require it. `verdict` is that of the whole run, made from the verdicts if it is not given.
+    Every metric has a row, and every verdict, even on a missing metric. A value that is not a finite number is stored
+    as null. Properties that the test file does not set are empty texts, because the older tables require them.
+    `verdict` is the one of the whole run; it is derived from the verdicts by default.
     """
     now = loaded_at or datetime.now(UTC)
     stopped = as_utc(workload.ended_at or workload.started_at or workload.queued_at or now)
@@ -135,7 +134,7 @@ def run_record(  # noqa: PLR0913  (a run's row needs what every earlier task fou
         framework_version=framework_version or "",
         job_status=str(workload.status),
         num_failures=max(0, workload.attempts - (workload.status is JobStatus.SUCCESS)),
-        job_duration_sec=max(0, round(workload.duration_seconds or 0)),  # a clock may have been set back
+        job_duration_sec=max(0, round(workload.duration_seconds or 0)),  # the clock may have been set back
         timestamp=stopped,
         stackdriver_logs_link=workload.logs_link or "",
         logs_download_command=workload.logs_command,
@@ -160,7 +159,7 @@ def run_record(  # noqa: PLR0913  (a run's row needs what every earlier task fou
 
 
 def _verdict_of_run(workload: Workload, verdicts: Sequence[Verdict]) -> str:
-    """`pass` only if something was checked and nothing is broken; `warn` if only a warning is."""
+    """Return `pass` only if a metric was checked and none is broken, and `warn` if only warnings are."""
     broken = {verdict.severity for verdict in verdicts if verdict.broken}
     if workload.status is not JobStatus.SUCCESS or Severity.FAIL in broken:
         return Outcome.FAIL.value
@@ -199,10 +198,10 @@ def _stored_metrics(
 
 
 def _metadata_rows(run: Run, metadata: Mapping[str, str]) -> Iterator[MetadataRow]:
-    """A row for each text, short ones first, until there is no room; then a word about where the rest is."""
+    """Yield a row for each text, short ones first. Texts beyond the limit are replaced by a note on where they are."""
     from ml_metrics.collect.untrusted_values import shortened
 
-    room = MOST_METADATA
+    room = MAX_METADATA_BYTES
     for key, value in sorted(metadata.items(), key=lambda item: (len(item[1]), item[0])):
         name = shortened(key)
         room -= len(name.encode(errors="replace")) + len(value.encode(errors="replace"))
@@ -210,9 +209,9 @@ def _metadata_rows(run: Run, metadata: Mapping[str, str]) -> Iterator[MetadataRo
 
 
 def _moment_of_point(wall_time: float | None, stopped: datetime) -> datetime:
-    """A point's wall time; the run's own if there is none, or if it cannot be right."""
-    near = FARTHEST_POINT.total_seconds()
-    if wall_time is None or not abs(wall_time - stopped.timestamp()) <= near:  # not: also where it is not a number
+    """Return the wall time of a point, or the time of the run if it has none or a wrong one."""
+    limit = MAX_POINT_DISTANCE.total_seconds()
+    if wall_time is None or not abs(wall_time - stopped.timestamp()) <= limit:  # `not`, because the time may be NaN
         return stopped
     return datetime.fromtimestamp(wall_time, UTC)
 
@@ -226,6 +225,6 @@ def _storable_value(value: Any) -> Any:
         return finite(value)
     if isinstance(value, datetime):
         return as_utc(value)
-    if isinstance(value, str):  # no engine stores half of a surrogate pair, and PostgreSQL no NUL
+    if isinstance(value, str):  # no engine stores half a surrogate pair, and PostgreSQL stores no NUL
         return value.replace("\x00", "\ufffd").encode(errors="replace").decode()
     return value

@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemy
 from ml_metrics.errors import WarehouseError
 from ml_metrics.values import as_utc
 from ml_metrics.warehouse.sql_engine import engine_of
-from ml_metrics.warehouse.sql_schema import ensure_tables, is_as_defined, is_warehouse
+from ml_metrics.warehouse.sql_schema import ensure_tables, is_up_to_date, is_warehouse
 from ml_metrics.warehouse.tables import RUN_TABLES, TABLES, Kind
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP}
 TIMES |= {"oldest", "last_good", "written_at"}
-WRITTEN = len("2026-03-31 23:59:59.000000")
-"""How long a time is as we write it into SQLite; other writers may do it otherwise."""
+TIME_LENGTH = len("2026-03-31 23:59:59.000000")
+"""The length of a time as this package writes it into SQLite. Other programs may write another form."""
 
 
 class SqlStore:
-    """A database that SQLAlchemy knows."""
+    """A database of SQLAlchemy."""
 
     def __init__(self, address: str, *, create: bool = True) -> None:
         self._create = create
@@ -45,17 +45,17 @@ class SqlStore:
 
     @property
     def address(self) -> str:
-        """Where it is, for people: without a password."""
+        """The address without its password, for messages."""
         return _shown(self._url)
 
     def close(self) -> None:
-        """Give back connections."""
+        """Release connections."""
         self._engine.dispose()
 
     def ensure_schema(self) -> None:
-        """Make what tables are missing and extend what tables are older, in one transaction."""
+        """Create missing tables and extend older ones, in one transaction."""
         with self._transaction(writes=False) as connection:
-            if is_as_defined(connection):
+            if is_up_to_date(connection):
                 return
             if not self._create and not is_warehouse(connection):
                 raise WarehouseError(
@@ -66,13 +66,13 @@ class SqlStore:
             ensure_tables(connection)
 
     def replace(self, records: Sequence[RunRecord]) -> None:
-        """Write all rows of some runs and remove those of their earlier attempts, in one transaction."""
+        """Write all rows of some runs and delete the rows of their earlier attempts, in one transaction."""
         with self._transaction() as connection:
-            for record in sorted(records, key=lambda record: record.key):  # in one order: no deadlock
+            for record in sorted(records, key=lambda record: record.key):  # a fixed order prevents deadlocks
                 self._replace(connection, record)
 
     def _replace(self, connection: Connection, record: RunRecord) -> None:
-        """The job's row comes first: its upsert holds off another writer of the same run until this one committed."""
+        """Write one run. The upsert of the job comes first: it blocks other writers of the run until the commit."""
         rows = record.rows()
         job, *others = RUN_TABLES
         connection.execute(text(_upsert(job)), self._bound(rows[job.name][0]))
@@ -82,7 +82,7 @@ class SqlStore:
                 connection.execute(text(_insert(table)), [self._bound(row) for row in rows[table.name]])
 
     def rows(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Ask, and return times that are aware and in UTC."""
+        """Run a query. Times come back aware and in UTC."""
         with self._transaction(writes=False) as connection:
             found = connection.execute(_with_lists(query, parameters), self._bound(parameters))
             names, values = tuple(found.keys()), found.all()
@@ -93,7 +93,7 @@ class SqlStore:
         return rows
 
     def change(self, statement: str, parameters: Mapping[str, Any]) -> int:
-        """Run a statement. Where another process wrote the same row first, nothing is changed."""
+        """Run a statement. Nothing is changed if another process wrote the same row first."""
         try:
             with self._transaction() as connection:
                 return int(connection.execute(text(statement), self._bound(parameters)).rowcount)
@@ -111,7 +111,7 @@ class SqlStore:
             raise WarehouseError(f"{self.address}: {_first_line(error)}") from error
 
     def _bound(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Values as the driver takes them. SQLite has no times; texts in UTC compare as times do."""
+        """Return values for the driver. SQLite has no type for times; texts in UTC compare like times."""
         if not self._is_sqlite:
             return dict(parameters)
         return {
@@ -120,7 +120,7 @@ class SqlStore:
 
 
 def _with_lists(query: str, parameters: Mapping[str, Any]) -> TextClause:
-    """The query, in which a list stands for one parameter for each of its values."""
+    """Return the query with one parameter for each value of a list."""
     lists: list[BindParameter[Any]] = [
         bindparam(name, expanding=True) for name, value in parameters.items() if isinstance(value, list)
     ]
@@ -142,8 +142,9 @@ def _time(value: Any) -> datetime | None:
         return None
     if not isinstance(value, str):
         return as_utc(value)
-    # naming the zone at once is six times as fast, and a page reads thirty thousand
-    return datetime.fromisoformat(f"{value}+00:00") if len(value) == WRITTEN else as_utc(datetime.fromisoformat(value))
+    if len(value) == TIME_LENGTH:  # parsing the zone as well is six times as fast, and a page reads thousands of times
+        return datetime.fromisoformat(f"{value}+00:00")
+    return as_utc(datetime.fromisoformat(value))
 
 
 def _sqlite_time(moment: datetime) -> str:
@@ -151,7 +152,7 @@ def _sqlite_time(moment: datetime) -> str:
 
 
 def _shown(address: str | URL) -> str:
-    """An address without its password."""
+    """Return an address without its password."""
     try:
         return make_url(address).render_as_string(hide_password=True)
     except ArgumentError:

@@ -1,4 +1,4 @@
-"""The tables in SQLite and PostgreSQL: made, checked, extended."""
+"""Create, check and extend the tables in SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ TYPES: dict[Kind, sa.types.TypeEngine[Any]] = {
     Kind.TIMESTAMP: sa.TIMESTAMP(timezone=True),
 }
 
-READS_AS = {
+ACCEPTED_TYPES = {
     Kind.STRING: (sa.types.String, sa.types.Uuid),
     Kind.INTEGER: (sa.types.Integer,),
     Kind.FLOAT: (sa.types.Float, sa.types.Numeric),
     Kind.TIMESTAMP: (sa.types.DateTime,),
 }
-"""What the type of an existing column may be."""
+"""The types that an existing column may have."""
 
 SCHEMA_LOCK = 7146_0001
-"""PostgreSQL's advisory lock of those who make tables: `IF NOT EXISTS` alone fails when two try at once."""
+"""The advisory lock for creating tables in PostgreSQL: `IF NOT EXISTS` fails when two processes try at once."""
 
 
-def is_as_defined(connection: Connection) -> bool:
-    """Whether nothing has to be changed: then who may only read, or has to wait for a writer, can go on."""
+def is_up_to_date(connection: Connection) -> bool:
+    """Return whether no change is needed. Then a read-only user, or one behind a writer, can go on."""
     return not _changes(connection)
 
 
 def is_warehouse(connection: Connection) -> bool:
-    """Return whether the database holds the runs of ours or of the older system."""
+    """Return whether the database has the runs of this system or of the older one."""
     return sa.inspect(connection).has_table(JOB_HISTORY.name)
 
 
 def ensure_tables(connection: Connection) -> None:
-    """Bring every table to its definition. Refuses, before it changes anything, a table that is something else."""
+    """Bring every table to its definition. A table that is something else is rejected before any change."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": SCHEMA_LOCK})
     for change in _changes(connection):
@@ -55,7 +55,7 @@ def ensure_tables(connection: Connection) -> None:
 
 
 def _changes(connection: Connection) -> list[Executable]:
-    """What has to be run to bring every table to its definition."""
+    """Return the statements that bring every table to its definition."""
     inspector = sa.inspect(connection)
     present = set(inspector.get_table_names())
     existing = {table.name: inspector.get_columns(table.name) for table in TABLES if table.name in present}
@@ -85,12 +85,12 @@ def _defined(table: Table, metadata: sa.MetaData) -> sa.Table:
         for column in table.columns
     ]
     indexes = [sa.Index(f"{table.name}_by_{'_'.join(names)}", *names) for names in table.indexes]
-    of_pages = [_index_of_a_page(one) for one in table.page_indexes]
-    # Without rowids SQLite keeps the rows of a run side by side, in the order of the key.
-    return sa.Table(table.name, metadata, *columns, *indexes, *of_pages, sqlite_with_rowid=False)
+    page_indexes = [_page_index(one) for one in table.page_indexes]
+    # Without rowids, SQLite stores rows in the order of the key, so that the rows of a run are together.
+    return sa.Table(table.name, metadata, *columns, *indexes, *page_indexes, sqlite_with_rowid=False)
 
 
-def _index_of_a_page(index: PageIndex) -> sa.Index:
+def _page_index(index: PageIndex) -> sa.Index:
     where = None if index.where is None else sa.text(index.where)
     return sa.Index(index.name, *index.columns, sqlite_where=where, postgresql_where=where)
 
@@ -100,7 +100,7 @@ def _check(connection: Connection, table: Table, existing: list[Any]) -> None:
     for column in table.columns:
         if column.name not in found and column.required:
             raise WarehouseError(
-                f"table {table.name} has no column {column.name}, so it is not one of ours or the older system's. "
+                f"table {table.name} has no column {column.name}, so it belongs to another system. "
                 "Give another database, or rename the table; `ml-metrics import` reads tables of another shape."
             )
         if column.name in found and not isinstance(found[column.name], _accepted(column)):
@@ -112,15 +112,15 @@ def _check(connection: Connection, table: Table, existing: list[Any]) -> None:
 
 
 def _accepted(column: Column) -> tuple[type, ...]:
-    return tuple(kind for name in (column.kind, *column.also) for kind in READS_AS[name])
+    return tuple(kind for name in (column.kind, *column.also) for kind in ACCEPTED_TYPES[name])
 
 
 def _extensions(connection: Connection, table: Table, defined: sa.Table, existing: list[Any]) -> Iterator[Executable]:
     found = {column["name"]: column for column in existing}
     for column in table.columns:
         if column.name not in found:
-            words = CreateColumn(defined.c[column.name]).compile(dialect=connection.dialect)
-            yield sa.text(f"ALTER TABLE {table.name} ADD COLUMN {words}")
+            definition = CreateColumn(defined.c[column.name]).compile(dialect=connection.dialect)
+            yield sa.text(f"ALTER TABLE {table.name} ADD COLUMN {definition}")
         elif not column.required and not found[column.name]["nullable"]:
             yield _allow_null(connection, table, column)
 

@@ -1,4 +1,4 @@
-"""The tables, defined once. Every engine makes, checks and extends its own from these definitions."""
+"""The definitions of the tables. Every engine creates, checks and extends its tables from them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import StrEnum
 from ml_metrics.model import BROKEN
 
 VERDICT_IS_BROKEN = "verdict IN ({})".format(", ".join(sorted(f"'{outcome}'" for outcome in BROKEN)))
-"""The rows of broken metrics. It is the condition of an index: databases that exist have it in exactly this text."""
+"""Selects the rows of broken metrics. Existing databases have an index with exactly this condition."""
 
 
 class Kind(StrEnum):
-    """What a column holds; the names are BigQuery's."""
+    """The type of a column, as BigQuery names it."""
 
     STRING = "STRING"
     INTEGER = "INTEGER"
@@ -22,29 +22,29 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. The required ones are the older system's; a column of ours is never required."""
+    """One column. A column that was added to a table of the older system is never required."""
 
     name: str
     kind: Kind
     about: str
     required: bool = False
     also: tuple[Kind, ...] = ()
-    """Other kinds that an existing table may have here, because a version of the older system made it so."""
+    """Other types that the column may have in an existing table, created by a version of the older system."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageIndex:
-    """SQLite and PostgreSQL only: an index that answers a question of a page by itself."""
+    """An index for one query of a dashboard page; in SQLite and PostgreSQL only."""
 
     name: str
     columns: tuple[str, ...]
     where: str | None = None
-    """Of which rows, word for word as the query that is to use it says it; None for all."""
+    """The condition of a partial index, in the same text as in the query; None for all rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table, with what makes a row unique and how its rows are looked up."""
+    """One table with its key and its indexes."""
 
     name: str
     about: str
@@ -59,7 +59,7 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns' names, in order."""
+        """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
 
@@ -71,29 +71,29 @@ JOB_HISTORY = Table(
     "job_history",
     "One row for each run of each test.",
     (
-        _required("uuid", Kind.STRING, "The run's key: the same for every try, clear and backfill."),
+        _required("uuid", Kind.STRING, "The run key: the same for every retry, clear and backfill."),
         _required("test_name", Kind.STRING, "The test."),
         _required("test_type", Kind.STRING, "For example func or conv."),
         _required("accelerator", Kind.STRING, "For example v5litepod-16, h100x8 or cpu."),
         _required("framework_version", Kind.STRING, "For example tf-nightly."),
         _required("job_status", Kind.STRING, "success, failure, timeout or missed."),
-        _required("num_failures", Kind.INTEGER, "Attempts of the workload that failed."),
-        _required("job_duration_sec", Kind.INTEGER, "From the start of the container that ran to its end."),
+        _required("num_failures", Kind.INTEGER, "The number of failed attempts of the workload."),
+        _required("job_duration_sec", Kind.INTEGER, "Seconds from the start of the container to its end."),
         _required("timestamp", Kind.TIMESTAMP, "When the workload stopped."),
-        _required("stackdriver_logs_link", Kind.STRING, "Where its logs are."),
-        Column("msg_publish_time", Kind.INTEGER, "Kept for the older system's rows.", also=(Kind.STRING,)),
+        _required("stackdriver_logs_link", Kind.STRING, "The page of its logs in the console."),
+        Column("msg_publish_time", Kind.INTEGER, "Only in rows of the older system.", also=(Kind.STRING,)),
         Column("logs_download_command", Kind.STRING, "A command that downloads the logs as text."),
         Column("kubernetes_workload_link", Kind.STRING, "The workload's page in the console."),
-        Column("dag_id", Kind.STRING, "Airflow's DAG."),
-        Column("run_id", Kind.STRING, "Airflow's run."),
-        Column("owner", Kind.STRING, "Who looks after the test."),
-        Column("started_at", Kind.TIMESTAMP, "When the container that ran was started."),
-        Column("ended_at", Kind.TIMESTAMP, "When it ended."),
-        Column("queued_seconds", Kind.FLOAT, "From asking for the pod to the start of its container."),
+        Column("dag_id", Kind.STRING, "The DAG in Airflow."),
+        Column("run_id", Kind.STRING, "The run in Airflow."),
+        Column("owner", Kind.STRING, "The owner of the test."),
+        Column("started_at", Kind.TIMESTAMP, "When the container started."),
+        Column("ended_at", Kind.TIMESTAMP, "When the container ended."),
+        Column("queued_seconds", Kind.FLOAT, "Seconds from the creation of the pod to the start of its container."),
         Column("failure_reason", Kind.STRING, "For example OOMKilled, ImagePullBackOff or ExitCode:3."),
-        Column("image", Kind.STRING, "The image that ran."),
-        Column("goodput", Kind.FLOAT, "Productive time in percent of total time."),
-        Column("verdict", Kind.STRING, "pass, fail, warn (only a warning is broken), insufficient_data or skipped."),
+        Column("image", Kind.STRING, "The image of the workload."),
+        Column("goodput", Kind.FLOAT, "Productive time as a percentage of the total time."),
+        Column("verdict", Kind.STRING, "pass, fail, warn (only warnings failed), insufficient_data or skipped."),
         Column("loaded_at", Kind.TIMESTAMP, "When this row was written."),
     ),
     key=("uuid",),
@@ -113,16 +113,20 @@ METRIC_HISTORY = Table(
     "metric_history",
     "One row for each metric of each run.",
     (
-        _required("uuid", Kind.STRING, "The run's key."),
+        _required("uuid", Kind.STRING, "The run key."),
         _required("test_name", Kind.STRING, "The test."),
-        _required("timestamp", Kind.TIMESTAMP, "The wall time of the point; the stop time for computed metrics."),
-        _required("metric_name", Kind.STRING, "The metric: <tag>_<strategy>, or a computed one."),
-        Column("metric_value", Kind.FLOAT, "Null if the run produced no finite number."),
-        Column("metric_lower_bound", Kind.FLOAT, "Null where there is no lower bound."),
-        Column("metric_upper_bound", Kind.FLOAT, "Null where there is no upper bound."),
-        Column("verdict", Kind.STRING, "pass, fail, insufficient_data, missing, non_finite, skipped; null: no rule."),
-        Column("rule", Kind.STRING, "The condition in words."),
-        Column("baseline_points", Kind.INTEGER, "How many earlier runs the bounds were made from."),
+        _required("timestamp", Kind.TIMESTAMP, "The wall time of the point; for computed metrics, the end of the run."),
+        _required("metric_name", Kind.STRING, "The metric: <tag>_<strategy>, or the name of a computed metric."),
+        Column("metric_value", Kind.FLOAT, "The value; null if the run produced no finite number."),
+        Column("metric_lower_bound", Kind.FLOAT, "Null if there is no lower bound."),
+        Column("metric_upper_bound", Kind.FLOAT, "Null if there is no upper bound."),
+        Column(
+            "verdict",
+            Kind.STRING,
+            "pass, fail, insufficient_data, missing, non_finite or skipped; null without a rule.",
+        ),
+        Column("rule", Kind.STRING, "The condition as text."),
+        Column("baseline_points", Kind.INTEGER, "The number of earlier runs that the bounds were computed from."),
         Column("step", Kind.INTEGER, "The step of the point."),
         Column("reference", Kind.FLOAT, "The level of the baseline that the bounds were computed from."),
         Column("spread", Kind.FLOAT, "The spread of the baseline that the bounds were computed from."),
@@ -136,11 +140,11 @@ METRIC_HISTORY = Table(
 
 METADATA_HISTORY = Table(
     "metadata_history",
-    "What else is known about a run: image digest, parameters, text summaries.",
+    "The metadata of runs: image digest, parameters, text summaries.",
     (
-        _required("uuid", Kind.STRING, "The run's key."),
-        _required("metadata_key", Kind.STRING, "What it is."),
-        Column("metadata_value", Kind.STRING, "Its value, as text."),
+        _required("uuid", Kind.STRING, "The run key."),
+        _required("metadata_key", Kind.STRING, "The name of the text."),
+        Column("metadata_value", Kind.STRING, "The text."),
     ),
     key=("uuid", "metadata_key"),
     cluster=("uuid",),
@@ -148,54 +152,54 @@ METADATA_HISTORY = Table(
 
 ACCEPTANCES = Table(
     "acceptances",
-    "Levels that a person declared to be the new normal; the baseline starts anew from that run.",
+    "Levels of metrics that a user accepted. The baseline restarts from that run.",
     (
         _required("test_name", Kind.STRING, "The test."),
         _required("metric_name", Kind.STRING, "The metric."),
         _required("uuid", Kind.STRING, "The first run of the new level."),
-        _required("timestamp", Kind.TIMESTAMP, "That run's time."),
-        Column("metric_value", Kind.FLOAT, "The metric's value in that run."),
-        _required("accepted_at", Kind.TIMESTAMP, "When it was accepted."),
-        _required("accepted_by", Kind.STRING, "By whom."),
-        _required("reason", Kind.STRING, "Why."),
+        _required("timestamp", Kind.TIMESTAMP, "When that run stopped."),
+        Column("metric_value", Kind.FLOAT, "The value of the metric in that run."),
+        _required("accepted_at", Kind.TIMESTAMP, "When the level was accepted."),
+        _required("accepted_by", Kind.STRING, "The user."),
+        _required("reason", Kind.STRING, "The reason."),
     ),
     key=("test_name", "metric_name", "uuid"),
 )
 
 ALERTS = Table(
     "alerts",
-    "What a person was told, one row for each message: an incident opened, changed, closed. Rows are only added.",
+    "One row for each change of an incident: opened, changed, acknowledged, closed. Rows are only added.",
     (
         _required("test_name", Kind.STRING, "The test."),
-        _required("opened_by", Kind.STRING, "The incident: the key of the run that broke first."),
+        _required("opened_by", Kind.STRING, "The incident, identified by the key of its first broken run."),
         _required("kind", Kind.STRING, "opened, changed, acknowledged or closed."),
-        _required("uuid", Kind.STRING, "The key of the run that this message is about."),
-        _required("timestamp", Kind.TIMESTAMP, "When the message was recorded."),
+        _required("uuid", Kind.STRING, "The key of the run that the alert was about."),
+        _required("timestamp", Kind.TIMESTAMP, "When the row was written."),
         _required("fingerprint", Kind.STRING, "What is broken, without the numbers."),
-        _required("reasons", Kind.STRING, "The reasons, as a JSON list of texts."),
+        _required("reasons", Kind.STRING, "The reasons as a JSON list of texts."),
         Column("said_by", Kind.STRING, "Who acknowledged the incident."),
-        Column("note", Kind.STRING, "What they said about it."),
+        Column("note", Kind.STRING, "The note of that user."),
     ),
     key=("test_name", "opened_by", "kind", "uuid"),
 )
 
 DELIVERIES = Table(
     "deliveries",
-    "What became of each message on each channel. Rows are only added.",
+    "One row for each state of each message on each channel. Rows are only added.",
     (
-        _required("message", Kind.STRING, "The message: the run's key and the occasion."),
-        _required("channel", Kind.STRING, "For example outbox, smtp, sendgrid; digest for what waits for one."),
+        _required("message", Kind.STRING, "The key of the message: the run key and the occasion."),
+        _required("channel", Kind.STRING, "For example outbox, smtp or sendgrid; digest if the message waits for one."),
         _required("state", Kind.STRING, "delivered, kept (not delivered, in the outbox), held, or summarised."),
-        _required("timestamp", Kind.TIMESTAMP, "When it came to that."),
-        _required("test_name", Kind.STRING, "The test; empty for a message about several."),
-        _required("uuid", Kind.STRING, "The key of the run; empty for a message about several."),
+        _required("timestamp", Kind.TIMESTAMP, "When the message reached the state."),
+        _required("test_name", Kind.STRING, "The test; empty for a message about several tests."),
+        _required("uuid", Kind.STRING, "The run key; empty for a message about several runs."),
         _required("occasion", Kind.STRING, "broken, worse, recovered, overdue, warning, digest or heartbeat."),
-        _required("owner", Kind.STRING, "Whose hourly limit it counts for."),
-        _required("recipients", Kind.STRING, "To whom it went, as a JSON list of addresses."),
-        _required("subject", Kind.STRING, "Its subject."),
-        _required("reasons", Kind.STRING, "Its sentences, as a JSON list of texts."),
-        _required("attempts", Kind.INTEGER, "How often it was tried."),
-        _required("detail", Kind.STRING, "Where it is, or why it could not be delivered."),
+        _required("owner", Kind.STRING, "The owner whose hourly limit the message counts towards."),
+        _required("recipients", Kind.STRING, "The recipients as a JSON list of addresses."),
+        _required("subject", Kind.STRING, "The subject."),
+        _required("reasons", Kind.STRING, "The sentences of the message as a JSON list of texts."),
+        _required("attempts", Kind.INTEGER, "The number of attempts."),
+        _required("detail", Kind.STRING, "Where the message is, or why it was not delivered."),
     ),
     key=("message", "channel", "state"),
     indexes=(("timestamp",),),
@@ -205,13 +209,13 @@ DELIVERIES = Table(
 
 QUARANTINES = Table(
     "quarantines",
-    "Tests that a person keeps quiet for a while. Rows are only added; the newest of a test holds.",
+    "Quarantines of tests. Rows are only added; the newest row of a test applies.",
     (
         _required("test_name", Kind.STRING, "The test."),
-        _required("timestamp", Kind.TIMESTAMP, "When this was said."),
-        _required("until", Kind.TIMESTAMP, "The end of the quiet; a time that is past lifts an earlier one."),
-        _required("reason", Kind.STRING, "Why."),
-        _required("said_by", Kind.STRING, "By whom."),
+        _required("timestamp", Kind.TIMESTAMP, "When the row was written."),
+        _required("until", Kind.TIMESTAMP, "The end of the quarantine; a time in the past lifts an earlier one."),
+        _required("reason", Kind.STRING, "The reason."),
+        _required("said_by", Kind.STRING, "The user."),
     ),
     key=("test_name", "timestamp"),
 )

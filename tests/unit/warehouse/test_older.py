@@ -10,7 +10,7 @@ from google.cloud import bigquery
 
 from ml_metrics.errors import WarehouseError
 from ml_metrics.warehouse import open_warehouse
-from ml_metrics.warehouse.older import PAGE, older_runs
+from ml_metrics.warehouse.older import PAGE_RUNS, older_runs
 from unit.warehouse.records import MONDAY, contents
 
 if TYPE_CHECKING:
@@ -66,11 +66,11 @@ def test_every_run_is_imported_once_however_often_it_is_read(source: str, tmp_pa
 
 
 def test_more_runs_than_one_page_holds(tmp_path: Path) -> None:
-    jobs = [{**JOBS[0], "uuid": f"{number:05}"} for number in range(PAGE + 7)]
+    jobs = [{**JOBS[0], "uuid": f"{number:05}"} for number in range(PAGE_RUNS + 7)]
     source = _in_sqlite(f"sqlite:///{tmp_path}/older.db", {**TABLES, "job_history": jobs})
     pages = list(older_runs(source))
-    assert [len(page) for page in pages] == [PAGE, 7]
-    assert len({run.key for page in pages for run in page}) == PAGE + 7
+    assert [len(page) for page in pages] == [PAGE_RUNS, 7]
+    assert len({run.key for page in pages for run in page}) == PAGE_RUNS + 7
 
 
 def test_a_status_that_nobody_knows_is_an_error_that_names_the_run(tmp_path: Path) -> None:

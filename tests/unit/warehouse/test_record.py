@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.model import Bounds, JobStatus, Outcome, Severity, Verdict, Workload
 from ml_metrics.warehouse import RunRecord, run_record
-from ml_metrics.warehouse.record import LEFT_OUT, MOST_METADATA
+from ml_metrics.warehouse.record import LEFT_OUT, MAX_METADATA_BYTES
 from ml_metrics.warehouse.tables import TABLES
 from unit.warehouse.records import MONDAY, metric, record, run_of, verdict, workload
 
@@ -123,7 +123,7 @@ def test_metadata_has_a_limit_and_what_is_left_out_says_so() -> None:
     assert kept["short"] == "x"
     assert kept["log 00"] == texts["log 00"]
     assert kept["log 19"] == LEFT_OUT
-    assert sum(len(value) for value in kept.values()) < 1.1 * MOST_METADATA
+    assert sum(len(value) for value in kept.values()) < 1.1 * MAX_METADATA_BYTES
     assert max(map(len, kept)) < 2000
 
 

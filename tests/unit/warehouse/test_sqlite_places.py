@@ -49,7 +49,7 @@ def test_reading_does_not_wait_for_a_writer(place: Path) -> None:
 
 
 def test_a_file_that_stays_locked_is_an_error_that_names_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql_engine, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(sql_engine, "BUSY_TIMEOUT_SECONDS", 0.1)
     with open_warehouse(f"sqlite:///{place}") as warehouse:
         warehouse.load(record(0))
         other = sqlite3.connect(place, isolation_level=None)
@@ -76,7 +76,7 @@ def test_a_new_file_that_another_process_is_writing_is_waited_for(place: Path) -
 
 
 def test_a_new_file_that_stays_locked_is_an_error_that_names_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql_engine, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(sql_engine, "BUSY_TIMEOUT_SECONDS", 0.1)
     other = sqlite3.connect(place, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with open_warehouse(f"sqlite:///{place}") as warehouse:
