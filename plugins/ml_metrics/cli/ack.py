@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ml_metrics.cli.arguments import add_by, add_json, text
@@ -41,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         if alert is None:
             require_test(warehouse, arguments.test)
     if arguments.json:
-        print_json({"alert": None if alert is None else asdict(alert), "new": is_new})
+        print_json({"alert": None if alert is None else alert.document(), "new": is_new})
     elif alert is None:
         test = printable(arguments.test)
         print(f"{test} has no open alert; `ml-metrics alerts` lists the open ones", file=sys.stderr)

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(
             {
-                "open": [asdict(alert) for alert in found],
+                "open": [alert.document() for alert in found],
                 "waiting": [asdict(one) for one in waiting],
                 "messages": [asdict(one) for one in deliveries],
             }

@@ -58,7 +58,7 @@ class Notifier:
         if notification is None or (is_warning and self._sent()):
             log.info("no new alert for %s", self.run.test)
             return None
-        reported = set(incident.told) if incident else set()
+        reported = set(incident.reported) if incident else set()
         new_first = dict(sorted(problems.urgent.items(), key=lambda problem: problem[0] in reported))
         report = report_of(
             test,
@@ -154,7 +154,7 @@ class Notifier:
         notification = due_notification(
             problems.urgent,
             problems.warnings,
-            reported=incident.told if incident else None,
+            reported=incident.reported if incident else None,
             acknowledged=incident is not None and incident.acknowledged_by is not None,
             passed=passed,
             limits=Limits(bool(quarantine), mails, self.mail.mails_per_hour),

@@ -102,7 +102,7 @@ class Incidents:
         incident = self.find_open(test)
         if incident is None or incident.fingerprint == fingerprint:
             return False
-        if run_key in incident.told_about and set(reasons) <= set(incident.told):
+        if run_key in incident.run_keys and set(reasons) <= set(incident.reported):
             return False
         return self._add(incident, "changed", at=moment, **message)
 
@@ -115,7 +115,7 @@ class Incidents:
             ACKNOWLEDGE,
             test=test,
             incident=incident.opened_by,
-            run=incident.told_about[-1],
+            run=incident.run_keys[-1],
             at=as_utc(at or datetime.now(UTC)),
             fingerprint=incident.fingerprint,
             reasons=json.dumps(incident.reasons),
@@ -159,8 +159,8 @@ def _incident(messages: list[dict[str, Any]]) -> Incident:
         opened_at=first["timestamp"],
         fingerprint=last["fingerprint"],
         reasons=tuple(json.loads(last["reasons"])),
-        told_about=tuple(row["uuid"] for row in messages if row["kind"] != "acknowledged"),
-        told=tuple(dict.fromkeys(reason for row in messages for reason in json.loads(row["reasons"]))),
+        run_keys=tuple(row["uuid"] for row in messages if row["kind"] != "acknowledged"),
+        reported=tuple(dict.fromkeys(reason for row in messages for reason in json.loads(row["reasons"]))),
         acknowledged_by=acknowledged["said_by"] if acknowledged else None,
         acknowledged_at=acknowledged["timestamp"] if acknowledged else None,
         note=(acknowledged["note"] or "") if acknowledged else "",

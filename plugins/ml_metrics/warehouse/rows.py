@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ml_metrics.values import as_utc
 
@@ -51,14 +51,29 @@ class Incident:
     """What is broken now, without the numbers."""
     reasons: tuple[str, ...]
     """The reasons of the last alert."""
-    told_about: tuple[str, ...]
+    run_keys: tuple[str, ...]
     """The keys of all runs that an alert was sent about."""
-    told: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
     """The reasons of all alerts of this incident."""
     acknowledged_by: str | None = None
     acknowledged_at: datetime | None = None
     note: str = ""
     """The note of the user who acknowledged the incident."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the incident as a JSON document."""
+        return {
+            "test": self.test,
+            "opened_by": self.opened_by,
+            "opened_at": self.opened_at,
+            "fingerprint": self.fingerprint,
+            "reasons": self.reasons,
+            "told_about": self.run_keys,
+            "told": self.reported,
+            "acknowledged_by": self.acknowledged_by,
+            "acknowledged_at": self.acknowledged_at,
+            "note": self.note,
+        }
 
 
 @dataclass(frozen=True, slots=True)

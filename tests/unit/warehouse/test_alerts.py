@@ -16,7 +16,7 @@ def test_an_incident_is_opened_once(warehouse: Warehouse) -> None:
     assert not warehouse.incidents.report(TEST, "run 1", fingerprint="low", reasons=LOW)
     alert = warehouse.incidents.find_open(TEST)
     assert alert is not None
-    assert (alert.opened_by, alert.fingerprint, alert.reasons, alert.told_about) == (
+    assert (alert.opened_by, alert.fingerprint, alert.reasons, alert.run_keys) == (
         "run 1",
         "low",
         tuple(LOW),
@@ -34,7 +34,7 @@ def test_a_run_that_is_broken_in_another_way_changes_the_incident(warehouse: War
     assert warehouse.incidents.report(TEST, "run 2", fingerprint="low and slow", reasons=LOW_AND_SLOW)
     alert = warehouse.incidents.find_open(TEST)
     assert alert is not None
-    assert (alert.opened_by, alert.reasons, alert.told_about) == ("run 1", tuple(LOW_AND_SLOW), ("run 1", "run 2"))
+    assert (alert.opened_by, alert.reasons, alert.run_keys) == ("run 1", tuple(LOW_AND_SLOW), ("run 1", "run 2"))
 
 
 def test_a_run_that_is_told_again_does_not_turn_the_incident_back(warehouse: Warehouse) -> None:

@@ -66,7 +66,7 @@ def test_an_incident_is_acknowledged_once_and_stays_open(warehouse: Warehouse) -
     assert not warehouse.incidents.acknowledge(TEST, by="somebody else")
     (alert,) = warehouse.incidents.all_open().values()
     assert (alert.acknowledged_by, alert.acknowledged_at, alert.note) == ("a new user", NOON, "a bad disk")
-    assert (alert.reasons, alert.told_about) == (("accuracy is low",), ("run 1",))
+    assert (alert.reasons, alert.run_keys) == (("accuracy is low",), ("run 1",))
 
 
 def test_every_reason_that_was_told_is_remembered(warehouse: Warehouse) -> None:
@@ -74,4 +74,4 @@ def test_every_reason_that_was_told_is_remembered(warehouse: Warehouse) -> None:
     warehouse.incidents.report(TEST, "run 1", fingerprint="slow", reasons=["slow"])
     alert = warehouse.incidents.find_open(TEST)
     assert alert is not None
-    assert (alert.reasons, alert.told) == (("slow",), ("low", "slow"))
+    assert (alert.reasons, alert.reported) == (("slow",), ("low", "slow"))
