@@ -99,16 +99,16 @@ class Accumulator:
         """
         names = sorted({key for key in keys if key is not None})
         numbers = {key: number for number, key in enumerate(names)}
-        of_part = np.array([len(names) if key is None else numbers[key] for key in keys] or [0], np.int32)
-        series = of_part[self._column("part")]
-        narrow = series.astype(np.uint16) if len(names) < 1 << 16 else series  # numpy uses radix sort for these
-        order = np.argsort(narrow, kind="stable")
-        together = Points(*(self._column(name)[order] for name in ("step", "wall_time", "value")))
+        series_of_part = np.array([len(names) if key is None else numbers[key] for key in keys] or [0], np.int32)
+        series = series_of_part[self._column("part")]
+        sort_keys = series.astype(np.uint16) if len(names) < 1 << 16 else series  # numpy uses radix sort for these
+        order = np.argsort(sort_keys, kind="stable")
+        in_order = Points(*(self._column(name)[order] for name in ("step", "wall_time", "value")))
         self._columns = []
         ends = np.cumsum(np.bincount(series, minlength=len(names))).tolist()
         for key, start, end in zip(names, [0, *ends], ends, strict=False):
             if end > start:
-                yield key, together.where(slice(start, end))
+                yield key, in_order.where(slice(start, end))
 
     def _column(self, name: str) -> NDArray[Any]:
         return np.concatenate([getattr(columns, name) for columns in self._columns] or [np.empty(0, np.int64)])
@@ -116,13 +116,13 @@ class Accumulator:
 
 def _is_ordered(chunks: list[Columns]) -> bool:
     """Return whether each part's points are in record order after the chunks are concatenated."""
-    reached: dict[int, int] = {}
+    last_numbers: dict[int, int] = {}
     for chunk in chunks:
         first, last = int(chunk.order[0]), int(chunk.order[-1])
         for part in chunk.parts:
-            if reached.get(part, -1) >= first:
+            if last_numbers.get(part, -1) >= first:
                 return False
-            reached[part] = last
+            last_numbers[part] = last
     return True
 
 

@@ -212,15 +212,15 @@ class BlockReader:
 
     def _check_tail(self, file: EventFile, frames: Frames, shift: int) -> None:
         rest = self.buffer[frames.end : self._used]
-        where = frames.end + shift
+        offset = frames.end + shift
         if frames.corrupt and not rest.any():
-            file.stop(where, "zeros follow (a full disk, or a machine that went down); they are not read")
-        elif frames.corrupt and where == 0:
-            file.stop(where, "this is not an event file")
+            file.stop(offset, "zeros follow (a full disk, or a machine that went down); they are not read")
+        elif frames.corrupt and offset == 0:
+            file.stop(offset, "this is not an event file")
         elif frames.corrupt:
-            file.stop(where, "the length of a record fails its checksum; the rest of the file is not read")
+            file.stop(offset, "the length of a record fails its checksum; the rest of the file is not read")
         elif rest.size:
-            file.stop(where, TRUNCATED)
+            file.stop(offset, TRUNCATED)
 
     def _flush(self) -> Block:
         block = Block(self.buffer, self._segments)

@@ -36,11 +36,11 @@ def length_checksum(length: int) -> int:
     return checksum(length.to_bytes(8, "little"))
 
 
-def checksum_of_chunks(parts: Iterable[bytes]) -> int:
+def checksum_of_chunks(chunks: Iterable[bytes]) -> int:
     """Return the masked CRC-32C of a payload that is too large for memory."""
     crc = 0
-    for part in parts:
-        crc = google_crc32c.extend(crc, part)
+    for chunk in chunks:
+        crc = google_crc32c.extend(crc, chunk)
     return mask(crc)
 
 

@@ -107,7 +107,7 @@ class ColumnReader:
         wall_time = rows[:, WALL_TIME].copy().view("<f8")  # a copy, because a view would keep the rows in memory
         step = steps(template, rows)
         used, which = _distinct(group.sessions * len(template.names) + variants)
-        for slot, (place, kind) in enumerate(template.slots):
+        for slot, (offset, kind) in enumerate(template.slots):
             parts = [self._part(template, one, slot) for one in used]
             self.found.append(
                 Columns(
@@ -115,13 +115,13 @@ class ColumnReader:
                     np.array(parts, np.int32)[which],
                     step,
                     wall_time,
-                    _strided(rows, place, kind).astype(np.float64),
+                    _strided(rows, offset, kind).astype(np.float64),
                     tuple(parts),
                 )
             )
 
-    def _part(self, template: Template, session_and_member: int, slot: int) -> int:
-        session, variant = divmod(session_and_member, len(template.names))
+    def _part(self, template: Template, session_and_variant: int, slot: int) -> int:
+        session, variant = divmod(session_and_variant, len(template.names))
         return self.accumulator.part_number(self.sessions[session], template.names[variant][slot])
 
 
@@ -142,9 +142,9 @@ def _distinct(numbers: NDArray[np.int64]) -> tuple[list[int], NDArray[np.int64]]
 def checksums(template: Template, variants: NDArray[np.int64] | int, rows: NDArray[np.uint64]) -> NDArray[np.uint32]:
     """Return the checksum of each row's payload."""
     crc = np.array(template.constant_crcs, np.uint32)[np.broadcast_to(variants, len(rows))]
-    places = rows.view(np.uint8)
-    for place in template.changing:
-        crc ^= byte_table(ROW_PREFIX + template.length - 1 - place).take(places[:, place])
+    row_bytes = rows.view(np.uint8)
+    for offset in template.changing:
+        crc ^= byte_table(ROW_PREFIX + template.length - 1 - offset).take(row_bytes[:, offset])
     return mask_all(crc)
 
 
@@ -159,6 +159,6 @@ def steps(template: Template, rows: NDArray[np.uint64]) -> NDArray[np.int64]:
     return step.view(np.int64)
 
 
-def _strided(rows: NDArray[np.uint64], place: int, kind: str) -> NDArray[Any]:
+def _strided(rows: NDArray[np.uint64], offset: int, kind: str) -> NDArray[Any]:
     """Return the values at this byte of each row."""
-    return np.ndarray((len(rows),), kind, rows, offset=place, strides=(rows.strides[0],))
+    return np.ndarray((len(rows),), kind, rows, offset=offset, strides=(rows.strides[0],))

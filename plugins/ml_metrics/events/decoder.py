@@ -147,9 +147,9 @@ def _groups_by_length(lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]
     short = np.flatnonzero(lengths <= MAX_RECORD_LENGTH)
     if short.size < MIN_GROUP_ROWS:
         return
-    narrow = lengths[short].astype(np.uint16)  # numpy uses radix sort for these
-    by_length = np.argsort(narrow, kind="stable")
-    ends = np.flatnonzero(np.diff(narrow[by_length])) + 1
+    sort_keys = lengths[short].astype(np.uint16)  # numpy uses radix sort for these
+    by_length = np.argsort(sort_keys, kind="stable")
+    ends = np.flatnonzero(np.diff(sort_keys[by_length])) + 1
     for start, end in pairwise([0, *ends.tolist(), short.size]):
         if end - start >= MIN_GROUP_ROWS:
             group = short[by_length[start:end]]

@@ -35,8 +35,8 @@ def varint(data: Readable, position: int, end: int) -> tuple[int, int]:
     if position < end and (value := data[position]) < CONTINUATION_BIT:
         return value, position + 1
     value = shift = 0
-    for place in range(position, min(end, position + MAX_VARINT_BYTES)):
-        byte = data[place]
+    for index in range(position, min(end, position + MAX_VARINT_BYTES)):
+        byte = data[index]
         value |= (byte & 0x7F) << shift
         if byte < CONTINUATION_BIT:
             break
@@ -45,7 +45,7 @@ def varint(data: Readable, position: int, end: int) -> tuple[int, int]:
         raise NonCanonicalError
     if value >> BITS:
         raise NonCanonicalError
-    return value, place + 1
+    return value, index + 1
 
 
 def signed(value: int) -> int:

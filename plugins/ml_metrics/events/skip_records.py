@@ -19,7 +19,7 @@ HEAD_SIZE = 256
 
 
 def skipped_tag(data: Readable, length: int) -> bytes | None:
-    """Return None if the record must be read; otherwise the tag, if another plugin's tensor, or no bytes."""
+    """Return None if the record must be read. Otherwise return its tag if it names another plugin, else `b""`."""
     head = bytes(data[:HEAD_SIZE])
     try:
         position = 9 if head[0] == WALL_TIME else 0

@@ -27,7 +27,7 @@ WALL_TIME = 1
 STEP = 2 * WORD_SIZE + 1
 """The first byte of the step. Its key is the first byte of the third word."""
 MAX_STEP_BYTES = 7
-_HASH_MULTIPLIERS = [(0x9E3779B97F4A7C15 * (2 * place + 1)) & 0xFFFFFFFFFFFFFFFF | 1 for place in range(256)]
+_HASH_MULTIPLIERS = [(0x9E3779B97F4A7C15 * (2 * index + 1)) & 0xFFFFFFFFFFFFFFFF | 1 for index in range(256)]
 
 
 def row_size(length: int) -> int:
@@ -44,14 +44,14 @@ class Template:
         start, end = layout.step or (0, 0)
         self.step_width = end - start
         step = range(STEP, STEP + self.step_width)
-        slots = [place for slot in layout.slots for place in range(ROW_PREFIX + slot.start, ROW_PREFIX + slot.end)]
+        slots = [offset for slot in layout.slots for offset in range(ROW_PREFIX + slot.start, ROW_PREFIX + slot.end)]
         self.changing = [*range(WALL_TIME * WORD_SIZE, WALL_TIME * WORD_SIZE + 6), *step, *slots]
         mask = np.zeros(row_size(length), np.uint8)
         mask[ROW_PREFIX : ROW_PREFIX + length] = 0xFF
         mask[self.changing] = 0
         mask[step] = 0x80  # the continuation bits of the step
         self.mask = mask.view("<u8")
-        self.words = [(place, int(bits)) for place, bits in enumerate(self.mask) if bits]
+        self.words = [(index, int(bits)) for index, bits in enumerate(self.mask) if bits]
         self.names: list[tuple[TagName, ...]] = []
         """By variant: the names of its slots."""
         self.constant_crcs: list[int] = []
@@ -87,8 +87,8 @@ class Template:
     def same_variant(self, rows: NDArray[np.uint64], row: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return which rows are of the same variant as the given row."""
         differs = np.zeros(len(rows), np.uint64)
-        for place, bits in self.words:
-            differences = rows[:, place] ^ row[..., place]
+        for index, bits in self.words:
+            differences = rows[:, index] ^ row[..., index]
             differs |= differences & np.uint64(bits)
         same: NDArray[np.bool_] = differs == 0
         return same
@@ -96,8 +96,8 @@ class Template:
     def variants(self, rows: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the variant number of each row, or -1 if it is unknown."""
         hashes = np.zeros(len(rows), np.uint64)
-        for place, bits in self.words:
-            hashes += (rows[:, place] & np.uint64(bits)) * np.uint64(_HASH_MULTIPLIERS[place])
+        for index, bits in self.words:
+            hashes += (rows[:, index] & np.uint64(bits)) * np.uint64(_HASH_MULTIPLIERS[index])
         hashes ^= hashes >> np.uint64(29)
         hashes *= np.uint64(_HASH_MULTIPLIERS[-1])
         hash_buckets = (hashes >> np.uint64(50)).astype(np.intp)
