@@ -8,7 +8,7 @@ A form is accepted if both of these hold:
 
    - Browsers set `Sec-Fetch-Site` on every request over HTTPS or to localhost. No script can set or change it, and it
      does not depend on what a proxy makes of host names. `same-origin` is accepted, and nothing else: `same-site` is
-     another subdomain or port, which somebody else may own.
+     another subdomain or port, which another party may control.
    - Without it, `Origin` has to be the origin of Airflow's `[api] base_url`, or its host has to be the `Host` or an
      `X-Forwarded-Host` of the request. A page of another site can set neither of the two in the user's browser, so
      they name the server that the browser meant; this is also why `X-Forwarded-Host` needs no list of trusted
