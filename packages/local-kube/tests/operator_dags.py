@@ -1,6 +1,6 @@
 """DAGs of the provider's own operators for pods and Jobs, and a main that runs them all in one Airflow process.
 
-It prints one JSON object: for each DAG, its state and what its task returned.
+It writes one JSON object: for each DAG, its state and the result of its task.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ JOBS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def dag_of(name: str, script: str, **options: Any) -> DAG:
-    with DAG(name, start_date=datetime(2026, 1, 1), schedule=None) as dag:  # noqa: DTZ001  (Airflow makes it UTC)
+    with DAG(name, start_date=datetime(2026, 1, 1), schedule=None) as dag:  # noqa: DTZ001  (Airflow converts it to UTC)
         operator = KubernetesJobOperator if name in JOBS else KubernetesPodOperator
         operator(
             task_id="run",
@@ -62,13 +62,13 @@ globals().update({f"dag_{name}": dag for name, dag in DAGS.items()})
 
 
 def main() -> None:
-    wanted = sys.argv[2:] or list(DAGS)
-    answers = {}
-    for name in wanted:
+    names = sys.argv[2:] or list(DAGS)
+    results = {}
+    for name in names:
         run = DAGS[name].test()
         returned = run.get_task_instance("run").xcom_pull(task_ids="run", key="return_value")
-        answers[name] = {"state": str(run.state), "returned": returned}
-    Path(sys.argv[1]).write_text(json.dumps(answers))
+        results[name] = {"state": str(run.state), "returned": returned}
+    Path(sys.argv[1]).write_text(json.dumps(results))
 
 
 if __name__ == "__main__":

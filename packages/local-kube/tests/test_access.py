@@ -1,4 +1,4 @@
-"""Who may use the cluster, and what it never does."""
+"""Authentication, file permissions, and `exec`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 def status_of(pods: Pods, path: str, headers: dict[str, str], method: str = "GET") -> int:
     port = int((pods.cluster.status().url or "").rpartition(":")[2])
-    trusting = ssl.create_default_context(cafile=str(pods.root / "authority.pem"))
-    connection = HTTPSConnection("127.0.0.1", port, timeout=30, context=trusting)
+    tls = ssl.create_default_context(cafile=str(pods.root / "authority.pem"))
+    connection = HTTPSConnection("127.0.0.1", port, timeout=30, context=tls)
     try:
         connection.request(method, path, headers=headers)
         return connection.getresponse().status
@@ -34,12 +34,12 @@ def status_of(pods: Pods, path: str, headers: dict[str, str], method: str = "GET
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic x"}])
 @pytest.mark.parametrize("path", ["/api/v1/namespaces/default/pods", "/version", "/readyz", "/nowhere"])
-def test_without_the_token_nothing_is_answered(pods: Pods, path: str, headers: dict[str, str]) -> None:
+def test_requests_without_the_token_are_rejected(pods: Pods, path: str, headers: dict[str, str]) -> None:
     assert status_of(pods, path, headers) == 401
     assert status_of(pods, path, headers, "POST") == 401
 
 
-def test_only_the_owner_can_read_what_the_cluster_writes(pods: Pods) -> None:
+def test_only_the_owner_can_read_the_files_of_a_cluster(pods: Pods) -> None:
     pods.run("sh", "-c", "echo secret", env=[{"name": "PASSWORD", "value": "x"}])
     assert stat.S_IMODE((pods.root / "pods").stat().st_mode) == 0o700
     for name in ("kubeconfig", "server.pem", "server.json"):
@@ -57,7 +57,7 @@ def test_the_server_listens_on_loopback_only(pods: Pods) -> None:
     assert addresses == ["0100007F"]
 
 
-def test_the_token_is_not_told_to_containers(pods: Pods, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_containers_get_neither_the_token_nor_variables_of_airflow(pods: Pods, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_WAREHOUSE", "secret")
     name = pods.create("env")
     pods.ended(name)
@@ -88,10 +88,10 @@ def sidecar(pods: Pods) -> Iterator[str]:
 
 
 def execute(pods: Pods, name: str, *command: str, container: str) -> str:
-    """What a command prints, if the cluster agrees to pretend to run it."""
+    """Return what a command prints, if the cluster accepts it."""
     status = pods.cluster.status()
     token = json.loads((pods.root / "kubeconfig").read_text())["users"][0]["user"]["token"]
-    query = urlencode([*(("command", word) for word in command), ("container", container), ("stdout", "true")])
+    query = urlencode([*(("command", argument) for argument in command), ("container", container), ("stdout", "true")])
     url = f"{status.url}/api/v1/namespaces/{NAMESPACE}/pods/{name}/exec?{query}".replace("https", "wss")
     connection = websocket.WebSocket(sslopt={"ca_certs": str(pods.root / "authority.pem")})
     frames = []
@@ -113,16 +113,16 @@ def execute(pods: Pods, name: str, *command: str, container: str) -> str:
         (["/bin/sh", "-c", "cat /airflow/xcom/return.json"], "base"),
     ],
 )
-def test_exec_is_refused(pods: Pods, sidecar: str, tmp_path: Path, command: list[str], container: str) -> None:
+def test_exec_is_rejected(pods: Pods, sidecar: str, tmp_path: Path, command: list[str], container: str) -> None:
     proof = tmp_path / "proof"
-    words = [word.replace("PROOF", str(proof)) for word in command]
+    argv = [argument.replace("PROOF", str(proof)) for argument in command]
     with pytest.raises(websocket.WebSocketBadStatusException) as caught:
-        execute(pods, sidecar, *words, container=container)
+        execute(pods, sidecar, *argv, container=container)
     assert caught.value.status_code == 403
     assert not proof.exists()
 
 
-def test_the_question_for_the_result_is_answered_without_executing_it(pods: Pods, sidecar: str, tmp_path: Path) -> None:
+def test_the_xcom_result_is_returned_without_running_the_command(pods: Pods, sidecar: str, tmp_path: Path) -> None:
     proof = tmp_path / "proof"
     command = ("/bin/sh", "-c", f"touch {proof}; cat /airflow/xcom/return.json")
     assert execute(pods, sidecar, *command, container="airflow-xcom-sidecar") == '{"loss": 1.5}\n'

@@ -1,4 +1,4 @@
-"""Variables, `$(VAR)`, field references, mounts: unit by unit, and in a real pod."""
+"""Variables, `$(VAR)`, field references and mounts, as functions and in real pods."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ MOUNTS = Mounts({"/data": Path("/pod/v/data"), "/data/deep": Path("/pod/v/deep")
         ("$()", "$()"),
     ],
 )
-def test_expansion_is_kubernetes_own(text: str, expanded: str) -> None:
+def test_variables_are_expanded_as_in_kubernetes(text: str, expanded: str) -> None:
     assert expand(text, {"A": "1", "B": "2"}) == expanded
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="$")))
-def test_text_without_a_dollar_is_left_alone(text: str) -> None:
+def test_text_without_a_dollar_does_not_change(text: str) -> None:
     assert expand(text, {"A": "1"}) == text
 
 
 @given(st.text())
-def test_doubled_dollars_bring_any_text_through(text: str) -> None:
+def test_doubled_dollars_escape_any_text(text: str) -> None:
     assert expand(text.replace("$", "$$"), {"A": "1"}) == text
 
 
@@ -95,7 +95,7 @@ def test_volumes_are_shared_by_the_containers_of_a_pod(pods: Pods, tmp_path: Pat
     assert (tmp_path / "new" / "copied").read_text() == "hi\n"
 
 
-def test_a_program_can_ask_where_its_volume_lies(pods: Pods) -> None:
+def test_a_variable_holds_the_real_path_of_a_volume(pods: Pods) -> None:
     name = pods.create(
         *("sh", "-c", "echo x > $LOCAL_KUBE_MOUNT_MY_DATA/file; cat /my-data/file"),
         volumeMounts=[{"name": "my-data", "mountPath": "/my-data"}],
@@ -114,6 +114,6 @@ def test_the_working_folder(pods: Pods, folder: str, ends: str) -> None:
     assert pods.log(name).rstrip("\n").endswith(ends)
 
 
-def test_python_is_the_servers_own(pods: Pods) -> None:
+def test_python_is_that_of_the_server(pods: Pods) -> None:
     name = pods.create("python", "-c", "import kubernetes, sys; print(sys.prefix != sys.base_prefix)")
     assert pods.ended(name).status.phase == "Succeeded"

@@ -1,4 +1,4 @@
-"""The ways in which a pod fails that are not its program's: image, memory, references, deadline."""
+"""Pods that fail for other reasons than their program: image, memory, references, deadline."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def waiting(pods: Pods, name: str, reason: str) -> str:
     return wait_for(message) or ""
 
 
-def test_more_memory_than_the_limit_is_killed(pods: Pods) -> None:
+def test_a_container_above_its_memory_limit_is_killed(pods: Pods) -> None:
     pod = pods.run("python3", "-c", GREEDY, resources={"limits": {"memory": "100Mi"}})
     ended = pods.terminated(pod)
     assert (pod.status.phase, ended.reason, ended.exit_code) == ("Failed", "OOMKilled", 137)
@@ -37,7 +37,7 @@ def test_the_memory_of_children_counts(pods: Pods) -> None:
     assert pods.terminated(pod).reason == "OOMKilled"
 
 
-def test_memory_below_the_limit_is_left_alone(pods: Pods) -> None:
+def test_a_container_below_its_memory_limit_succeeds(pods: Pods) -> None:
     pod = pods.run("python3", "-c", "held = b'x' * 50_000_000", resources={"limits": {"memory": "500Mi"}})
     assert pod.status.phase == "Succeeded"
 
@@ -52,7 +52,7 @@ def test_memory_shared_with_children_counts_once(pods: Pods) -> None:
     assert pod.status.phase == "Succeeded", pods.terminated(pod)
 
 
-def test_a_registry_that_is_not_there(pods: Pods) -> None:
+def test_an_image_from_a_registry_that_does_not_exist(pods: Pods) -> None:
     name = pods.create("true", image="registry.invalid/team/image:1")
     assert "no such host" in waiting(pods, name, "ErrImagePull")
     assert "Back-off pulling image" in waiting(pods, name, "ImagePullBackOff")
@@ -61,7 +61,7 @@ def test_a_registry_that_is_not_there(pods: Pods) -> None:
     pods.delete(name)
 
 
-def test_an_image_name_that_is_none(pods: Pods) -> None:
+def test_a_malformed_image_name(pods: Pods) -> None:
     name = pods.create("true", image="Not An Image")
     assert "invalid reference format" in waiting(pods, name, "InvalidImageName")
     pods.delete(name)
@@ -79,18 +79,18 @@ def test_a_deadline_ends_a_pod_that_waits_for_its_image(pods: Pods) -> None:
         "us-docker.pkg.dev/p/r/i@sha256:" + "0a" * 32,
     ],
 )
-def test_usual_image_names_are_fine(image: str) -> None:
+def test_valid_image_names(image: str) -> None:
     assert pull_failure(image) is None
 
 
 @pytest.mark.parametrize("image", ["", "UPPER", "a b", "-a", "a:", "a@sha256:12", "x" * 300, "http://a/b"])
-def test_broken_image_names_are_not(image: str) -> None:
+def test_invalid_image_names(image: str) -> None:
     failure = pull_failure(image)
     assert failure is not None
     assert failure.reason == "InvalidImageName"
 
 
-def test_a_secret_that_is_not_there(pods: Pods) -> None:
+def test_a_missing_secret(pods: Pods) -> None:
     reference = {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "nothing", "key": "k"}}}
     name = pods.create("true", env=[reference])
     assert waiting(pods, name, "CreateContainerConfigError") == 'secret "nothing" not found'
@@ -122,7 +122,7 @@ def test_containers_start_after_the_init_containers_one_by_one(pods: Pods) -> No
     assert pods.log(name) == "1\n2\n"
 
 
-def test_what_the_program_says_at_its_end(pods: Pods) -> None:
+def test_termination_messages(pods: Pods) -> None:
     pod = pods.run("sh", "-c", "echo because > /dev/termination-log; exit 1")
     assert pods.terminated(pod).message == "because\n"
     pod = pods.run("sh", "-c", "echo last words; exit 1", terminationMessagePolicy="FallbackToLogsOnError")

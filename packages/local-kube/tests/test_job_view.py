@@ -1,4 +1,4 @@
-"""What a Job needs next, without a server."""
+"""The decisions of the Job controller, without a server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def view(spec: dict[str, Any], ended: list[EndedPod] = [], pods: list[tuple[int,
 
 
 @given(SPECS, st.lists(ENDED, max_size=8), PODS)
-def test_never_more_pods_than_wanted_and_no_number_twice(
+def test_no_more_pods_than_parallelism_and_no_index_twice(
     spec: dict[str, Any], ended: list[EndedPod], pods: list[tuple[int, bool]]
 ) -> None:
     seen = view(spec, ended, pods)
@@ -50,7 +50,9 @@ def test_never_more_pods_than_wanted_and_no_number_twice(
 
 
 @given(SPECS, st.lists(ENDED, max_size=8), PODS)
-def test_a_verdict_once_told_stands(spec: dict[str, Any], ended: list[EndedPod], pods: list[tuple[int, bool]]) -> None:
+def test_a_reported_verdict_does_not_change(
+    spec: dict[str, Any], ended: list[EndedPod], pods: list[tuple[int, bool]]
+) -> None:
     verdict = view(spec, ended, pods).verdict()
     if verdict is not None:
         status = status_of(view(spec, ended, pods), verdict, "2026-01-01T00:00:00Z")
@@ -59,16 +61,16 @@ def test_a_verdict_once_told_stands(spec: dict[str, Any], ended: list[EndedPod],
 
 
 @given(st.sets(st.integers(0, 30)))
-def test_ranges_say_which_numbers(numbers: set[int]) -> None:
-    said: set[int] = set()
+def test_ranges_contain_exactly_the_given_numbers(numbers: set[int]) -> None:
+    found: set[int] = set()
     for part in filter(None, ranges(sorted(numbers)).split(",")):
         first, _, last = part.partition("-")
         assert not last or int(last) >= int(first) + 2
-        said |= set(range(int(first), int(last or first) + 1))
-    assert said == numbers
+        found |= set(range(int(first), int(last or first) + 1))
+    assert found == numbers
 
 
-def test_failures_in_a_row_are_waited_for_longer_and_a_success_starts_anew() -> None:
+def test_the_back_off_doubles_with_each_failure_and_a_success_resets_it() -> None:
     spec = {"completions": 5, "parallelism": 1, "backoffLimit": 9, "completionMode": "NonIndexed"}
     fails = [EndedPod("Failed", None, at) for at in (10.0, 30.0, 70.0)]
     assert [view(spec, fails[:count]).next_start() for count in range(4)] == [0, 20, 50, 110]

@@ -1,4 +1,4 @@
-"""Jobs, through the real client."""
+"""Jobs, through the Kubernetes client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SLEEPER = ("sleep", "600")
 
 
 class Jobs:
-    """Jobs of one cluster, as a test speaks of them."""
+    """The Jobs of one cluster, with short calls for tests."""
 
     def __init__(self, pods: Pods) -> None:
         self.all_pods = pods
@@ -39,7 +39,7 @@ class Jobs:
         return next((entry for entry in conditions if entry.type == kind and entry.status == "True"), None)
 
     def until(self, name: str, kind: str) -> Any:
-        """The Job, when a condition holds."""
+        """Wait for a condition and return the Job."""
         wait_for(lambda: self.holds(name, kind))
         return self.get(name)
 
@@ -68,7 +68,7 @@ def jobs(pods: Pods) -> Jobs:
 
 def test_a_job_runs_one_pod_and_is_complete(jobs: Jobs) -> None:
     name = jobs.create("sh", "-c", "echo done")
-    (pod,) = jobs.pods(name)  # there when the Job is: a client that looks at once finds it
+    (pod,) = jobs.pods(name)  # created before the response, so that a client finds it at once
     assert pod.metadata.name.startswith(f"{name}-")
     assert pod.metadata.labels["batch.kubernetes.io/job-name"] == name
     (owner,) = pod.metadata.owner_references
@@ -80,31 +80,31 @@ def test_a_job_runs_one_pod_and_is_complete(jobs: Jobs) -> None:
     assert jobs.all_pods.reasons(name) == ["SuccessfulCreate", "Completed"]
 
 
-def test_each_pod_of_an_indexed_job_has_its_number(jobs: Jobs) -> None:
+def test_each_pod_of_an_indexed_job_has_its_index(jobs: Jobs) -> None:
     script = "echo $JOB_COMPLETION_INDEX $HOSTNAME"
     name = jobs.create("sh", "-c", script, completions=3, parallelism=3, completionMode="Indexed")
     job = jobs.until(name, "Complete")
     assert (job.status.succeeded, job.status.completed_indexes) == (3, "0-2")
-    said = sorted(jobs.all_pods.log(pod.metadata.name) for pod in jobs.pods(name))
-    assert said == [f"{index} {name}-{index}\n" for index in range(3)]
+    logs = sorted(jobs.all_pods.log(pod.metadata.name) for pod in jobs.pods(name))
+    assert logs == [f"{index} {name}-{index}\n" for index in range(3)]
     label = "batch.kubernetes.io/job-completion-index"
     assert sorted(pod.metadata.labels[label] for pod in jobs.pods(name)) == ["0", "1", "2"]
 
 
 def test_no_more_pods_than_may_run_at_once(jobs: Jobs) -> None:
     name = jobs.create("sleep", "0.3", completions=3, parallelism=1)
-    most = 0
+    maximum = 0
 
     def complete() -> bool:
-        nonlocal most
-        most = max(most, sum(pod.status.phase in {"Pending", "Running"} for pod in jobs.pods(name)))
+        nonlocal maximum
+        maximum = max(maximum, sum(pod.status.phase in {"Pending", "Running"} for pod in jobs.pods(name)))
         return bool(jobs.holds(name, "Complete"))
 
     wait_for(complete)
-    assert (most, jobs.get(name).status.succeeded, len(jobs.pods(name))) == (1, 3, 3)
+    assert (maximum, jobs.get(name).status.succeeded, len(jobs.pods(name))) == (1, 3, 3)
 
 
-def test_a_failed_pod_fails_a_job_that_tries_once_and_takes_the_others_along(jobs: Jobs) -> None:
+def test_without_retries_one_failed_pod_fails_the_job_and_ends_the_others(jobs: Jobs) -> None:
     script = "test $JOB_COMPLETION_INDEX = 1 && exit 3; sleep 600"
     spec = {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimit": 0}
     name = jobs.create("sh", "-c", script, **spec)
@@ -116,10 +116,10 @@ def test_a_failed_pod_fails_a_job_that_tries_once_and_takes_the_others_along(job
     assert "BackoffLimitExceeded" in jobs.all_pods.reasons(name)
 
 
-def test_a_failed_pod_is_tried_again_after_a_while(jobs: Jobs) -> None:
+def test_a_failed_pod_is_retried_after_the_back_off(jobs: Jobs) -> None:
     name = jobs.create("sh", "-c", "exit 1", backoffLimit=1)
     wait_for(lambda: jobs.get(name).status.failed == 1)
-    assert len(jobs.pods(name)) == 1  # the second waits ten seconds
+    assert len(jobs.pods(name)) == 1  # the second one waits for ten seconds
     jobs.until(name, "Failed")
     first, second = sorted(jobs.pods(name), key=lambda pod: pod.metadata.creation_timestamp)
     waited = second.metadata.creation_timestamp - first.status.container_statuses[0].state.terminated.finished_at
@@ -134,7 +134,7 @@ def test_a_deadline_ends_every_pod(jobs: Jobs) -> None:
     assert jobs.pods(name) == []
 
 
-def test_a_suspended_job_waits_and_goes_on(jobs: Jobs) -> None:
+def test_a_job_can_be_suspended_and_resumed(jobs: Jobs) -> None:
     name = jobs.create(*SLEEPER, suspend=True, pod={"terminationGracePeriodSeconds": 1}, backoffLimit=0)
     jobs.until(name, "Suspended")
     assert jobs.pods(name) == []
@@ -144,18 +144,18 @@ def test_a_suspended_job_waits_and_goes_on(jobs: Jobs) -> None:
         jobs.running(name, 1)
         jobs.batch.patch_namespaced_job(name, NAMESPACE, {"spec": {"suspend": True}})
         wait_for(lambda: not jobs.pods(name))
-    assert jobs.get(name).status.failed is None  # who is sent away has not failed
+    assert jobs.get(name).status.failed is None  # a pod that the Job itself stopped does not count as failed
     jobs.delete(name)
 
 
-def test_a_pod_deleted_by_hand_has_failed(jobs: Jobs) -> None:
+def test_a_pod_deleted_by_a_client_counts_as_failed(jobs: Jobs) -> None:
     name = jobs.create(*SLEEPER, backoffLimit=0, pod={"terminationGracePeriodSeconds": 1})
     (pod,) = jobs.running(name, 1)
     jobs.all_pods.delete(pod.metadata.name)
     assert jobs.until(name, "Failed").status.failed == 1
 
 
-def test_the_names_of_its_service_lead_to_its_pods(jobs: Jobs) -> None:
+def test_the_names_of_pods_below_a_service_are_resolved(jobs: Jobs) -> None:
     core = jobs.all_pods.core
     core.create_namespaced_service(NAMESPACE, {"metadata": {"name": "workers"}, "spec": {"clusterIP": "None"}})
     script = "echo $(MASTER) myworkers.org a.workers.other.svc job-0.workers.default.svc.cluster.local:80"
@@ -172,7 +172,7 @@ def test_the_names_of_its_service_lead_to_its_pods(jobs: Jobs) -> None:
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
-def test_its_pods_and_all_else_that_it_owns_go_with_it(jobs: Jobs, policy: str) -> None:
+def test_deleting_a_job_deletes_its_dependents(jobs: Jobs, policy: str) -> None:
     core = jobs.all_pods.core
     name = jobs.create(*SLEEPER, parallelism=2, completions=2, pod={"terminationGracePeriodSeconds": 1})
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": jobs.get(name).metadata.uid}
@@ -187,7 +187,7 @@ def test_its_pods_and_all_else_that_it_owns_go_with_it(jobs: Jobs, policy: str) 
 
 
 @pytest.mark.parametrize("policy", ["Orphan", None])
-def test_its_pods_stay_where_that_is_asked_for_and_by_default(jobs: Jobs, policy: str | None) -> None:
+def test_the_policy_orphan_keeps_the_pods_and_is_the_default(jobs: Jobs, policy: str | None) -> None:
     name = jobs.create(*SLEEPER)
     jobs.running(name, 1)
     jobs.delete(name, policy)
@@ -197,7 +197,7 @@ def test_its_pods_stay_where_that_is_asked_for_and_by_default(jobs: Jobs, policy
     jobs.all_pods.delete(pod.metadata.name)
 
 
-def test_a_job_can_go_by_itself(jobs: Jobs) -> None:
+def test_a_job_is_deleted_after_its_time_to_live(jobs: Jobs) -> None:
     name = jobs.create("true", ttlSecondsAfterFinished=1)
     jobs.until(name, "Complete")
     jobs.gone(name)
@@ -214,22 +214,22 @@ def test_a_job_can_go_by_itself(jobs: Jobs) -> None:
         ({"pod": {"containers": []}}, "spec.containers"),
     ],
 )
-def test_a_job_that_makes_no_sense_is_refused(jobs: Jobs, wrong: dict[str, Any], message: str) -> None:
+def test_an_invalid_job_is_rejected(jobs: Jobs, wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ApiException, match=message) as refused:
         jobs.create("true", **wrong)
     assert refused.value.status == 422
 
 
-def test_what_would_only_be_noticed_later_is_refused_at_once(jobs: Jobs) -> None:
-    odd = {"name": "base", "image": "python", "command": ["true"], "env": [{"value": "no name"}]}
+def test_invalid_templates_and_owners_are_rejected_at_once(jobs: Jobs) -> None:
+    invalid = {"name": "base", "image": "python", "command": ["true"], "env": [{"value": "no name"}]}
     with pytest.raises(ApiException, match=r"spec.containers\[0\].env\[0\].name: Required value"):
-        jobs.create(completions=1, completionMode="Indexed", pod={"containers": [odd]})
+        jobs.create(completions=1, completionMode="Indexed", pod={"containers": [invalid]})
     owned = {"metadata": {"name": "owned", "ownerReferences": [{"kind": "Job"}]}, "spec": {"clusterIP": "None"}}
     with pytest.raises(ApiException, match=r"ownerReferences\[0\].apiVersion: Required value"):
         jobs.all_pods.core.create_namespaced_service(NAMESPACE, owned)
 
 
-def test_what_a_job_is_cannot_be_changed(jobs: Jobs) -> None:
+def test_the_spec_of_a_job_is_immutable(jobs: Jobs) -> None:
     name = jobs.create(*SLEEPER)
     for change in ({"completions": 4}, {"template": {"spec": {"hostname": "other"}}}, {"completionMode": "Indexed"}):
         with pytest.raises(ApiException, match="immutable"):

@@ -1,4 +1,4 @@
-"""The server is killed at random moments, again and again, while pods and Jobs come, run, end and go."""
+"""The server is killed at random moments while pods and Jobs are created, run, end and are deleted."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from harness import Pods
 
-KILLS = int(os.environ.get("LOCAL_CLUSTER_KILLS", "20"))
-SEED = int(os.environ.get("LOCAL_CLUSTER_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
+KILLS = int(os.environ.get("LOCAL_KUBE_KILLS", "20"))
+SEED = int(os.environ.get("LOCAL_KUBE_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
 PODS = 2 * KILLS
 JOBS = KILLS // 4
 WORKERS = 3
@@ -39,8 +39,8 @@ def busy(tmp_path: Path, image_folder: Path) -> Iterator[Pods]:
     pods.cluster.stop()
 
 
-def insist(call: Callable[[], object], unless: int) -> None:
-    """Ask until the server answers; the answer `unless` says that an earlier try was heard."""
+def call_until_answered(call: Callable[[], object], unless: int) -> None:
+    """Repeat a call until the server responds; the status `unless` means that an earlier try took effect."""
     while True:
         try:
             call()
@@ -74,7 +74,7 @@ def job(name: str, script: str) -> dict[str, object]:
 
 
 def still_running(root: Path) -> list[str]:
-    """The commands of all processes that any container of this cluster has left."""
+    """Return the commands of all processes that containers of this cluster have left."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -86,34 +86,34 @@ def still_running(root: Path) -> list[str]:
     return found
 
 
-def test_a_server_killed_at_random_moments_loses_doubles_and_orphans_nothing(busy: Pods, tmp_path: Path) -> None:
-    print(f"LOCAL_CLUSTER_SEED={SEED}")
+def test_kills_at_random_moments_lose_no_pod_run_none_twice_and_leave_no_process(busy: Pods, tmp_path: Path) -> None:
+    print(f"LOCAL_KUBE_SEED={SEED}")
     chance, ran = random.Random(SEED), tmp_path / "ran"
     batch = BatchV1Api(busy.core.api_client)
 
-    def work(name: str) -> None:
+    def single_pod(name: str) -> None:
         time.sleep(chance.uniform(0, 0.4))
         script = f"echo {name} >>{ran}; sleep {chance.uniform(0, 1.5):.2f}"
-        insist(lambda: busy.core.create_namespaced_pod(NAMESPACE, pod(name, script)), 409)
+        call_until_answered(lambda: busy.core.create_namespaced_pod(NAMESPACE, pod(name, script)), 409)
 
-    def together(name: str) -> None:
+    def indexed_job(name: str) -> None:
         script = f"echo {name}-$JOB_COMPLETION_INDEX >>{ran}; sleep {chance.uniform(0, 1):.2f}"
-        insist(lambda: batch.create_namespaced_job(NAMESPACE, job(name, script)), 409)
+        call_until_answered(lambda: batch.create_namespaced_job(NAMESPACE, job(name, script)), 409)
 
-    def vanish(name: str) -> None:
-        """Pods that are deleted while they run must be gone, and their processes with them."""
-        insist(lambda: busy.core.create_namespaced_pod(NAMESPACE, pod(name, "sleep 600 & sleep 600")), 409)
+    def deleted_while_running(name: str) -> None:
+        """Delete a pod while it runs: it must be gone, with its processes."""
+        call_until_answered(lambda: busy.core.create_namespaced_pod(NAMESPACE, pod(name, "sleep 600 & sleep 600")), 409)
         time.sleep(chance.uniform(0, 0.5))
-        insist(lambda: busy.core.delete_namespaced_pod(name, NAMESPACE, grace_period_seconds=0), 404)
+        call_until_answered(lambda: busy.core.delete_namespaced_pod(name, NAMESPACE, grace_period_seconds=0), 404)
 
     names = [f"pod-{number}" for number in range(PODS)]
     sets = [f"set-{number}" for number in range(JOBS)]
     with ThreadPoolExecutor(4) as threads:
         kills = threads.submit(killer, busy, random.Random(SEED))
         orders = [
-            *(threads.submit(work, name) for name in names),
-            *(threads.submit(together, name) for name in sets),
-            *(threads.submit(vanish, f"gone-{number}") for number in range(JOBS)),
+            *(threads.submit(single_pod, name) for name in names),
+            *(threads.submit(indexed_job, name) for name in sets),
+            *(threads.submit(deleted_while_running, f"gone-{number}") for number in range(JOBS)),
         ]
         kills.result()
         for order in orders:
@@ -124,7 +124,7 @@ def test_a_server_killed_at_random_moments_loses_doubles_and_orphans_nothing(bus
 
     wait_for(lambda: not {"Pending", "Running"} & set(phases().values()))
     found = phases()
-    assert {name: found.get(name) for name in names} == dict.fromkeys(names, "Succeeded"), "a pod was lost or harmed"
+    assert {name: found.get(name) for name in names} == dict.fromkeys(names, "Succeeded"), "a pod was lost or failed"
     assert not [name for name in found if name.startswith("gone-")]
     for name in sets:
         wait_for(lambda name=name: batch.read_namespaced_job(name, NAMESPACE).status.completion_time)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""kubectl, where there is one."""
+"""kubectl, if it is installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def kubectl_is_there() -> None:
+def _kubectl() -> None:
     if shutil.which("kubectl") is None:
         missing("kubectl is not installed on this machine")
 
@@ -54,9 +54,11 @@ spec:
 """
 
 
-def kubectl(pods: Pods, home: Path, *words: str, check: bool = True) -> str:
+def kubectl(pods: Pods, home: Path, *arguments: str, check: bool = True) -> str:
     environment = {"KUBECONFIG": pods.kubeconfig, "HOME": str(home), "PATH": os.environ["PATH"]}
-    done = subprocess.run(["kubectl", *words], capture_output=True, text=True, timeout=60, check=False, env=environment)
+    done = subprocess.run(
+        ["kubectl", *arguments], capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
     assert not check or done.returncode == 0, done.stderr
     return done.stdout if check else done.stderr
 

@@ -1,4 +1,4 @@
-"""What `logs` gives, for each of its options."""
+"""Logs, with each of their options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from harness import Pods
 
 
-def test_lines_arrive_while_the_program_runs_and_end_with_it(pods: Pods) -> None:
+def test_a_log_is_followed_until_the_container_ends(pods: Pods) -> None:
     name = pods.create("sh", "-c", "echo first; while [ ! -e go ]; do sleep 0.05; done; echo second")
     pods.until(name, "Running")
     response = pods.core.read_namespaced_pod_log(name, NAMESPACE, follow=True, _preload_content=False)
@@ -22,7 +22,7 @@ def test_lines_arrive_while_the_program_runs_and_end_with_it(pods: Pods) -> None
     next(pods.root.glob(f"pods/{pods.get(name).metadata.uid}/files/base")).joinpath("go").touch()
     assert list(lines) == [b"second\n"]
     state = pods.terminated(pods.get(name))
-    assert state is not None, "who follows a log looks at the status when it ends"
+    assert state is not None, "clients read the status when a log ends"
 
 
 def test_standard_error_is_part_of_the_log(pods: Pods) -> None:
@@ -47,7 +47,7 @@ def test_a_part_of_a_log(pods: Pods, options: dict[str, int], text: str) -> None
     assert pods.log(name, **options) == text
 
 
-def test_since_leaves_out_what_is_older(pods: Pods) -> None:
+def test_since_leaves_out_older_lines(pods: Pods) -> None:
     name = pods.create("sh", "-c", "echo old; sleep 2; echo new")
     pods.ended(name)
     stamped = pods.log(name, timestamps=True).splitlines()
@@ -59,7 +59,7 @@ def test_since_leaves_out_what_is_older(pods: Pods) -> None:
     assert answer.data == b"new\n"
 
 
-def test_timestamps_are_those_of_each_line(pods: Pods) -> None:
+def test_each_line_has_its_timestamp(pods: Pods) -> None:
     name = pods.create("sh", "-c", "echo a; echo b")
     pods.ended(name)
     times, lines = zip(*(line.split(" ", 1) for line in pods.log(name, timestamps=True).splitlines()), strict=True)
@@ -68,7 +68,7 @@ def test_timestamps_are_those_of_each_line(pods: Pods) -> None:
     assert all(time.endswith("Z") and len(time) == len("2026-11-21T09:00:00.123456789Z") for time in times)
 
 
-def test_bytes_come_back_as_they_went_in(pods: Pods) -> None:
+def test_logs_are_binary_safe(pods: Pods) -> None:
     script = "import os; os.write(1, bytes(range(256)) * 300 + b'\\n' + b'x' * 100_000 + b'\\nno end')"
     name = pods.create("python3", "-c", script)
     pods.ended(name)
@@ -76,13 +76,13 @@ def test_bytes_come_back_as_they_went_in(pods: Pods) -> None:
     assert response.data == bytes(range(256)) * 300 + b"\n" + b"x" * 100_000 + b"\nno end"
 
 
-def test_a_flood_loses_nothing(pods: Pods) -> None:
+def test_a_large_log_is_complete(pods: Pods) -> None:
     name = pods.create("seq", "200000")
     pods.ended(name)
     assert pods.log(name).split() == [str(number) for number in range(1, 200_001)]
 
 
-def test_the_log_of_the_attempt_before(pods: Pods) -> None:
+def test_the_log_of_the_previous_attempt(pods: Pods) -> None:
     script = "echo $HOSTNAME; test -e /data/again && sleep 60; touch /data/again; exit 1"
     volume = {"volumes": [{"name": "data", "emptyDir": {}}]}
     name = pods.create(
@@ -96,12 +96,12 @@ def test_the_log_of_the_attempt_before(pods: Pods) -> None:
     pods.delete(name)
 
 
-def test_what_has_no_log_says_so(pods: Pods) -> None:
+def test_a_missing_log_is_an_error_with_the_reason(pods: Pods) -> None:
     name = pods.create("true", image="registry.invalid/x")
     with pytest.raises(ApiException, match="is waiting to start"):
         pods.log(name)
-    with pytest.raises(ApiException, match="container nobody is not valid"):
-        pods.log(name, container="nobody")
+    with pytest.raises(ApiException, match="container unknown is not valid"):
+        pods.log(name, container="unknown")
     with pytest.raises(ApiException, match="previous terminated container"):
         pods.log(name, previous=True)
     pods.delete(name)

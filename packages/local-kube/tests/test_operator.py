@@ -26,14 +26,14 @@ TIMEOUT_SECONDS = 280
 
 @dataclass
 class Airflow:
-    """What happened when every case was run."""
+    """The result of running every DAG."""
 
     pods: Pods
-    answers: dict[str, Any]
+    results: dict[str, Any]
     log: str
 
     def pod(self, case: str) -> Any:
-        """The pod that a case left behind, or None."""
+        """Return the pod that a DAG left, or None."""
         found = self.pods.core.list_namespaced_pod("default", label_selector=f"case={case}").items
         assert len(found) <= 1
         return found[0] if found else None
@@ -53,8 +53,8 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, image_folder: Path) -> Ite
         "AIRFLOW_CONN_KUBERNETES_DEFAULT": json.dumps(connection),
     }
 
-    def python(*words: str) -> str:
-        command = [sys.executable, *words]
+    def python(*arguments: str) -> str:
+        command = [sys.executable, *arguments]
         done = subprocess.run(
             command,
             env=environment,
@@ -69,14 +69,14 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, image_folder: Path) -> Ite
         return done.stdout
 
     python("-m", "airflow", "db", "migrate")
-    log = python(str(home / "dags" / PROGRAM.name), str(home / "answers.json"))
-    yield Airflow(pods, json.loads((home / "answers.json").read_text()), log)
+    log = python(str(home / "dags" / PROGRAM.name), str(home / "results.json"))
+    yield Airflow(pods, json.loads((home / "results.json").read_text()), log)
     pods.cluster.stop()
 
 
-def test_every_case_ends_as_it_should(airflow: Airflow) -> None:
+def test_every_dag_ends_as_expected(airflow: Airflow) -> None:
     succeed = {"plain", "deferred", "returning", "kept", "job", "job-deferred"}
-    states = {case: answer["state"] for case, answer in airflow.answers.items()}
+    states = {case: result["state"] for case, result in airflow.results.items()}
     assert states == {case: "success" if case in succeed else "failed" for case in states}
     assert len(states) == 13
 
@@ -86,8 +86,8 @@ def test_lines_arrive_once_and_without_interruption(airflow: Airflow) -> None:
     assert "log read interrupted" not in airflow.log
 
 
-def test_pods_are_kept_or_deleted_as_asked(airflow: Airflow) -> None:
-    kept = {case for case in airflow.answers if not case.startswith("job") and airflow.pod(case) is not None}
+def test_pods_are_kept_or_deleted_as_configured(airflow: Airflow) -> None:
+    kept = {case for case in airflow.results if not case.startswith("job") and airflow.pod(case) is not None}
     assert kept == {"failing", "past-deadline", "deferred-failing", "kept", "greedy"}
 
 
@@ -96,7 +96,7 @@ def test_a_task_that_is_too_slow_leaves_no_process(airflow: Airflow) -> None:
     assert "AirflowTaskTimeout" in airflow.log
 
 
-def test_the_reasons_are_kubernetes_own(airflow: Airflow) -> None:
+def test_the_reasons_are_those_of_kubernetes(airflow: Airflow) -> None:
     assert airflow.pod("past-deadline").status.reason == "DeadlineExceeded"
     assert airflow.pod("failing").status.container_statuses[0].state.terminated.exit_code == 3
     assert airflow.pod("deferred-failing").status.container_statuses[0].state.terminated.exit_code == 4
@@ -104,11 +104,11 @@ def test_the_reasons_are_kubernetes_own(airflow: Airflow) -> None:
     assert "registry.invalid" in airflow.log
 
 
-def test_a_result_is_returned_without_executing_anything(airflow: Airflow) -> None:
-    assert airflow.answers["returning"]["returned"] == {"loss": 1.5}
+def test_the_xcom_result_is_returned(airflow: Airflow) -> None:
+    assert airflow.results["returning"]["returned"] == {"loss": 1.5}
 
 
-def test_jobs_run_all_their_pods_and_one_that_fails_takes_the_others_along(airflow: Airflow) -> None:
+def test_jobs_run_all_their_pods_and_one_failed_pod_fails_the_job(airflow: Airflow) -> None:
     assert all(f"[base] worker {index}" in airflow.log for index in (0, 1))
     jobs = BatchV1Api(airflow.pods.core.api_client).list_namespaced_job("default").items
     states = {

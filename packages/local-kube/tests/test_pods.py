@@ -1,4 +1,4 @@
-"""What a pod's status says, for each way in which its process can end."""
+"""The status of a pod, for each way in which its process can end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from harness import Pods
 
 
-def test_a_program_that_ends_well_succeeds(pods: Pods) -> None:
+def test_exit_code_0_succeeds(pods: Pods) -> None:
     pod = pods.run("true")
     assert pod.status.phase == "Succeeded"
     ended = pods.terminated(pod)
@@ -31,7 +31,7 @@ def test_an_exit_code_or_a_signal_fails_the_pod(pods: Pods, script: str, code: i
 
 
 @pytest.mark.parametrize("argv", [["no-such-program"], ["/"], []])
-def test_what_cannot_be_started_says_why(pods: Pods, argv: list[str]) -> None:
+def test_a_start_error_has_a_message(pods: Pods, argv: list[str]) -> None:
     pod = pods.run(*argv)
     ended = pods.terminated(pod)
     assert (pod.status.phase, ended.exit_code, ended.reason) == ("Failed", 128, "StartError")
@@ -44,7 +44,7 @@ def test_a_file_of_the_image_folder_is_found_in_the_working_folder(pods: Pods) -
     assert pods.log(name) == "hello world\n"
 
 
-def test_what_a_pod_writes_in_its_working_folder_is_its_own(pods: Pods, image_folder: Path) -> None:
+def test_a_pod_cannot_change_the_image_folder(pods: Pods, image_folder: Path) -> None:
     pods.run("sh", "-c", "echo x > mine.txt; rm -r include")
     assert [entry.name for entry in image_folder.iterdir()] == ["include"]
 
@@ -55,7 +55,7 @@ def test_the_deadline_ends_the_pod(pods: Pods) -> None:
     assert pods.terminated(pod).exit_code == 143
 
 
-def test_peak_memory_is_told(pods: Pods) -> None:
+def test_peak_memory_is_annotated(pods: Pods) -> None:
     pod = pods.run("python3", "-c", "import time; x = b'x' * 100_000_000; time.sleep(0.3)")
     peak = int(pod.metadata.annotations["local-kube/peak-memory-bytes.base"])
     assert 100_000_000 < peak < 200_000_000

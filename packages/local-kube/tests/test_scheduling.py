@@ -1,4 +1,4 @@
-"""Pods wait where there is no room, and say what for."""
+"""Pods that wait for room, with the reason."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _empty(small: Pods) -> Iterator[None]:
 
 
 def unscheduled(pods: Pods, name: str) -> str:
-    """Why a pod waits."""
+    """Return the reason why a pod waits."""
 
     def message() -> str | None:
         conditions = pods.get(name).status.conditions or []
@@ -43,7 +43,7 @@ def unscheduled(pods: Pods, name: str) -> str:
     return wait_for(message) or ""
 
 
-def test_more_pods_than_there_is_room_for_take_turns(small: Pods) -> None:
+def test_pods_wait_for_room(small: Pods) -> None:
     first, second, third = (small.create("sleep", "600", name=name) for name in ("first", "second", "third"))
     small.until(second, "Running")
     assert "Too many pods" in unscheduled(small, third)
@@ -56,15 +56,15 @@ def test_more_pods_than_there_is_room_for_take_turns(small: Pods) -> None:
 
 
 @pytest.mark.parametrize(
-    ("demand", "obstacle"),
+    ("demand", "reason"),
     [
         ({"resources": {"requests": {"cpu": "4500m"}}}, "Insufficient cpu"),
         ({"resources": {"limits": {"nvidia.com/gpu": "2"}}}, "Insufficient nvidia.com/gpu"),
         ({"resources": {"limits": {"google.com/tpu": "8"}}}, "Insufficient google.com/tpu"),
     ],
 )
-def test_what_this_machine_does_not_have_is_waited_for(small: Pods, demand: dict[str, Any], obstacle: str) -> None:
-    assert obstacle in unscheduled(small, small.create("true", **demand))
+def test_a_pod_waits_for_resources_that_the_node_lacks(small: Pods, demand: dict[str, Any], reason: str) -> None:
+    assert reason in unscheduled(small, small.create("true", **demand))
 
 
 def test_a_node_selector_is_obeyed(small: Pods) -> None:
@@ -73,7 +73,7 @@ def test_a_node_selector_is_obeyed(small: Pods) -> None:
     assert "didn't match Pod's node affinity/selector" in unscheduled(small, elsewhere)
 
 
-def test_a_device_is_free_again_when_its_pod_is_over(small: Pods) -> None:
+def test_a_device_is_free_again_after_its_pod_has_ended(small: Pods) -> None:
     gpu = {"resources": {"limits": {"nvidia.com/gpu": 1}}}
     names = [small.create("sleep", "0.2", **gpu) for _ in range(3)]
     assert [small.ended(name).status.phase for name in names] == ["Succeeded"] * 3
@@ -81,7 +81,7 @@ def test_a_device_is_free_again_when_its_pod_is_over(small: Pods) -> None:
     assert all(before.finished_at <= after.started_at for before, after in pairwise(starts))
 
 
-def test_the_urgent_go_first(small: Pods) -> None:
+def test_urgent_pods_are_placed_first(small: Pods) -> None:
     blockers = [small.create("sleep", "600") for _ in range(2)]
     small.until(blockers[1], "Running")
     later = small.create("sleep", "600", name="later")
@@ -98,15 +98,15 @@ def test_a_waiting_pod_can_be_deleted(small: Pods) -> None:
     small.delete(name, grace=30)
 
 
-def test_a_deadline_counts_from_the_start_and_not_from_the_wait(small: Pods) -> None:
+def test_a_deadline_does_not_count_the_wait(small: Pods) -> None:
     name = small.create("true", spec={"activeDeadlineSeconds": 1}, resources={"limits": {"nvidia.com/gpu": 2}})
     unscheduled(small, name)
     assert small.get(name).status.reason is None
 
 
-def test_the_node_tells_what_it_offers_to_the_last_byte(tmp_path: Path, image_folder: Path) -> None:
+def test_the_node_reports_its_resources_exactly(tmp_path: Path, image_folder: Path) -> None:
     node = Node(max_pods=7, resources={"cpu": 1.5, "memory": 8 * 1024.0**3 + 1})
     cluster = LocalCluster(str(tmp_path / "cluster"), str(image_folder), node=node)
-    told = connect(cluster).core.read_node("local").status.allocatable
+    allocatable = connect(cluster).core.read_node("local").status.allocatable
     cluster.stop()
-    assert told == {"cpu": "1500m", "memory": str(8 * 1024**3 + 1), "pods": "7"}
+    assert allocatable == {"cpu": "1500m", "memory": str(8 * 1024**3 + 1), "pods": "7"}

@@ -27,8 +27,8 @@ CONTAINER_DEFAULTS: Document = {
     "imagePullPolicy": "IfNotPresent",
     "resources": {},
 }
-IMMUTABLE_METADATA = ("name", "namespace", "uid", "creationTimestamp")
-SERVER_METADATA = (*IMMUTABLE_METADATA, "deletionTimestamp", "deletionGracePeriodSeconds")
+IMMUTABLE_METADATA = ("name", "namespace", "uid")
+SERVER_METADATA = (*IMMUTABLE_METADATA, "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 MUTABLE_SPEC = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations")
 
 

@@ -56,7 +56,7 @@ def proportional_bytes(pids: list[int]) -> int:
 
 
 def birth(pid: int) -> str | None:
-    """Return the start time of a process, which tells it from a later one with the same pid; None if it has ended."""
+    """Return the start time of a process, different for a later one with the same pid; None if it ended."""
     if ON_LINUX:
         try:
             return _stat(pid)[19]

@@ -1,4 +1,4 @@
-"""The pure parts: selectors, patches, quantities."""
+"""The three patch formats."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local_kube.api.patches import apply_patch
-from local_kube.api.selectors import by_fields, by_labels
 from local_kube.errors import ApiError
-from local_kube.formats import parse_quantity
 
 if TYPE_CHECKING:
     from local_kube.json_files import Document
@@ -28,55 +26,8 @@ JSON = st.recursive(
 OBJECTS = st.dictionaries(WORDS, JSON, max_size=4)
 
 
-def labelled(**labels: str) -> Document:
-    return {"metadata": {"labels": labels}}
-
-
-@pytest.mark.parametrize(
-    ("selector", "matches"),
-    [
-        ("", True),
-        ("a=1", True),
-        ("a==1,b=2", True),
-        ("a=2", False),
-        ("a!=2,ghost!=x", True),
-        ("a in (1, 3)", True),
-        ("a notin (1,3)", False),
-        ("ghost notin (1)", True),
-        ("a", True),
-        ("!a", False),
-        ("!ghost", True),
-        ("a in (1),b in (2),!c", True),
-        ("e=", True),
-    ],
-)
-def test_label_selectors(selector: str, matches: bool) -> None:
-    assert by_labels(selector)(labelled(a="1", b="2", e="")) is matches
-
-
-@pytest.mark.parametrize("selector", ["a=b=c", "a b", "in (1)", "a in 1", "="])
-def test_a_selector_that_makes_no_sense_is_refused(selector: str) -> None:
-    with pytest.raises(ApiError):
-        by_labels(selector)
-
-
-@given(st.dictionaries(WORDS, WORDS, max_size=4))
-def test_an_object_is_found_by_its_own_labels_and_not_by_their_opposite(labels: dict[str, str]) -> None:
-    document = labelled(**labels)
-    assert by_labels(",".join(f"{key}={value}" for key, value in labels.items()))(document)
-    assert not any(by_labels(f"{key}!={value}")(document) for key, value in labels.items())
-
-
-def test_field_selectors() -> None:
-    pod = {"metadata": {"name": "x"}, "status": {"phase": "Running"}, "spec": {}}
-    assert by_fields("status.phase=Running,metadata.name!=y,spec.nodeName=")(pod)
-    assert not by_fields("status.phase!=Running")(pod)
-    with pytest.raises(ApiError):
-        by_fields("phase")
-
-
 @given(OBJECTS, OBJECTS)
-def test_a_merge_patch_can_make_any_object_of_any_other(before: Document, after: Document) -> None:
+def test_a_merge_patch_can_turn_any_object_into_any_other(before: Document, after: Document) -> None:
     def without_nulls(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
@@ -103,7 +54,7 @@ def test_a_merge_patch_can_make_any_object_of_any_other(before: Document, after:
 def test_a_strategic_patch_merges_containers_by_name(patch: list[Document], containers: list[Document]) -> None:
     before = {"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}}
     assert apply_patch(before, {"spec": {"containers": patch}}, STRATEGIC)["spec"]["containers"] == containers
-    assert len(before["spec"]["containers"]) == 2, "the object itself is left alone"
+    assert len(before["spec"]["containers"]) == 2, "the object itself is not changed"
 
 
 def test_a_strategic_patch_changes_sets_and_replaces_plain_lists() -> None:
@@ -137,29 +88,6 @@ def test_a_json_patch() -> None:
             apply_patch({"a": 1}, [bad], OPERATIONS)
 
 
-def test_an_unknown_kind_of_patch_is_refused() -> None:
+def test_an_unknown_patch_format_is_rejected() -> None:
     with pytest.raises(ApiError, match="unknown format"):
         apply_patch({}, {}, "application/apply-patch+yaml")
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("500m", 0.5),
-        ("2", 2),
-        ("1.5Gi", 1.5 * 2**30),
-        ("128Mi", 2**27),
-        ("1e3", 1000),
-        ("1G", 1e9),
-        ("100k", 1e5),
-        (4, 4),
-    ],
-)
-def test_quantities(text: str, number: float) -> None:
-    assert parse_quantity(text) == pytest.approx(number)
-
-
-@pytest.mark.parametrize("text", ["", "Mi", "1 Gi", "1GB", "one", "1.2.3"])
-def test_what_is_no_quantity(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a quantity"):
-        parse_quantity(text)

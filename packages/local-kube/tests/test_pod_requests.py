@@ -1,4 +1,4 @@
-"""Creating, finding, changing, watching and deleting pods, as clients do."""
+"""Requests for pods: create, select, change, watch and delete."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_name_can_be_used_once(pods: Pods) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("change", "reason"),
     [
         ({"name": "Upper"}, "metadata.name"),
         ({"spec": {"containers": []}}, "spec.containers: Required value"),
@@ -38,11 +38,11 @@ def test_a_name_can_be_used_once(pods: Pods) -> None:
         ({"resources": {"limits": {"memory": "lots"}}}, "is not a quantity"),
     ],
 )
-def test_a_pod_that_cannot_be_meant_is_refused(pods: Pods, change: dict[str, Any], complaint: str) -> None:
+def test_an_invalid_pod_is_rejected(pods: Pods, change: dict[str, Any], reason: str) -> None:
     with pytest.raises(ApiException) as caught:
         pods.create("true", **change)
     assert caught.value.status == 422
-    assert complaint in caught.value.body
+    assert reason in caught.value.body
 
 
 def test_pods_are_found_by_labels_and_fields(pods: Pods) -> None:
@@ -62,7 +62,7 @@ def test_pods_are_found_by_labels_and_fields(pods: Pods) -> None:
         found(label_selector="a b")
 
 
-def test_labels_and_annotations_change_and_the_rest_does_not(pods: Pods) -> None:
+def test_labels_and_annotations_can_change_and_other_fields_cannot(pods: Pods) -> None:
     name = pods.create("sleep", "600")
     patched = pods.core.patch_namespaced_pod(name, NAMESPACE, {"metadata": {"labels": {"test": None, "new": "1"}}})
     assert patched.metadata.labels == {"new": "1"}
@@ -73,6 +73,17 @@ def test_labels_and_annotations_change_and_the_rest_does_not(pods: Pods) -> None
     with pytest.raises(ApiException, match="the object has been modified"):
         pods.core.patch_namespaced_pod(name, NAMESPACE, {"metadata": {"resourceVersion": "1"}})
     assert pods.get(name).status.phase in {"Pending", "Running"}, "a client cannot write the status"
+    pods.delete(name)
+
+
+def test_a_pod_is_replaced_if_its_version_is_current(pods: Pods) -> None:
+    name = pods.create("sleep", "600")
+    pods.until(name, "Running")
+    current = pods.core.api_client.sanitize_for_serialization(pods.get(name))
+    current["metadata"]["labels"] = {"replaced": "yes"}
+    assert pods.core.replace_namespaced_pod(name, NAMESPACE, current).metadata.labels == {"replaced": "yes"}
+    with pytest.raises(ApiException, match="the object has been modified"):
+        pods.core.replace_namespaced_pod(name, NAMESPACE, current)
     pods.delete(name)
 
 
@@ -87,7 +98,7 @@ def test_a_json_patch_is_a_list_of_operations(pods: Pods) -> None:
         pods.core.patch_namespaced_pod(name, NAMESPACE, [{"op": "remove", "path": "/metadata/labels/ghost"}])
 
 
-def test_a_watch_sees_a_life_from_birth_to_death(pods: Pods) -> None:
+def test_a_watch_reports_a_pod_from_creation_to_deletion(pods: Pods) -> None:
     version = pods.core.list_namespaced_pod(NAMESPACE).metadata.resource_version
     seen: list[tuple[str, str]] = []
 
@@ -114,13 +125,13 @@ def test_a_watch_sees_a_life_from_birth_to_death(pods: Pods) -> None:
     assert seen[-1] == ("DELETED", "Succeeded")
 
 
-def test_a_watch_from_the_far_past_is_told_to_list_again(pods: Pods) -> None:
+def test_a_watch_from_an_old_version_ends_with_410(pods: Pods) -> None:
     with pytest.raises(ApiException, match="too old resource version") as caught:
         list(watch.Watch().stream(pods.core.list_namespaced_pod, NAMESPACE, resource_version="1", timeout_seconds=5))
     assert caught.value.status == 410
 
 
-def test_a_deleted_pod_gets_its_grace(pods: Pods) -> None:
+def test_a_deleted_pod_gets_its_grace_period(pods: Pods) -> None:
     script = "trap 'sleep 0.3; echo tidy > /data/end; exit 0' TERM; echo ready; while true; do sleep 0.05; done"
     name = pods.create(
         *("sh", "-c", script),
@@ -134,7 +145,7 @@ def test_a_deleted_pod_gets_its_grace(pods: Pods) -> None:
     assert (pods.root / "kept" / "end").read_text() == "tidy\n"
 
 
-def test_a_deaf_program_is_killed_after_the_grace(pods: Pods) -> None:
+def test_a_program_that_ignores_sigterm_is_killed_after_the_grace_period(pods: Pods) -> None:
     name = pods.create("sh", "-c", "trap '' TERM; echo ready; while true; do sleep 0.05; done")
     wait_for(lambda: pods.get(name).status.phase == "Running" and pods.log(name))
     begun = time.monotonic()
@@ -142,14 +153,14 @@ def test_a_deaf_program_is_killed_after_the_grace(pods: Pods) -> None:
     assert time.monotonic() - begun > 0.9
 
 
-def test_a_second_deletion_can_hurry(pods: Pods) -> None:
+def test_a_second_deletion_can_shorten_the_grace_period(pods: Pods) -> None:
     name = pods.create("sh", "-c", "trap '' TERM; echo ready; while true; do sleep 0.05; done")
     wait_for(lambda: pods.get(name).status.phase == "Running" and pods.log(name))
     pods.core.delete_namespaced_pod(name, NAMESPACE, grace_period_seconds=3600)
     pods.delete(name, grace=0)
 
 
-def test_what_a_deleted_pod_had_on_disk_is_gone(pods: Pods) -> None:
+def test_the_files_of_a_deleted_pod_are_removed(pods: Pods) -> None:
     pod = pods.run("true")
     folder = pods.root / "pods" / pod.metadata.uid
     assert folder.is_dir()
@@ -157,7 +168,7 @@ def test_what_a_deleted_pod_had_on_disk_is_gone(pods: Pods) -> None:
     assert not folder.exists()
 
 
-def test_pods_of_other_namespaces_are_not_seen(pods: Pods) -> None:
+def test_pods_of_other_namespaces_are_separate(pods: Pods) -> None:
     body = {
         "metadata": {"name": "elsewhere"},
         "spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "x", "command": ["true"]}]},

@@ -1,4 +1,4 @@
-"""Nothing that is killed takes anything else with it, and nothing is left behind."""
+"""Servers and shims that are killed or stopped: pods survive or fail, and no process is left."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def attempt(pods: Pods, pod: Any) -> Path:
 
 
 def marked(folder: Path) -> list[int]:
-    """The living processes of a container, found by the mark that all of them carry."""
+    """Return the processes of a container, found by the mark that all of them carry."""
     order = read_json(folder / "container.json")
     assert order is not None
     found = []
@@ -54,14 +54,14 @@ def shim_of(folder: Path) -> int:
     return int(Path(f"/proc/{state['pid']}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def test_a_killed_server_harms_no_pod(own: Pods) -> None:
+def test_pods_survive_a_killed_server(own: Pods) -> None:
     name = own.create(*SLEEPER)
     before = own.until(name, "Running")
     wait_for(lambda: own.log(name))
     kill_server(own)
-    assert marked(attempt(own, before)), "the container goes on without the server"
+    assert marked(attempt(own, before)), "the container keeps running without the server"
     own.cluster.ensure_running()
-    after = own.get(name)  # the same client: address and token are those of the server before
+    after = own.get(name)  # with the same client, because address and token do not change
     assert after.metadata.uid == before.metadata.uid
     assert after.status.phase == "Running"
     assert after.status.container_statuses[0].restart_count == 0
@@ -71,7 +71,7 @@ def test_a_killed_server_harms_no_pod(own: Pods) -> None:
     assert marked(attempt(own, before)) == []
 
 
-def test_what_ends_while_there_is_no_server_is_told_by_the_next(own: Pods) -> None:
+def test_pods_that_end_without_a_server_are_reported_by_the_next(own: Pods) -> None:
     name = own.create("sh", "-c", "while [ ! -e go ]; do sleep 0.05; done; exit 7")
     pod = own.until(name, "Running")
     kill_server(own)
@@ -81,7 +81,7 @@ def test_what_ends_while_there_is_no_server_is_told_by_the_next(own: Pods) -> No
     assert own.terminated(own.ended(name)).exit_code == 7
 
 
-def test_a_killed_shim_fails_the_pod_and_leaves_nothing(own: Pods) -> None:
+def test_a_killed_shim_fails_the_pod_and_leaves_no_process(own: Pods) -> None:
     name = own.create(*SLEEPER)
     pod = own.until(name, "Running")
     wait_for(lambda: own.log(name))
@@ -91,7 +91,7 @@ def test_a_killed_shim_fails_the_pod_and_leaves_nothing(own: Pods) -> None:
     assert marked(attempt(own, pod)) == []
 
 
-def test_server_and_shim_killed_together_leave_nothing_after_the_next_start(own: Pods) -> None:
+def test_server_and_shim_killed_together_leave_no_process_after_the_next_start(own: Pods) -> None:
     name = own.create(*SLEEPER)
     pod = own.until(name, "Running")
     wait_for(lambda: own.log(name))
@@ -102,7 +102,7 @@ def test_server_and_shim_killed_together_leave_nothing_after_the_next_start(own:
     assert marked(attempt(own, pod)) == []
 
 
-def test_a_server_killed_again_and_again_runs_each_pod_once(own: Pods, tmp_path: Path) -> None:
+def test_repeated_kills_of_the_server_run_each_pod_once(own: Pods, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     names = []
     for number in range(6):
@@ -113,7 +113,7 @@ def test_a_server_killed_again_and_again_runs_each_pod_once(own: Pods, tmp_path:
     assert sorted(ran.read_text().split()) == [str(number) for number in range(6)]
 
 
-def test_stopping_ends_every_pod_and_says_so(own: Pods) -> None:
+def test_stop_ends_every_pod(own: Pods) -> None:
     name = own.create(*SLEEPER)
     pod = own.until(name, "Running")
     assert own.cluster.stop()
@@ -141,20 +141,20 @@ def test_many_callers_start_one_server(tmp_path: Path) -> None:
     assert not clusters[1].stop()
 
 
-def test_a_server_with_nothing_to_do_ends_by_itself(tmp_path: Path) -> None:
+def test_an_idle_server_stops(tmp_path: Path) -> None:
     cluster = LocalCluster(str(tmp_path / "cluster"), idle_seconds=0.5)
     cluster.ensure_running()
     log = tmp_path / "cluster" / "server.log"
     wait_for(lambda: "idle for" in log.read_text())
 
 
-def test_a_root_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_root_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ClusterError, match="cannot keep its state here"):
         LocalCluster(str(tmp_path / "file" / "cluster")).ensure_running()
 
 
-def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_a_server_that_does_not_start_is_an_error_with_its_log(tmp_path: Path) -> None:
     root = tmp_path / "cluster"
     root.mkdir()
     (root / "pods").touch()
