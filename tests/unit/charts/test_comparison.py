@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ml_metrics.charts import Axis, as_svg, comparison_chart
-from unit.charts.plotted import run
+from unit.charts.runs import run
 
 
 def test_many_tests_are_all_distinguishable() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ml_metrics.charts import PRODUCTIVE, as_svg, goodput_chart
-from unit.charts.plotted import START
+from unit.charts.runs import START
 
 
 def test_productive_time_is_the_first_of_the_stack() -> None:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.charts import Annotation, Axis, as_svg, metric_chart
-from ml_metrics.charts.domain import domain_of, rounded
+from ml_metrics.charts.domain import rounded
 from ml_metrics.model import Outcome
-from unit.charts.plotted import START, column, run
+from unit.charts.runs import START, column, run
 
 NUMBERS = st.none() | st.floats(allow_nan=True, allow_infinity=True)
 RUNS = st.lists(
@@ -51,18 +51,6 @@ def test_percent_is_relative_to_the_median_of_counted_runs() -> None:
     spec = metric_chart("x", runs, excluded={"run-3"}, axis=Axis.PERCENT)
     assert column(spec, "value") == [100.0, 100.0, 1000.0]
     assert column(spec, "upper") == [None, 150.0, None]
-
-
-def test_a_distant_bound_does_not_flatten_the_values() -> None:
-    low, high = domain_of([run(1, 1.0, 0.9, 1e9), run(2, 1.1, 0.9, 1e9)], Axis.LINEAR)
-    assert low < 0.9
-    assert high < 2
-
-
-def test_the_axis_is_finite_for_constant_values() -> None:
-    for value in (0.0, 5.0, -1e299, 1e-300):
-        low, high = domain_of([run(1, value), run(2, value)], Axis.LINEAR)
-        assert low < value < high
 
 
 def test_an_open_side_of_the_band_extends_to_the_edge() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ml_metrics.charts import Annotation, Axis, as_png, as_svg, metric_chart
 from ml_metrics.model import Outcome
-from unit.charts.plotted import run
+from unit.charts.runs import run
 
 RUNS = [run(day, 100 + day % 7, 90, 105 if day > 3 else None, outcome=Outcome.PASS) for day in range(20)]
 
