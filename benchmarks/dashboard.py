@@ -29,7 +29,7 @@ from ml_metrics.warehouse import open_warehouse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from behaviour.home import Home
+    from airflow_home import Home
 
 TESTS, DAYS, METRICS = 1_000, 30, 167
 SLICE = 10
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def _measured(place: Path, metrics: int) -> dict[str, float]:
-    from behaviour.home import Home
+    from airflow_home import Home
 
     home = Home.make(place)
     started = time.monotonic()
@@ -103,7 +103,7 @@ def _heatmap(client: httpx.Client, url: str) -> dict[str, float]:
 
 def _interactive(url: str, token: str) -> float:
     """Return the time until every visible chart is drawn and the browser is idle, with an empty cache."""
-    from behaviour.browser import chromium, logged_in
+    from browser import chromium, logged_in
 
     ready = """() => new Promise((done) => {
         const seen = [...document.querySelectorAll('.draw')].filter((e) => e.getBoundingClientRect().top < innerHeight);
@@ -158,7 +158,7 @@ def _insert(database: sqlite3.Connection, name: str, number: int, days: int, met
 
 @contextmanager
 def _server(home: Home) -> Iterator[tuple[str, str]]:
-    from behaviour.standalone import answers, end, free_port, token_of, until
+    from standalone_airflow import free_port, is_up, stop, token_of, wait_until
 
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -167,10 +167,10 @@ def _server(home: Home) -> Iterator[tuple[str, str]]:
         process = subprocess.Popen(["airflow", "api-server", "--port", str(port), "--workers", "1"], env=environment,
                                    stdout=log, stderr=log, start_new_session=True)  # fmt: skip
         try:
-            until(lambda: answers(url), "the API server answers")
+            wait_until(lambda: is_up(url), "the API server answers")
             yield url, token_of(home, url)
         finally:
-            end(process)
+            stop(process)
 
 
 def _row(what: str, ours: float, target: float | None, peer: float | None = None) -> None:

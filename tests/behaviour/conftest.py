@@ -1,7 +1,7 @@
-"""What runs of whole DAGs need."""
+"""Fixtures for runs of whole DAGs."""
 
 from __future__ import annotations
 
-from behaviour.home import home
+from airflow_home import home
 
 __all__ = ["home"]

@@ -1,5 +1,5 @@
-"""Thirty runs of one test, and everything that people are told of them: by real settings and connections, to services
-on loopback, compared word for word."""
+"""Thirty runs of one test and all alerts about them, sent with real settings and connections to services on loopback,
+and compared with golden files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from behaviour.story import GOOD, NAME, Day, failed, good, play, run_of, tell, with_test, without
 from golden import check
 from ml_metrics.connections import warehouse
 from ml_metrics.model import JobStatus
@@ -22,12 +21,13 @@ from ml_metrics.notify.digest import send_due_digests
 from ml_metrics.notify.mail_settings import load_mail_settings
 from servers.channels import Answer, MailServer, Service, http_service, mail_server
 from servers.github import GitHub
+from simulated_runs import GOOD, NAME, SimulatedRun, failed, good, notify_about, run_of, simulate, with_test, without
 
 SECRETS = {"SG.story-key", "smtp-story-password", "ghp_story-token", "T0STORY/B0STORY/webhook-path"}
 QUARANTINE = {"reason": "the data set moves", "owner": "vision-team"}
-# the letters name these days, so no day is counted from the day on which the story is played
-QUIET = {"quarantine": {**QUARANTINE, "until": "2999-12-31"}}
-OVER = {"quarantine": {**QUARANTINE, "until": "2026-01-25"}}
+# the mails contain these dates, so they must not depend on the current day
+ACTIVE = {"quarantine": {**QUARANTINE, "until": "2999-12-31"}}
+EXPIRED = {"quarantine": {**QUARANTINE, "until": "2026-01-25"}}
 
 STORY = [
     good(),
@@ -38,35 +38,35 @@ STORY = [
     good("bad: the accuracy is low", accuracy_final=0.9),
     good("as bad", accuracy_final=0.9),
     good("worse: the loss is high, too", accuracy_final=0.9, loss_final=0.3),
-    good("bad in one way again", accuracy_final=0.9),
-    good("well again"),
+    good("one of the two is bad again", accuracy_final=0.9),
+    good("passing again"),
     good(),
     failed(JobStatus.FAILURE, "ExitCode:3"),
     failed(JobStatus.FAILURE, "ExitCode:3"),
     failed(JobStatus.TIMEOUT, "DeadlineExceeded"),
-    good("well again"),
+    good("passing again"),
     good("NaN", loss_final=float("nan")),
     without("throughput_final", "worse: a required metric is missing"),
-    good("well again"),
+    good("passing again"),
     good("a warning", memory_final=5.0),
     good(),
-    Day("nothing was recorded", states={"load_history": "failed"}),
-    good("well again"),
+    SimulatedRun("nothing was recorded", states={"load_history": "failed"}),
+    good("passing again"),
     failed(JobStatus.MISSED, "ImagePullBackOff"),
-    with_test(good("bad in quarantine", accuracy_final=0.8), **QUIET),
-    with_test(good("well in quarantine"), **QUIET),
-    with_test(good("bad after the quarantine", accuracy_final=0.8), **OVER),
-    good("worse, and somebody knows", accuracy_final=0.8, loss_final=0.4),
-    Day("the gate is killed", gate_is_killed=True),
-    good("well again"),
-    Day("bad on another image, while two channels are down", image="gcr.io/my-project/mnist@sha256:bbbb",
+    with_test(good("bad in quarantine", accuracy_final=0.8), **ACTIVE),
+    with_test(good("passing in quarantine"), **ACTIVE),
+    with_test(good("bad after the quarantine", accuracy_final=0.8), **EXPIRED),
+    good("worse, and acknowledged", accuracy_final=0.8, loss_final=0.4),
+    SimulatedRun("the gate is killed", gate_is_killed=True),
+    good("passing again"),
+    SimulatedRun("bad on another image, while two channels are down", image="gcr.io/my-project/mnist@sha256:bbbb",
         metrics={**GOOD, "accuracy_final": 0.5}),
 ]  # fmt: skip
 
 
 @dataclass
 class World:
-    """Every service that a message may reach."""
+    """All services that receive messages."""
 
     smtp: MailServer
     sendgrid: Service
@@ -76,14 +76,14 @@ class World:
     outbox: Path
     seen: dict[str, int] = field(default_factory=dict)
 
-    def new(self, kind: str, all_of_them: list[str]) -> list[str]:
-        """What came since this was asked last."""
-        begin = self.seen.get(kind, 0)
-        self.seen[kind] = len(all_of_them)
-        return all_of_them[begin:]
+    def new(self, kind: str, received: list[str]) -> list[str]:
+        """Return the messages since the last call."""
+        start = self.seen.get(kind, 0)
+        self.seen[kind] = len(received)
+        return received[start:]
 
-    def heard(self) -> Iterator[str]:
-        """What each service was told since this was asked last, in words."""
+    def received(self) -> Iterator[str]:
+        """Yield one line for each message that a service received since the last call."""
         mails = [mail.content for mail in self.smtp.mails]
         for raw in self.new("smtp", mails):
             mail = message_from_bytes(raw, policy=policy.default)
@@ -102,7 +102,7 @@ class World:
             yield f"outbox: {mail['Subject']}"
 
     def last_text(self) -> str:
-        """The plain text of the newest mail."""
+        """Return the plain text of the newest mail."""
         mail = message_from_bytes(self.smtp.mails[-1].content, policy=policy.default)
         body = mail.get_body(("plain",))
         assert body is not None
@@ -147,51 +147,53 @@ def without_paths(text: str, tmp_path: Path) -> str:
 
 @pytest.fixture
 def logs(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    """Everything that any library logs, also what it would say at DEBUG."""
+    """The log of all libraries, at level DEBUG."""
     caplog.set_level("DEBUG")
     return caplog
 
 
-def test_thirty_runs_are_told_exactly_as_they_should_be(
+def test_thirty_runs_are_reported_exactly_as_documented(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logs: pytest.LogCaptureFixture
 ) -> None:
     diary, letters = [], []
-    with world(tmp_path, monkeypatch) as heard:
-        for number, day in enumerate(STORY, start=1):
+    with world(tmp_path, monkeypatch) as services:
+        for number, simulated in enumerate(STORY, start=1):
             if number == 27:
                 with warehouse() as open_warehouse:
                     assert open_warehouse.incidents.acknowledge(NAME, by="a new user", note="a bad disk")
             if number == 30:
-                heard.sendgrid.answers(
+                services.sendgrid.answers(
                     Answer(401, {"errors": [{"message": "The provided authorization grant is invalid"}]})
                 )
-                heard.smtp.refused = dict.fromkeys(("vision@example.com", "mnist@example.com"), "550 no such user")
-            play(number, day)
-            tell(number, day)
-            told = list(heard.heard())
-            diary += [f"{number:02}  {day.about}", *(f"      {line}" for line in told), *waiting(number)]
-            if any(line.startswith("smtp") for line in told) and number != 30:
-                letters += [f"--- {number:02}  {day.about}", heard.last_text(), ""]
-            tell(number, day)  # a task that is cleared, or a callback that runs twice
-            again = [line for line in heard.heard() if number != 30 or not line.startswith(("smtp", "sendgrid"))]
-            assert again == [], f"run {number} was told twice"
-        heard.sendgrid.answers(Answer(202))
-        heard.smtp.refused = {}
+                services.smtp.refused = dict.fromkeys(("vision@example.com", "mnist@example.com"), "550 no such user")
+            simulate(number, simulated)
+            notify_about(number, simulated)
+            lines = list(services.received())
+            diary += [f"{number:02}  {simulated.description}", *(f"      {line}" for line in lines), *waiting(number)]
+            if any(line.startswith("smtp") for line in lines) and number != 30:
+                letters += [f"--- {number:02}  {simulated.description}", services.last_text(), ""]
+            notify_about(number, simulated)  # the task is cleared, or the callback runs twice
+            again = [line for line in services.received() if number != 30 or not line.startswith(("smtp", "sendgrid"))]
+            assert again == [], f"run {number} was reported twice"
+        services.sendgrid.answers(Answer(202))
+        services.smtp.refused = {}
         with warehouse() as open_warehouse:
             sent = send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC) + timedelta(minutes=5))
             assert sent == 1
             assert send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC) + timedelta(minutes=5)) == 0
-        diary += ["the digest", *(f"      {line}" for line in heard.heard())]
-        letters += ["--- the digest", re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "TODAY", heard.last_text()), ""]
-        issues = heard.github.issues
-        everything = [str(one) for one in (heard.sendgrid.requests, heard.webhook.requests, heard.smtp.mails, issues)]
+        diary += ["the digest", *(f"      {line}" for line in services.received())]
+        letters += ["--- the digest", re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "TODAY", services.last_text()), ""]
+        issues = services.github.issues
+        everything = [
+            str(one) for one in (services.sendgrid.requests, services.webhook.requests, services.smtp.mails, issues)
+        ]
     check("alerts/story.txt", without_paths("\n".join(diary), tmp_path) + "\n")
     check("alerts/letters.txt", without_paths("\n".join(letters), tmp_path))
     assert [(issue["title"], issue["state"]) for issue in issues] == [(f"ML Metrics: {NAME}", "open")]
     rows_are_whole()
     seen = [
         *(path.read_text(errors="replace") for path in files(tmp_path)),
-        *(mail_text(heard)),
+        *(mail_text(services)),
         logs.text,
         everything[3],
     ]
@@ -201,7 +203,7 @@ def test_thirty_runs_are_told_exactly_as_they_should_be(
 
 
 def waiting(number: int) -> list[str]:
-    """What the warehouse says of this run's messages that nobody has been told yet."""
+    """Return this run's messages that the warehouse lists as not delivered."""
     with warehouse() as open_warehouse:
         found = open_warehouse.deliveries.waiting(datetime.now(UTC) - timedelta(days=1))
     return [
@@ -210,18 +212,18 @@ def waiting(number: int) -> list[str]:
 
 
 def rows_are_whole() -> None:
-    """No fault of a channel changed what is recorded about the runs."""
+    """Assert that no fault of a channel changed the records of the runs."""
     with warehouse() as open_warehouse:
         runs = open_warehouse.runs.newest(NAME, 100)
-        assert len(runs) == 29  # one of the thirty could not be recorded, and was told so
+        assert len(runs) == 29  # one of the thirty could not be recorded
         assert len({run.uuid for run in runs}) == 29
         assert [row.metric for row in open_warehouse.metrics.of_run(run_of(30).key)].count("accuracy_final") == 1
 
 
 def files(tmp_path: Path) -> list[Path]:
-    """Mails, run folders, the warehouse."""
+    """Return all mails, files of run folders, and the warehouse."""
     return [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def mail_text(heard: World) -> list[str]:
-    return [mail.content.decode(errors="replace") for mail in heard.smtp.mails]
+def mail_text(services: World) -> list[str]:
+    return [mail.content.decode(errors="replace") for mail in services.smtp.mails]

@@ -1,4 +1,4 @@
-"""A whole run whose folder lies in a bucket: the workload writes there, and every task reads and writes there."""
+"""A whole run whose folder is in a bucket, where the workload and every task read and write."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ml_metrics import storage
 from ml_metrics.model import JobStatus
 
 if TYPE_CHECKING:
-    from behaviour.home import Home
+    from airflow_home import Home
 
 pytestmark = pytest.mark.e2e
 CLOUD = ("STORAGE_EMULATOR_HOST", "NO_GCE_CHECK", "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT")
-"""What a workload has to know of what stands for the cloud."""
+"""Environment variables with which a workload uses the fake cloud."""
 
 PROGRAM = """
 from ml_metrics.telemetry import GoodputRecorder, JsonLinesMetricHandler, TensorBoardMetricHandler
@@ -35,12 +35,12 @@ print("everything was written")
 
 
 def test_a_run_in_a_bucket_is_measured_judged_and_recorded(home: Home, bucket: str) -> None:
-    said = {name: os.environ[name] for name in CLOUD}
+    variables = {name: os.environ[name] for name in CLOUD}
     good = {"comparison": "greater", "success_threshold": {"fixed_value": 0.96}}
     test = home.add_test(
         "in-a-bucket",
         command=["python3", "-c", PROGRAM],
-        env=said,
+        env=variables,
         regression_test_config={"metric_success_conditions": {"lines/accuracy_final": good}},
     )
     done = home.airflow("dags", "test", test, AIRFLOW__ML_METRICS__STORAGE_ROOT=bucket)
@@ -55,4 +55,4 @@ def test_a_run_in_a_bucket_is_measured_judged_and_recorded(home: Home, bucket: s
     names = {file.name for file in storage.list_files(f"{bucket}/{test}/{run.uuid}")}
     written = {"workload", "metrics", "goodput", "verdicts", "gate"}
     assert {f"_ml_metrics/{name}.json" for name in written} <= names
-    assert not home.runs.exists(), "nothing lies on this machine"
+    assert not home.runs.exists(), "files were written on this machine"

@@ -1,4 +1,4 @@
-"""The dashboard inside a real Airflow, in a real browser."""
+"""The dashboard in a real Airflow, in a real browser."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from axe_playwright_python.sync_playwright import Axe
 from fastapi.routing import APIRoute
 from playwright.sync_api import Browser, expect
 
-from behaviour.browser import Watched, chromium, logged_in, screenshot
-from behaviour.home import PROJECT, Home
-from behaviour.hostile import STRINGS, run_of_everything
-from behaviour.standalone import Standalone, password, standalone, token_of
+from airflow_home import PROJECT, Home
+from behaviour.hostile_names import STRINGS, run_of_everything
+from browser import Watched, chromium, logged_in, screenshot
 from ml_metrics.dashboard.app import app
 from ml_metrics.dashboard.links import ServerLinks
 from ml_metrics.dashboard.report import write_report
+from standalone_airflow import Standalone, password, standalone, token_of
 from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, TODAY, fill, recorded, run_of
 
 pytestmark = [pytest.mark.e2e]
@@ -63,7 +63,7 @@ def watched(browser: Browser, airflow: Standalone, request: pytest.FixtureReques
     page = Watched(context, airflow.url)
     yield page
     context.close()
-    assert page.elsewhere == []
+    assert page.other_requests == []
     assert [error for error in page.errors if "401" not in error] == []
 
 
@@ -116,7 +116,7 @@ def test_a_user_accepts_and_acknowledges_a_broken_metric(browser: Browser, airfl
 
 def test_the_tabs_of_a_dag_and_of_a_run(watched: Watched, airflow: Standalone) -> None:
     page = watched.page
-    airflow.parsed(SHIFTED)
+    airflow.wait_until_parsed(SHIFTED)
     page.goto(f"{watched.url}/dags/{SHIFTED}/plugin/ml-metrics-dag")
     expect(page.frame_locator("iframe").get_by_role("heading", name=SHIFTED)).to_be_visible()
     run = airflow.trigger(SHIFTED, run=run_of(SHIFTED, 0).run_id)
@@ -162,7 +162,7 @@ def test_pages_have_no_serious_accessibility_violation(watched: Watched) -> None
     for name, path in PAGES.items():
         page = watched.go(path)
         if name in {"test", "compare"}:
-            watched.drawn()
+            watched.wait_for_chart()
         found = Axe().run(page).response["violations"]
         serious = [
             (one["id"], [node["html"][:200] for node in one["nodes"][:3]])
@@ -200,7 +200,7 @@ def test_every_cell_of_the_heatmap_is_reachable_by_keyboard(watched: Watched) ->
 
 @pytest.mark.parametrize("watched", [{"bypass_csp": True}], indirect=True)
 def test_no_stored_string_runs_as_a_script(watched: Watched, home: Home) -> None:
-    """Escaping has to be enough: the content security policy, which would stop most scripts, is off."""
+    """Escaping must suffice: the content security policy, which would block most scripts, is off."""
     assert len(STRINGS) >= 50
     everything = "hostile-everything"
     with home.warehouse() as warehouse:
@@ -233,7 +233,7 @@ def test_a_report_works_from_a_file(browser: Browser, home: Home, tmp_path: Path
     page = watched.page
     page.goto(f"file://{tmp_path}/index.html")
     page.get_by_role("link", name=MANY, exact=True).click()
-    watched.drawn()
+    watched.wait_for_chart()
     expect(page.locator("[id=chart-0] .mark-symbol.role-mark path")).to_have_count(10)
     context.close()
-    assert (watched.errors, watched.elsewhere) == ([], [])
+    assert (watched.errors, watched.other_requests) == ([], [])

@@ -1,4 +1,4 @@
-"""The docs stay true: links have targets, commands exist, examples load, and tables match the code."""
+"""The docs match the code: links have targets, commands parse, examples load, and tables are up to date."""
 
 from __future__ import annotations
 

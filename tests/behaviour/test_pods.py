@@ -1,4 +1,4 @@
-"""Workloads in pods of every shape, through whole DAGs on the local cluster: several hosts, GKE, the triggerer."""
+"""Workloads in pods, through whole DAGs on the local cluster: several hosts, GKE, and the triggerer."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 import yaml
 from kubernetes import client
 
-from behaviour.ending import core, told
-from behaviour.home import Home
+from airflow_home import Home
 from local_kube import LocalCluster
+from workload_ends import core, recorded_workload
 
 pytestmark = [pytest.mark.e2e]
 
-SPEAK = """
+PRINT_STEPS = """
 import os, time
 for step in range(2):
     print("host", os.environ["JOB_COMPLETION_INDEX"], "step", step, os.environ["ML_METRICS_FIRST_HOST"], flush=True)
@@ -22,65 +22,65 @@ for step in range(2):
 """
 
 
-FAILS = "import os, sys, time\nif os.environ['JOB_COMPLETION_INDEX'] == '1': sys.exit(3)\ntime.sleep(600)"
-SAY = ["python3", "-c", "print('from the pod')"]
+SECOND_HOST_FAILS = "import os, sys, time\nif os.environ['JOB_COMPLETION_INDEX'] == '1': sys.exit(3)\ntime.sleep(600)"
+PRINT = ["python3", "-c", "print('from the pod')"]
 DEFERRED = {"AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True"}
 
 
 @pytest.fixture(scope="module")
-def said(home: Home) -> dict[str, tuple[int, str]]:
-    """Every test was run: its exit code and what Airflow said."""
-    home.add_test("two-hosts", command=["python3", "-c", SPEAK], hosts=2)
-    home.add_test("one-host-fails", command=["python3", "-c", FAILS], hosts=3)
+def outputs(home: Home) -> dict[str, tuple[int, str]]:
+    """Run all tests, and return their exit codes and Airflow's output."""
+    home.add_test("two-hosts", command=["python3", "-c", PRINT_STEPS], hosts=2)
+    home.add_test("one-host-fails", command=["python3", "-c", SECOND_HOST_FAILS], hosts=3)
     home.add_test("queued", command=["true"], hosts=2, queue="tpu", startup_timeout="3s")
-    home.add_test("two-hosts-deferred", command=["python3", "-c", SPEAK], hosts=2)
-    home.add_test("pod-deferred", command=SAY)
+    home.add_test("two-hosts-deferred", command=["python3", "-c", PRINT_STEPS], hosts=2)
+    home.add_test("pod-deferred", command=PRINT)
     at_once = home.run_all(["two-hosts", "one-host-fails", "queued"])
     return {**at_once, **home.run_all(["two-hosts-deferred", "pod-deferred"], **DEFERRED)}
 
 
-def test_the_hosts_of_one_workload_run_together_and_all_their_logs_are_kept(
-    home: Home, said: dict[str, tuple[int, str]]
+def test_the_hosts_of_a_workload_run_together_and_all_logs_are_stored(
+    home: Home, outputs: dict[str, tuple[int, str]]
 ) -> None:
-    code, log = said["two-hosts"]
+    code, log = outputs["two-hosts"]
     assert code == 0, log[-3000:]
-    assert "host 0 step 1 127.0.0.1" in log, "the first host is heard live"
+    assert "host 0 step 1 127.0.0.1" in log, "the log of the first host is streamed"
     kept = sorted((home.runs / "two-hosts").glob("*/_ml_metrics/logs/*"))
     assert [one.name for one in kept] == ["attempt-1-host-0.log", "attempt-1-host-1.log"]
     assert kept[1].read_text().startswith("host 1 step 0")
-    assert told(home, "two-hosts")["status"] == "success"
+    assert recorded_workload(home, "two-hosts")["status"] == "success"
 
 
-def test_a_host_that_fails_ends_all_of_them_and_is_named(home: Home, said: dict[str, tuple[int, str]]) -> None:
-    assert said["one-host-fails"][0] == 1
-    workload = told(home, "one-host-fails")
+def test_a_host_that_fails_ends_the_others_and_is_reported(home: Home, outputs: dict[str, tuple[int, str]]) -> None:
+    assert outputs["one-host-fails"][0] == 1
+    workload = recorded_workload(home, "one-host-fails")
     end = (workload["status"], workload["failure_reason"], workload["detail"])
     assert end == ("failure", "ExitCode:3", "host 1 of 3")
 
 
-def test_hosts_that_no_queue_admits_were_missed(home: Home, said: dict[str, tuple[int, str]]) -> None:
-    assert said["queued"][0] == 1
-    workload = told(home, "queued")
+def test_hosts_that_no_queue_admits_are_missed(home: Home, outputs: dict[str, tuple[int, str]]) -> None:
+    assert outputs["queued"][0] == 1
+    workload = recorded_workload(home, "queued")
     assert (workload["status"], workload["failure_reason"], workload["started_at"]) == ("missed", "Queued", None)
 
 
 @pytest.mark.parametrize(("test", "line"), [("two-hosts-deferred", "host 0 step 1"), ("pod-deferred", "from the pod")])
 def test_the_triggerer_waits_for_hosts_and_for_pods(
-    home: Home, said: dict[str, tuple[int, str]], test: str, line: str
+    home: Home, outputs: dict[str, tuple[int, str]], test: str, line: str
 ) -> None:
-    code, log = said[test]
+    code, log = outputs[test]
     assert code == 0, log[-3000:]
     assert line in log
-    assert told(home, test)["status"] == "success"
+    assert recorded_workload(home, test)["status"] == "success"
 
 
-def test_nothing_is_left_of_any_of_them(home: Home, said: dict[str, tuple[int, str]]) -> None:
-    assert said
-    assert left(home) == []
+def test_no_pods_jobs_or_services_remain(home: Home, outputs: dict[str, tuple[int, str]]) -> None:
+    assert outputs
+    assert remaining(home) == []
 
 
 GOOGLE = """
-# airflow dag: only what Google answers is put in its place here; everything else is the provider's own way to GKE
+# airflow dag: only Google's responses are replaced here; everything else is the provider's own access to GKE
 from airflow.providers.google.cloud.hooks.kubernetes_engine import GKEKubernetesHook
 from airflow.providers.google.cloud.operators import kubernetes_engine
 from google.oauth2.credentials import Credentials
@@ -96,33 +96,33 @@ for dag in tests_from():
 def test_tests_run_on_their_own_gke_cluster(home: Home, tmp_path: Path) -> None:
     kubeconfig = yaml.safe_load(Path(LocalCluster(str(home.cluster)).ensure_running()).read_text())
     cluster, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
-    stands_in = GOOGLE.format(
+    dag_file = GOOGLE.format(
         server=cluster["server"], authority=cluster["certificate-authority-data"], token=user["token"]
     )
-    (tmp_path / "gke_tests.py").write_text(stands_in)
+    (tmp_path / "gke_tests.py").write_text(dag_file)
     gke = {"project": "a-project", "location": "us-central1-a", "name": "tests"}
     for name, hosts in (("gke-pod", 1), ("gke-job", 2)):
-        home.add_test(name, command=SAY, hosts=hosts, cluster=gke)
-    said = home.run_all(
+        home.add_test(name, command=PRINT, hosts=hosts, cluster=gke)
+    outputs = home.run_all(
         ["gke-pod", "gke-job"],
         AIRFLOW__CORE__DAGS_FOLDER=str(tmp_path),
         AIRFLOW__ML_METRICS__CLUSTER="kubernetes",
         AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT="google-cloud-platform://",
     )
     for name, kind in (("gke-pod", "pod"), ("gke-job", "job")):
-        code, log = said[name]
+        code, log = outputs[name]
         assert code == 0, log[-5000:]
         assert "from the pod" in log
-        workload = told(home, name)
+        workload = recorded_workload(home, name)
         assert workload["status"] == "success"
         assert f"/kubernetes/{kind}/us-central1-a/tests/default/" in workload["workload_link"]
         assert workload["logs_command"].startswith("gcloud logging read ")
         assert workload["pod"] in workload["logs_command"]
-    assert left(home) == []
+    assert remaining(home) == []
 
 
-def left(home: Home) -> list[str]:
-    """The Jobs, services and pods that nobody took away."""
+def remaining(home: Home) -> list[str]:
+    """Return the names of the Jobs, services and pods that were not deleted."""
     api = core(home)
     found = [
         *client.BatchV1Api(api.api_client).list_namespaced_job("default").items,

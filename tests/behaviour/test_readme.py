@@ -1,4 +1,4 @@
-"""The README's chapter for a newcomer's own test, followed step by step."""
+"""The README's chapter about your own test, followed step by step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from behaviour.home import PROJECT, Home
+from airflow_home import PROJECT, Home
 
 pytestmark = [pytest.mark.e2e]
 

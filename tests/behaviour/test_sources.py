@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from behaviour.home import PROJECT, Home
+from airflow_home import PROJECT, Home
 
 pytestmark = [pytest.mark.e2e]
 
@@ -78,7 +78,7 @@ MEASURED = {
     "job_seconds",
     "queue_seconds",
 }
-"""What differs from run to run."""
+"""Metrics whose values differ from run to run."""
 
 
 def test_the_metrics_of_all_sources_become_rows_of_one_run(home: Home, tmp_path: Path) -> None:
@@ -102,12 +102,12 @@ def test_the_metrics_of_all_sources_become_rows_of_one_run(home: Home, tmp_path:
     assert metadata(home, job.uuid)["model"] == "mnist"
     assert metadata(home, job.uuid)["profile/device_type"] == "TPU v5 lite"
     (folder,) = (home.runs / "sources").iterdir()
-    told = json.loads((folder / "_ml_metrics" / "metrics.json").read_text())
-    assert len(told["warnings"]) == 3, told["warnings"]
+    document = json.loads((folder / "_ml_metrics" / "metrics.json").read_text())
+    assert len(document["warnings"]) == 3, document["warnings"]
 
-    again = home_collects(home, folder)
+    again = collect_again(home, folder)
     assert {one["name"]: one["value"] for one in again["metrics"]} == rows
-    assert again == told
+    assert again == document
 
 
 def metadata(home: Home, uuid: str) -> dict[str, str]:
@@ -116,8 +116,8 @@ def metadata(home: Home, uuid: str) -> dict[str, str]:
         return dict(database.execute(query, (uuid,)).fetchall())
 
 
-def home_collects(home: Home, folder: Path) -> dict[str, Any]:
-    """What the command line prints of a run folder."""
+def collect_again(home: Home, folder: Path) -> dict[str, Any]:
+    """Return the document that `ml-metrics collect` prints."""
     command = ["ml-metrics", "collect", str(home.configs / "sources.yaml"), str(folder), "--json"]
     done = subprocess.run(command, env=home.environment, capture_output=True, text=True, check=True, timeout=120)
     found: dict[str, Any] = json.loads(done.stdout)

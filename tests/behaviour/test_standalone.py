@@ -1,4 +1,4 @@
-"""Runs under a real scheduler: started by hand, without a logical date, and with each task's process killed."""
+"""Runs under a real scheduler: triggered manually, without a logical date, and with each task's process killed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from behaviour.home import Home
-from behaviour.standalone import Standalone, standalone, until
+from airflow_home import Home
 from ml_metrics.steps import TASKS
+from standalone_airflow import Standalone, standalone, wait_until
 
 pytestmark = [pytest.mark.e2e]
 
@@ -28,7 +28,7 @@ RECORDED = {"loss_final", "total_wall_time"}
 
 
 def victim(task: str) -> str:
-    """The test whose task of that name is killed. Each has a DAG of its own, so that they run side by side."""
+    """Return the test whose task of that name is killed. Each has its own DAG, so that they run in parallel."""
     return f"killed-{task.replace('_', '-')}"
 
 
@@ -42,10 +42,10 @@ def airflow(home: Home) -> Iterator[Standalone]:
         yield running
 
 
-def test_a_run_that_somebody_triggered_ends_like_any_other(airflow: Standalone, home: Home) -> None:
+def test_a_manually_triggered_run_ends_like_any_other(airflow: Standalone, home: Home) -> None:
     airflow.unpause("triggered")
     home.airflow("dags", "trigger", "triggered", "--run-id", "by_hand").check_returncode()
-    assert airflow.ended("triggered", "by_hand") == "success"
+    assert airflow.wait_until_ended("triggered", "by_hand") == "success"
     assert airflow.run("triggered", "by_hand")["logical_date"] is None
     assert_recorded_once(home, "triggered")
 
@@ -58,12 +58,12 @@ def test_a_task_that_was_killed_and_cleared_leaves_exactly_one_row_for_each_metr
         airflow.unpause(test)
         run = airflow.trigger(test)
         airflow.kill(test, run, task)
-        airflow.ended(test, run)
+        airflow.wait_until_ended(test, run)
         airflow.clear(test, run, task)
-        assert airflow.ended(test, run) == "success", task
+        assert airflow.wait_until_ended(test, run) == "success", task
 
-    with ThreadPoolExecutor(len(TASKS)) as side_by_side:
-        list(side_by_side.map(kill_and_clear, TASKS))
+    with ThreadPoolExecutor(len(TASKS)) as executor:
+        list(executor.map(kill_and_clear, TASKS))
     for task in TASKS:
         assert_recorded_once(home, victim(task))
 
@@ -72,14 +72,14 @@ def test_a_gate_that_was_killed_still_sends_its_mail_once(airflow: Standalone, h
     airflow.unpause("gate-killed")
     run = airflow.trigger("gate-killed")
     airflow.kill("gate-killed", run, "assert_success")
-    assert airflow.ended("gate-killed", run) == "failed"
-    until(lambda: bool(home.mails("gate-killed")), "the next try of the gate has sent the mail")
+    assert airflow.wait_until_ended("gate-killed", run) == "failed"
+    wait_until(lambda: bool(home.mails("gate-killed")), "the next try of the gate has sent the mail")
     (mail,) = home.mails("gate-killed")
     assert "ExitCode:1" in mail.read_text()
 
 
 def assert_recorded_once(home: Home, test: str) -> None:
-    """One run, and one row of each of its metrics. A run that was recorded twice would appear twice."""
+    """Assert that the test has one run with one row for each metric."""
     with home.warehouse() as warehouse:
         (job,) = warehouse.runs.newest(test)
         count = Counter(row.metric for row in warehouse.metrics.of_run(job.uuid))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from behaviour.home import home
+from airflow_home import home
 from servers.engines import bigquery_server, engine, opener, postgres, retries_come_sooner, warehouse
 
 __all__ = ["bigquery_server", "engine", "home", "opener", "postgres", "retries_come_sooner", "warehouse"]

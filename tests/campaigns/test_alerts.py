@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from behaviour.home import PROJECT, Home
-from behaviour.standalone import Standalone, standalone, until
+from airflow_home import PROJECT, Home
+from standalone_airflow import Standalone, standalone, wait_until
 
 pytestmark = [
     pytest.mark.e2e,
@@ -57,7 +57,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, home: Home) -> Iterator[St
 def test_a_run_that_never_begins_is_told_once(airflow: Standalone, home: Home) -> None:
     airflow.unpause("hangs")
     airflow.trigger("hangs")
-    until(lambda: len(home.mails("hangs")) == 1, "the triggerer has sent the mail")
+    wait_until(lambda: len(home.mails("hangs")) == 1, "the triggerer has sent the mail")
     (mail,) = home.mails("hangs")
     text = mail.read_text().replace("=\n", "")
     assert "Subject: [ML Metrics] hangs is overdue: the run has not finished" in text
@@ -75,11 +75,11 @@ def test_a_gate_whose_every_try_is_killed_is_told_by_the_dag_processor(airflow: 
     run = airflow.trigger("gate-always-killed")
     for _ in range(3):
         airflow.kill("gate-always-killed", run, "assert_success")
-    assert airflow.ended("gate-always-killed", run) == "failed"
-    until(lambda: bool(home.mails("gate-always-killed")), "the DAG processor has sent the mail")
+    assert airflow.wait_until_ended("gate-always-killed", run) == "failed"
+    wait_until(lambda: bool(home.mails("gate-always-killed")), "the DAG processor has sent the mail")
     (mail,) = home.mails("gate-always-killed")
     assert "ExitCode:1" in mail.read_text()
-    until(lambda: "delivered by outbox" in said_by_the_dag_processor(home), "the DAG processor has said so")
+    wait_until(lambda: "delivered by outbox" in said_by_the_dag_processor(home), "the DAG processor has said so")
 
 
 def said_by_the_dag_processor(home: Home) -> str:

@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from behaviour.home import Home
-from behaviour.standalone import Standalone, standalone, until
+from airflow_home import Home
 from local_kube.kubeconfig import read_address
 from ml_metrics.run_folder import RunFolder
+from standalone_airflow import Standalone, standalone, wait_until
 
 KILLS = int(os.environ.get("ML_METRICS_KILLS", "0"))
 pytestmark = [
@@ -94,12 +94,14 @@ def play(airflow: Standalone, home: Home, test: str, kill: Callable[[str], None]
     airflow.unpause(test)
     for number in range(KILLS):
         run = airflow.trigger(test)
-        until(lambda run=run: airflow.tasks(test, run)["run_workload"]["state"] in UNDER_WAY, f"{test} is under way")
+        wait_until(
+            lambda run=run: airflow.tasks(test, run)["run_workload"]["state"] in UNDER_WAY, f"{test} is under way"
+        )
         delay = chance.uniform(0, SECONDS + 5)
         print(f"seed {SEED}: {test} number {number}: kill after {delay:.2f} s", flush=True)
         time.sleep(delay)
         kill(run)
-        assert airflow.ended(test, run) == "success", (run, delay)
+        assert airflow.wait_until_ended(test, run) == "success", (run, delay)
     folders = list((home.runs / test).iterdir())
     assert len(folders) == KILLS
     for folder in folders:

@@ -9,9 +9,9 @@ import time
 import pytest
 from kubernetes import client
 
-from behaviour.ending import assert_told, core, meddle, told
-from behaviour.home import Home
+from airflow_home import Home
 from local_kube.kubeconfig import read_address
+from workload_ends import assert_reported, core, interfere, recorded_workload
 
 pytestmark = [pytest.mark.e2e]
 
@@ -37,8 +37,8 @@ def test_a_pod_that_somebody_deleted(home: Home, deferrable: str) -> None:
     def delete(pod: client.V1Pod) -> None:
         core(home).delete_namespaced_pod(pod.metadata.name, "default", grace_period_seconds=1)
 
-    meddle(home, test, delete, AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE=deferrable)
-    assert_told(home, test, "failure", "PodDeleted")
+    interfere(home, test, delete, AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE=deferrable)
+    assert_reported(home, test, "failure", "PodDeleted")
 
 
 GONE_SECONDS = int(os.environ.get("ML_METRICS_OUTAGE_SECONDS", "5"))
@@ -61,8 +61,8 @@ def test_an_api_server_that_is_gone_in_the_middle(home: Home, deferrable: str) -
         time.sleep(GONE_SECONDS)
         os.kill(address.pid, signal.SIGKILL)
 
-    meddle(home, test, take_away, AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE=deferrable)
-    workload = told(home, test)
+    interfere(home, test, take_away, AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE=deferrable)
+    workload = recorded_workload(home, test)
     assert (workload["status"], workload["attempts"]) == ("success", 1), workload
     (folder,) = (home.runs / test).iterdir()
     assert len(list(folder.glob("ran-*"))) == 1
@@ -77,7 +77,7 @@ def test_a_workload_that_is_retried_runs_in_a_new_pod_and_is_counted(home: Home)
     second_time += "open(seen, 'a').write(os.environ['POD_NAME'] + chr(10)); sys.exit(0 if there else 7)"
     test = home.add_test("retried", command=["python3", "-c", second_time], retries=1)
     assert home.airflow("dags", "test", test, **AT_ONCE).returncode == 0
-    workload = told(home, test)
+    workload = recorded_workload(home, test)
     assert (workload["status"], workload["attempts"]) == ("success", 2)
     (seen,) = (home.runs / test).glob("*/seen")
     assert len(set(seen.read_text().split())) == 2, "each attempt has a pod of its own"
@@ -86,5 +86,5 @@ def test_a_workload_that_is_retried_runs_in_a_new_pod_and_is_counted(home: Home)
 def test_no_more_attempts_than_were_asked_for(home: Home) -> None:
     test = home.add_test("fails-always", command=["false"], retries=1)
     assert home.airflow("dags", "test", test, **AT_ONCE).returncode == 1
-    assert told(home, test)["attempts"] == 2
-    assert_told(home, test, "failure", "ExitCode:1")
+    assert recorded_workload(home, test)["attempts"] == 2
+    assert_reported(home, test, "failure", "ExitCode:1")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from behaviour.home import Home
-from behaviour.standalone import standalone
+from airflow_home import Home
 from servers.postgres import start_postgres
+from standalone_airflow import standalone
 
 PODS = int(os.environ.get("ML_METRICS_PODS", "0"))
 pytestmark = [
@@ -63,7 +63,7 @@ def test_all_of_them_run_at_once(home: Home, database: str, tmp_path: Path, monk
     with standalone(home, heartbeat=600) as airflow:
         airflow.unpause(tests[-1])
         runs = {test: airflow.trigger(test) for test in tests}
-        assert {test: airflow.ended(test, run, LONGEST) for test, run in runs.items()} == dict.fromkeys(
+        assert {test: airflow.wait_until_ended(test, run, LONGEST) for test, run in runs.items()} == dict.fromkeys(
             tests, "success"
         )
     assert len(list(place.iterdir())) == PODS, "one pod for each, and no more"

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from behaviour.deploy.compose import PROJECT, load
-from behaviour.standalone import answers, end, until
+from servers.compose_file import PROJECT, load
 from servers.ports import free_port
 from servers.postgres import start_postgres
+from standalone_airflow import is_up, stop, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +88,7 @@ class Server:
             try:
                 yield process
             finally:
-                end(process)
+                stop(process)
 
     def healthy(self, service: str) -> bool:
         """What the service's own health check says."""
@@ -126,7 +126,7 @@ def server(folder: Path, env: dict[str, str], configs: Path) -> Iterator[Server]
         stack.enter_context(made.running("local-cluster"))
         stack.enter_context(made.running("airflow-apiserver"))
         stack.enter_context(made.running("airflow-dag-processor"))
-        until(lambda: answers(made.url), "the api-server answers")
+        wait_until(lambda: is_up(made.url), "the api-server answers")
         stack.enter_context(made.running("airflow-scheduler"))
         stack.enter_context(made.running("airflow-triggerer"))
         yield made

@@ -1,4 +1,4 @@
-"""docker-compose.yaml, as far as it can be checked without a Docker engine."""
+"""docker-compose.yaml, checked without a Docker engine."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 import yaml
 from cryptography.fernet import Fernet
 
-from behaviour.deploy.compose import FILE, PROJECT, UnsetError, load, new_env
 from missing import missing
+from servers.compose_file import FILE, PROJECT, UnsetError, load, new_env
 
 AIRFLOW = ("airflow-apiserver", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 SECRETS = ("POSTGRES_PASSWORD", "AIRFLOW_JWT_SECRET", "AIRFLOW_API_SECRET_KEY", "AIRFLOW_FERNET_KEY", "ADMIN_PASSWORD")
@@ -33,7 +33,7 @@ def services(env: dict[str, str]) -> dict[str, Any]:
     return found
 
 
-def test_secrets_are_new_each_time_and_only_their_owner_reads_them(env: dict[str, str], tmp_path: Path) -> None:
+def test_secrets_are_new_each_time_and_readable_only_by_their_owner(env: dict[str, str], tmp_path: Path) -> None:
     other = new_env(tmp_path / "project")
     for name in SECRETS:
         assert len(env[name]) >= 24
@@ -47,23 +47,23 @@ def test_secrets_are_new_each_time_and_only_their_owner_reads_them(env: dict[str
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_a_secret_that_is_not_set_is_told_by_its_name(name: str, env: dict[str, str]) -> None:
+def test_an_unset_secret_is_reported_by_name(name: str, env: dict[str, str]) -> None:
     with pytest.raises(UnsetError, match=f"{name} is not set; sh deploy/make-env.sh"):
         load({**env, name: ""})
 
 
-def test_every_part_of_a_server_is_there(services: dict[str, Any]) -> None:
+def test_every_part_of_a_server_is_a_service(services: dict[str, Any]) -> None:
     assert {"postgres", "mail", "airflow-init", "local-cluster", "k3s", *AIRFLOW} <= set(services)
     assert services["local-cluster"]["profiles"] == ["local"]
     assert services["k3s"]["profiles"] == services["k3s-kubeconfig"]["profiles"] == ["k3s"]
 
 
-def test_every_service_that_stays_tells_its_health(services: dict[str, Any]) -> None:
+def test_every_permanent_service_has_a_health_check(services: dict[str, Any]) -> None:
     silent = {name for name, service in services.items() if "healthcheck" not in service}
     assert silent == {*ONE_SHOT, "loopback"}
 
 
-def test_nobody_is_root_or_could_become_it_but_the_node_of_k3s(services: dict[str, Any]) -> None:
+def test_no_service_runs_as_root_except_the_node_of_k3s(services: dict[str, Any]) -> None:
     for name, service in services.items():
         if name == "k3s":
             continue
@@ -73,13 +73,13 @@ def test_nobody_is_root_or_could_become_it_but_the_node_of_k3s(services: dict[st
         assert name == "postgres" or service["user"] == "50000:0", name
 
 
-def test_ports_are_open_to_this_machine_only(services: dict[str, Any]) -> None:
+def test_ports_are_open_only_to_this_machine(services: dict[str, Any]) -> None:
     ports = [port for service in services.values() for port in service.get("ports", [])]
     assert len(ports) == 2
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
-def test_mounts_are_there_and_code_cannot_be_changed(services: dict[str, Any], env: dict[str, str]) -> None:
+def test_mounts_exist_and_code_is_mounted_read_only(services: dict[str, Any], env: dict[str, str]) -> None:
     volumes = set(load(env)["volumes"])
     used = set()
     for service in services.values():
@@ -94,7 +94,7 @@ def test_mounts_are_there_and_code_cannot_be_changed(services: dict[str, Any], e
     assert used == volumes
 
 
-def test_images_are_pinned_and_ours_has_one_name(services: dict[str, Any]) -> None:
+def test_images_are_pinned_and_only_one_is_built(services: dict[str, Any]) -> None:
     for name, service in services.items():
         assert re.search(r":(v?\d|local$)", service["image"]), name
     built = [name for name, service in services.items() if "build" in service]
@@ -108,14 +108,14 @@ def test_workloads_get_no_secret_of_airflow(services: dict[str, Any], env: dict[
     assert not [mount for mount in services["local-cluster"]["volumes"] if mount.split(":")[0] in {"auth", "logs"}]
 
 
-def test_the_local_cluster_shares_the_loopback_of_those_who_ask_it(services: dict[str, Any]) -> None:
+def test_the_local_cluster_shares_the_loopback_interface_of_its_clients(services: dict[str, Any]) -> None:
     together = {name for name, service in services.items() if service.get("network_mode") == "service:loopback"}
     assert together == {"airflow-scheduler", "airflow-triggerer", "local-cluster"}
     folders = {"cluster:/opt/airflow/cluster", "runs:/opt/airflow/runs"}
     assert all(folders <= set(services[name]["volumes"]) for name in together)
 
 
-def test_airflows_parts_know_the_same_secrets_and_wait_for_the_tables(services: dict[str, Any]) -> None:
+def test_the_parts_of_airflow_share_secrets_and_wait_for_the_database(services: dict[str, Any]) -> None:
     for name in AIRFLOW:
         environment, waits = services[name]["environment"], services[name]["depends_on"]
         assert environment["AIRFLOW__API_AUTH__JWT_SECRET"]
@@ -127,7 +127,7 @@ def test_airflows_parts_know_the_same_secrets_and_wait_for_the_tables(services: 
         assert services[name]["depends_on"]["airflow-apiserver"]["condition"] == "service_healthy"
 
 
-def test_the_image_holds_what_services_start(services: dict[str, Any]) -> None:
+def test_the_image_contains_what_services_start(services: dict[str, Any]) -> None:
     dockerfile = (PROJECT / "Dockerfile").read_text()
     assert "USER 50000:0" in dockerfile
     requires = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["requires-python"]
@@ -138,14 +138,14 @@ def test_the_image_holds_what_services_start(services: dict[str, Any]) -> None:
     assert f"for folder in {' '.join(sorted(folders))}; do" in dockerfile
     for service in services.values():
         test = service.get("healthcheck", {}).get("test", [])
-        for word in (*service.get("command", []), *test):
-            assert not word.startswith("deploy/") or (PROJECT / word).is_file(), word
+        for argument in (*service.get("command", []), *test):
+            assert not argument.startswith("deploy/") or (PROJECT / argument).is_file(), argument
 
 
-def test_docker_compose_itself_accepts_it(env: dict[str, str], tmp_path: Path) -> None:
+def test_docker_compose_accepts_the_file(env: dict[str, str], tmp_path: Path) -> None:
     program = shutil.which("docker-compose")
     if program is None:
-        missing("docker-compose is not installed (apt-get install docker-compose): the file is checked by us alone")
+        missing("docker-compose is not installed: apt-get install docker-compose")
     for folder in ("dags", "include", "plugins", "deploy"):
         (tmp_path / folder).mkdir()
     shutil.copy(FILE, tmp_path)
@@ -161,6 +161,6 @@ def test_docker_compose_itself_accepts_it(env: dict[str, str], tmp_path: Path) -
         assert done.returncode == 0, done.stderr
         kept = yaml.safe_load(done.stdout)["services"]
         assert kept["airflow-scheduler"]["environment"] == load(env)["services"]["airflow-scheduler"]["environment"]
-    refused = config(**{**env, "AIRFLOW_JWT_SECRET": ""})
-    assert refused.returncode != 0
-    assert "AIRFLOW_JWT_SECRET is not set; sh deploy/make-env.sh" in refused.stderr
+    rejected = config(**{**env, "AIRFLOW_JWT_SECRET": ""})
+    assert rejected.returncode != 0
+    assert "AIRFLOW_JWT_SECRET is not set; sh deploy/make-env.sh" in rejected.stderr

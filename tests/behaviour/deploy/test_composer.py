@@ -1,4 +1,4 @@
-"""deploy/composer.sh against a `gcloud` that records and copies, and the DAGs parsed from where it put them."""
+"""deploy/composer.sh with a fake `gcloud` that records calls and copies files, and the deployed DAGs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from behaviour.deploy.compose import PROJECT
 from ml_metrics.settings import Settings
+from servers.compose_file import PROJECT
 
 FAKE = PROJECT / "tests" / "servers" / "fake_gcloud.py"
 WHERE = ("--environment", "nightly", "--location", "us-central1", "--storage-root", "gs://runs/of-tests")
@@ -22,7 +22,7 @@ PARSE = """\
 import sys
 from pathlib import Path
 project, dags = sys.argv[1:]
-# a Composer component has no checkout of this project, and some have no plugins
+# Composer's components have no checkout of this project, and some have no plugins
 sys.path[:] = [place for place in sys.path if not place.startswith(project) or ".venv" in place]
 sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in str(finder)]
 from airflow.dag_processing.dagbag import BundleDagBag
@@ -55,7 +55,7 @@ class Cloud:
         return found
 
     def changes(self) -> list[list[str]]:
-        """Every call so far that was more than a question; forgotten then."""
+        """Return the calls that change something since the last call of this method."""
         calls = [json.loads(line) for line in (self.folder / "calls").read_text().splitlines()]
         (self.folder / "calls").write_text("")
         return [call for call in calls if "describe" not in call]
@@ -70,7 +70,7 @@ def cloud(tmp_path: Path) -> Cloud:
     return Cloud(tmp_path)
 
 
-def test_everything_comes_to_its_place_and_the_second_time_only_files(cloud: Cloud) -> None:
+def test_the_first_deployment_changes_everything_and_the_second_only_files(cloud: Cloud) -> None:
     done = cloud.deploy(*WHERE, "--channels", "outbox,sendgrid")
     assert done.returncode == 0, done.stderr
     overrides = cloud.software["airflowConfigOverrides"]
@@ -90,14 +90,14 @@ def test_everything_comes_to_its_place_and_the_second_time_only_files(cloud: Clo
     assert changed[-1] == "^|^ml_metrics-channels=outbox"
 
 
-def test_settings_are_settings_of_this_package(cloud: Cloud) -> None:
+def test_deployed_settings_are_settings_of_this_package(cloud: Cloud) -> None:
     cloud.deploy(*WHERE, "--set", "mails_per_hour=5")
     own = [name for name in cloud.software["airflowConfigOverrides"] if name.startswith("ml_metrics-")]
     assert "ml_metrics-mails_per_hour" in own
     assert {name.removeprefix("ml_metrics-") for name in own} <= set(Settings.__dataclass_fields__)
 
 
-def test_what_others_keep_in_the_bucket_stays_and_what_was_ours_goes(cloud: Cloud) -> None:
+def test_files_of_others_in_the_bucket_stay_and_stale_files_of_ours_are_removed(cloud: Cloud) -> None:
     theirs = ["dags/airflow_monitoring.py", "dags/.airflowignore", "dags/include/theirs.sql", "plugins/theirs.py"]
     ours = ["dags/include/metric_configs/gone.yaml", "plugins/ml_metrics/gone.py"]
     for name in (*theirs, *ours):
@@ -108,7 +108,7 @@ def test_what_others_keep_in_the_bucket_stays_and_what_was_ours_goes(cloud: Clou
     assert not any((cloud.bucket / name).exists() for name in ours)
 
 
-def test_dags_are_parsed_where_there_are_no_plugins(cloud: Cloud, tmp_path: Path) -> None:
+def test_dags_are_parsed_without_plugins(cloud: Cloud, tmp_path: Path) -> None:
     assert cloud.deploy(*WHERE, "--files-only").returncode == 0
     home = tmp_path / "home"
     home.mkdir()
@@ -133,7 +133,7 @@ def test_dags_are_parsed_where_there_are_no_plugins(cloud: Cloud, tmp_path: Path
     assert {"py-mnist-example-cpu", "tf-mnist-example-cpu"} <= set(found.split(","))
 
 
-def test_nothing_happens_in_a_dry_run(cloud: Cloud) -> None:
+def test_a_dry_run_changes_nothing(cloud: Cloud) -> None:
     done = cloud.deploy(*WHERE, "--dry-run")
     assert done.returncode == 0
     assert "would run: gcloud composer environments update nightly" in done.stdout
@@ -152,9 +152,7 @@ def test_nothing_happens_in_a_dry_run(cloud: Cloud) -> None:
         (("--location",), "needs a value"),
     ],
 )
-def test_what_is_not_right_is_told_before_anything_happens(
-    cloud: Cloud, options: tuple[str, ...], message: str
-) -> None:
+def test_invalid_options_are_rejected_before_any_change(cloud: Cloud, options: tuple[str, ...], message: str) -> None:
     done = cloud.deploy(*options)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr

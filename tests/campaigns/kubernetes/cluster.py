@@ -9,7 +9,7 @@ from typing import Any
 
 from kubernetes import client
 
-from behaviour.home import Home
+from airflow_home import Home
 from campaigns.kubernetes.access import Access
 from campaigns.kubernetes.recorder import Asked
 from ml_metrics.model import Workload

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from behaviour.home import Home
+from airflow_home import Home
 from campaigns.kubernetes.access import access, documented_role
 from campaigns.kubernetes.cluster import Cluster
 from campaigns.kubernetes.recorder import recording

@@ -10,9 +10,9 @@ import psutil
 import pytest
 from kubernetes import client
 
-from behaviour.standalone import until
 from campaigns.kubernetes.cluster import Cluster
 from ml_metrics.model import Workload
+from standalone_airflow import wait_until
 
 pytestmark = [pytest.mark.e2e]
 
@@ -48,7 +48,9 @@ def meddle(cluster: Cluster, test: str, deed: Callable[[client.V1Pod], None]) ->
     """Do something to the pod of a test once it runs; how the workload went."""
     with ThreadPoolExecutor(1) as beside:
         running = beside.submit(cluster.run, test)
-        until(lambda: running.done() or any(pod.status.phase == "Running" for pod in cluster.pods(test)), "it runs", 60)
+        wait_until(
+            lambda: running.done() or any(pod.status.phase == "Running" for pod in cluster.pods(test)), "it runs", 60
+        )
         assert not running.done(), running.result()
         deed(cluster.pods(test)[0])
         return running.result()[0]

@@ -13,7 +13,6 @@ from typing import NoReturn
 
 import pytest
 
-from behaviour.story import NAME, TEST, Day, failed, good, play, run_of, tell, with_test
 from ml_metrics import notify, steps, storage
 from ml_metrics.connections import warehouse
 from ml_metrics.errors import StorageError, WarehouseError
@@ -26,6 +25,7 @@ from ml_metrics.settings import Settings
 from ml_metrics.warehouse import Delivery, Incident
 from servers.channels import Answer, http_service
 from servers.github import GitHub
+from simulated_runs import NAME, TEST, SimulatedRun, failed, good, notify_about, run_of, simulate, with_test
 
 BAD = good("bad", accuracy_final=0.5)
 
@@ -36,9 +36,9 @@ def subjects() -> list[str]:
     return [message_from_bytes(path.read_bytes(), policy=policy.default)["Subject"] for path in found]
 
 
-def live(number: int, day: Day) -> RunFolder:
-    folder = play(number, day)
-    tell(number, day)
+def live(number: int, day: SimulatedRun) -> RunFolder:
+    folder = simulate(number, day)
+    notify_about(number, day)
     return folder
 
 
@@ -104,11 +104,11 @@ def test_a_digest_that_is_hours_late_is_sent_by_the_next_run(monkeypatch: pytest
 def test_without_the_warehouse_people_are_told_and_told_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    play(1, BAD)
+    simulate(1, BAD)
     (tmp_path / "not-a-folder").write_text("")
     monkeypatch.setenv("AIRFLOW__ML_METRICS__WAREHOUSE_FILE", str(tmp_path / "not-a-folder" / "warehouse.db"))
-    tell(1, BAD)
-    tell(1, BAD)
+    notify_about(1, BAD)
+    notify_about(1, BAD)
     assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
     assert "notifying without the state of alerts" in caplog.text
     assert caplog.text.count("delivered by outbox") == 1
@@ -122,7 +122,7 @@ def test_a_run_whose_gate_was_killed_before_it_began_is_told() -> None:
 
 
 def test_a_run_of_which_nothing_is_known_is_told() -> None:
-    tell(1, good())
+    notify_about(1, good())
     assert subjects() == [f"[ML Metrics] {NAME} failed: task assert_success failed"]
 
 
@@ -130,7 +130,7 @@ def test_an_old_run_that_is_judged_again_does_not_end_a_newer_trouble() -> None:
     old = live(1, good("old and good"))
     live(2, BAD)
     steps.decide(RunState(old), {})
-    tell(1, good())
+    notify_about(1, good())
     assert open_alert() is not None
     assert len(subjects()) == 1
 
@@ -192,7 +192,7 @@ def test_an_overdue_run_that_fails_in_the_end_is_told_once_more() -> None:
 def test_a_run_that_got_worse_on_a_second_look_is_told_its_new_trouble() -> None:
     folder = live(1, BAD)
     steps.decide(RunState(folder), {"load_history": "failed"})
-    tell(1, BAD)
+    notify_about(1, BAD)
     assert subjects()[1:] == [f"[ML Metrics] {NAME} got worse: task load_history failed (+1 more)"]
 
 
@@ -206,7 +206,7 @@ def test_what_is_recorded_about_a_delivery_says_to_whom_and_where() -> None:
 
 
 def test_airflow_hands_the_callback_what_it_needs_and_nothing_more() -> None:
-    play(1, BAD)
+    simulate(1, BAD)
     run = run_of(1)
     context = {"task": SimpleNamespace(test=TEST), "dag_run": SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)}
     notify.notify_run(context)
@@ -214,24 +214,24 @@ def test_airflow_hands_the_callback_what_it_needs_and_nothing_more() -> None:
 
 
 def test_documents_that_cannot_be_read_silence_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    folder = play(1, BAD)
+    folder = simulate(1, BAD)
     for document in ("gate", "verdicts", "told"):
         Path(folder.document_path(document)).write_text("{ torn")
-    tell(1, BAD)
-    tell(1, BAD)
+    notify_about(1, BAD)
+    notify_about(1, BAD)
     assert subjects() == [f"[ML Metrics] {NAME} failed: its documents cannot be read"]
     assert "is not JSON" in caplog.text
 
 
 def test_a_warehouse_that_breaks_in_the_middle_silences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    play(1, BAD)
+    simulate(1, BAD)
 
     def broken(*_: object) -> None:
         raise WarehouseError("the connection was lost")
 
     monkeypatch.setattr("ml_metrics.warehouse.metrics.Metrics.values", broken)
-    tell(1, BAD)
-    tell(1, BAD)
+    notify_about(1, BAD)
+    notify_about(1, BAD)
     assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
 
 
@@ -287,10 +287,10 @@ def lost_gate(number: int) -> None:
 
 
 def test_a_failed_run_is_told_by_its_dag_only_where_its_gate_cannot() -> None:
-    play(1, BAD)
+    simulate(1, BAD)
     lost_gate(1)
     assert subjects() == []
-    play(2, replace(BAD, gate_is_killed=True))
+    simulate(2, replace(BAD, gate_is_killed=True))
     lost_gate(2)
     lost_gate(2)
     assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]

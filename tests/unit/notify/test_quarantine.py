@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from behaviour.story import NAME, good, play, tell
 from ml_metrics.connections import warehouse
 from ml_metrics.settings import Settings
+from simulated_runs import NAME, good, notify_about, simulate
 
 BAD = good("bad", accuracy_final=0.5)
 
 
 def mails_after(number: int) -> int:
-    play(number, BAD)
-    tell(number, BAD)
+    simulate(number, BAD)
+    notify_about(number, BAD)
     return len(list(Path(Settings.load().outbox).glob("*.eml")))
 
 

@@ -4,24 +4,24 @@ from typing import Any
 
 import pytest
 
-from behaviour.story import Day, good, play, run_of, with_test
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.connections import warehouse
 from ml_metrics.reports import problems_of, report_of
 from ml_metrics.reports.report import MAX_DETAILED_METRICS
 from ml_metrics.run_state import RunState
 from ml_metrics.warehouse.database import Database
+from simulated_runs import SimulatedRun, good, run_of, simulate, with_test
 
 MANY = {f"metric-{number}": 1.0 for number in range(300)}
 CONFIG = {
     "metric_success_conditions": {"default": {"comparison": "greater", "success_threshold": {"fixed_value": 2.0}}}
 }
-DAY = with_test(Day("all of them bad", MANY), regression_test_config=CONFIG)
+DAY = with_test(SimulatedRun("all of them bad", MANY), regression_test_config=CONFIG)
 
 
 def test_a_run_that_fails_hundreds_of_metrics_takes_few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    play(1, DAY)
-    folder = play(2, DAY)
+    simulate(1, DAY)
+    folder = simulate(2, DAY)
     queries: list[str] = []
     query_database = Database.query
 
@@ -48,7 +48,7 @@ def test_a_run_that_fails_hundreds_of_metrics_takes_few_queries(monkeypatch: pyt
 
 
 def test_links_to_airflow_only_inside_airflow() -> None:
-    state = RunState(play(1, good()))
+    state = RunState(simulate(1, good()))
 
     def links(url: str) -> dict[str, str]:
         report = report_of(DAY.test, run_of(1), state, MessageKind.RECOVERED, {}, warehouse=None, dashboard_url=url)

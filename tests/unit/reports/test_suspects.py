@@ -6,7 +6,6 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from behaviour.story import GOOD, TEST, Day, failed, good, play, run_of, with_test
 from ml_metrics.alerts.message import MessageKind, Report
 from ml_metrics.connections import warehouse
 from ml_metrics.model import JobStatus
@@ -14,6 +13,7 @@ from ml_metrics.reports import problems_of, report_of
 from ml_metrics.reports.suspects import Streak, streak_of
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
+from simulated_runs import GOOD, TEST, SimulatedRun, failed, good, run_of, simulate, with_test
 
 
 def test_the_row_of_bad_runs_ends_with_this_one() -> None:
@@ -32,7 +32,7 @@ def test_every_run_of_the_row_is_bad_and_the_one_before_is_good(broken: list[boo
     assert streak.last_passed == ("" if streak.length > len(broken) else str(len(broken) - streak.length))
 
 
-def report(number: int, day: Day, folder: RunFolder) -> Report:
+def report(number: int, day: SimulatedRun, folder: RunFolder) -> Report:
     with warehouse() as open_warehouse:
         sentences = problems_of(RunState(folder)).urgent
         return report_of(
@@ -46,9 +46,9 @@ def report(number: int, day: Day, folder: RunFolder) -> Report:
         )
 
 
-def suspects(*days: Day) -> tuple[str, ...]:
+def suspects(*days: SimulatedRun) -> tuple[str, ...]:
     """What the last of some runs suspects."""
-    folders = [play(number, day) for number, day in enumerate(days, start=1)]
+    folders = [simulate(number, day) for number, day in enumerate(days, start=1)]
     return report(len(days), days[-1], folders[-1]).suspects
 
 
@@ -78,7 +78,7 @@ def test_what_the_test_file_says_otherwise_is_named_but_not_what_may_be_secret()
 
 def test_the_parameters_that_a_run_was_started_with_are_named() -> None:
     for number, (day, epochs) in enumerate(((good(), 10), (BAD, 1)), start=1):
-        folder = play(number, day)
+        folder = simulate(number, day)
         folder.write("run", {**(folder.read("run") or {}), "params": {"train_epochs": epochs}})
     (sentence,) = report(2, BAD, folder).suspects
     assert sentence.endswith("Changed in between: parameter train_epochs: 10 → 1")
@@ -104,7 +104,7 @@ def test_a_test_that_was_never_good_says_so() -> None:
 
 
 def test_a_folder_that_is_gone_or_torn_tells_nothing_and_harms_nothing() -> None:
-    first = play(1, good())
+    first = simulate(1, good())
     Path(first.document_path("workload")).write_text("{ torn")
     (sentence,) = suspects_after(BAD)
     assert "No recorded change in between" in sentence
@@ -113,8 +113,8 @@ def test_a_folder_that_is_gone_or_torn_tells_nothing_and_harms_nothing() -> None
     assert "the last that passed was run" in sentence
 
 
-def suspects_after(day: Day) -> tuple[str, ...]:
-    return report(2, day, play(2, day)).suspects
+def suspects_after(day: SimulatedRun) -> tuple[str, ...]:
+    return report(2, day, simulate(2, day)).suspects
 
 
 def test_a_level_that_changed_before_anything_was_out_of_bounds_is_named() -> None:

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from behaviour.story import TEST, good, play, with_test
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.load import load_file
 from ml_metrics.reports.warnings import warnings_of
 from ml_metrics.run_state import RunState
+from simulated_runs import TEST, good, simulate, with_test
 
 
 def said(test: TestDefinition) -> list[str]:
-    folder = play(1, with_test(good(), **test.model_dump(exclude_unset=True)))
+    folder = simulate(1, with_test(good(), **test.model_dump(exclude_unset=True)))
     return list(warnings_of(test, RunState(folder)))
 
 

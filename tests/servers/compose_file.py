@@ -1,4 +1,4 @@
-"""docker-compose.yaml as Docker would read it: variables filled in, services by name."""
+"""docker-compose.yaml as Docker reads it, with its variables filled in."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 import yaml
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[2]
 FILE = PROJECT / "docker-compose.yaml"
 VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>\w+)(?::\?(?P<message>[^}]*))?\})")
 
 
 class UnsetError(Exception):
-    """A variable that has to be set is not."""
+    """A required variable is not set."""
 
 
 def load(variables: dict[str, str]) -> dict[str, Any]:
-    """The whole document with its variables filled in."""
+    """Return the document with its variables filled in."""
 
     def value(found: re.Match[str]) -> str:
         if found[0] == "$$":
@@ -41,7 +41,7 @@ def load(variables: dict[str, str]) -> dict[str, Any]:
 
 
 def new_env(folder: Path) -> dict[str, str]:
-    """What `deploy/make-env.sh` would write to `.env`, made in a copy of the files that it needs."""
+    """Return the variables that `deploy/make-env.sh` writes to `.env`, in a copy of the files that it needs."""
     (folder / "deploy").mkdir(parents=True)
     for name in (".env.example", "deploy/make-env.sh"):
         (folder / name).write_bytes((PROJECT / name).read_bytes())

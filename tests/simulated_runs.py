@@ -1,4 +1,4 @@
-"""Runs of one test without Airflow and without a workload: what the tasks of a run do, from what it measured on."""
+"""Simulated runs of one test, without Airflow and workloads: the tasks from judging on, for given metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
 
 NAME = "tf-mnist-example-cpu"
-BEGIN = datetime(2026, 1, 1, 3, tzinfo=UTC)
+START = datetime(2026, 1, 1, 3, tzinfo=UTC)
 GOOD = {"accuracy_final": 0.97, "loss_final": 0.1, "throughput_final": 1000.0, "memory_final": 2.0}
 TEST = TestDefinition(
     name=NAME,
@@ -48,10 +48,10 @@ TEST = TestDefinition(
 
 
 @dataclass(frozen=True)
-class Day:
-    """One run: what it measured, how its workload ended, and what became of its tasks."""
+class SimulatedRun:
+    """One run: its metrics, how its workload ended, and the states of its tasks."""
 
-    about: str
+    description: str
     metrics: dict[str, float] = field(default_factory=lambda: dict(GOOD))
     status: JobStatus = JobStatus.SUCCESS
     failure: str | None = None
@@ -61,65 +61,65 @@ class Day:
     test: TestDefinition = TEST
 
 
-def good(about: str = "good", **metrics: float) -> Day:
-    return Day(about, {**GOOD, **metrics})
+def good(description: str = "good", **metrics: float) -> SimulatedRun:
+    return SimulatedRun(description, {**GOOD, **metrics})
 
 
-def failed(status: JobStatus, reason: str) -> Day:
-    return Day(f"{status} {reason}", {}, status, reason)
+def failed(status: JobStatus, reason: str) -> SimulatedRun:
+    return SimulatedRun(f"{status} {reason}", {}, status, reason)
 
 
-def without(metric: str, about: str) -> Day:
-    return Day(about, {name: value for name, value in GOOD.items() if name != metric})
+def without(metric: str, description: str) -> SimulatedRun:
+    return SimulatedRun(description, {name: value for name, value in GOOD.items() if name != metric})
 
 
 def run_of(number: int) -> Run:
-    return Run(NAME, NAME, f"scheduled__{BEGIN + timedelta(days=number):%Y-%m-%dT%H:%M:%S+00:00}", "local")
+    return Run(NAME, NAME, f"scheduled__{START + timedelta(days=number):%Y-%m-%dT%H:%M:%S+00:00}", "local")
 
 
-def play(number: int, day: Day) -> RunFolder:
-    """Do what the tasks of a run do, up to the gate."""
+def simulate(number: int, simulated: SimulatedRun) -> RunFolder:
+    """Do the work of a run's tasks, up to the gate."""
     run = run_of(number)
     folder = RunFolder.of(run, Settings.load().storage_root)
-    ended = BEGIN + timedelta(days=number, minutes=5)
-    folder.write("run", {**vars_of(run), "test_file": day.test.model_dump(mode="json", exclude_unset=True)})
+    ended = START + timedelta(days=number, minutes=5)
+    folder.write("run", {**vars_of(run), "test_file": simulated.test.model_dump(mode="json", exclude_unset=True)})
     folder.write_workload(
         Workload(
-            day.status,
-            day.failure,
+            simulated.status,
+            simulated.failure,
             started_at=ended - timedelta(minutes=4, seconds=number),
             ended_at=ended,
             image="gcr.io/my-project/mnist:nightly",
-            image_digest=day.image,
+            image_digest=simulated.image,
             pod=f"mnist-{number}",
             logs_link=f"http://localhost:8080/dags/{NAME}/runs/{number}/tasks/run_workload",
             logs_command=f"gcloud logging read 'resource.labels.pod_name=\"mnist-{number}\"' --project my-project",
             workload_link=f"https://console.cloud.google.com/kubernetes/pod/mnist-{number}",
         )
     )
-    # values wobble a little from day to day, as real ones do
-    wobble = {name: value * (1 + 0.002 * (number % 5 - 2)) for name, value in day.metrics.items()}
-    metrics = tuple(Metric(name, value, name, "final", wall_time=ended.timestamp()) for name, value in wobble.items())
+    # values vary a little from run to run, as real ones do
+    varied = {name: value * (1 + 0.002 * (number % 5 - 2)) for name, value in simulated.metrics.items()}
+    metrics = tuple(Metric(name, value, name, "final", wall_time=ended.timestamp()) for name, value in varied.items())
     folder.write("metrics", Collected(metrics).document())
     with warehouse() as open_warehouse:
-        steps.judge(day.test, run, RunState(folder), open_warehouse)
-        if day.states.get("load_history") != "failed":
-            steps.load(day.test, run, RunState(folder), open_warehouse)
-    if not day.gate_is_killed:
-        steps.decide(RunState(folder), {task: day.states.get(task, "success") for task in steps.TASKS[:-1]})
+        steps.judge(simulated.test, run, RunState(folder), open_warehouse)
+        if simulated.states.get("load_history") != "failed":
+            steps.load(simulated.test, run, RunState(folder), open_warehouse)
+    if not simulated.gate_is_killed:
+        steps.decide(RunState(folder), {task: simulated.states.get(task, "success") for task in steps.TASKS[:-1]})
     return folder
 
 
-def tell(number: int, day: Day) -> None:
-    """Call the gate's callback as Airflow does."""
+def notify_about(number: int, simulated: SimulatedRun) -> None:
+    """Call the gate's callback, as Airflow does."""
     run = run_of(number)
     dag_run = SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)
-    notify_run({"task": SimpleNamespace(test=day.test), "dag_run": dag_run})
+    notify_run({"task": SimpleNamespace(test=simulated.test), "dag_run": dag_run})
 
 
 def vars_of(run: Run) -> dict[str, Any]:
     return {name: getattr(run, name) for name in Run.__dataclass_fields__}
 
 
-def with_test(day: Day, **changes: Any) -> Day:
-    return replace(day, test=TestDefinition.model_validate({**day.test.model_dump(exclude_unset=True), **changes}))
+def with_test(run: SimulatedRun, **changes: Any) -> SimulatedRun:
+    return replace(run, test=TestDefinition.model_validate({**run.test.model_dump(exclude_unset=True), **changes}))

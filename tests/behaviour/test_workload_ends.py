@@ -1,4 +1,4 @@
-"""Every way in which a workload ends badly, through whole DAGs: what the folder, the row and the one message say."""
+"""Every way in which a workload fails, through whole DAGs: its status and reason in folder, row and message."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from behaviour.ending import assert_told, core, meddle
-from behaviour.home import Home
+from airflow_home import Home
 from local_kube import LocalCluster, Node
+from workload_ends import assert_reported, core, interfere
 
 pytestmark = [pytest.mark.e2e]
 
@@ -49,9 +49,9 @@ ENDS: list[tuple[str, dict[str, Any], str, str]] = [
 
 @pytest.fixture(scope="module", autouse=True)
 def node(home: Home) -> Iterator[None]:
-    """A node that has not everything."""
-    older, cluster = LocalCluster(str(home.cluster)), LocalCluster(str(home.cluster), node=NODE)
-    older.stop()
+    """A node with limited resources."""
+    earlier, cluster = LocalCluster(str(home.cluster)), LocalCluster(str(home.cluster), node=NODE)
+    earlier.stop()
     cluster.ensure_running()
     yield
     cluster.stop()
@@ -59,22 +59,22 @@ def node(home: Home) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def ended(home: Home) -> dict[str, tuple[int, str]]:
-    """Every test was run: its exit code and what Airflow said."""
+    """Run all tests, and return their exit codes and Airflow's output."""
     for name, content, *_ in ENDS:
         home.add_test(name, **{"command": ["true"], "startup_timeout": "5s", **content})
     return home.run_all([name for name, *_ in ENDS])
 
 
 @pytest.mark.parametrize(("name", "status", "reasons"), [(name, *end) for name, _, *end in ENDS])
-def test_it_ends_red_and_says_why(
+def test_the_run_fails_and_reports_the_reason(
     home: Home, ended: dict[str, tuple[int, str]], name: str, status: str, reasons: str
 ) -> None:
-    code, said = ended[name]
-    assert code == 1, said[-3000:]
-    assert_told(home, name, status, *reasons.split("|"))
+    code, output = ended[name]
+    assert code == 1, output[-3000:]
+    assert_reported(home, name, status, *reasons.split("|"))
 
 
-def test_a_pod_that_is_more_urgent(home: Home) -> None:
+def test_a_pod_that_is_preempted(home: Home) -> None:
     test = home.add_test("preempted", command=["sleep", "600"], resources={"limits": {"example.com/seat": 1}})
     urgent = {
         "metadata": {"name": "urgent"},
@@ -90,9 +90,9 @@ def test_a_pod_that_is_more_urgent(home: Home) -> None:
             ],
         },
     }
-    meddle(home, test, lambda _: core(home).create_namespaced_pod("default", urgent))
+    interfere(home, test, lambda _: core(home).create_namespaced_pod("default", urgent))
     core(home).delete_namespaced_pod("urgent", "default", grace_period_seconds=0)
-    assert_told(home, test, "failure", "Preempted")
+    assert_reported(home, test, "failure", "Preempted")
 
 
 def test_a_node_that_is_shut_down(home: Home) -> None:
@@ -103,5 +103,5 @@ def test_a_node_that_is_shut_down(home: Home) -> None:
         cluster.stop()
         cluster.ensure_running()
 
-    meddle(home, test, shut_down)
-    assert_told(home, test, "failure", "NodeShutdown", "Evicted")
+    interfere(home, test, shut_down)
+    assert_reported(home, test, "failure", "NodeShutdown", "Evicted")

@@ -1,4 +1,4 @@
-"""Whole runs through `airflow dags test`: what they record, and what a run may be told."""
+"""Whole runs through `airflow dags test`: their records, and the parameters of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from behaviour.home import PROJECT, Home
+from airflow_home import PROJECT, Home
 
 pytestmark = [pytest.mark.e2e]
 
@@ -45,7 +45,7 @@ def test_the_yaml_test_and_the_python_test_write_the_same_shape_of_rows(home: Ho
     assert yaml == python
 
 
-def test_a_workload_that_writes_nothing_is_told_by_what_is_missing(home: Home) -> None:
+def test_a_workload_that_writes_nothing_lacks_its_required_metric(home: Home) -> None:
     home.add_test("silent", command=["true"], regression_test_config={"required_metrics": ["loss_final"]})
     assert home.run("silent").returncode == 1
     with home.warehouse() as warehouse:
@@ -59,7 +59,7 @@ def test_a_workload_that_writes_nothing_is_told_by_what_is_missing(home: Home) -
     assert "loss_final" in mail.read_text()
 
 
-def test_nothing_is_recorded_where_the_test_says_so(home: Home) -> None:
+def test_nothing_is_recorded_if_the_test_turns_recording_off(home: Home) -> None:
     home.add_test("unrecorded", command=["true"], metric_collection_config={"write_to_bigquery": False})
     done = home.run("unrecorded")
     assert done.returncode == 0, done.stdout[-3000:]
@@ -68,10 +68,10 @@ def test_nothing_is_recorded_where_the_test_says_so(home: Home) -> None:
         assert warehouse.runs.newest("unrecorded") == []
 
 
-def test_a_run_may_be_given_another_program(home: Home) -> None:
+def test_a_run_may_override_program_image_and_parameters(home: Home) -> None:
     home.add_test("by-hand", command=["false"], params={"epochs": 3})
-    told = {"command": ["python3", "-c", "print('another program')"], "image": "local/other:2", "epochs": 4}
-    done = home.run("by-hand", told)
+    overrides = {"command": ["python3", "-c", "print('another program')"], "image": "local/other:2", "epochs": 4}
+    done = home.run("by-hand", overrides)
     assert done.returncode == 0, done.stdout[-3000:]
     assert "another program" in done.stdout
     with home.warehouse() as warehouse:
@@ -79,15 +79,15 @@ def test_a_run_may_be_given_another_program(home: Home) -> None:
         metadata = warehouse.runs.metadata(job.uuid)
     assert metadata["image"] == "local/other:2"
     assert metadata["param.epochs"] == "4"
-    assert json.loads(metadata["param.command"]) == told["command"]
+    assert json.loads(metadata["param.command"]) == overrides["command"]
 
 
-def test_a_broken_file_is_visible_and_takes_no_other_down(home: Home) -> None:
-    home.add_test("well", command=["true"])
+def test_an_invalid_file_is_visible_and_affects_no_other(home: Home) -> None:
+    home.add_test("valid", command=["true"])
     home.add_test("broken", command=["true"], timout="1h")
     home.airflow("dags", "reserialize").check_returncode()
     listed = home.airflow("dags", "list", "--output", "plain").stdout
-    assert "well" in listed
+    assert "valid" in listed
     assert "broken" in listed
     assert "No data found" in home.airflow("dags", "list-import-errors").stdout
     done = home.run("broken")

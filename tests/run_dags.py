@@ -1,6 +1,6 @@
-"""`airflow dags test` for several DAGs: Airflow's imports, which take longer than a run, are paid once.
+"""`airflow dags test` for several DAGs, which share Airflow's imports, because those take longer than a run.
 
-python run_in_turn.py DAG...; each runs in a fork. A line that begins with MARK stands before and after what it says.
+Usage: python run_dags.py DAG...; each DAG runs in a fork. Its output is enclosed in lines that start with MARK.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ IMPORTED_ONCE = (
     "ml_metrics.dags",
     "ml_metrics.operators.run_hosts",
 )
-"""What a run imports and keeps for itself; before the forks, it is there for all."""
+"""Modules that every run needs, imported before the forks."""
 
 
 def main(dags: list[str]) -> None:
-    """Run them, whatever becomes of one."""
+    """Run the DAGs, even if one fails."""
     for module in IMPORTED_ONCE:
         import_module(module)
     for dag in dags:
@@ -37,7 +37,7 @@ def main(dags: list[str]) -> None:
 
 
 def run(dag: str) -> int:
-    """Run one, in a fork, and return its exit code."""
+    """Run one DAG in a fork, and return its exit code."""
     from airflow.cli.cli_parser import get_parser
 
     sys.argv = ["airflow", "dags", "test", dag]
@@ -46,7 +46,7 @@ def run(dag: str) -> int:
         arguments.func(arguments)
     except SystemExit as ended:
         return int(bool(ended.code))
-    except BaseException:  # noqa: BLE001  (this is where the fork ends, however that comes about)
+    except BaseException:  # noqa: BLE001  (the fork ends here in any case)
         traceback.print_exc(file=sys.stdout)
         return 1
     finally:
@@ -54,12 +54,12 @@ def run(dag: str) -> int:
     return 0
 
 
-def said_by_each(output: str) -> dict[str, tuple[int, str]]:
-    """By DAG: its exit code, and what it said."""
+def parse_output(output: str) -> dict[str, tuple[int, str]]:
+    """Return each DAG's exit code and output."""
     parts = output.split(MARK)[1:]
     found = {}
-    for said, end in zip(parts[::2], parts[1::2], strict=True):
-        dag, _, text = said.partition("\n")
+    for part, end in zip(parts[::2], parts[1::2], strict=True):
+        dag, _, text = part.partition("\n")
         found[dag] = (int(end.partition("\n")[0]), text)
     return found
 

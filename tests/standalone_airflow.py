@@ -15,51 +15,50 @@ from urllib.parse import quote
 import httpx
 import psutil
 
-from behaviour.home import PROJECT, Home
+from airflow_home import PROJECT, Home
 from servers.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PATIENCE = 300
-"""Seconds that anything may take before the test gives up on it."""
-BUSY_TRIES = 15
-"""How often a question is asked where SQLite is busy, two seconds apart."""
+TIMEOUT_SECONDS = 300
+MAX_TRIES = 15
+"""How often a request is sent while SQLite is busy, two seconds apart."""
 
 
 class Standalone:
-    """The REST API of a running Airflow, and a hand on its processes."""
+    """The REST API of a running Airflow, and access to its processes."""
 
     def __init__(self, url: str, token: str, process: subprocess.Popen[bytes]) -> None:
         self.url, self.token = url, token
         self.client = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
         self.process = process
         self.killed: set[str] = set()
-        """The task instances that were killed. Each try of a task is one of its own."""
-        # Airflow on SQLite locks itself out when requests that change something come side by side
+        """The task instances that were killed. Each try of a task is a separate instance."""
+        # concurrent write requests can lock Airflow out of its SQLite database
         self.changing = threading.Lock()
 
     def trigger(self, dag: str, conf: dict[str, Any] | None = None, run: str | None = None) -> str:
-        """Start a run, of that name if one is given, and return its name."""
+        """Start a run, with this name if one is given, and return its name."""
         body = {"conf": conf or {}, "logical_date": None, "dag_run_id": run}
         name: str = self._change("POST", f"/api/v2/dags/{dag}/dagRuns", body)["dag_run_id"]
         return name
 
-    def parsed(self, dag: str) -> None:
-        """Wait until Airflow knows a DAG."""
-        until(lambda: self.client.get(f"/api/v2/dags/{dag}").status_code == 200, f"{dag} is parsed")
+    def wait_until_parsed(self, dag: str) -> None:
+        """Wait until Airflow has parsed a DAG."""
+        wait_until(lambda: self.client.get(f"/api/v2/dags/{dag}").status_code == 200, f"{dag} is parsed")
 
     def unpause(self, dag: str) -> None:
-        self.parsed(dag)
+        self.wait_until_parsed(dag)
         self._change("PATCH", f"/api/v2/dags/{dag}", {"is_paused": False})
 
     def tasks(self, dag: str, run: str) -> dict[str, dict[str, Any]]:
         found = self._get(f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances")["task_instances"]
         return {one["task_id"]: one for one in found}
 
-    def ended(self, dag: str, run: str, patience: float = PATIENCE) -> str:
+    def wait_until_ended(self, dag: str, run: str, timeout: float = TIMEOUT_SECONDS) -> str:
         """Wait until a run has ended, and return its state."""
-        until(lambda: self.run(dag, run)["state"] in {"success", "failed"}, f"{dag} {run} ends", patience)
+        wait_until(lambda: self.run(dag, run)["state"] in {"success", "failed"}, f"{dag} {run} ends", timeout)
         state: str = self.run(dag, run)["state"]
         return state
 
@@ -78,22 +77,22 @@ class Standalone:
         self._change("POST", f"/api/v2/dags/{dag}/clearTaskInstances", body)
 
     def kill(self, dag: str, run: str, task: str) -> None:
-        """kill -9 the process of a task as soon as it has one; each time in another try.
+        """kill -9 the process of a task as soon as it starts; a second call kills another try.
 
-        A task takes tenths of a second, so Airflow is only asked which one it will be, and the processes are looked at.
+        A task takes tenths of a second, so Airflow is queried only for the instance, and the process list is polled.
         """
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             instance = self.tasks(dag, run).get(task, {}).get("id")
-            next_question = time.monotonic() + 1
-            while instance not in {None, *self.killed} and time.monotonic() < next_question:
+            next_query = time.monotonic() + 1
+            while instance not in {None, *self.killed} and time.monotonic() < next_query:
                 if process := self._process_of(instance):
                     process.kill()
                     self.killed.add(instance)
                     return
                 time.sleep(0.02)
             time.sleep(0.02)
-        raise AssertionError(f"{task} of {dag} had no process in {PATIENCE} s")
+        raise AssertionError(f"{task} of {dag} had no process in {TIMEOUT_SECONDS} s")
 
     def kill_now(self, dag: str, run: str, task: str) -> None:
         """kill -9 the process of a task, if it has one."""
@@ -102,7 +101,7 @@ class Standalone:
             process.kill()
 
     def _process_of(self, instance: str) -> psutil.Process | None:
-        """The process that runs the task's own code; its title names the task instance."""
+        """Return the process that runs the task's code; its title has the id of the task instance."""
         title = f"airflow worker -- {instance}"
         for process in psutil.Process(self.process.pid).children(recursive=True):
             try:
@@ -113,29 +112,29 @@ class Standalone:
         return None
 
     def _get(self, path: str) -> Any:
-        return self._ask("GET", path)
+        return self._request("GET", path)
 
     def _change(self, method: str, path: str, body: dict[str, Any]) -> Any:
         with self.changing:
-            return self._ask(method, path, body)
+            return self._request(method, path, body)
 
-    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """Ask; and again where SQLite was busy, as Airflow's own clients do.
+    def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """Send a request, and again if SQLite was busy, as Airflow's own clients do.
 
-        Airflow writes its log of such requests on the event loop, and waits there for SQLite's lock; the task that
-        holds the lock needs that loop to let go. After five seconds the request is refused, and nothing was changed.
+        Airflow logs such requests on the event loop, and waits there for SQLite's lock, whose holder needs the loop to
+        release it. After five seconds the request is rejected without an effect.
         """
-        for _ in range(BUSY_TRIES):
-            answer = self.client.request(method, path, json=body)
-            if answer.status_code < 500:
+        for _ in range(MAX_TRIES):
+            response = self.client.request(method, path, json=body)
+            if response.status_code < 500:
                 break
             time.sleep(2)
-        return answer.raise_for_status().json()
+        return response.raise_for_status().json()
 
 
 @contextmanager
 def standalone(home: Home, heartbeat: int = 30) -> Iterator[Standalone]:
-    """Start Airflow, and end every process of it afterwards. A task that is silent for `heartbeat` seconds is lost."""
+    """Start Airflow, and stop all its processes afterwards. A task without a heartbeat for so many seconds is lost."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     environment = {
@@ -153,12 +152,12 @@ def standalone(home: Home, heartbeat: int = 30) -> Iterator[Standalone]:
             ["airflow", "standalone"], env=environment, stdout=log, stderr=log, cwd=PROJECT, start_new_session=True
         )
         try:
-            until(lambda: answers(url), "airflow standalone answers")
+            wait_until(lambda: is_up(url), "airflow standalone is up")
             running = Standalone(url, token_of(home, url), process)
             with running.client:
                 yield running
         finally:
-            end(process)
+            stop(process)
 
 
 def password(home: Home, user: str) -> str:
@@ -168,27 +167,27 @@ def password(home: Home, user: str) -> str:
 
 def token_of(home: Home, url: str, user: str = "admin") -> str:
     login = {"username": user, "password": password(home, user)}
-    answer = httpx.post(f"{url}/auth/token", json=login, timeout=60)
-    token: str = answer.raise_for_status().json()["access_token"]
+    response = httpx.post(f"{url}/auth/token", json=login, timeout=60)
+    token: str = response.raise_for_status().json()["access_token"]
     return token
 
 
-def answers(url: str) -> bool:
+def is_up(url: str) -> bool:
     try:
         return httpx.get(f"{url}/api/v2/version", timeout=5).status_code == 200
     except httpx.HTTPError:
         return False
 
 
-def until(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+def wait_until(condition: Callable[[], bool], description: str, seconds: float = TIMEOUT_SECONDS) -> None:
     deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain until {what}"
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds} s in vain until {description}"
         time.sleep(0.2)
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM, as a person would; what has not ended after a while is killed."""
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Send SIGTERM, and kill the processes that have not ended after 30 seconds."""
     family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
     os.killpg(process.pid, signal.SIGTERM)
     _, alive = psutil.wait_procs(family, timeout=30)

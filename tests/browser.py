@@ -1,4 +1,4 @@
-"""Debian's Chromium, without a screen and without a network."""
+"""Debian's Chromium, headless and without network access."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FLAGS = (
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The browser. A laptop without one skips, loudly; where everything has to be tested that is a failure."""
+    """Start the browser. If it is not installed, the test is skipped, or fails where everything must be tested."""
     path = shutil.which("chromium")
     if path is None:
         missing("there is no chromium: apt-get install chromium")
@@ -36,42 +36,42 @@ def chromium() -> Iterator[Browser]:
 
 
 class Watched:
-    """A page whose every misdeed is remembered: scripts that ran, requests to others, errors."""
+    """A page that records scripts that ran, requests to other servers, and errors."""
 
     def __init__(self, context: BrowserContext, url: str) -> None:
         self.url = url
         self.ran: list[str] = []
         self.errors: list[str] = []
-        self.elsewhere: list[str] = []
+        self.other_requests: list[str] = []
         context.expose_function("xss", lambda: self.ran.append("xss"))
         self.page: Page = context.new_page()
         self.page.on("dialog", lambda dialog: (self.ran.append(dialog.message), dialog.dismiss()))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda said: said.type == "error" and self.errors.append(said.text))
-        self.page.on("request", self._asked)
+        self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
+        self.page.on("request", self._record_request)
 
-    def _asked(self, request: Any) -> None:
+    def _record_request(self, request: Any) -> None:
         if not request.url.startswith((self.url, "data:", "blob:", "about:", "file:")):
-            self.elsewhere.append(request.url)
+            self.other_requests.append(request.url)
 
     def go(self, path: str) -> Page:
-        """Open one of our pages, without Airflow around it."""
+        """Open one of our pages, without Airflow's frame."""
         self.page.goto(f"{self.url}/ml-metrics/{path}")
         return self.page
 
-    def drawn(self) -> None:
-        """Wait for a chart."""
+    def wait_for_chart(self) -> None:
+        """Wait until a chart is drawn."""
         self.page.locator("[data-drawn]").first.wait_for()
 
 
 def logged_in(browser: Browser, url: str, token: str, **more: Any) -> BrowserContext:
-    """A context with Airflow's own cookie."""
+    """Return a context with Airflow's cookie."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **more})
     context.add_cookies([{"name": "_token", "value": token, "url": url}])
     return context
 
 
 def screenshot(page: Page, name: str, project: Path) -> None:
-    """A picture for the docs. They are made anew only if asked for: their bytes differ from machine to machine."""
+    """Take a picture for the docs if UPDATE_SCREENSHOTS is set. Pictures differ from machine to machine."""
     if os.environ.get("UPDATE_SCREENSHOTS"):
         page.screenshot(path=project / "docs" / "images" / f"dashboard-{name}.png")

@@ -1,4 +1,4 @@
-"""Names that would run a script if a page wrote them as they are: each says `xss()` if it gets the chance."""
+"""Names that call `xss()` if a page does not escape them."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ STRINGS = (
 )  # fmt: skip
 
 
-def run_of_everything(test: str, ended: object, words: tuple[str, ...] = STRINGS) -> RunRecord:
-    """A run in which every field that a page shows is hostile, with a metric by each of the names."""
-    first = words[0]
+def run_of_everything(test: str, ended: object, names: tuple[str, ...] = STRINGS) -> RunRecord:
+    """Return a run with hostile text in every field that a page shows, and one metric for each name."""
+    first = names[0]
     bounds = Bounds(upper=1.0)
-    verdicts = [Verdict(word, Outcome.FAIL, 2.0, bounds, f"rule {word}", 3, word) for word in words]
+    verdicts = [Verdict(name, Outcome.FAIL, 2.0, bounds, f"rule {name}", 3, name) for name in names]
     return run_record(
         Run(test, test, f"manual__{test}", "tests"),
         Workload(
@@ -72,9 +72,9 @@ def run_of_everything(test: str, ended: object, words: tuple[str, ...] = STRINGS
             logs_link="javascript:xss()", workload_link=f'https://x.example/"><script>xss()</script>{first}',
             logs_command=first,
         ),
-        [Metric(word, 2.0, word, "final") for word in words],
+        [Metric(name, 2.0, name, "final") for name in names],
         verdicts,
-        dict.fromkeys(words, first),
+        dict.fromkeys(names, first),
         test_type=first,
         accelerator=first,
         framework_version=first,

@@ -1,4 +1,4 @@
-"""An Airflow home of a test's own, laid out as `make install` lays out a laptop's."""
+"""An Airflow home for tests, with the layout that `make install` creates."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from behaviour import run_in_turn
+import run_dags
 from local_kube import LocalCluster
 from ml_metrics.warehouse import Warehouse, open_warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 
 
 @dataclass(frozen=True)
 class Home:
-    """One Airflow with a database, test files and a warehouse of its own."""
+    """One Airflow with its own database, test files and warehouse."""
 
     path: Path
 
@@ -62,18 +62,18 @@ class Home:
             "AIRFLOW_HOME": str(self.path),
             "PATH": f"{BIN}:{os.environ['PATH']}",
             "PYTHONWARNINGS": "",
-            "AIRFLOW__ML_METRICS__MAILS_PER_HOUR": "1000",  # one owner breaks everything here
+            "AIRFLOW__ML_METRICS__MAILS_PER_HOUR": "1000",  # all failing tests here have the same owner
         }
 
     def add_test(self, name: str, **content: Any) -> str:
-        """Write a test file. JSON is what a YAML file may hold, too."""
+        """Write a test file. JSON is also valid YAML."""
         test = {"name": name, "image": "local/image:1", "owner": "a-new-user", "timeout": "2m", **content}
         (self.configs / f"{name}.yaml").write_text(json.dumps(test, indent=2))
         return name
 
-    def airflow(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    def airflow(self, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["airflow", *words],
+            ["airflow", *argv],
             env={**self.environment, **more},
             capture_output=True,
             text=True,
@@ -86,16 +86,16 @@ class Home:
         return self.airflow("dags", "test", test, *(["--conf", json.dumps(conf)] if conf else []))
 
     def run_all(self, tests: Sequence[str], **more: str) -> dict[str, tuple[int, str]]:
-        """Run tests one after the other; by test, its exit code and what it said."""
+        """Run tests one after the other, and return each test's exit code and output."""
         done = subprocess.run(
-            [sys.executable, run_in_turn.__file__, *tests],
+            [sys.executable, run_dags.__file__, *tests],
             env={**self.environment, **more},
             capture_output=True,
             text=True,
             check=False,
             timeout=60 + 60 * len(tests),
         )
-        found = run_in_turn.said_by_each(done.stdout)
+        found = run_dags.parse_output(done.stdout)
         assert set(found) == set(tests), done.stdout[-3000:] + done.stderr[-3000:]
         return found
 
@@ -103,7 +103,7 @@ class Home:
         return open_warehouse(f"sqlite:///{self.path}/ml_metrics/warehouse.db")
 
     def mails(self, test: str) -> list[Path]:
-        """Every mail that names a test in its subject, oldest first."""
+        """Return all mails with a test's name in their subjects, oldest first."""
         found = self.outbox.glob("*.eml") if self.outbox.is_dir() else ()
         return sorted(
             (mail for mail in found if test in mail.read_text().split("\n\n")[0]), key=lambda m: m.stat().st_mtime
@@ -115,7 +115,7 @@ class Home:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """An Airflow for the tests of one file: what one file leaves behind, a broken test for one, no other meets."""
+    """An Airflow for the tests of one file, so that no file is affected by another's."""
     made = Home.make(tmp_path_factory.mktemp("airflow"))
     yield made
     made.stop()
