@@ -1,6 +1,5 @@
 #!/bin/sh
-# What has to be there before Airflow's processes start: the tables, and the password of the one user.
-# Run again, it changes nothing that is right.
+# Prepares Airflow: creates the tables and the password of the user. It can be run again at any time.
 set -eu
 
 airflow db migrate

@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# Bring this project to an environment of Cloud Composer 3. `deploy/composer.sh --help` tells how.
+# Deploys this project to an environment of Cloud Composer 3; see `deploy/composer.sh --help`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-HELP='Bring this project to an environment of Cloud Composer 3. Run again, it changes only what differs.
+HELP='Deploy this project to an environment of Cloud Composer 3. Run again, it changes only what differs.
 
   deploy/composer.sh --environment NAME --location REGION --storage-root gs://BUCKET/runs [options]
 
   --environment NAME      the Composer environment
-  --location REGION       where it is
+  --location REGION       its region
   --project ID            its project (default: that of gcloud)
-  --storage-root URL      where run folders are made, for example gs://my-bucket/runs
+  --storage-root URL      the location of run folders, for example gs://my-bucket/runs
   --deployment NAME       part of the key of each run (default: the name of the environment)
   --dataset NAME          the BigQuery dataset of the rows (default: metrics_handler_dataset)
-  --channels LIST         where messages go (default: outbox)
-  --set KEY=VALUE         one more setting of section [ml_metrics]; may be given several times
-  --files-only            copy the files, and leave packages and settings alone
-  --dry-run               say what would be done, and do nothing
+  --channels LIST         the channels of alerts (default: outbox)
+  --set KEY=VALUE         another setting of section [ml_metrics]; can be repeated
+  --files-only            copy only the files, and skip packages and settings
+  --dry-run               print what would be done, and do nothing
   --roles                 list the roles that the service account of the environment needs, and why
   --help                  this text
 
-Files come last, so that code never runs without the packages and settings that it needs; a change of packages
-takes Composer 10 to 20 minutes. Only files of this project are ever deleted from the bucket.'
+Files are copied last, so that code never runs without its packages and settings. A change of packages takes
+Composer 10 to 20 minutes. Only files of this project are ever deleted from the bucket.'
 
 die() {
   echo "deploy/composer.sh: $1" >&2
@@ -58,11 +58,11 @@ done
 if [ -z "$files_only" ]; then
   case "$storage_root" in
     gs://?*) ;;
-    *) die "--storage-root must be a gs:// address: run folders on a worker's own disk are seen by no other worker" ;;
+    *) die "--storage-root must be a gs:// address: other workers cannot read run folders on the disk of a worker" ;;
   esac
 fi
 for setting in "${settings[@]}"; do
-  case "$setting" in *"|"*) die "--set $setting: a value cannot hold |" ;; ?*=*) ;; *) die "--set $setting: KEY=VALUE is needed" ;; esac
+  case "$setting" in *"|"*) die "--set $setting: a value cannot contain |" ;; ?*=*) ;; *) die "--set $setting: KEY=VALUE is needed" ;; esac
 done
 command -v gcloud >/dev/null || die "gcloud is not installed: https://cloud.google.com/sdk/docs/install"
 
@@ -76,35 +76,35 @@ run() {
   fi
 }
 
-asked() {
+describe() {
   gcloud composer environments describe "$environment" "${where[@]}" --format "$1"
 }
 
-# --- packages: a delta to what Composer ships -----------------------------------------------------------------------
+# --- packages: only those that Composer does not have ------------------------------------------------------------------
 
 packages() {
   grep -vE '^(#|$)' deploy/requirements-composer.txt | tr 'A-Z' 'a-z' | sort
 }
 
 installed() {
-  # one `name==version` in each line, as in the file
-  asked 'json(config.softwareConfig.pypiPackages)' | python3 -c '
+  # one `name==version` per line, as in the file
+  describe 'json(config.softwareConfig.pypiPackages)' | python3 -c '
 import json, sys
 found = ((json.load(sys.stdin) or {}).get("config", {}).get("softwareConfig") or {}).get("pypiPackages") or {}
 print("\n".join(sorted((name + version).lower() for name, version in found.items())))'
 }
 
-bring_packages() {
+update_packages() {
   if [ -z "$(comm -23 <(packages) <(installed))" ]; then
-    echo "packages: as they should be"
+    echo "packages: up to date"
     return
   fi
-  echo "packages: installing what requirements-composer.txt lists ..."
+  echo "packages: installing deploy/requirements-composer.txt ..."
   run gcloud composer environments update "$environment" "${where[@]}" \
     --update-pypi-packages-from-file deploy/requirements-composer.txt
 }
 
-# --- settings: overrides of Airflow's configuration; Composer refuses AIRFLOW__* as environment variables ------------
+# --- settings: overrides of Airflow's configuration; Composer rejects AIRFLOW__* as environment variables -----------
 
 wanted_settings() {
   cat <<SETTINGS
@@ -119,29 +119,29 @@ SETTINGS
   for setting in "${settings[@]}"; do echo "ml_metrics-$setting"; done
 }
 
-bring_settings() {
+update_settings() {
   local missing
-  missing=$(comm -23 <(wanted_settings | sort) <(asked 'json(config.softwareConfig.airflowConfigOverrides)' | python3 -c '
+  missing=$(comm -23 <(wanted_settings | sort) <(describe 'json(config.softwareConfig.airflowConfigOverrides)' | python3 -c '
 import json, sys
 software = (json.load(sys.stdin) or {}).get("config", {}).get("softwareConfig") or {}
 for name, value in (software.get("airflowConfigOverrides") or {}).items():
     print(f"{name}={value}")' | sort))
   if [ -z "$missing" ]; then
-    echo "settings: as they should be"
+    echo "settings: up to date"
     return
   fi
   echo "settings: changing"
   sed 's/^/  /' <<<"$missing"
-  # values hold commas, so another sign parts them
+  # values contain commas, so | is the separator
   run gcloud composer environments update "$environment" "${where[@]}" \
     --update-airflow-configs "^|^$(paste -sd'|' <<<"$missing")"
 }
 
 # --- files ----------------------------------------------------------------------------------------------------------
 
-# The package lies in dags/ and in plugins/: only dags/ is carried to every component that reads DAGs, and only from
-# plugins/ does the web server load the page. An ignore file of its own keeps Airflow from taking it for DAG files.
-lay_out() {
+# The package is copied to dags/ and to plugins/: only dags/ reaches every component that parses DAGs, and the web server
+# loads the dashboard only from plugins/. An ignore file keeps Airflow from parsing the package as DAG files.
+stage_files() {
   local folder
   mkdir -p "$stage/dags/include" "$stage/plugins"
   cp dags/*.py "$stage/dags/"
@@ -158,13 +158,13 @@ lay_out() {
 stage=
 trap '[ -z "$stage" ] || rm -rf "$stage"' EXIT
 
-bring_files() {
+copy_files() {
   local bucket folder file
-  bucket=$(asked 'value(config.dagGcsPrefix)')
-  case "$bucket" in gs://?*/dags) bucket=${bucket%/dags} ;; *) die "the environment does not tell its bucket: '$bucket'" ;; esac
+  bucket=$(describe 'value(config.dagGcsPrefix)')
+  case "$bucket" in gs://?*/dags) bucket=${bucket%/dags} ;; *) die "the environment has no bucket for DAGs: '$bucket'" ;; esac
   stage=$(mktemp -d)
-  lay_out
-  # code before what uses it; each of these folders is this project's own, so what is no longer there goes
+  stage_files
+  # code before its users; these folders belong to this project, so files that it no longer has are deleted
   for folder in plugins/ml_metrics dags/ml_metrics dags/include/templates dags/include/metric_configs; do
     run gcloud storage rsync --recursive --delete-unmatched-destination-objects "$stage/$folder" "$bucket/$folder"
   done
@@ -173,11 +173,13 @@ bring_files() {
   for file in "$stage"/dags/*.py; do
     run gcloud storage cp "$file" "$bucket/dags/$(basename "$file")"
   done
-  echo "files: in $bucket; Composer carries them to its components within minutes"
+  echo "files: in $bucket; Composer copies them to its components within minutes"
 }
 
+describe 'value(config.dagGcsPrefix)' >/dev/null ||
+  die "the environment '$environment' cannot be read: check --environment, --location, --project and your account"
 if [ -z "$files_only" ]; then
-  bring_packages
-  bring_settings
+  update_packages
+  update_settings
 fi
-bring_files
+copy_files

@@ -1,7 +1,7 @@
-"""Whether an Airflow process says that it is well: exit code 0 if its address answers, and all it tells is healthy."""
+"""Health check of an Airflow process: exits with 0 if the address answers and reports nothing unhealthy."""
 
 import sys
 import urllib.request
 
-with urllib.request.urlopen(sys.argv[1], timeout=8) as answer:  # noqa: S310  (the address is ours)
+with urllib.request.urlopen(sys.argv[1], timeout=8) as answer:  # noqa: S310  (the address comes from docker-compose.yaml)
     sys.exit(b"unhealthy" in answer.read())

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Write .env for docker-compose.yaml, with secrets that nobody has seen. An .env that is there is left alone.
+# Writes .env for docker-compose.yaml with new secrets. An existing .env is not changed.
 set -eu
 cd "$(dirname "$0")/.."
 
 if [ -e .env ]; then
-  echo ".env is there already and was left alone" >&2
+  echo ".env exists and was not changed" >&2
   exit 0
 fi
 

@@ -83,7 +83,7 @@ def test_the_first_deployment_changes_everything_and_the_second_only_files(cloud
     assert not list(cloud.bucket.rglob("local_kube")), "workloads run on Kubernetes there"
     assert sum(call[:2] == ["composer", "environments"] for call in cloud.changes()) == 2
     again = cloud.deploy(*WHERE, "--channels", "outbox,sendgrid")
-    assert "packages: as they should be\nsettings: as they should be\n" in again.stdout
+    assert "packages: up to date\nsettings: up to date\n" in again.stdout
     assert {call[0] for call in cloud.changes()} == {"storage"}
     cloud.deploy(*WHERE, "--channels", "outbox")
     (changed,) = [call for call in cloud.changes() if call[0] == "composer"]

@@ -25,7 +25,7 @@ def test_two_hosts_are_one_workload(cluster: Cluster, hosts: Workload) -> None:
         assert sorted(one.name for one in kept) == ["attempt-1-host-0.log", "attempt-1-host-1.log"]
     else:
         assert (hosts.status, hosts.failure_reason) == ("missed", "Config")
-        assert "does not know Indexed Jobs" in str(hosts.detail)
+        assert "has no Indexed Jobs" in str(hosts.detail)
 
 
 def test_nothing_is_left_of_them(cluster: Cluster, hosts: Workload) -> None:

@@ -1,4 +1,4 @@
-"""docs/configuration.md tells every key, with the default that it has and an example that is read."""
+"""docs/configuration.md lists every key, with its default and a valid example."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
     return dict(found.values())
 
 
-def told(model: type[BaseModel]) -> dict[str, str]:
-    """What the source says about each field."""
+def docstrings(model: type[BaseModel]) -> dict[str, str]:
+    """The docstring of each field, from the source."""
     (tree,) = ast.parse(inspect.getsource(model)).body
     assert isinstance(tree, ast.ClassDef)
-    said: dict[str, str] = {}
+    found: dict[str, str] = {}
     for field, after in zip(tree.body, tree.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
             text = ast.literal_eval(after.value)
-            said[field.target.id] = " ".join(text.split()).replace("|", "\\|")
-    return said
+            found[field.target.id] = " ".join(text.split()).replace("|", "\\|")
+    return found
 
 
 def default(field: FieldInfo) -> str:
@@ -77,7 +77,7 @@ def shown(value: Any) -> str:
 
 
 def source(model: str, key: str) -> str:
-    """The example as it is written, in one line."""
+    """The example as written in the file, on one line."""
     lines = EXAMPLE_FILE.read_text(encoding="utf-8").splitlines()
     begin = LINES[model, key]
     following = sorted(line for where, line in LINES.items() if len(where) <= 2 and line > begin)
@@ -87,26 +87,26 @@ def source(model: str, key: str) -> str:
 
 def table(name: str) -> str:
     model = MODELS[name]
-    said = told(model)
+    texts = docstrings(model)
     names = {id(field): field_name for field_name, field in model.model_fields.items()}
-    rows = ["| key | default | what it says | example |", "| --- | --- | --- | --- |"]
+    rows = ["| key | default | meaning | example |", "| --- | --- | --- | --- |"]
     for key, field in keys_of(model).items():
-        text = said[names[id(field)]]
+        text = texts[names[id(field)]]
         usual = "computed" if "Default: " in text else default(field)
         rows.append(f"| `{key}` | {usual} | {text} | {source(name, key)} |")
     return "\n".join(rows)
 
 
 def accelerators() -> str:
-    rows = ["| name | pods | each asks for | node selector |", "| --- | --- | --- | --- |"]
+    rows = ["| name | pods | each requests | node selector |", "| --- | --- | --- | --- |"]
     for name, made in catalogue().items():
-        asked = f"`{made.resource}: {made.per_host}`" if made.resource else "nothing"
+        requests = f"`{made.resource}: {made.per_host}`" if made.resource else "nothing"
         selector = "<br>".join(f"`{key}: {value}`" for key, value in made.node_selector.items()) or "none"
-        rows.append(f"| `{name}` | {made.hosts} | {asked} | {selector} |")
+        rows.append(f"| `{name}` | {made.hosts} | {requests} | {selector} |")
     return "\n".join(rows)
 
 
-def test_the_page_is_what_the_models_say() -> None:
+def test_the_page_matches_the_models() -> None:
     text = DOC.read_text(encoding="utf-8")
     fill = re.compile(r"<!-- (keys: (?P<model>\w+)|accelerators) -->\n.*?<!-- end -->", re.DOTALL)
     assert {found["model"] for found in fill.finditer(text)} == {*MODELS, None}
@@ -119,7 +119,7 @@ def test_the_page_is_what_the_models_say() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_key_has_an_example_that_is_read(name: str) -> None:
+def test_every_key_has_a_valid_example(name: str) -> None:
     keys = keys_of(MODELS[name])
     assert list(EXAMPLES[name]) == list(keys), "an example for each key, in the models' order"
     for key, field in keys.items():
