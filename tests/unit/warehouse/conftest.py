@@ -1,4 +1,4 @@
-"""The warehouse on each engine."""
+"""The fixtures of the warehouse on each engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs for tests to load."""
+"""Sample runs."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ def record(  # noqa: PLR0913
 
 
 def contents(warehouse: object, run_key: str) -> dict[str, float | None]:
-    """What the warehouse holds of a run's metrics."""
+    """Return the stored metrics of a run."""
     return {row.metric: row.value for row in warehouse.metrics.of_run(run_key)}

@@ -1,3 +1,5 @@
+"""The rows that the judge needs, on every engine."""
+
 from __future__ import annotations
 
 import random
@@ -22,6 +24,14 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import RunRecord, Warehouse
 
 METRICS = ("accuracy_final", "loss_final")
+RUNS = st.lists(
+    st.tuples(
+        st.sampled_from([JobStatus.SUCCESS, JobStatus.SUCCESS, JobStatus.FAILURE]),
+        st.dictionaries(st.sampled_from(METRICS), st.sampled_from([None, *Outcome]), min_size=0, max_size=len(METRICS)),
+        st.booleans(),
+    ),
+    max_size=12,
+)
 
 
 def needs(window: int = 100, recent: int = 10, **more: object) -> HistoryNeeds:
@@ -37,7 +47,7 @@ def test_the_run_itself_is_never_its_own_history(warehouse: Warehouse) -> None:
     assert days(warehouse.metrics.history(needs(), exclude=run_of(1).key)) == [0, 2]
 
 
-def test_a_window_holds_the_newest_good_values_however_many_failed_since(warehouse: Warehouse) -> None:
+def test_a_window_has_the_newest_good_values_however_many_failed_since(warehouse: Warehouse) -> None:
     good = [record(day, outcomes={"accuracy_final": Outcome.PASS}) for day in range(4)]
     bad = [record(day, outcomes={"accuracy_final": Outcome.FAIL}) for day in range(4, 9)]
     late = [record(9, status=JobStatus.FAILURE)]
@@ -45,37 +55,37 @@ def test_a_window_holds_the_newest_good_values_however_many_failed_since(warehou
     assert days(warehouse.metrics.history(needs(window=2, recent=3))) == [2, 3, 7, 8, 9]
 
 
-def test_a_point_says_how_its_run_went(warehouse: Warehouse) -> None:
+def test_a_row_has_the_status_and_outcome_of_its_run(warehouse: Warehouse) -> None:
     warehouse.load(record(0, {"accuracy_final": 0.4}, outcomes={"accuracy_final": Outcome.FAIL}))
     (point,) = warehouse.metrics.history(needs())
     assert (point.value, point.job_status, point.outcome) == (0.4, JobStatus.SUCCESS, Outcome.FAIL)
     assert (point.test, point.run_key, point.timestamp) == (TEST, run_of(0).key, MONDAY)
 
 
-def test_a_run_without_metrics_stands_there_without_a_name(warehouse: Warehouse) -> None:
+def test_a_run_without_metrics_is_a_row_without_a_metric_name(warehouse: Warehouse) -> None:
     warehouse.load_all([record(0), record(1, {}, status=JobStatus.MISSED)])
     points = warehouse.metrics.history(needs())
     assert [(point.metric, point.job_status) for point in points] == [("", "missed"), ("accuracy_final", "success")]
 
 
-def test_nothing_later_than_asked_for_is_read(warehouse: Warehouse) -> None:
+def test_later_runs_are_not_read(warehouse: Warehouse) -> None:
     warehouse.load_all([record(day) for day in range(6)])
     assert days(warehouse.metrics.history(needs(window=2, recent=1), before=MONDAY + timedelta(days=4))) == [2, 3]
 
 
-def test_no_baseline_reaches_back_before_its_beginning(warehouse: Warehouse) -> None:
+def test_a_baseline_does_not_include_runs_before_its_start(warehouse: Warehouse) -> None:
     warehouse.load_all([record(day) for day in range(6)])
     found = warehouse.metrics.history(needs(window=100, recent=1, earliest=MONDAY + timedelta(days=3)))
     assert days(found) == [3, 4, 5]
 
 
-def test_the_beginning_does_not_hide_the_recent_runs(warehouse: Warehouse) -> None:
+def test_recent_runs_are_read_even_before_the_start_of_the_baseline(warehouse: Warehouse) -> None:
     warehouse.load_all([record(day) for day in range(6)])
     found = warehouse.metrics.history(needs(window=100, recent=2, earliest=MONDAY + timedelta(days=100)))
     assert set(days(found)) >= {4, 5}
 
 
-def test_other_tests_are_read_where_they_are_compared_to(warehouse: Warehouse) -> None:
+def test_the_tests_compared_with_are_read(warehouse: Warehouse) -> None:
     warehouse.load_all([record(0), record(0, {"accuracy_final": 0.5}, test="other"), record(0, test="third")])
     found = warehouse.metrics.history(needs(tests=(TEST, "other")))
     assert [(point.test, point.value) for point in found] == [(TEST, 0.97), ("other", 0.5)]
@@ -85,7 +95,7 @@ def test_the_history_of_a_test_that_never_ran_is_empty(warehouse: Warehouse) -> 
     assert warehouse.metrics.history(needs()) == []
 
 
-def test_a_point_with_a_wrong_clock_is_history_all_the_same(warehouse: Warehouse) -> None:
+def test_a_point_with_a_wrong_clock_is_still_history(warehouse: Warehouse) -> None:
     run = record(0)
     far = replace(run.metrics[0], written_at=MONDAY)
     warehouse.load(replace(run, metrics=(far,)))
@@ -93,44 +103,12 @@ def test_a_point_with_a_wrong_clock_is_history_all_the_same(warehouse: Warehouse
     assert days(warehouse.metrics.history(needs(window=4))) == [0, 1, 2, 3]
 
 
-def test_the_previous_run(warehouse: Warehouse) -> None:
-    warehouse.load_all([record(day) for day in range(3)])
-    assert warehouse.runs.previous(TEST, exclude=run_of(2).key) == record(1).job
-    assert warehouse.runs.previous(TEST, before=MONDAY + timedelta(days=1)) == record(0).job
-    assert warehouse.runs.previous(TEST, before=MONDAY) is None
-
-
-def test_the_newest_runs_and_values_come_first_and_no_more_than_asked_for(warehouse: Warehouse) -> None:
-    warehouse.load_all([record(day, {"accuracy_final": float(day)}) for day in range(5)])
-    assert [run.timestamp for run in warehouse.runs.newest(TEST, 2)] == [MONDAY + timedelta(days=day) for day in (4, 3)]
-    assert [value.value for value in warehouse.metrics.values(TEST, "accuracy_final", 3)] == [4.0, 3.0, 2.0]
-    assert warehouse.metrics.values(TEST, "no_such_metric") == []
-
-
-def test_tests_are_summed_up(warehouse: Warehouse) -> None:
-    warehouse.load_all([record(0), record(1, status=JobStatus.TIMEOUT), record(0, test="a-test")])
-    first, second = warehouse.runs.tests()
-    assert (first.newest.test, first.runs, first.newest.verdict) == ("a-test", 1, "skipped")
-    assert (second.newest.test, second.runs, second.newest.job_status) == (TEST, 2, "timeout")
-    assert second.owner == "vision-team"
-
-
-RUNS = st.lists(
-    st.tuples(
-        st.sampled_from([JobStatus.SUCCESS, JobStatus.SUCCESS, JobStatus.FAILURE]),
-        st.dictionaries(st.sampled_from(METRICS), st.sampled_from([None, *Outcome]), min_size=0, max_size=len(METRICS)),
-        st.booleans(),
-    ),
-    max_size=12,
-)
-
-
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 @given(RUNS, st.integers(0, 4), st.integers(1, 3))
-def test_history_holds_what_the_needs_promise(
+def test_the_history_has_every_row_that_is_needed(
     runs: list[tuple[JobStatus, dict[str, Outcome | None], bool]], window: int, recent: int
 ) -> None:
-    """Nothing that a judgement may depend on is missing, whatever happened before."""
+    """Whatever happened before, no row is missing that a judgement depends on."""
     past = [_run(day, *run) for day, run in enumerate(runs)]
     with open_warehouse("sqlite://") as warehouse:
         warehouse.load_all(past)
@@ -138,11 +116,11 @@ def test_history_holds_what_the_needs_promise(
     read = defaultdict(set)
     for point in found:
         read[point.metric].add(point.run_key)
-    _check_promise(past, read, window, recent)
+    _check_has_needed_rows(past, read, window, recent)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_every_engine_keeps_the_promise(warehouse: Warehouse, seed: int) -> None:
+def test_the_history_has_every_row_that_is_needed_on_every_engine(warehouse: Warehouse, seed: int) -> None:
     chance = random.Random(seed)
     past = [
         _run(
@@ -157,7 +135,7 @@ def test_every_engine_keeps_the_promise(warehouse: Warehouse, seed: int) -> None
     read = defaultdict(set)
     for point in warehouse.metrics.history(needs(3, 2), metrics=METRICS):
         read[point.metric].add(point.run_key)
-    _check_promise(past, read, 3, 2)
+    _check_has_needed_rows(past, read, 3, 2)
 
 
 def _run(day: int, status: JobStatus, outcomes: dict[str, Outcome | None], has_value: bool) -> RunRecord:
@@ -166,7 +144,7 @@ def _run(day: int, status: JobStatus, outcomes: dict[str, Outcome | None], has_v
     return record(day, values, outcomes=judged, status=status)
 
 
-def _check_promise(past: list[RunRecord], read: dict[str, set[str]], window: int, recent: int) -> None:
+def _check_has_needed_rows(past: list[RunRecord], read: dict[str, set[str]], window: int, recent: int) -> None:
     newest_first = sorted(past, key=lambda run: run.job.timestamp, reverse=True)
     for name in METRICS:
         rows = [(run, row) for run in newest_first for row in run.metrics if row.metric == name]

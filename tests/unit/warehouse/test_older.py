@@ -65,7 +65,7 @@ def test_every_run_is_imported_once_however_often_it_is_read(source: str, tmp_pa
         assert runs["a"].timestamp == MONDAY
 
 
-def test_more_runs_than_one_page_holds(tmp_path: Path) -> None:
+def test_more_runs_than_one_page(tmp_path: Path) -> None:
     jobs = [{**JOBS[0], "uuid": f"{number:05}"} for number in range(PAGE_RUNS + 7)]
     source = _in_sqlite(f"sqlite:///{tmp_path}/older.db", {**TABLES, "job_history": jobs})
     pages = list(older_runs(source))
@@ -73,7 +73,7 @@ def test_more_runs_than_one_page_holds(tmp_path: Path) -> None:
     assert len({run.key for page in pages for run in page}) == PAGE_RUNS + 7
 
 
-def test_a_status_that_nobody_knows_is_an_error_that_names_the_run(tmp_path: Path) -> None:
+def test_an_unknown_status_is_an_error(tmp_path: Path) -> None:
     source = _in_sqlite(f"sqlite:///{tmp_path}/older.db", {**TABLES, "job_history": [{**JOBS[0], "job_status": 9}]})
     with pytest.raises(WarehouseError, match="run a: job_status is 9"):
         list(older_runs(source))

@@ -1,4 +1,4 @@
-"""Opening a warehouse that must exist already creates nothing."""
+"""Addresses that can be opened and addresses that cannot; `create=False` creates nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ml_metrics.errors import WarehouseError
-from ml_metrics.warehouse import open_warehouse
+from ml_metrics.warehouse import Warehouse, open_warehouse
 from unit.warehouse.records import TEST, record
 
 if TYPE_CHECKING:
@@ -53,3 +53,25 @@ def test_a_home_folder_in_an_address_is_the_users(tmp_path: Path, monkeypatch: p
     with open_warehouse("sqlite:///~/folder/warehouse.db") as warehouse:
         warehouse.load(record(0))
     assert (tmp_path / "folder" / "warehouse.db").exists()
+
+
+def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WarehouseError, match="file/below"):
+        open_warehouse(f"sqlite:///{tmp_path}/file/below/warehouse.db")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "bigquery://project", "oracle://x", "bigquery:///dataset", ""])
+def test_an_invalid_address_is_an_error(address: str) -> None:
+    with pytest.raises(WarehouseError):
+        open_warehouse(address)
+
+
+def test_a_password_is_never_shown() -> None:
+    with (
+        open_warehouse("postgresql+psycopg://me:hunter2@127.0.0.1:1/none?connect_timeout=2") as warehouse,
+        pytest.raises(WarehouseError) as caught,
+    ):
+        warehouse.runs.tests()
+    assert "hunter2" not in str(caught.value)
+    assert "127.0.0.1:1" in str(caught.value)

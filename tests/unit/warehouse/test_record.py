@@ -31,7 +31,7 @@ def of(*verdicts: Verdict, status: JobStatus = JobStatus.SUCCESS, **more: object
     )
 
 
-def test_a_metric_that_is_missing_has_a_row_with_its_verdict() -> None:
+def test_a_missing_metric_has_a_row_with_its_verdict() -> None:
     run = of(verdict("loss_final", Outcome.MISSING))
     assert [(row.metric, row.value, row.outcome) for row in run.metrics] == [
         ("accuracy_final", 0.4, None),
@@ -39,7 +39,7 @@ def test_a_metric_that_is_missing_has_a_row_with_its_verdict() -> None:
     ]
 
 
-def test_bounds_and_rule_stand_beside_the_value_and_an_open_side_is_null() -> None:
+def test_a_row_has_bounds_and_rule_and_an_open_side_is_null() -> None:
     found = verdict("accuracy_final", Outcome.FAIL, 0.4, baseline_points=7, reference=0.9, spread=0.1)
     (row,) = of(found).metrics
     assert (row.lower, row.upper) == (0.5, None)
@@ -73,7 +73,7 @@ def test_failed_attempts_are_counted() -> None:
     assert [failures(JobStatus.SUCCESS, 3), failures(JobStatus.FAILURE, 3), failures(JobStatus.MISSED, 0)] == [2, 3, 0]
 
 
-def test_a_workload_that_never_ran_has_a_time_all_the_same() -> None:
+def test_a_workload_that_never_ran_has_a_time() -> None:
     missed = Workload(JobStatus.MISSED, queued_at=MONDAY)
     made = run_record(run_of(), missed, [], [], {}, test_type="", accelerator="", framework_version="")
     assert (made.job.timestamp, made.job.job_duration_sec, made.job.started_at) == (MONDAY, 0, None)
@@ -115,7 +115,7 @@ def test_importing_the_package_imports_no_database() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "set()\n"
 
 
-def test_metadata_has_a_limit_and_what_is_left_out_says_so() -> None:
+def test_metadata_is_limited_and_omitted_texts_have_a_note() -> None:
     texts = {"short": "x", "k" * 5000: "named", **{f"log {number:02}": f"{number:02}" * 50_000 for number in range(20)}}
     rows = record(0, metadata=texts).metadata
     kept = {row.metadata_key: row.metadata_value for row in rows}
@@ -127,7 +127,7 @@ def test_metadata_has_a_limit_and_what_is_left_out_says_so() -> None:
     assert max(map(len, kept)) < 2000
 
 
-def test_a_clock_that_was_set_back_makes_no_negative_time() -> None:
+def test_a_clock_that_was_set_back_gives_no_negative_duration() -> None:
     back = replace(workload(), started_at=MONDAY, ended_at=MONDAY - timedelta(hours=1))
     made = run_record(run_of(0), back, [], [], {}, test_type="", accelerator="", framework_version="", loaded_at=MONDAY)
     assert made.job.job_duration_sec == 0

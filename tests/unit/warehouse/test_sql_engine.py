@@ -1,4 +1,4 @@
-"""Places where an SQLite warehouse cannot be, or cannot be written: an error that names the place, or only reading."""
+"""SQLite files that are locked, read-only or not databases."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "warehouse.db"
 
 
-def test_a_folder_is_no_warehouse(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_warehouse(tmp_path: Path) -> None:
     with open_warehouse(f"sqlite:///{tmp_path}") as warehouse, pytest.raises(WarehouseError, match=str(tmp_path)):
         warehouse.load(record(0))
 
 
-def test_who_may_only_read_reads_and_is_told_when_writing(place: Path, become_somebody: Callable[[], None]) -> None:
+def test_a_read_only_file_can_be_read_and_writing_is_an_error(place: Path, become_somebody: Callable[[], None]) -> None:
     with open_warehouse(f"sqlite:///{place}") as writer:
         writer.load(record(0))
         place.chmod(0o444)
@@ -48,7 +48,7 @@ def test_reading_does_not_wait_for_a_writer(place: Path) -> None:
     other.close()
 
 
-def test_a_file_that_stays_locked_is_an_error_that_names_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_file_is_an_error(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql_engine, "BUSY_TIMEOUT_SECONDS", 0.1)
     with open_warehouse(f"sqlite:///{place}") as warehouse:
         warehouse.load(record(0))
@@ -62,8 +62,8 @@ def test_a_file_that_stays_locked_is_an_error_that_names_it(place: Path, monkeyp
         assert len(warehouse.runs.newest(TEST)) == 2
 
 
-def test_a_new_file_that_another_process_is_writing_is_waited_for(place: Path) -> None:
-    """Not by SQLite, which refuses at once to change how such a file is written."""
+def test_a_new_file_that_another_process_writes_is_waited_for(place: Path) -> None:
+    """SQLite itself does not wait before it changes the journal mode."""
     other = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
     ending = Timer(0.2, other.execute, ["COMMIT"])
@@ -75,7 +75,7 @@ def test_a_new_file_that_another_process_is_writing_is_waited_for(place: Path) -
     other.close()
 
 
-def test_a_new_file_that_stays_locked_is_an_error_that_names_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_file_that_stays_locked_is_an_error(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql_engine, "BUSY_TIMEOUT_SECONDS", 0.1)
     other = sqlite3.connect(place, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -91,3 +91,10 @@ def test_tests_whose_names_differ_by_case_are_two(place: Path) -> None:
         warehouse.load_all([record(0, {"loss": 1.0, "Loss": 2.0}), record(0, test=TEST.upper())])
         assert [test.newest.test for test in warehouse.runs.tests()] == sorted([TEST, TEST.upper()])
         assert [value.value for value in warehouse.metrics.values(TEST, "Loss")] == [2.0]
+
+
+def test_a_file_that_is_not_a_database_is_an_error(tmp_path: Path) -> None:
+    place = tmp_path / "notes.txt"
+    place.write_text("not a database, but long enough to look like one" * 100)
+    with open_warehouse(f"sqlite:///{place}") as warehouse, pytest.raises(WarehouseError, match=r"notes\.txt"):
+        warehouse.runs.tests()

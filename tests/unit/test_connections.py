@@ -1,4 +1,4 @@
-"""The warehouse of an Airflow connection, as tasks open it: with Airflow's own hook where it is BigQuery."""
+"""The warehouse of an Airflow connection, as tasks open it; BigQuery through the hook of Airflow."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from ml_metrics import connections
 from ml_metrics.errors import ConfigError
 from servers.bigquery import PROJECT
+from servers.engines import bigquery_server, postgres  # noqa: F401  (fixtures)
 from unit.warehouse.records import TEST, record
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 VARIABLE = "AIRFLOW_CONN_ML_METRICS_WAREHOUSE"
 
 
-def _check_keeps_a_run(address: str) -> None:
+def _check_stores_a_run(address: str) -> None:
     for _ in range(2):
         with connections.warehouse() as warehouse:
             assert warehouse.address == address
@@ -37,22 +38,22 @@ def test_a_google_connection_is_a_dataset_in_bigquery(
     monkeypatch.setenv(VARIABLE, json.dumps(connection))
     monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", f"http://127.0.0.1:{server.port}")
     monkeypatch.setenv("AIRFLOW__ML_METRICS__DATASET", address.rpartition("/")[2])
-    _check_keeps_a_run(address)
+    _check_stores_a_run(address)
 
 
 def test_a_postgres_connection(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     address = request.getfixturevalue("postgres").new_database()
     monkeypatch.setenv(VARIABLE, address.replace("postgresql+psycopg", "postgres"))
-    _check_keeps_a_run(address)
+    _check_stores_a_run(address)
 
 
-def test_a_postgres_database_that_knows_no_alphabet(
+def test_a_postgres_database_without_an_encoding(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PostgreSQL makes such databases where it is installed without a locale, and psycopg reads bytes from them."""
+    """PostgreSQL creates such databases if it is installed without a locale, and psycopg returns bytes from them."""
     address = request.getfixturevalue("postgres").new_database("--encoding=SQL_ASCII", "--template=template0")
     monkeypatch.setenv(VARIABLE, address.replace("postgresql+psycopg", "postgres"))
-    _check_keeps_a_run(address)
+    _check_stores_a_run(address)
     with connections.warehouse() as warehouse:
         warehouse.load(record(1, values={"Länge_最后": 1.0}))
         assert [row.metric for row in warehouse.metrics.of_run(record(1).key)] == ["Länge_最后"]
@@ -61,16 +62,16 @@ def test_a_postgres_database_that_knows_no_alphabet(
 def test_an_sqlite_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = f"sqlite:///{tmp_path}/warehouse.db"
     monkeypatch.setenv(VARIABLE, address)
-    _check_keeps_a_run(address)
+    _check_stores_a_run(address)
 
 
-def test_without_a_connection_it_is_the_file_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_connection_the_settings_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__WAREHOUSE_CONN_ID", "nobody_made_this")
     monkeypatch.setenv("AIRFLOW__ML_METRICS__WAREHOUSE_FILE", str(tmp_path / "mine.db"))
-    _check_keeps_a_run(f"sqlite:///{tmp_path}/mine.db")
+    _check_stores_a_run(f"sqlite:///{tmp_path}/mine.db")
 
 
-def test_a_connection_of_another_type_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_of_another_type_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "mysql://me@127.0.0.1/none")
     with pytest.raises(ConfigError, match=r"ml_metrics_warehouse.*mysql"):
         connections.warehouse()

@@ -35,7 +35,7 @@ HOSTILE_NAMES = [
 ]
 
 
-def test_numbers_come_back_as_they_were_or_as_null(warehouse: Warehouse) -> None:
+def test_finite_numbers_are_unchanged_and_others_are_null(warehouse: Warehouse) -> None:
     values = {
         "nan": math.nan,
         "inf": math.inf,
@@ -60,7 +60,7 @@ def test_two_thousand_metrics_are_one_load(warehouse: Warehouse) -> None:
     assert contents(warehouse, run.key) == values
 
 
-def test_names_are_only_names(warehouse: Warehouse) -> None:
+def test_names_are_not_interpreted(warehouse: Warehouse) -> None:
     run = record(
         0, dict.fromkeys(HOSTILE_NAMES, 1.0), test="it's 100% `odd`", metadata=dict.fromkeys(HOSTILE_NAMES, "%s")
     )
@@ -73,7 +73,7 @@ def test_names_are_only_names(warehouse: Warehouse) -> None:
     assert [test.newest.test for test in warehouse.runs.tests()] == ["it's 100% `odd`"]
 
 
-def test_the_longest_names_that_collecting_gives_are_stored(warehouse: Warehouse) -> None:
+def test_the_longest_names_are_stored(warehouse: Warehouse) -> None:
     letters = random.Random(1).choices("0123456789abcdefé", k=10_000)  # not to be compressed: an index has a limit
     name = f"{shortened(''.join(letters))}_average"
     run = record(0, {name: 1.0}, test="t" * 250, metadata={"".join(letters): "x"})
@@ -81,7 +81,7 @@ def test_the_longest_names_that_collecting_gives_are_stored(warehouse: Warehouse
     assert contents(warehouse, run.key) == {name: 1.0}
 
 
-def test_what_no_engine_can_store_is_replaced_and_not_refused(warehouse: Warehouse) -> None:
+def test_characters_that_an_engine_cannot_store_are_replaced(warehouse: Warehouse) -> None:
     run = record(0, {"nul\x00": 1.0, "half\ud800": 2.0})
     warehouse.load(run)
     assert contents(warehouse, run.key) == {"nul\ufffd": 1.0, "half?": 2.0}
@@ -96,7 +96,7 @@ def test_what_no_engine_can_store_is_replaced_and_not_refused(warehouse: Warehou
     ],
     ids=["naive", "two hours east", "utc"],
 )
-def test_times_are_stored_in_utc_and_naive_ones_are_utc_already(warehouse: Warehouse, ended: datetime) -> None:
+def test_times_are_stored_in_utc_and_naive_times_are_utc(warehouse: Warehouse, ended: datetime) -> None:
     run = Run("test", "dag", "run", "tests")
     loaded = run_record(
         run,
@@ -114,7 +114,7 @@ def test_times_are_stored_in_utc_and_naive_ones_are_utc_already(warehouse: Wareh
     assert row.timestamp.tzinfo is UTC or row.timestamp.utcoffset() == timedelta(0)
 
 
-def test_microseconds_survive(warehouse: Warehouse) -> None:
+def test_microseconds_are_stored(warehouse: Warehouse) -> None:
     moment = MONDAY.replace(microsecond=123456)
     run = Run("test", "dag", "run", "tests")
     loaded = run_record(

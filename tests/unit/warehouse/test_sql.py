@@ -1,4 +1,4 @@
-"""kill -9 of the writer before each of its steps, and of the server: there are the old rows or the new, never a mix."""
+"""Writers and servers that are killed at any step leave the old rows or the new ones, never a mix."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import RunRecord
     from servers.postgres import PostgresServer
 
-# Python 3.12 warns of forking beside threads. A child here imports nothing and takes no lock that a thread may hold.
+# Python 3.12 warns of forks beside threads. The children here import nothing and take no lock of a thread.
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-
 OLD = record(0, {"accuracy_final": 0.1, "gone_final": 1.0}, metadata={"image": "old"})
 NEW = record(0, {"accuracy_final": 0.9, "new_final": 2.0}, metadata={"image": "new"})
 STEPS = range(7)
-"""Before each of a load's five statements, before its commit, and after that."""
+"""The steps of a load: before each of its five statements, before the commit, and after it."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -38,7 +37,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("first", [None, OLD], ids=["first attempt", "second attempt"])
-def test_a_killed_writer_leaves_all_or_nothing(address: str, step: int, first: RunRecord | None) -> None:
+def test_a_killed_writer_leaves_all_rows_or_none(address: str, step: int, first: RunRecord | None) -> None:
     if first:
         _load(address, first)
     _killed_at(address, step, NEW)
@@ -46,18 +45,18 @@ def test_a_killed_writer_leaves_all_or_nothing(address: str, step: int, first: R
         assert contents(warehouse, NEW.key) in [_values(first), _values(NEW)]
         assert len(warehouse.runs.newest(TEST)) == (1 if contents(warehouse, NEW.key) else 0)
     _load(address, NEW)
-    _check_is_there_once(address)
+    _check_is_stored_once(address)
 
 
-def test_a_writer_killed_while_it_makes_the_tables_is_no_trouble_for_the_next(address: str) -> None:
+def test_a_writer_killed_while_creating_tables_does_not_affect_the_next(address: str) -> None:
     for step in range(0, 14, 2):
         _killed_at(address, step, NEW)
     _load(address, NEW)
-    _check_is_there_once(address)
+    _check_is_stored_once(address)
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_server_that_dies_during_a_load_is_an_error_and_a_retry_mends_it(postgres: PostgresServer, step: int) -> None:
+def test_a_server_that_dies_during_a_load_is_an_error_and_a_retry_succeeds(postgres: PostgresServer, step: int) -> None:
     address = postgres.new_database()
     _load(address, OLD)
     with open_warehouse(address) as warehouse:
@@ -73,11 +72,11 @@ def test_a_server_that_dies_during_a_load_is_an_error_and_a_retry_mends_it(postg
     with open_warehouse(address) as warehouse:
         assert contents(warehouse, NEW.key) in [_values(OLD), _values(NEW)]
     _load(address, NEW)
-    _check_is_there_once(address)
+    _check_is_stored_once(address)
 
 
-def test_a_full_disk_loses_nothing_that_was_there(tmp_path: Path) -> None:
-    """A limit on the size of files stands for the disk: SQLite hears of both in the same way."""
+def test_a_full_disk_keeps_the_existing_rows(tmp_path: Path) -> None:
+    """A limit on the size of files simulates a full disk: SQLite receives the same kind of error."""
     address = f"sqlite:///{tmp_path}/warehouse.db"
     _load(address, OLD)
     large = record(1, {f"metric_{number}": 1.0 for number in range(20_000)})
@@ -113,7 +112,7 @@ def _killed_at(address: str, step: int, run: RunRecord) -> None:
 
 
 def _before_step(engine: sa.Engine, step: int, act: Callable[[], None], *, inserts_only: bool = False) -> None:
-    """Act before the load's statement of that number, or before its commit. Making tables comes before, uncounted."""
+    """Act before a statement of the load, by its number, or before the commit. Creating tables is not counted."""
     seen = {"statements": 0}
 
     def before_statement(_connection: object, _cursor: object, statement: str, *_: object) -> None:
@@ -137,7 +136,7 @@ def _in_a_process(act: Callable[[], None]) -> int:
         signal.alarm(120)
         try:
             act()
-        except BaseException as error:  # noqa: BLE001  (whatever it is, this process must not go on as a test)
+        except BaseException as error:  # noqa: BLE001  (this process must not continue as a test)
             os.write(2, f"writer: {error!r}\n".encode())
         os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -148,7 +147,7 @@ def _load(address: str, run: RunRecord) -> None:
         warehouse.load(run)
 
 
-def _check_is_there_once(address: str) -> None:
+def _check_is_stored_once(address: str) -> None:
     with open_warehouse(address) as warehouse:
         assert warehouse.runs.newest(TEST) == [NEW.job]
         assert warehouse.metrics.of_run(NEW.key) == list(NEW.metrics)

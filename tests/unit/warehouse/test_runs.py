@@ -1,4 +1,4 @@
-"""What pages ask, on every engine."""
+"""Queries for runs and tests, on every engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,22 @@ BAD = {"accuracy_final": Outcome.FAIL}
 GOOD = {"accuracy_final": Outcome.PASS}
 
 
-def test_a_span_of_time_holds_every_run_of_every_test_that_stopped_in_it(warehouse: Warehouse) -> None:
+def test_the_previous_run(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(day) for day in range(3)])
+    assert warehouse.runs.previous(TEST, exclude=run_of(2).key) == record(1).job
+    assert warehouse.runs.previous(TEST, before=MONDAY + timedelta(days=1)) == record(0).job
+    assert warehouse.runs.previous(TEST, before=MONDAY) is None
+
+
+def test_tests_have_their_newest_run_and_the_number_of_runs(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(0), record(1, status=JobStatus.TIMEOUT), record(0, test="a-test")])
+    first, second = warehouse.runs.tests()
+    assert (first.newest.test, first.runs, first.newest.verdict) == ("a-test", 1, "skipped")
+    assert (second.newest.test, second.runs, second.newest.job_status) == (TEST, 2, "timeout")
+    assert second.owner == "vision-team"
+
+
+def test_the_runs_of_all_tests_in_a_time_span(warehouse: Warehouse) -> None:
     warehouse.load_all([record(day, outcomes=GOOD) for day in (-1, 0, 3, 7)])
     warehouse.load(record(2, test="other", status=JobStatus.TIMEOUT))
     runs = warehouse.runs.between(MONDAY, MONDAY + WEEK)
@@ -29,7 +44,7 @@ def test_a_span_of_time_holds_every_run_of_every_test_that_stopped_in_it(warehou
     assert runs[0].at == MONDAY
 
 
-def test_a_test_stands_as_its_newest_run_does_and_remembers_when_it_was_well(warehouse: Warehouse) -> None:
+def test_a_test_has_its_newest_run_and_the_time_of_its_last_good_run(warehouse: Warehouse) -> None:
     warehouse.load_all([record(0, outcomes=GOOD), record(1, outcomes=BAD), record(2, status=JobStatus.FAILURE)])
     warehouse.load(record(1, test="never-well", outcomes=BAD))
     never, tested = warehouse.runs.tests()
@@ -38,19 +53,7 @@ def test_a_test_stands_as_its_newest_run_does_and_remembers_when_it_was_well(war
     assert (tested.owner, tested.framework, tested.accelerator) == ("vision-team", "tf", "cpu")
 
 
-def test_only_what_is_broken_is_asked_for(warehouse: Warehouse) -> None:
-    values = {"accuracy_final": 0.1, "loss_final": 2.0}
-    outcomes = {**BAD, "loss_final": Outcome.PASS, "absent": Outcome.MISSING}
-    warehouse.load(record(0, values, outcomes=outcomes))
-    broken = warehouse.metrics.broken(MONDAY, MONDAY + WEEK)
-    assert [(one.metric, one.outcome, one.value) for one in broken] == [
-        ("absent", "missing", None),
-        ("accuracy_final", "fail", 0.1),
-    ]
-    assert broken[1].lower == 0.5
-
-
-def test_the_runs_and_metrics_of_a_test_in_a_span(warehouse: Warehouse) -> None:
+def test_the_runs_and_metrics_of_a_test_in_a_time_span(warehouse: Warehouse) -> None:
     warehouse.load_all([record(day, {"a": day, "b": 1.0}, outcomes={"a": Outcome.PASS}) for day in range(5)])
     warehouse.load(record(1, {"a": 9.0}, test="other"))
     since, until = MONDAY + timedelta(days=1), MONDAY + timedelta(days=4)
@@ -62,18 +65,7 @@ def test_the_runs_and_metrics_of_a_test_in_a_span(warehouse: Warehouse) -> None:
     assert warehouse.metrics.names([], since, until) == []
 
 
-def test_values_of_several_tests_side_by_side(warehouse: Warehouse) -> None:
-    for test in ("one", "two", "three"):
-        warehouse.load(record(0, {"a": 1.0, "b": 2.0}, test=test))
-    found = warehouse.metrics.of_tests(["one", "two"], ["b"], MONDAY, MONDAY + WEEK, limit=10)
-    assert [(each.test, each.metric, each.value, each.timestamp) for each in found] == [
-        ("one", "b", 2.0, MONDAY),
-        ("two", "b", 2.0, MONDAY),
-    ]
-    assert warehouse.metrics.of_tests([], ["b"], MONDAY, MONDAY + WEEK, limit=10) == []
-
-
-def test_a_run_is_found_by_its_key_and_by_airflows_names(warehouse: Warehouse) -> None:
+def test_a_run_is_found_by_its_key_and_by_its_names_in_airflow(warehouse: Warehouse) -> None:
     warehouse.load(record(0, metadata={"image_digest": "sha256:1"}))
     by_key, by_name = warehouse.runs.get(run_of(0).key), warehouse.runs.of_dag(TEST, "scheduled__0")
     assert by_key == by_name
@@ -91,24 +83,3 @@ def test_the_last_good_run_before_a_run(warehouse: Warehouse) -> None:
     assert last is not None
     assert last.uuid == run_of(0).key
     assert warehouse.runs.last_good(TEST, MONDAY) is None
-
-
-def test_open_incidents_and_who_knows_of_them(warehouse: Warehouse) -> None:
-    for test in ("known", "unknown", "mended"):
-        warehouse.incidents.report(test, f"run-of-{test}", fingerprint="x", reasons=["broken"], at=MONDAY)
-    warehouse.incidents.acknowledge("known", by="vera", note="a bad disk", at=MONDAY + WEEK)
-    warehouse.incidents.close("mended", "later")
-    incidents = warehouse.incidents.all_open()
-    assert set(incidents) == {"known", "unknown"}
-    assert (incidents["known"].acknowledged_by, incidents["known"].note) == ("vera", "a bad disk")
-    assert (incidents["known"].opened_at, incidents["unknown"].acknowledged_by) == (MONDAY, None)
-
-
-def test_the_newest_word_about_a_quarantine_holds(warehouse: Warehouse) -> None:
-    warehouse.quarantines.set(TEST, until=MONDAY + WEEK, reason="a bad disk", by="vera", at=MONDAY)
-    assert warehouse.quarantines.newest()[TEST].holds(MONDAY + timedelta(days=6))
-    assert not warehouse.quarantines.newest()[TEST].holds(MONDAY + WEEK)
-    later = MONDAY + timedelta(days=1)
-    warehouse.quarantines.set(TEST, until=later, reason="a new disk", by="bob", at=later)
-    assert not warehouse.quarantines.newest()[TEST].holds(later)
-    assert warehouse.quarantines.newest()[TEST].by == "bob"

@@ -1,3 +1,5 @@
+"""Loading runs, on every engine."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -35,7 +37,7 @@ def test_a_later_attempt_replaces_every_row_of_the_earlier_one(warehouse: Wareho
     assert len(warehouse.runs.newest(TEST)) == 1
 
 
-def test_going_back_to_the_content_of_an_earlier_attempt_is_written_too(warehouse: Warehouse) -> None:
+def test_an_attempt_with_the_content_of_an_earlier_one_is_written(warehouse: Warehouse) -> None:
     first, second = record(0, {"accuracy_final": 0.1}), record(0, {"accuracy_final": 0.2})
     for attempt in (first, second, first):
         warehouse.load(attempt)
@@ -55,7 +57,7 @@ def test_a_run_without_metrics_is_a_row(warehouse: Warehouse) -> None:
     assert (run.job_status, run.verdict) == ("missed", "fail")
 
 
-def test_one_row_that_cannot_be_written_means_that_none_is(warehouse: Warehouse) -> None:
+def test_a_run_with_an_invalid_row_is_not_written(warehouse: Warehouse) -> None:
     good = record(0)
     warehouse.load(good)
     bad = record(0, {"accuracy_final": 0.5, "loss_final": 0.1})
@@ -74,7 +76,7 @@ def test_many_runs_are_loaded_together(warehouse: Warehouse) -> None:
     assert contents(warehouse, run_of(3).key) == {"accuracy_final": 0.97}
 
 
-def test_two_who_open_it_see_the_same(opener: Callable[[], Warehouse]) -> None:
+def test_two_connections_see_the_same_runs(opener: Callable[[], Warehouse]) -> None:
     one, other = opener(), opener()
     one.load(record(0))
     other.load(record(1))

@@ -1,0 +1,73 @@
+"""Existing tables in BigQuery are extended in place or rejected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from google.cloud import bigquery
+
+from ml_metrics.errors import WarehouseError
+from ml_metrics.warehouse import open_warehouse
+from ml_metrics.warehouse.tables import JOB_HISTORY, METRIC_HISTORY, TABLES
+from unit.warehouse.older_rows import OLDER_JOB, OLDER_METRIC, check_older_and_newer
+from unit.warehouse.records import record
+
+if TYPE_CHECKING:
+    from servers.bigquery import BigQueryServer
+
+
+def test_tables_are_partitioned_clustered_and_described(bigquery_server: BigQueryServer) -> None:
+    address, client = bigquery_server.new_dataset(), bigquery_server.client()
+    with open_warehouse(address, client=client) as warehouse:
+        warehouse.ensure_schema()
+    dataset = address.removeprefix("bigquery://").replace("/", ".")
+    for table in TABLES:
+        made = client.get_table(f"{dataset}.{table.name}")
+        partition = made.time_partitioning and (made.time_partitioning.field, made.time_partitioning.type_)
+        assert partition == (("timestamp", "DAY") if table.partition else None)
+        assert (made.clustering_fields or []) == list(table.cluster)
+        assert all(field.description for field in made.schema)
+        assert made.description == table.about
+    client.close()
+
+
+def test_an_older_dataset_is_extended_in_place(bigquery_server: BigQueryServer) -> None:
+    address, client = bigquery_server.new_dataset(), bigquery_server.client()
+    dataset = address.removeprefix("bigquery://").replace("/", ".")
+    client.create_dataset(dataset)
+    older = {
+        "job_history": (JOB_HISTORY.columns[:13], OLDER_JOB),
+        "metric_history": (METRIC_HISTORY.columns[:7], OLDER_METRIC),
+    }
+    for name, (columns, row) in older.items():
+        schema = [
+            bigquery.SchemaField(
+                column.name,
+                "STRING" if column.name == "msg_publish_time" else str(column.kind),
+                mode="REQUIRED" if column.required or column.name == "metric_value" else "NULLABLE",
+            )
+            for column in columns
+        ]
+        table = client.create_table(bigquery.Table(f"{dataset}.{name}", schema=schema))
+        values = {column.name: value for column, value in zip(columns, row, strict=True)}
+        assert client.insert_rows_json(table, [values]) == []
+    with open_warehouse(address, client=client) as warehouse:
+        check_older_and_newer(warehouse)
+    client.close()
+
+
+def test_a_column_of_another_type_is_an_error_and_nothing_is_written(bigquery_server: BigQueryServer) -> None:
+    address, client = bigquery_server.new_dataset(), bigquery_server.client()
+    dataset = address.removeprefix("bigquery://").replace("/", ".")
+    client.create_dataset(dataset)
+    schema = [
+        bigquery.SchemaField(column.name, "STRING" if column.name == "metric_value" else str(column.kind))
+        for column in METRIC_HISTORY.columns
+    ]
+    client.create_table(bigquery.Table(f"{dataset}.metric_history", schema=schema))
+    with open_warehouse(address, client=client) as warehouse, pytest.raises(WarehouseError) as caught:
+        warehouse.load(record(0))
+    assert "metric_history, column metric_value: is of type STRING and should be FLOAT" in str(caught.value)
+    assert [table.table_id for table in client.list_tables(dataset)] == ["metric_history"]
+    client.close()

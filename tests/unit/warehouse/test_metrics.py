@@ -1,0 +1,45 @@
+"""Queries for metrics, on every engine."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from ml_metrics.model import Outcome
+from unit.warehouse.records import MONDAY, TEST, record
+
+if TYPE_CHECKING:
+    from ml_metrics.warehouse import Warehouse
+
+WEEK = timedelta(days=7)
+BAD = {"accuracy_final": Outcome.FAIL}
+
+
+def test_values_are_newest_first_and_limited(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(day, {"accuracy_final": float(day)}) for day in range(5)])
+    assert [run.timestamp for run in warehouse.runs.newest(TEST, 2)] == [MONDAY + timedelta(days=day) for day in (4, 3)]
+    assert [value.value for value in warehouse.metrics.values(TEST, "accuracy_final", 3)] == [4.0, 3.0, 2.0]
+    assert warehouse.metrics.values(TEST, "no_such_metric") == []
+
+
+def test_broken_metrics(warehouse: Warehouse) -> None:
+    values = {"accuracy_final": 0.1, "loss_final": 2.0}
+    outcomes = {**BAD, "loss_final": Outcome.PASS, "absent": Outcome.MISSING}
+    warehouse.load(record(0, values, outcomes=outcomes))
+    broken = warehouse.metrics.broken(MONDAY, MONDAY + WEEK)
+    assert [(one.metric, one.outcome, one.value) for one in broken] == [
+        ("absent", "missing", None),
+        ("accuracy_final", "fail", 0.1),
+    ]
+    assert broken[1].lower == 0.5
+
+
+def test_values_of_several_tests_side_by_side(warehouse: Warehouse) -> None:
+    for test in ("one", "two", "three"):
+        warehouse.load(record(0, {"a": 1.0, "b": 2.0}, test=test))
+    found = warehouse.metrics.of_tests(["one", "two"], ["b"], MONDAY, MONDAY + WEEK, limit=10)
+    assert [(each.test, each.metric, each.value, each.timestamp) for each in found] == [
+        ("one", "b", 2.0, MONDAY),
+        ("two", "b", 2.0, MONDAY),
+    ]
+    assert warehouse.metrics.of_tests([], ["b"], MONDAY, MONDAY + WEEK, limit=10) == []
