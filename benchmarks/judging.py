@@ -26,7 +26,7 @@ from older_rule import older_alerts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit" / "judge"))
 
-from made_up_year import AFTERMATH, Year, years
+from simulated_year import AFTERMATH, Year, years
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -54,7 +54,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, home: Home) -> Iterator[St
             yield running
 
 
-def test_a_run_that_never_begins_is_told_once(airflow: Standalone, home: Home) -> None:
+def test_a_run_that_never_starts_is_reported_once(airflow: Standalone, home: Home) -> None:
     airflow.unpause("hangs")
     airflow.trigger("hangs")
     wait_until(lambda: len(home.mails("hangs")) == 1, "the triggerer has sent the mail")
@@ -70,7 +70,7 @@ def test_a_run_that_never_begins_is_told_once(airflow: Standalone, home: Home) -
     assert Path(mail).name.endswith("-overdue.eml")
 
 
-def test_a_gate_whose_every_try_is_killed_is_told_by_the_dag_processor(airflow: Standalone, home: Home) -> None:
+def test_the_dag_processor_reports_a_gate_that_is_always_killed(airflow: Standalone, home: Home) -> None:
     airflow.unpause("gate-always-killed")
     run = airflow.trigger("gate-always-killed")
     for _ in range(3):

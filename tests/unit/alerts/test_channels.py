@@ -56,18 +56,18 @@ def test_the_same_message_twice_is_one_mail(tmp_path: Path) -> None:
     assert len(list((tmp_path / "outbox").iterdir())) == 1
 
 
-def test_an_outbox_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_an_outbox_that_cannot_be_written_raises_an_error(tmp_path: Path) -> None:
     (tmp_path / "outbox").write_text("a file")
     with pytest.raises(UndeliveredError, match="could not be saved"):
         Outbox(str(tmp_path / "outbox")).send(MESSAGE, 1)
 
 
-def test_an_outbox_may_be_a_bucket() -> None:
+def test_an_outbox_can_be_in_a_bucket() -> None:
     path = Outbox("memory://bucket/outbox").send(MESSAGE, 1)
     assert path == f"memory://bucket/outbox/{MESSAGE.key}.eml"
 
 
-def test_a_mail_server_gets_the_whole_mail_for_each_recipient(smtp: MailServer) -> None:
+def test_a_mail_server_gets_the_complete_mail_for_each_recipient(smtp: MailServer) -> None:
     Smtp("127.0.0.1", smtp.port, sender="me@example.com", implicit_tls=False, starttls=False).send(MESSAGE, 5)
     (envelope,) = smtp.mails
     assert envelope.mail_from == "tests@example.com"
@@ -77,7 +77,7 @@ def test_a_mail_server_gets_the_whole_mail_for_each_recipient(smtp: MailServer) 
     assert parts(raw)[1].strip() == MESSAGE.text.strip()
 
 
-def test_sendgrid_gets_the_request_that_its_reference_describes(service: Service) -> None:
+def test_sendgrid_gets_the_documented_request(service: Service) -> None:
     service.answers(Answer(202, None, {"X-Message-Id": "id-1"}))
     where = SendGrid("SG.key", sender="me@example.com", host=service.url).send(MESSAGE, 5)
     (request,) = service.requests
@@ -92,7 +92,7 @@ def test_sendgrid_gets_the_request_that_its_reference_describes(service: Service
     assert (picture["content_id"], picture["disposition"]) == ("metric-1", "inline")
 
 
-def test_sendgrid_without_a_sender_says_what_to_set(service: Service) -> None:
+def test_sendgrid_without_a_sender_names_the_setting(service: Service) -> None:
     with pytest.raises(UndeliveredError, match="from_email"):
         SendGrid("SG.key", host=service.url).send(replace(MESSAGE, sender=""), 5)
 
@@ -132,7 +132,7 @@ def test_error_reporting_groups_by_test_and_metric(service: Service) -> None:
     ]
 
 
-def test_error_reporting_hears_of_no_recovery_and_survives_a_lost_login(service: Service) -> None:
+def test_error_reporting_ignores_recoveries_and_handles_login_errors(service: Service) -> None:
     ErrorReporting("my-project", lambda: "token", host=service.url).send(RECOVERED, 5)
     assert service.requests == []
 
@@ -147,7 +147,7 @@ def send(service: Service, message: Message) -> str:
     return GitHubIssues("owner/repo", "ghp_token", host=service.url).send(message, 5)
 
 
-def test_github_has_one_issue_for_each_test_closed_and_opened_again(service: Service) -> None:
+def test_github_has_one_issue_per_test_that_is_closed_and_reopened(service: Service) -> None:
     github = GitHub(service)
     worse = replace(MESSAGE, key="run 2-worse", kind=MessageKind.WORSE)
     again = replace(MESSAGE, key="run 4-broken")
@@ -171,18 +171,18 @@ def test_github_finds_its_issue_among_hundreds(service: Service) -> None:
     assert len(github.issues[0]["comments"]) == 1
 
 
-def test_github_opens_no_issue_to_close_it(service: Service) -> None:
+def test_github_does_not_open_an_issue_for_a_recovery(service: Service) -> None:
     github = GitHub(service)
     assert send(service, RECOVERED) == "the test has no issue to close"
     assert github.issues == []
 
 
-def test_an_address_of_another_kind_is_refused() -> None:
+def test_an_address_that_is_not_http_is_rejected() -> None:
     with pytest.raises(UndeliveredError, match="http or https"):
         send_json("GET", "file:///etc/passwd", service="x", timeout=1)
 
 
-def test_a_limit_of_github_s_own_kind_is_a_pause(service: Service) -> None:
+def test_the_rate_limit_header_of_github_is_a_pause(service: Service) -> None:
     service.answers(Answer(403, {"message": "rate limit"}, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}))
     with pytest.raises(UndeliveredError, match=r"GitHub answered 403 \(rate limit\)"):
         send(service, MESSAGE)

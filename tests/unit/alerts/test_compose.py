@@ -13,7 +13,7 @@ RUN_OCCASIONS = [each for each in MessageKind if each not in {MessageKind.DIGEST
 
 
 @pytest.mark.parametrize("occasion", RUN_OCCASIONS)
-def test_messages_read_word_for_word(occasion: MessageKind) -> None:
+def test_messages_match_their_golden_files(occasion: MessageKind) -> None:
     problems = () if occasion is MessageKind.RECOVERED else REPORT.problems
     suspects = () if occasion is MessageKind.RECOVERED else REPORT.suspects
     report = replace(REPORT, kind=occasion, problems=problems, suspects=suspects)
@@ -22,11 +22,11 @@ def test_messages_read_word_for_word(occasion: MessageKind) -> None:
     check(f"alerts/{occasion}.html", message.html)
 
 
-def test_a_subject_names_the_test_once_and_says_what_is_the_matter() -> None:
+def test_a_subject_has_the_test_and_the_first_problem() -> None:
     assert subject_of(REPORT) == "[ML Metrics] tf-mnist-example-cpu failed: loss_final out of bounds (+1 more)"
 
 
-def test_a_long_subject_keeps_its_begin_and_its_count() -> None:
+def test_a_long_subject_keeps_its_start_and_count() -> None:
     problems = (replace(LOSS, short="x" * 300), LOSS)
     subject = subject_of(replace(REPORT, problems=problems))
     assert len(subject) <= 120
@@ -39,7 +39,7 @@ def test_a_header_is_one_short_line() -> None:
     assert len(one_line("x" * 1000)) == 180
 
 
-def test_a_mail_of_a_thousand_troubles_is_still_made() -> None:
+def test_a_mail_can_have_a_thousand_problems() -> None:
     report = replace(REPORT, problems=(LOSS,) * 1000)
     message = compose(report, [])
     assert message.subject.endswith("(+999 more)")

@@ -60,7 +60,7 @@ def sendgrid(service: Service) -> SendGrid:
     return SendGrid("SG.key", sender="me@example.com", host=service.url)
 
 
-def test_a_busy_service_is_asked_again_at_growing_intervals(service: Service, time: Time, outbox: Outbox) -> None:
+def test_a_busy_service_is_retried_with_growing_pauses(service: Service, time: Time, outbox: Outbox) -> None:
     service.answers(BUSY, BUSY, FINE)
     (done,) = deliver(MESSAGE, [sendgrid(service)], outbox, time.clock)
     assert (done.state, done.tries, done.detail) == (DeliveryState.DELIVERED, 3, "accepted by SendGrid as id-1")
@@ -68,7 +68,7 @@ def test_a_busy_service_is_asked_again_at_growing_intervals(service: Service, ti
     assert kept(outbox) == []
 
 
-def test_a_service_that_stays_busy_is_given_up_and_the_message_kept(
+def test_the_message_for_a_service_that_stays_busy_is_saved(
     service: Service, time: Time, outbox: Outbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     service.answers(BUSY)
@@ -81,38 +81,34 @@ def test_a_service_that_stays_busy_is_given_up_and_the_message_kept(
     assert done.detail in record.message
 
 
-def test_too_many_requests_are_followed_by_the_pause_that_the_service_asks_for(
-    service: Service, time: Time, outbox: Outbox
-) -> None:
+def test_retry_after_is_respected(service: Service, time: Time, outbox: Outbox) -> None:
     service.answers(Answer(429, headers={"Retry-After": "7"}), FINE)
     (done,) = deliver(MESSAGE, [sendgrid(service)], outbox, time.clock)
     assert (done.state, time.waits) == (DeliveryState.DELIVERED, [7])
 
 
-def test_a_pause_that_is_longer_than_our_patience_is_not_begun(service: Service, time: Time, outbox: Outbox) -> None:
+def test_a_pause_beyond_the_timeout_is_not_started(service: Service, time: Time, outbox: Outbox) -> None:
     service.answers(Answer(429, headers={"Retry-After": "3600"}))
     (done,) = deliver(MESSAGE, [sendgrid(service)], outbox, time.clock)
     assert (done.state, done.tries, time.waits) == (DeliveryState.KEPT, 1, [])
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413])
-def test_what_another_try_does_not_mend_is_tried_once(
-    service: Service, time: Time, outbox: Outbox, status: int
-) -> None:
+def test_permanent_errors_are_not_retried(service: Service, time: Time, outbox: Outbox, status: int) -> None:
     service.answers(Answer(status, {"errors": [{"message": "no"}]}))
     (done,) = deliver(MESSAGE, [sendgrid(service)], outbox, time.clock)
     assert (done.state, done.tries, len(service.requests)) == (DeliveryState.KEPT, 1, 1)
     assert f"SendGrid answered {status} (no)" in done.detail
 
 
-def test_a_redirect_is_no_delivery_and_is_not_followed(service: Service, time: Time, outbox: Outbox) -> None:
+def test_a_redirect_is_not_followed(service: Service, time: Time, outbox: Outbox) -> None:
     service.answers(Answer(307, headers={"Location": f"{service.url}/elsewhere"}))
     (done,) = deliver(MESSAGE, [Webhook(f"{service.url}/hook")], outbox, time.clock)
     assert done.state is DeliveryState.KEPT
     assert [request.path for request in service.requests] == ["/hook"]
 
 
-def test_a_service_that_does_not_answer_in_time_is_tried_again(service: Service, outbox: Outbox) -> None:
+def test_a_timeout_is_retried(service: Service, outbox: Outbox) -> None:
     service.answers(Answer(200, delay=0.5), FINE)
     hook = Webhook(f"{service.url}/hook")
     with pytest.raises(UndeliveredError, match="took too long") as caught:
@@ -122,7 +118,7 @@ def test_a_service_that_does_not_answer_in_time_is_tried_again(service: Service,
     assert done.state is DeliveryState.DELIVERED
 
 
-def test_a_service_that_is_not_there_is_tried_again_and_the_message_kept(outbox: Outbox) -> None:
+def test_an_unreachable_service_is_retried_and_the_message_saved(outbox: Outbox) -> None:
     channels = [
         SendGrid("SG.key", sender="me@example.com", host="http://127.0.0.1:9"),
         Smtp("127.0.0.1", 9, implicit_tls=False, starttls=False),
@@ -135,7 +131,7 @@ def test_a_service_that_is_not_there_is_tried_again_and_the_message_kept(outbox:
     assert len(kept(outbox)) == 1
 
 
-def test_a_refused_recipient_does_not_cost_the_others_their_mail(smtp: MailServer, time: Time, outbox: Outbox) -> None:
+def test_other_recipients_of_a_rejected_one_get_their_mail(smtp: MailServer, time: Time, outbox: Outbox) -> None:
     smtp.refused = {"b@example.com": "550 no such user"}
     server = Smtp("127.0.0.1", smtp.port, implicit_tls=False, starttls=False)
     (done,) = deliver(MESSAGE, [server], outbox, time.clock)
@@ -144,7 +140,7 @@ def test_a_refused_recipient_does_not_cost_the_others_their_mail(smtp: MailServe
     assert [mail.rcpt_tos for mail in smtp.mails] == [["a@example.com"]]
 
 
-def test_a_recipient_who_is_to_be_tried_later_is_and_the_others_get_one_mail(smtp: MailServer, outbox: Outbox) -> None:
+def test_a_temporarily_rejected_recipient_is_retried_alone(smtp: MailServer, outbox: Outbox) -> None:
     smtp.refused = {"b@example.com": "450 greylisted"}
     clock = Clock(now=lambda: 0.0, wait=lambda _: smtp.refused.clear())
     server = Smtp("127.0.0.1", smtp.port, implicit_tls=False, starttls=False)
@@ -153,7 +149,7 @@ def test_a_recipient_who_is_to_be_tried_later_is_and_the_others_get_one_mail(smt
     assert [mail.rcpt_tos for mail in smtp.mails] == [["a@example.com"], ["b@example.com"]]
 
 
-def test_a_mail_that_the_server_finds_wrong_is_tried_once(smtp: MailServer, time: Time, outbox: Outbox) -> None:
+def test_a_mail_rejected_by_the_server_is_not_retried(smtp: MailServer, time: Time, outbox: Outbox) -> None:
     smtp.greeting = "554 looks like spam"
     server = Smtp("127.0.0.1", smtp.port, implicit_tls=False, starttls=False)
     (done,) = deliver(MESSAGE, [server], outbox, time.clock)
@@ -161,12 +157,12 @@ def test_a_mail_that_the_server_finds_wrong_is_tried_once(smtp: MailServer, time
     assert "127.0.0.1 answered 554 (looks like spam)" in done.detail
 
 
-def test_a_server_without_tls_gets_no_mail_where_tls_is_asked_for(smtp: MailServer, time: Time, outbox: Outbox) -> None:
+def test_a_server_without_tls_gets_no_mail_if_tls_is_required(smtp: MailServer, time: Time, outbox: Outbox) -> None:
     (done,) = deliver(MESSAGE, [Smtp("127.0.0.1", smtp.port, starttls=True)], outbox, time.clock)
     assert (done.state, done.tries, smtp.mails) == (DeliveryState.KEPT, 1, [])
 
 
-def test_one_channel_that_is_down_or_broken_does_not_silence_the_others(
+def test_a_failing_channel_does_not_affect_the_others(
     service: Service, smtp: MailServer, time: Time, outbox: Outbox
 ) -> None:
     class Broken:
@@ -189,7 +185,7 @@ def test_one_channel_that_is_down_or_broken_does_not_silence_the_others(
     assert len(smtp.mails) == len(kept(outbox)) == 1
 
 
-def test_a_message_that_cannot_even_be_kept_stands_in_the_log(
+def test_a_message_that_cannot_be_saved_is_logged(
     service: Service, time: Time, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "outbox").write_text("a file")
@@ -199,23 +195,23 @@ def test_a_message_that_cannot_even_be_kept_stands_in_the_log(
     assert REPORT.problems[0].sentence in caplog.text
 
 
-def test_a_test_without_recipients_is_told_so(service: Service, smtp: MailServer, time: Time, outbox: Outbox) -> None:
-    nobody = replace(MESSAGE, recipients=())
+def test_a_message_without_recipients_fails(service: Service, smtp: MailServer, time: Time, outbox: Outbox) -> None:
+    without_recipients = replace(MESSAGE, recipients=())
     server = Smtp("127.0.0.1", smtp.port, implicit_tls=False, starttls=False)
-    for one in deliver(nobody, [sendgrid(service), server], outbox, time.clock):
+    for one in deliver(without_recipients, [sendgrid(service), server], outbox, time.clock):
         assert one.detail.startswith("there are no recipients")
     assert service.requests == smtp.mails == []
 
 
-def test_every_bound_fits_into_the_time_that_the_dag_processor_has() -> None:
+def test_the_timeouts_fit_into_that_of_the_dag_processor() -> None:
     assert DELIVERY_TIMEOUT_SECONDS + CHANNEL_TIMEOUT_SECONDS < 50
 
 
-def test_secrets_are_taken_out_longest_first() -> None:
+def test_the_longest_secrets_are_removed_first() -> None:
     assert redacted("a secret and a secret-er one", ("secret", "", "secret-er")) == "a *** and a *** one"
 
 
-def test_a_login_is_used_and_a_wrong_one_is_no_passing_trouble(smtp: MailServer, time: Time, outbox: Outbox) -> None:
+def test_a_wrong_login_is_a_permanent_error(smtp: MailServer, time: Time, outbox: Outbox) -> None:
     right = Smtp("127.0.0.1", smtp.port, "me", "correct horse", implicit_tls=False, starttls=False)
     assert deliver(MESSAGE, [right], outbox, time.clock)[0].state is DeliveryState.DELIVERED
     (done,) = deliver(MESSAGE, [replace(right, password="battery staple")], outbox, time.clock)
@@ -225,6 +221,6 @@ def test_a_login_is_used_and_a_wrong_one_is_no_passing_trouble(smtp: MailServer,
     assert smtp.logins[0] == ("me", "correct horse")
 
 
-def test_smtplib_says_what_we_rely_on() -> None:
+def test_the_error_classes_of_smtplib() -> None:
     assert issubclass(smtplib.SMTPAuthenticationError, smtplib.SMTPResponseException)
     assert not issubclass(smtplib.SMTPRecipientsRefused, smtplib.SMTPResponseException)

@@ -88,7 +88,7 @@ PLAIN = [Tags(message.html) for message in messages("plain")]
 
 
 @pytest.mark.parametrize("words", HOSTILE, ids=[f"{number}" for number in range(len(HOSTILE))])
-def test_a_page_has_the_tags_that_a_plain_name_gives_it(words: str) -> None:
+def test_hostile_names_do_not_change_the_tags_of_a_page(words: str) -> None:
     for message, plain in zip(messages(words), PLAIN, strict=True):
         tags = Tags(message.html)
         # a link to no address is shown as words: then there is a tag less
@@ -99,7 +99,7 @@ def test_a_page_has_the_tags_that_a_plain_name_gives_it(words: str) -> None:
 
 
 @pytest.mark.parametrize("words", HOSTILE, ids=[f"{number}" for number in range(len(HOSTILE))])
-def test_a_mail_has_our_headers_and_recipients_and_nothing_more(words: str, tmp_path: Path) -> None:
+def test_hostile_names_do_not_add_headers_or_recipients(words: str, tmp_path: Path) -> None:
     for number, message in enumerate(messages(words)):
         folder = tmp_path / f"{number}"
         path = Path(Outbox(str(folder)).send(message, 1))
@@ -114,7 +114,7 @@ def test_a_mail_has_our_headers_and_recipients_and_nothing_more(words: str, tmp_
 
 
 @pytest.mark.parametrize("words", HOSTILE, ids=[f"{number}" for number in range(len(HOSTILE))])
-def test_plain_text_has_no_letter_that_steers_and_no_line_that_pretends(words: str) -> None:
+def test_hostile_names_add_no_control_characters_or_fake_lines_to_plain_text(words: str) -> None:
     message = messages(words)[0]
     assert all(letter.isprintable() or letter == "\n" for letter in message.text)
     assert not any(
@@ -122,7 +122,7 @@ def test_plain_text_has_no_letter_that_steers_and_no_line_that_pretends(words: s
     )
 
 
-def test_servers_are_given_the_same(service: Service, smtp: MailServer) -> None:
+def test_servers_get_the_same_headers_and_recipients(service: Service, smtp: MailServer) -> None:
     service.answers(Answer(202))
     server = Smtp("127.0.0.1", smtp.port, implicit_tls=False, starttls=False)
     for words in HOSTILE:
@@ -134,7 +134,7 @@ def test_servers_are_given_the_same(service: Service, smtp: MailServer) -> None:
     assert [mail.rcpt_tos for mail in smtp.mails] == [["a@example.com"]] * len(HOSTILE)
 
 
-def test_a_chat_shows_no_mention_and_no_link_but_ours(service: Service) -> None:
+def test_a_chat_shows_no_mentions_and_only_our_links(service: Service) -> None:
     service.answers(Answer(200))
     for words in HOSTILE:
         Webhook(f"{service.url}/hook").send(messages(words)[0], 5)
@@ -146,7 +146,7 @@ def test_a_chat_shows_no_mention_and_no_link_but_ours(service: Service) -> None:
         assert all(text.count("<") == text.count(">") == text.count("|") for text in links)
 
 
-def test_an_issue_shows_words_inside_a_fence_that_they_cannot_end(service: Service) -> None:
+def test_an_issue_shows_text_in_a_fence_that_the_text_cannot_end(service: Service) -> None:
     for words in HOSTILE:
         github = GitHub(service)
         GitHubIssues("owner/repo", "token", host=service.url).send(messages(words)[0], 5)

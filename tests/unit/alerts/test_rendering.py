@@ -64,12 +64,12 @@ def test_a_mail_fits_a_phone_and_shows_its_chart(browser: Browser, tmp_path: Pat
     assert (width, background, pictures) == (PHONE, "rgb(255, 255, 255)", 1)
 
 
-def test_a_mail_is_dark_where_the_screen_is(browser: Browser, tmp_path: Path, chart: bytes) -> None:
+def test_a_mail_is_dark_on_a_dark_screen(browser: Browser, tmp_path: Path, chart: bytes) -> None:
     _, _, background, _ = browser.measure(page(mail(tmp_path, chart)), width=PHONE, dark=True)
     assert background == "rgb(15, 23, 42)"
 
 
-def test_no_name_makes_a_mail_wider_than_the_screen(browser: Browser) -> None:
+def test_long_names_do_not_make_a_mail_wider_than_the_screen(browser: Browser) -> None:
     words = [*HOSTILE, "W" * 400]
     problems = tuple(replace(LOSS, sentence=each, picture=None, facts=(Fact("value", each),)) for each in words)
     message = compose(replace(REPORT, test="x" * 200, problems=problems, warnings=tuple(words)), [])
@@ -78,7 +78,7 @@ def test_no_name_makes_a_mail_wider_than_the_screen(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("name", SHOTS)
-def test_the_docs_show_a_mail_as_it_is(browser: Browser, tmp_path: Path, chart: bytes, name: str) -> None:
+def test_the_pictures_in_the_docs_show_this_mail(browser: Browser, tmp_path: Path, chart: bytes, name: str) -> None:
     width, height, dark = SHOTS[name]
     made, shown = tmp_path / f"{name}.png", IMAGES / f"{name}.png"
     browser.draw(page(mail(tmp_path, chart)), made, width=width, height=height, dark=dark)

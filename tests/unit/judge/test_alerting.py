@@ -17,7 +17,7 @@ def told(judgement: Any) -> list[str | None]:
     return [alert.metric for alert in judgement.alerts]
 
 
-def test_the_words_that_users_know() -> None:
+def test_the_alert_message_of_an_out_of_bounds_metric() -> None:
     rule = condition({"fixed_value": 0.96}, "greater")
     judgement = judged(
         config({"epoch_sparse_categorical_accuracy_final": rule}),
@@ -40,18 +40,18 @@ def test_small_numbers_keep_their_digits() -> None:
 
 
 @pytest.mark.parametrize("status", ["failure", "timeout", "missed"])
-def test_a_failed_job_alerts_with_no_config_at_all(status: str) -> None:
+def test_a_failed_job_alerts_without_any_config(status: str) -> None:
     (alert,) = judged(config(), {}, status=status, failure_reason="OOMKilled").alerts
     assert alert.message == f"job_status was `{status}` for test `{TEST}`"
     assert (alert.kind, alert.metric, alert.reason) == (AlertKind.JOB_STATUS, None, "OOMKilled")
 
 
-def test_silence_about_failed_jobs_is_no_pass() -> None:
+def test_a_muted_failed_job_still_fails_the_run() -> None:
     judgement = judged(config(alert_for_failed_jobs=False), {}, status="failure")
     assert (judgement.alerts, judgement.passed) == ((), False)
 
 
-def test_silence_about_metrics_keeps_bounds_and_verdicts() -> None:
+def test_muted_metrics_keep_bounds_and_verdicts() -> None:
     judgement = judged(config({"loss": BELOW_ONE}, alert_for_oob_metrics=False), {"loss": 5.0})
     assert judgement.alerts == ()
     assert judgement.verdicts[0].outcome == "fail"
@@ -66,20 +66,20 @@ def test_only_the_subset_alerts_but_all_have_bounds() -> None:
     assert [verdict.outcome for verdict in judgement.verdicts] == ["fail", "fail"]
 
 
-def test_a_warning_is_told_and_breaks_nothing() -> None:
+def test_a_warning_alerts_and_does_not_fail_the_run() -> None:
     judgement = judged(config({"loss": {**BELOW_ONE, "severity": "warn"}}), {"loss": 5.0})
     assert told(judgement) == ["loss"]
     assert judgement.passed
 
 
-def test_the_first_failure_is_not_told_where_a_second_is_waited_for() -> None:
+def test_the_first_failure_does_not_alert_if_a_second_is_required() -> None:
     regression = config({"loss": BELOW_ONE}, **TWICE)
     assert told(judged(regression, {"loss": 5.0})) == []
     assert told(judged(regression, {"loss": 5.0}, history([0.0] * 5))) == []
     assert told(judged(regression, {"loss": 5.0}, [*history([0.0] * 5), point(5, 5.0, outcome="fail")])) == ["loss"]
 
 
-def test_a_regression_that_lasts_is_told_from_its_second_run_for_ever() -> None:
+def test_a_lasting_regression_alerts_from_its_second_run_on() -> None:
     regression = config({"loss": condition({"stddevs_from_mean": 4}, "less")}, **TWICE)
     past = history([1.0, 1.1, 0.9, 1.0, 1.05])
     alerts = 0
@@ -91,25 +91,25 @@ def test_a_regression_that_lasts_is_told_from_its_second_run_for_ever() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["missing", "non_finite", "fail"])
-def test_any_broken_verdict_counts_as_the_first(outcome: str) -> None:
+def test_any_broken_verdict_counts_as_the_first_failure(outcome: str) -> None:
     regression = config({"loss": BELOW_ONE}, **TWICE)
     assert told(judged(regression, {"loss": 5.0}, [point(1, None, outcome=outcome)])) == ["loss"]
 
 
 @pytest.mark.parametrize("outcome", ["pass", "insufficient_data", None])
-def test_no_other_verdict_does(outcome: str | None) -> None:
+def test_no_other_verdict_counts_as_the_first_failure(outcome: str | None) -> None:
     regression = config({"loss": BELOW_ONE}, **TWICE)
     past = [point(1, 5.0, outcome="fail"), point(2, 0.0, outcome=outcome)]
     assert told(judged(regression, {"loss": 5.0}, past)) == []
 
 
-def test_a_job_that_failed_in_between_says_nothing_of_the_metric() -> None:
+def test_a_failed_job_in_between_is_ignored() -> None:
     regression = config({"loss": BELOW_ONE}, **TWICE)
     past = [point(1, 5.0, outcome="fail"), point(2, 5.0, outcome="skipped", status="failure")]
     assert told(judged(regression, {"loss": 5.0}, past)) == ["loss"]
 
 
-def test_a_second_failed_job_is_told() -> None:
+def test_a_second_failed_job_alerts() -> None:
     regression = config(**TWICE)
     assert judged(regression, {}, status="failure").alerts == ()
     assert judged(regression, {}, [point(1, 1.0)], status="failure").alerts == ()

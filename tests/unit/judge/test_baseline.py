@@ -22,7 +22,7 @@ def middle(rule: dict[str, object], past: list[StoredMetric], **rest: object) ->
     return (bounds.lower + bounds.upper) / 2
 
 
-def test_failed_jobs_failed_verdicts_and_what_is_no_number_do_not_count() -> None:
+def test_failed_jobs_failed_verdicts_and_non_finite_values_are_excluded() -> None:
     past = [
         *history([10.0, 10.0]),
         point(2, 99.0, status="failure", outcome="skipped"),
@@ -39,17 +39,17 @@ def test_failed_jobs_failed_verdicts_and_what_is_no_number_do_not_count() -> Non
     assert middle(MEAN, past) == 10.0
 
 
-def test_the_run_itself_never_counts() -> None:
+def test_the_run_itself_is_excluded() -> None:
     past = [*history([10.0, 10.0]), point(5, 1000.0, run="this-run")]
     assert middle(MEAN, past) == 10.0
 
 
-def test_what_came_later_never_counts() -> None:
+def test_later_runs_are_excluded() -> None:
     past = [*history([10.0, 10.0]), point(5, 1000.0)]
     assert middle(MEAN, past, now=START + 4 * DAY) == 10.0
 
 
-def test_of_two_runs_in_one_instant_one_is_before_the_other() -> None:
+def test_runs_that_end_at_the_same_time_are_ordered_by_key() -> None:
     past = [*history([10.0, 10.0]), point(5, 30.0, run="b")]
     at = START + 5 * DAY
     assert verdict(MEAN, 10.0, past, now=at, run_key="a").baseline_points == 2
@@ -63,26 +63,26 @@ def test_the_newest_runs_fill_the_window() -> None:
     assert verdict(rule, 10.0, past).baseline_points == 3
 
 
-def test_a_hundred_runs_are_the_window_unless_more_are_waited_for() -> None:
+def test_the_window_is_100_runs_unless_the_wait_is_longer() -> None:
     past = history([10.0] * 160)
     assert verdict(MEAN, 10.0, past).baseline_points == 100
     assert verdict({**MEAN, "wait_for_n_points_of_history": 150}, 10.0, past).baseline_points == 150
 
 
-def test_since_begins_anew() -> None:
+def test_since_starts_a_new_baseline() -> None:
     rule = {**MEAN, "since": "2026-01-03"}
     past = history([1.0, 1.0, 10.0, 10.0])
     assert middle(rule, past) == 10.0
     assert verdict(rule, 10.0, past).baseline_points == 2
 
 
-def test_time_window_looks_back_from_the_run() -> None:
+def test_time_window_ends_at_the_run() -> None:
     rule = {**MEAN, "time_window": "3d"}
     past = history([1.0, 1.0, 10.0, 10.0])
     assert middle(rule, past, now=START + 5 * DAY) == 10.0
 
 
-def test_while_a_metric_fails_time_does_not_end_its_baseline() -> None:
+def test_the_time_window_of_a_failing_metric_does_not_move() -> None:
     rule = {**MEAN, "time_window": "3d"}
     past = [*history([10.0] * 5), *(point(day, 50.0, outcome="fail") for day in range(5, 40))]
     found = verdict(rule, 50.0, past, now=START + 40 * DAY)
@@ -90,14 +90,14 @@ def test_while_a_metric_fails_time_does_not_end_its_baseline() -> None:
     assert found.baseline_points == 4
 
 
-def test_compare_to_reads_the_other_test_and_only_that() -> None:
+def test_compare_to_uses_only_the_other_test() -> None:
     rule = {**MEAN, "compare_to": "nightly"}
     past = [*history([1.0, 1.0]), *history([10.0, 10.0], test="nightly")]
     assert middle(rule, past) == 10.0
 
 
 @pytest.mark.parametrize(("points", "outcome"), [(9, "insufficient_data"), (10, "pass"), (11, "pass")])
-def test_a_condition_is_enforced_once_it_has_its_points(points: int, outcome: str) -> None:
+def test_a_condition_is_enforced_from_the_required_number_of_points(points: int, outcome: str) -> None:
     rule = condition({"stddevs_from_mean": 4.0}, "less", wait_for_n_points_of_history=10)
     found = verdict(rule, 10.0, history([9.0, 11.0] * 6)[:points])
     assert found.outcome == outcome
@@ -108,7 +108,7 @@ def test_a_condition_is_enforced_once_it_has_its_points(points: int, outcome: st
     ("threshold", "needed"),
     [({"stddevs_from_mean": 4}, 2), ({"mads_from_median": 4}, 2), ({"percent_difference": 4}, 1)],
 )
-def test_the_first_runs_know_too_little_and_alert_nobody(threshold: dict[str, float], needed: int) -> None:
+def test_the_first_runs_have_insufficient_data_and_do_not_alert(threshold: dict[str, float], needed: int) -> None:
     rule = condition(threshold, "less")
     for points in range(needed):
         judgement = judged(config({"loss": rule}), {"loss": 1e9}, history([1.0, 2.0])[:points])
@@ -117,13 +117,13 @@ def test_the_first_runs_know_too_little_and_alert_nobody(threshold: dict[str, fl
     assert verdict(rule, 1e9, history([1.0, 2.0])[:needed]).outcome is Outcome.FAIL
 
 
-def test_a_fixed_value_waits_too_where_it_was_told_to() -> None:
+def test_a_fixed_value_waits_if_a_wait_is_set() -> None:
     rule = condition({"fixed_value": 1}, "less", wait_for_n_points_of_history=2)
     assert verdict(rule, 5.0, history([5.0])).outcome is Outcome.INSUFFICIENT_DATA
     assert verdict(rule, 5.0, history([5.0, 5.0])).outcome is Outcome.FAIL
 
 
-def test_a_spike_is_seen_at_once_since_it_is_not_in_its_own_mean() -> None:
+def test_a_spike_fails_at_once_since_it_is_not_in_its_own_mean() -> None:
     rule = condition({"stddevs_from_mean": 4.0}, "less", wait_for_n_points_of_history=10)
     past = history([10.0, 10.1, 9.9, 10.0, 10.05, 9.95, 10.1, 9.9, 10.0, 10.0])
     assert verdict(rule, 11.0, past).outcome is Outcome.FAIL
@@ -133,39 +133,39 @@ def accepted(run: str, **rest: object) -> list[Acceptance]:
     return [Acceptance(TEST, "loss", run, NOW - timedelta(days=1), "a new user", "new image", **rest)]
 
 
-def test_accepting_starts_a_baseline_from_that_run() -> None:
+def test_an_acceptance_starts_a_baseline_at_its_run() -> None:
     past = [*history([10.0] * 20), *(point(day, 20.0, outcome="fail") for day in (20, 21, 22))]
     assert verdict(SPREAD, 20.0, past).outcome is Outcome.FAIL
     found = verdict(SPREAD, 20.0, past, acceptances=accepted("run-00020"))
     assert (found.outcome, found.baseline_points) == (Outcome.PASS, 3)
 
 
-def test_a_failure_after_the_acceptance_is_a_failure_again() -> None:
+def test_a_failure_after_the_acceptance_is_excluded() -> None:
     late = point(999.5, 70.0, outcome="fail")
     past = [*history([10.0] * 20), *(point(day, 20.0, outcome="fail") for day in (20, 21, 22)), late]
     assert verdict(SPREAD, 20.0, past, acceptances=accepted("run-00020")).baseline_points == 3
 
 
-def test_the_accepted_run_judged_again_begins_a_baseline() -> None:
+def test_the_accepted_run_judged_again_starts_a_baseline() -> None:
     past = history([10.0] * 20)
     found = verdict(SPREAD, 20.0, past, acceptances=accepted("this-run"))
     assert found.outcome is Outcome.INSUFFICIENT_DATA
 
 
-def test_an_earlier_run_judged_again_knows_nothing_of_the_acceptance() -> None:
+def test_an_earlier_run_judged_again_ignores_the_acceptance() -> None:
     past = [*history([10.0] * 20), point(20, 20.0, outcome="fail")]
     found = verdict(SPREAD, 10.0, past, now=START + 19.5 * DAY, acceptances=accepted("run-00020"))
     assert found.baseline_points == 20
 
 
-def test_an_accepted_run_that_history_lost_counts_from_its_own_time_or_the_acceptance() -> None:
+def test_an_accepted_run_missing_from_the_history_starts_at_its_own_time_or_the_acceptance() -> None:
     past = history([10.0] * 5)
     told = accepted("gone", timestamp=START + 3 * DAY)
     assert verdict(SPREAD, 10.0, past, acceptances=told).baseline_points == 2
     assert verdict(SPREAD, 10.0, past, acceptances=accepted("gone")).baseline_points == 0
 
 
-def test_the_same_run_twice_counts_once_and_the_worse_word_counts() -> None:
+def test_a_run_with_two_rows_counts_once_by_the_worse_one() -> None:
     past = [*history([10.0, 10.0]), point(1, 10.0), point(1, 10.0, outcome="fail")]
     assert verdict(MEAN, 10.0, past).baseline_points == 1
 
@@ -181,7 +181,7 @@ def test_times_without_a_zone_are_utc() -> None:
     assert verdict(MEAN, 10.0, mixed, now=NOW.replace(tzinfo=None)).baseline_points == 2
 
 
-def test_no_status_but_success_is_a_baseline() -> None:
+def test_only_successful_jobs_are_in_a_baseline() -> None:
     for status in JobStatus:
         found = verdict(MEAN, 10.0, [point(1, 10.0, status=status)])
         assert found.baseline_points == (1 if status is JobStatus.SUCCESS else 0)

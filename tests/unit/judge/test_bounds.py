@@ -42,7 +42,7 @@ RULES = [
 
 
 @pytest.mark.parametrize(("threshold", "comparison", "rest", "bounds"), RULES)
-def test_bounds_by_hand(
+def test_bounds_match_values_computed_by_hand(
     threshold: dict[str, Any], comparison: str, rest: dict[str, Any], bounds: tuple[float, float]
 ) -> None:
     found = verdict(condition(threshold, comparison, **rest), 13.0, history(FOUR)).bounds
@@ -54,11 +54,11 @@ def test_bounds_by_hand(
     ("comparison", "at_bound"),
     [("greater", "fail"), ("less", "fail"), ("greater_or_equal", "pass"), ("less_or_equal", "pass"), ("equal", "pass")],
 )
-def test_only_the_equal_forms_admit_the_bound(comparison: str, at_bound: str) -> None:
+def test_only_inclusive_comparisons_accept_the_bound(comparison: str, at_bound: str) -> None:
     assert verdict(condition({"fixed_value": 0.3}, comparison), 0.3).outcome == at_bound
 
 
-def test_equal_is_equal_up_to_rounding_and_no_further() -> None:
+def test_equal_tolerates_rounding_only() -> None:
     rule = condition({"fixed_value": 0.3}, "equal")
     assert verdict(rule, 0.1 + 0.2).outcome is Outcome.PASS
     assert verdict(rule, 0.300001).outcome is Outcome.FAIL
@@ -72,21 +72,21 @@ def test_a_zero_bound_needs_an_exact_zero() -> None:
 
 @pytest.mark.parametrize("threshold", [{"stddevs_from_mean": 4}, {"mads_from_median": 4}])
 @pytest.mark.parametrize("constant", [5.0, 0.1, 0.0, -3.7, 1e308])
-def test_a_constant_may_stay_what_it_is_and_nothing_else(threshold: dict[str, Any], constant: float) -> None:
+def test_an_unchanged_constant_passes_and_a_changed_one_fails(threshold: dict[str, Any], constant: float) -> None:
     rule = condition(threshold, "less")
     assert verdict(rule, constant, history([constant] * 7)).outcome is Outcome.PASS
     above = math.nextafter(constant, INF) + abs(constant) * 1e-6
     assert verdict(rule, above, history([constant] * 7)).outcome is Outcome.FAIL
 
 
-def test_a_strict_rule_without_room_fails_a_constant_as_it_says() -> None:
+def test_a_strict_rule_without_margin_fails_a_constant() -> None:
     assert verdict(condition({"stddevs_from_mean": 0}, "less"), 5.0, history([5.0] * 7)).outcome is Outcome.FAIL
     assert (
         verdict(condition({"stddevs_from_mean": 0}, "less_or_equal"), 5.0, history([5.0] * 7)).outcome is Outcome.PASS
     )
 
 
-def test_a_percentage_of_nothing_admits_nothing_else() -> None:
+def test_a_percentage_of_zero_accepts_only_zero() -> None:
     rule = condition({"percent_difference": 20}, "less")
     assert verdict(rule, 0.0, history([0.0, 0.0])).outcome is Outcome.PASS
     failed = verdict(rule, 0.1, history([0.0, 0.0]))
@@ -96,7 +96,7 @@ def test_a_percentage_of_nothing_admits_nothing_else() -> None:
     assert verdict(roomy, 0.1, history([0.0, 0.0])).outcome is Outcome.PASS
 
 
-def test_a_negative_mean_is_not_turned_around() -> None:
+def test_a_negative_mean_keeps_the_order_of_its_bounds() -> None:
     rule = condition({"percent_difference": 10}, "greater")
     past = history([-100.0, -100.0])
     assert verdict(rule, -109.0, past).outcome is Outcome.PASS
@@ -105,7 +105,7 @@ def test_a_negative_mean_is_not_turned_around() -> None:
 
 
 @pytest.mark.parametrize("values", [[1.7e308, -1.7e308], [1.7e308, 1.6e308]])
-def test_numbers_too_large_for_bounds_fail_with_the_reason(values: list[float]) -> None:
+def test_values_too_large_for_bounds_fail_with_a_reason(values: list[float]) -> None:
     found = verdict(condition({"stddevs_from_mean": 4}, "within"), 1.0, history(values))
     assert found.outcome is Outcome.FAIL
     assert "could not be applied" in found.reason

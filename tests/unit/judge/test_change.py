@@ -26,12 +26,12 @@ def failing_runs(values: list[float], rule: dict[str, object] = RULE, **rest: ob
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_lasting_loss_is_seen_after_three_runs_and_stays_open(seed: int) -> None:
+def test_a_lasting_loss_fails_from_its_third_run_on(seed: int) -> None:
     assert failing_runs(noisy([(100, 40), (115, 20)], seed)) == list(range(42, 60))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_it_stays_open_when_the_old_level_has_left_the_window(seed: int) -> None:
+def test_a_loss_still_fails_after_the_old_level_has_left_the_window(seed: int) -> None:
     failed = failing_runs(noisy([(100, 20), (115, 60)], seed), {**RULE, "window": 20})
     assert failed == list(range(failed[0], 80))
 
@@ -47,27 +47,27 @@ def test_the_reference_is_the_level_to_keep() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_it_ends_when_the_level_is_back(seed: int) -> None:
+def test_a_loss_ends_when_the_level_is_back(seed: int) -> None:
     failed = failing_runs(noisy([(100, 30), (115, 10), (100, 20)], seed))
     assert failed[0] == 32
     assert failed[-1] <= 43
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_improvement_is_no_loss_and_becomes_the_level_to_keep(seed: int) -> None:
+def test_an_improvement_passes_and_becomes_the_level_to_keep(seed: int) -> None:
     failed = failing_runs(noisy([(100, 30), (80, 20), (100, 10)], seed))
     assert failed == list(range(52, 60))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_spikes_are_no_level(seed: int) -> None:
+def test_spikes_do_not_change_the_level(seed: int) -> None:
     values = noisy([(100, 60)], seed)
     values[20], values[40], values[59] = 300, 250, 400
     assert failing_runs(values) == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_significant_but_small_is_not_told(seed: int) -> None:
+def test_a_significant_but_small_change_passes(seed: int) -> None:
     values = noisy([(100, 30), (103, 30)], seed, noise=0.3)
     assert failing_runs(values) == []
     small = {"change_point": {"min_change_percent": 2}}
@@ -76,7 +76,7 @@ def test_what_is_significant_but_small_is_not_told(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_slope_is_no_change_of_level(seed: int) -> None:
+def test_a_slope_is_not_a_change_of_level(seed: int) -> None:
     random = np.random.default_rng(seed)
     values = 100 + np.linspace(0, 40, 100) + random.normal(0, 1, 100)
     assert change_points(list(values), p_value=0.001, min_change_percent=5, min_runs=3) == []
@@ -88,12 +88,12 @@ def test_accepting_the_level_ends_the_failure() -> None:
     assert failing_runs(values, acceptances=[word]) == [42, 43, 44, 45]
 
 
-def test_too_little_history_is_no_pass() -> None:
+def test_too_little_history_is_insufficient_data() -> None:
     assert verdict(RULE, 1.0, history([1.0] * 4)).outcome is Outcome.INSUFFICIENT_DATA
     assert verdict(RULE, 1.0, history([1.0] * 5)).outcome is Outcome.PASS
 
 
-def test_the_first_run_of_the_new_level_is_named_with_what_differed_there() -> None:
+def test_the_reason_names_the_first_run_of_the_new_level_and_its_differences() -> None:
     values = noisy([(100, 40), (115, 9)])
     runs = {
         f"run-{day:05}": {"image_digest": "sha256:a" if day < 40 else "sha256:b", "node": "n1"} for day in range(49)
@@ -106,7 +106,7 @@ def test_the_first_run_of_the_new_level_is_named_with_what_differed_there() -> N
     assert judgement.alerts[0].message == f"Metric `loss` changed its level for test `{TEST}`: {found.reason}"
 
 
-def test_annotations_pass_over_what_is_no_number() -> None:
+def test_annotations_skip_non_finite_values() -> None:
     values: list[float | None] = [*noisy([(100, 30), (120, 10)])]
     rows: list[StoredMetric] = [*history(values), point(12.5, None), point(13.5, float("inf"))]
     (change,) = changes_in(rows, ChangePoint())
@@ -132,5 +132,5 @@ FROM_PRINTED_TABLES = [
 
 
 @pytest.mark.parametrize(("t", "freedom", "tail"), FROM_PRINTED_TABLES)
-def test_students_tail(t: float, freedom: int, tail: float) -> None:
+def test_student_tail_matches_printed_tables(t: float, freedom: int, tail: float) -> None:
     assert student_tail(t, freedom) == pytest.approx(tail, rel=1e-4)

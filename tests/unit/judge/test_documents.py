@@ -31,7 +31,7 @@ def test_a_whole_row(tmp_path: Path) -> None:
     assert point.timestamp == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def test_what_may_be_left_out(tmp_path: Path) -> None:
+def test_optional_keys_have_defaults(tmp_path: Path) -> None:
     bare = {"metric_name": "loss", "metric_value": 1.5}
     first, second = read_history(lines(tmp_path, bare, "", {**bare, "job_status": None, "verdict": None}))
     assert (first.job_status, first.outcome) == (JobStatus.SUCCESS, None)
@@ -39,7 +39,7 @@ def test_what_may_be_left_out(tmp_path: Path) -> None:
     assert first.run_key != second.run_key
 
 
-def test_a_run_without_metrics_is_a_run(tmp_path: Path) -> None:
+def test_a_run_without_metrics_is_read(tmp_path: Path) -> None:
     (point,) = read_history(lines(tmp_path, {"uuid": "r1", "timestamp": 1, "job_status": "missed"}))
     assert (point.metric, point.value, point.job_status) == ("", None, JobStatus.MISSED)
 
@@ -61,7 +61,7 @@ def test_rows_of_one_time_without_uuid_are_one_run(tmp_path: Path) -> None:
         1767225600.0,
     ],
 )
-def test_one_moment_in_all_its_spellings(tmp_path: Path, time: Any) -> None:
+def test_every_format_of_a_time(tmp_path: Path, time: Any) -> None:
     (point,) = read_history(lines(tmp_path, {**ROW, "timestamp": time}))
     assert point.timestamp == datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -69,7 +69,7 @@ def test_one_moment_in_all_its_spellings(tmp_path: Path, time: Any) -> None:
 @pytest.mark.parametrize(
     ("written", "is_nan"), [("NaN", True), ('"NaN"', True), ("null", None), ('"-Infinity"', False)]
 )
-def test_what_is_no_number_is_kept_as_such(tmp_path: Path, written: str, is_nan: bool | None) -> None:
+def test_non_finite_values_are_kept(tmp_path: Path, written: str, is_nan: bool | None) -> None:
     (point,) = read_history(lines(tmp_path, f'{{"metric_name": "loss", "metric_value": {written}}}'))
     assert (None if point.value is None else math.isnan(point.value)) == is_nan
 
@@ -95,7 +95,7 @@ BAD_LINES = [
 
 
 @pytest.mark.parametrize(("line", "message"), BAD_LINES, ids=[message for _, message in BAD_LINES])
-def test_a_bad_line_is_named(tmp_path: Path, line: Any, message: str) -> None:
+def test_an_error_names_the_bad_line(tmp_path: Path, line: Any, message: str) -> None:
     path = lines(tmp_path, ROW, line)
     with pytest.raises(UnreadableInputError) as caught:
         read_history(path)
@@ -103,14 +103,14 @@ def test_a_bad_line_is_named(tmp_path: Path, line: Any, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
+def test_an_error_names_the_line_that_is_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     path.write_bytes(b'{"metric_name": "a", "metric_value": 1}\n\xff\xfe\n')
     with pytest.raises(UnreadableInputError, match=r"history\.jsonl:2: is not UTF-8"):
         read_history(str(path))
 
 
-def test_metrics_as_collect_prints_them(tmp_path: Path) -> None:
+def test_metrics_in_the_format_of_collect(tmp_path: Path) -> None:
     document = {
         "metrics": [
             {"name": "loss_final", "tag": "loss", "strategy": "final", "value": None, "step": 3, "wall_time": 5.0}
@@ -128,7 +128,7 @@ def test_metrics_as_collect_prints_them(tmp_path: Path) -> None:
     assert measured.missing == {"time_to_accuracy": "the best was 0.9"}
 
 
-def test_metrics_as_names_and_values(tmp_path: Path) -> None:
+def test_metrics_as_an_object_of_names_and_values(tmp_path: Path) -> None:
     path = tmp_path / "metrics.json"
     path.write_text('{"loss": 1, "acc": null, "metrics": 3}')
     assert [(one.name, one.value == one.value) for one in read_metrics(str(path)).metrics] == [
@@ -139,7 +139,7 @@ def test_metrics_as_names_and_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", '{"loss": "high"}', '{"metrics": [3]}', '{"metrics": [{"value": 3}]}'])
-def test_what_holds_no_metrics_is_an_error(tmp_path: Path, text: str) -> None:
+def test_a_file_without_metrics_is_an_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "metrics.json"
     path.write_text(text)
     with pytest.raises(UnreadableInputError, match=str(path)):

@@ -68,7 +68,7 @@ def said(rule: dict[str, Any], value: float, past: list[StoredMetric], **rest: A
 
 @UNHURRIED
 @given(rules(), st.floats(-1e6, 1e6), histories(), st.randoms(use_true_random=False))
-def test_the_order_of_rows_says_nothing(
+def test_the_order_of_rows_does_not_matter(
     rule: dict[str, Any], value: float, past: list[StoredMetric], shuffler: random.Random
 ) -> None:
     mixed = list(past)
@@ -78,7 +78,7 @@ def test_the_order_of_rows_says_nothing(
 
 @UNHURRIED
 @given(rules(), st.floats(-1e6, 1e6), histories(), VALUES, OUTCOMES)
-def test_the_run_itself_and_the_future_move_no_bounds(
+def test_the_run_itself_and_later_runs_do_not_move_bounds(
     rule: dict[str, Any], value: float, past: list[StoredMetric], other: float | None, outcome: Outcome | None
 ) -> None:
     at = START + 41 * DAY
@@ -89,7 +89,7 @@ def test_the_run_itself_and_the_future_move_no_bounds(
 
 @UNHURRIED
 @given(rules(), st.floats(-1e6, 1e6), histories(), st.integers(-30, 30))
-def test_the_unit_of_a_metric_says_nothing(
+def test_scaling_a_metric_does_not_change_verdicts(
     rule: dict[str, Any], value: float, past: list[StoredMetric], power: int
 ) -> None:
     factor = 2.0**power
@@ -107,7 +107,7 @@ def test_the_unit_of_a_metric_says_nothing(
     st.integers(0, 4),
     st.integers(-30, 30),
 )
-def test_nor_where_thresholds_have_the_same_unit(
+def test_scaling_a_metric_with_its_thresholds_does_not_change_verdicts(
     comparison: str, bound: int, value: int, least: int, power: int
 ) -> None:
     def outcomes(factor: float) -> list[Outcome]:
@@ -129,7 +129,7 @@ def test_nor_where_thresholds_have_the_same_unit(
     st.lists(st.one_of(st.floats(-100, 100), st.sampled_from([1.0, 2.0])), min_size=1, max_size=20),
     st.floats(-100, 100),
 )
-def test_a_later_run_turns_no_earlier_verdict(rule: dict[str, Any], values: list[float], later: float) -> None:
+def test_a_later_run_does_not_change_earlier_verdicts(rule: dict[str, Any], values: list[float], later: float) -> None:
     regression = config({"loss": rule})
     past = [point(day, value, outcome=None) for day, value in enumerate(values)]
     before = replay(regression, past, test=TEST).runs
@@ -139,14 +139,14 @@ def test_a_later_run_turns_no_earlier_verdict(rule: dict[str, Any], values: list
 
 @UNHURRIED
 @given(rules(), st.floats(-1e6, 1e6), histories())
-def test_what_the_judge_asks_for_is_enough(rule: dict[str, Any], value: float, past: list[StoredMetric]) -> None:
+def test_the_requested_history_is_sufficient(rule: dict[str, Any], value: float, past: list[StoredMetric]) -> None:
     regression = config({"loss": rule, "default": condition({"fixed_value": 0}, "less")})
     ordered = sorted(past, key=lambda row: (row.timestamp, row.run_key))
     needed = history_needs(regression, TEST).select(ordered)
     assert said(rule, value, needed) == said(rule, value, past)
 
 
-def test_a_bad_value_behind_many_failed_jobs_is_not_asked_for() -> None:
+def test_a_failed_value_behind_many_failed_jobs_is_not_requested() -> None:
     """What is asked for and what is judged by must stay the same, also where a series looks at bad values."""
     rule = {"comparison": "less", "success_threshold": {"change_point": {"min_runs": 2}}, "window": 6}
     bad, good = point(0, 0.0, outcome=Outcome.FAIL), [point(day, 0.0, outcome=None) for day in range(1, 6)]
@@ -185,7 +185,7 @@ def test_documents_from_before_the_reference_was_stored_are_read() -> None:
 
 @UNHURRIED
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12), st.floats(0, 5), st.floats(-1e3, 1e3))
-def test_a_wider_rule_never_fails_what_a_narrower_one_passed(values: list[float], times: float, value: float) -> None:
+def test_a_wider_rule_passes_whatever_a_narrower_one_passes(values: list[float], times: float, value: float) -> None:
     past = [point(day, each) for day, each in enumerate(values)]
     narrow = said(condition({"stddevs_from_mean": times}), value, past).verdicts[0]
     wide = said(condition({"stddevs_from_mean": times + 1}), value, past).verdicts[0]
@@ -194,7 +194,7 @@ def test_a_wider_rule_never_fails_what_a_narrower_one_passed(values: list[float]
 
 @UNHURRIED
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12), st.floats(-1e3, 1e3))
-def test_a_mirror_turns_greater_into_less(values: list[float], value: float) -> None:
+def test_negated_values_turn_greater_into_less(values: list[float], value: float) -> None:
     past = [point(day, each) for day, each in enumerate(values)]
     mirrored = [replace(row, value=-(row.value or 0.0)) for row in past]
     less = said(condition({"mads_from_median": 3}, "less"), value, past).verdicts[0]

@@ -33,18 +33,18 @@ def test_each_run_is_judged_by_those_before_it() -> None:
     assert not result.passed
 
 
-def test_its_own_verdicts_count_and_not_the_stored_ones() -> None:
+def test_a_replay_uses_its_own_verdicts_and_not_the_stored_ones() -> None:
     stored_wrongly = [*history(STEADY, outcome="fail"), point(6, 30.0, "pass"), point(7, 30.0, "pass")]
     assert outcomes(replayed(stored_wrongly))[-2:] == ["fail", "fail"]
 
 
-def test_a_level_that_was_accepted_counts_from_when_it_was() -> None:
+def test_an_accepted_level_applies_from_its_acceptance() -> None:
     rows = history([*STEADY, *[30.0, 30.1, 29.9, 30.2, 30.0, 30.1, 30.0]])
     word = Acceptance(TEST, "loss", "run-00006", START + 10.5 * DAY)
     assert outcomes(replayed(rows, acceptances=[word]))[6:] == [*["fail"] * 5, "pass", "pass"]
 
 
-def test_the_order_of_a_run_is_when_it_ended() -> None:
+def test_runs_are_ordered_by_their_end() -> None:
     early = point(1, 5.0, run="slow", metric="warm_up")
     late = point(9, 1.0, run="slow")
     result = replayed([late, *history(STEADY), early])
@@ -52,7 +52,7 @@ def test_the_order_of_a_run_is_when_it_ended() -> None:
     assert result.runs[-1].timestamp == START + 9 * DAY
 
 
-def test_failed_jobs_missing_values_and_nan_are_what_they_were() -> None:
+def test_failed_jobs_missing_values_and_nan_are_replayed() -> None:
     rows = [
         *history(STEADY),
         point(6, 99.0, None, status="failure"),
@@ -66,7 +66,7 @@ def test_failed_jobs_missing_values_and_nan_are_what_they_were() -> None:
     assert kinds == ["job_status", "non_finite", "missing", "job_status", "missing"]
 
 
-def test_other_tests_are_there_to_compare_with() -> None:
+def test_other_tests_are_used_by_compare_to() -> None:
     rule = condition({"percent_difference": 10}, "within", compare_to="nightly")
     rows = [*history([10.0, 10.0, 20.0]), *history([10.0] * 3, test="nightly", run="")]
     assert outcomes(replayed(rows, {"loss": rule})) == ["insufficient_data", "pass", "fail"]
@@ -78,7 +78,7 @@ VALUES = st.lists(st.one_of(st.floats(-50, 50), st.sampled_from([10.0, 30.0])), 
 @pytest.mark.parametrize("second", [False, True])
 @settings(deadline=None)  # a busy machine is no counterexample
 @given(values=VALUES)
-def test_it_says_run_by_run_what_the_judge_says(second: bool, values: list[float]) -> None:
+def test_a_replay_equals_judging_run_by_run(second: bool, values: list[float]) -> None:
     regression = config({"loss": {**SPREAD, "window": 6}}, alert_after_second_test_failure=second)
     stored: list[StoredMetric] = []
     for run in replay(regression, history(values, outcome=None), test=TEST).runs:
@@ -96,18 +96,18 @@ def test_it_says_run_by_run_what_the_judge_says(second: bool, values: list[float
         stored.append(point(len(stored), value, judgement.verdicts[0].outcome))
 
 
-def test_a_long_failure_is_measured_by_the_baseline_before_it() -> None:
+def test_a_long_failure_is_compared_with_the_baseline_before_it() -> None:
     rows = history([*STEADY, *[30.0] * 400], outcome=None)
     assert outcomes(replayed(rows, {"loss": {**SPREAD, "window": 6}}))[6:] == ["fail"] * 400
 
 
-def test_an_acceptance_in_the_future_changes_nothing() -> None:
+def test_a_future_acceptance_is_ignored() -> None:
     rows = history([*STEADY, 30.0])
     word = Acceptance(TEST, "loss", "run-00006", rows[-1].timestamp + timedelta(days=9))
     assert replayed(rows, acceptances=[word]) == replayed(rows)
 
 
-def test_the_document_is_as_promised() -> None:
+def test_the_document_of_a_replay() -> None:
     document = replayed(history([*STEADY, 30.0])).document()
     assert set(document) == {"runs", "summary"}
     assert set(document["runs"][-1]) == {"uuid", "timestamp", "verdicts", "alerts"}

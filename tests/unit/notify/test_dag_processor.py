@@ -26,7 +26,7 @@ for _ in range(2):
 """
 
 
-def test_a_run_whose_gate_never_decided_is_told_by_the_dag_processor_once(tmp_path: Path) -> None:
+def test_the_dag_processor_reports_a_run_without_gate_decision_once(tmp_path: Path) -> None:
     configs, home = tmp_path / "metric_configs", tmp_path / "airflow"
     configs.mkdir()
     content = {"name": "lost", "image": "i", "command": ["c"], "owner": "a-new-user"}

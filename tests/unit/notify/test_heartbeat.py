@@ -50,7 +50,7 @@ def send(*tests: TestDefinition) -> int:
         return send_heartbeats(tests, open_warehouse, load_mail_settings(), NOW)
 
 
-def test_a_test_that_did_not_run_is_told_with_how_often_it_should_have() -> None:
+def test_a_test_that_missed_runs_is_listed_with_their_number() -> None:
     ran("daily", days(20))
     ran("slept", days(20)[3:])
     ran("by-hand", days(1), "manual__")
@@ -71,7 +71,7 @@ def test_a_test_that_did_not_run_is_told_with_how_often_it_should_have() -> None
     assert "by-hand:" not in text
 
 
-def test_each_group_of_people_hears_of_its_own_tests() -> None:
+def test_each_list_of_recipients_gets_its_own_tests() -> None:
     assert (
         send(
             a_test("one", "@daily", emails=("a@example.com",)),
@@ -86,7 +86,7 @@ def test_each_group_of_people_hears_of_its_own_tests() -> None:
     assert "two" not in heard["a@example.com"]
 
 
-def test_it_comes_also_when_all_is_well_and_tells_what_is_open() -> None:
+def test_a_heartbeat_without_missed_runs_lists_incidents_and_quarantines() -> None:
     ran("fine", days(20))
     with warehouse() as open_warehouse:
         open_warehouse.incidents.report("fine", "run 1", fingerprint="f", reasons=["out_of_bounds:loss"], at=NOW)
@@ -99,13 +99,13 @@ def test_it_comes_also_when_all_is_well_and_tells_what_is_open() -> None:
     assert "* fine until 2026-02-01: the data set moves" in text
 
 
-def test_a_test_that_records_nothing_is_not_called_silent() -> None:
+def test_a_test_that_records_nothing_is_not_listed() -> None:
     send(a_test("unrecorded", "@daily", metric_collection_config={"write_to_bigquery": False}))
     (text,) = mails().values()
     assert "1 test ran as scheduled" in text
 
 
-def test_a_test_that_is_new_was_not_expected_before_it_was_there() -> None:
+def test_a_new_test_is_not_expected_before_its_first_run() -> None:
     ran("new", days(2))
     send(a_test("new", "0 3 * * *"))
     (text,) = mails().values()
@@ -124,6 +124,6 @@ def test_a_test_that_is_new_was_not_expected_before_it_was_there() -> None:
         ("0 0 30 2 *", 0),
     ],
 )
-def test_how_often_a_schedule_asks_for_a_run(schedule: str | None, times: int) -> None:
+def test_the_number_of_runs_of_a_schedule(schedule: str | None, times: int) -> None:
     assert times_between(schedule, NOW - timedelta(days=7), NOW) == times
     assert times_between(schedule, NOW, NOW - timedelta(days=7)) == 0

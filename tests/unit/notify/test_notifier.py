@@ -57,7 +57,7 @@ def digest(after: timedelta) -> int:
         return send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC) + after)
 
 
-def test_an_owner_s_hour_is_full_and_the_rest_comes_in_one_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_beyond_the_hourly_limit_are_sent_in_one_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__MAILS_PER_HOUR", "2")
     for number, day in enumerate((BAD, good(), BAD, good(), BAD), start=1):
         live(number, day)
@@ -69,7 +69,7 @@ def test_an_owner_s_hour_is_full_and_the_rest_comes_in_one_digest(monkeypatch: p
     assert open_alert() is not None, "what a digest tells is told: the next run that is as bad is no news"
 
 
-def test_a_warning_waits_for_a_day_unless_there_is_a_digest_before() -> None:
+def test_a_warning_waits_up_to_a_day() -> None:
     live(1, good("warned", memory_final=9.0))
     assert subjects() == []
     assert digest(timedelta(hours=23)) == 0
@@ -78,9 +78,7 @@ def test_a_warning_waits_for_a_day_unless_there_is_a_digest_before() -> None:
     assert open_alert() is None
 
 
-def test_a_digest_that_no_channel_takes_waits_for_the_next_hour(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_undelivered_digest_is_retried_in_the_next_hour(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     live(1, good("warned", memory_final=9.0))
     blocked = tmp_path / "blocked"
     blocked.write_text("a file")
@@ -90,7 +88,7 @@ def test_a_digest_that_no_channel_takes_waits_for_the_next_hour(
     assert digest(timedelta(hours=25)) == 1
 
 
-def test_a_digest_that_is_hours_late_is_sent_by_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_digest_is_sent_by_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__MAILS_PER_HOUR", "0")
     live(1, BAD)
     assert subjects() == []
@@ -101,7 +99,7 @@ def test_a_digest_that_is_hours_late_is_sent_by_the_next_run(monkeypatch: pytest
     ]
 
 
-def test_without_the_warehouse_people_are_told_and_told_once(
+def test_without_the_warehouse_a_message_is_sent_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     simulate(1, BAD)
@@ -114,19 +112,19 @@ def test_without_the_warehouse_people_are_told_and_told_once(
     assert caplog.text.count("delivered by outbox") == 1
 
 
-def test_a_run_whose_gate_was_killed_before_it_began_is_told() -> None:
+def test_a_run_whose_gate_was_killed_is_reported() -> None:
     live(1, replace(good(), gate_is_killed=True))
     assert subjects() == [f"[ML Metrics] {NAME} failed: task assert_success failed"]
     live(2, good())
     assert subjects()[1:] == [f"[ML Metrics] {NAME} recovered"]
 
 
-def test_a_run_of_which_nothing_is_known_is_told() -> None:
+def test_a_run_without_documents_is_reported() -> None:
     notify_about(1, good())
     assert subjects() == [f"[ML Metrics] {NAME} failed: task assert_success failed"]
 
 
-def test_an_old_run_that_is_judged_again_does_not_end_a_newer_trouble() -> None:
+def test_an_old_run_judged_again_does_not_close_a_newer_incident() -> None:
     old = live(1, good("old and good"))
     live(2, BAD)
     steps.decide(RunState(old), {})
@@ -135,20 +133,20 @@ def test_an_old_run_that_is_judged_again_does_not_end_a_newer_trouble() -> None:
     assert len(subjects()) == 1
 
 
-def test_quiet_tests_stay_quiet() -> None:
+def test_muted_jobs_send_nothing() -> None:
     quiet = {"regression_test_config": {**TEST.regression_test_config.model_dump(), "alert_for_failed_jobs": False}}
     crash = with_test(failed(JobStatus.FAILURE, "ExitCode:1"), **quiet)
     live(1, crash)
     assert subjects() == []
 
 
-def test_a_metric_outside_the_subset_is_not_told() -> None:
+def test_a_metric_outside_the_subset_is_not_reported() -> None:
     config = TEST.regression_test_config.model_dump() | {"metric_subset_to_alert": ["loss_final"]}
     live(1, with_test(BAD, regression_test_config=config))
     assert subjects() == []
 
 
-def test_the_first_failure_may_be_kept_quiet() -> None:
+def test_the_first_failure_is_not_reported_if_a_second_is_required() -> None:
     config = TEST.regression_test_config.model_dump() | {"alert_after_second_test_failure": True}
     bad = with_test(BAD, regression_test_config=config)
     live(1, good())
@@ -165,7 +163,7 @@ def overdue(number: int, quiet_until: str = "") -> None:
     asyncio.run(notify.notify_overdue(NAME, "vision-team", ["a@example.com"], quiet_until, context))
 
 
-def test_an_overdue_run_in_quarantine_is_not_told_and_the_day_after_it_is() -> None:
+def test_an_overdue_run_is_reported_from_the_day_after_its_quarantine() -> None:
     today = datetime.now(UTC).date()
     overdue(1, str(today))
     assert subjects() == []
@@ -173,7 +171,7 @@ def test_an_overdue_run_in_quarantine_is_not_told_and_the_day_after_it_is() -> N
     assert len(subjects()) == 1
 
 
-def test_a_run_that_does_not_begin_is_told_once_and_its_end_is_told() -> None:
+def test_a_run_that_does_not_start_is_reported_once_and_so_is_its_end() -> None:
     overdue(1)
     overdue(1)
     assert subjects() == [f"[ML Metrics] {NAME} is overdue: the run has not finished"]
@@ -182,21 +180,21 @@ def test_a_run_that_does_not_begin_is_told_once_and_its_end_is_told() -> None:
     assert open_alert() is None
 
 
-def test_an_overdue_run_that_fails_in_the_end_is_told_once_more() -> None:
+def test_an_overdue_run_that_fails_is_reported_again() -> None:
     overdue(1)
     live(1, BAD)
     live(2, BAD)
     assert subjects()[1:] == [f"[ML Metrics] {NAME} got worse: accuracy_final out of bounds"]
 
 
-def test_a_run_that_got_worse_on_a_second_look_is_told_its_new_trouble() -> None:
+def test_a_new_problem_of_a_repeated_gate_is_reported() -> None:
     folder = live(1, BAD)
     steps.decide(RunState(folder), {"load_history": "failed"})
     notify_about(1, BAD)
     assert subjects()[1:] == [f"[ML Metrics] {NAME} got worse: task load_history failed (+1 more)"]
 
 
-def test_what_is_recorded_about_a_delivery_says_to_whom_and_where() -> None:
+def test_a_delivery_is_recorded_with_recipients_and_location() -> None:
     live(1, BAD)
     with warehouse() as open_warehouse:
         (one,) = open_warehouse.deliveries.since(datetime.now(UTC) - timedelta(hours=1), NAME)
@@ -205,7 +203,7 @@ def test_what_is_recorded_about_a_delivery_says_to_whom_and_where() -> None:
     assert Path(one.detail).exists()
 
 
-def test_airflow_hands_the_callback_what_it_needs_and_nothing_more() -> None:
+def test_the_callback_needs_only_the_task_and_the_dag_run() -> None:
     simulate(1, BAD)
     run = run_of(1)
     context = {"task": SimpleNamespace(test=TEST), "dag_run": SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)}
@@ -213,7 +211,7 @@ def test_airflow_hands_the_callback_what_it_needs_and_nothing_more() -> None:
     assert len(subjects()) == 1
 
 
-def test_documents_that_cannot_be_read_silence_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_with_unreadable_documents_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     folder = simulate(1, BAD)
     for document in ("gate", "verdicts", "told"):
         Path(folder.document_path(document)).write_text("{ torn")
@@ -223,7 +221,7 @@ def test_documents_that_cannot_be_read_silence_nobody(caplog: pytest.LogCaptureF
     assert "is not JSON" in caplog.text
 
 
-def test_a_warehouse_that_breaks_in_the_middle_silences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_reported_if_the_warehouse_fails_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
     simulate(1, BAD)
 
     def broken(*_: object) -> None:
@@ -235,7 +233,7 @@ def test_a_warehouse_that_breaks_in_the_middle_silences_nobody(monkeypatch: pyte
     assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
 
 
-def test_an_issue_is_kept_up_also_in_an_hour_that_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_issues_are_updated_beyond_the_hourly_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__MAILS_PER_HOUR", "0")
     monkeypatch.setenv("AIRFLOW__ML_METRICS__CHANNELS", "outbox,github")
     with http_service() as service:
@@ -252,7 +250,7 @@ def test_an_issue_is_kept_up_also_in_an_hour_that_is_full(monkeypatch: pytest.Mo
     assert subjects() == ["[ML Metrics] digest: 2 messages were held back, about 1 test"]
 
 
-def test_what_a_channel_did_not_take_waits_for_that_channel_and_repeats_on_no_other(
+def test_undelivered_messages_wait_for_their_own_channel_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__CHANNELS", "outbox,webhook")
@@ -286,7 +284,7 @@ def lost_gate(number: int) -> None:
     notify.notify_lost_gate({"dag": dag, "dag_run": SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)})
 
 
-def test_a_failed_run_is_told_by_its_dag_only_where_its_gate_cannot() -> None:
+def test_the_dag_reports_a_failed_run_only_without_a_gate_decision() -> None:
     simulate(1, BAD)
     lost_gate(1)
     assert subjects() == []
@@ -296,7 +294,7 @@ def test_a_failed_run_is_told_by_its_dag_only_where_its_gate_cannot() -> None:
     assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
 
 
-def test_a_bucket_that_does_not_answer_silences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_reported_if_the_bucket_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_answer(place: str) -> NoReturn:
         raise StorageError(f"{place}: cannot be checked: Service Unavailable")
 
@@ -309,7 +307,19 @@ def test_a_bucket_that_does_not_answer_silences_nobody(monkeypatch: pytest.Monke
     assert len(subjects()) == 2
 
 
-def test_a_dag_as_the_database_knows_it_tells_nothing() -> None:
+def test_a_deserialized_dag_reports_nothing() -> None:
     dag = SimpleNamespace(dag_id=NAME, get_task=lambda _: SimpleNamespace(task_id="assert_success"))
     notify.notify_lost_gate({"dag": dag, "run_id": run_of(1).run_id})
     assert subjects() == []
+
+
+def test_a_quarantined_test_is_reported_after_the_quarantine() -> None:
+    now = datetime.now(UTC)
+    with warehouse() as open_warehouse:
+        open_warehouse.quarantines.set(NAME, until=now + timedelta(days=1), reason="a bad disk", by="vera")
+    live(1, BAD)
+    assert subjects() == []
+    with warehouse() as open_warehouse:
+        open_warehouse.quarantines.set(NAME, until=now, reason="a new disk", by="vera")
+    live(2, BAD)
+    assert len(subjects()) == 1

@@ -104,7 +104,7 @@ def test_judge_document_warehouse_and_mail_have_one_baseline(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("number", [2.0, None, 1e300, -1e300, 5e-324])
-def test_a_metric_s_runs_make_a_picture(number: float | None) -> None:
+def test_a_metric_has_a_picture_of_its_runs(number: float | None) -> None:
     past = MetricHistory(tuple(value(day, number, Outcome.PASS if day % 2 else None) for day in range(50)))
     picture = picture_of(1, BAD, past, "this", NOON + timedelta(days=60))
     assert picture is not None
@@ -112,7 +112,7 @@ def test_a_metric_s_runs_make_a_picture(number: float | None) -> None:
     assert (picture.name, picture.alt) == ("metric-1", "loss in its last 31 runs, with its bounds")
 
 
-def test_a_picture_that_cannot_be_drawn_costs_no_mail(
+def test_a_picture_that_cannot_be_drawn_is_omitted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("ml_metrics.charts.as_png", lambda _: 1 / 0)

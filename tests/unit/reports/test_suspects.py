@@ -16,7 +16,7 @@ from ml_metrics.run_state import RunState
 from simulated_runs import GOOD, TEST, SimulatedRun, failed, good, run_of, simulate, with_test
 
 
-def test_the_row_of_bad_runs_ends_with_this_one() -> None:
+def test_a_streak_ends_with_this_run() -> None:
     assert streak_of("this", []) == Streak("this", "", 1)
     assert streak_of("this", [("a", False)]) == Streak("this", "a", 1)
     assert streak_of("this", [("a", True), ("b", False), ("c", True), ("d", True)]) == Streak("c", "b", 3)
@@ -24,7 +24,7 @@ def test_the_row_of_bad_runs_ends_with_this_one() -> None:
 
 
 @given(st.lists(st.booleans(), max_size=30))
-def test_every_run_of_the_row_is_bad_and_the_one_before_is_good(broken: list[bool]) -> None:
+def test_every_run_of_a_streak_failed_and_the_one_before_passed(broken: list[bool]) -> None:
     runs = [(str(number), each) for number, each in enumerate(broken)]
     streak = streak_of("this", runs)
     tail = broken[len(broken) - (streak.length - 1) :] if streak.length > 1 else []
@@ -56,7 +56,7 @@ BAD = good("bad", accuracy_final=0.5)
 OTHER_IMAGE = replace(BAD, image="gcr.io/my-project/mnist@sha256:bbbb")
 
 
-def test_the_image_that_changed_with_the_first_bad_run_is_named() -> None:
+def test_the_changed_image_of_the_first_failed_run_is_named() -> None:
     (sentence,) = suspects(good(), good(), OTHER_IMAGE, OTHER_IMAGE)
     assert sentence.startswith(
         f"accuracy_final: failed in 2 runs in a row, first in run {run_of(3).key[:8]} of 2026-01-04 03:05; "
@@ -67,7 +67,7 @@ def test_the_image_that_changed_with_the_first_bad_run_is_named() -> None:
     )
 
 
-def test_what_the_test_file_says_otherwise_is_named_but_not_what_may_be_secret() -> None:
+def test_changed_keys_of_the_test_file_are_named_without_secrets() -> None:
     before = with_test(good(), env={"TOKEN": "hunter1"}, timeout="1h")
     after = with_test(BAD, env={"TOKEN": "hunter2"}, timeout="2h")
     (sentence,) = suspects(before, after)
@@ -76,7 +76,7 @@ def test_what_the_test_file_says_otherwise_is_named_but_not_what_may_be_secret()
     assert "hunter" not in sentence
 
 
-def test_the_parameters_that_a_run_was_started_with_are_named() -> None:
+def test_changed_parameters_are_named() -> None:
     for number, (day, epochs) in enumerate(((good(), 10), (BAD, 1)), start=1):
         folder = simulate(number, day)
         folder.write("run", {**(folder.read("run") or {}), "params": {"train_epochs": epochs}})
@@ -84,26 +84,26 @@ def test_the_parameters_that_a_run_was_started_with_are_named() -> None:
     assert sentence.endswith("Changed in between: parameter train_epochs: 10 → 1")
 
 
-def test_two_metrics_that_broke_together_share_a_suspicion() -> None:
+def test_two_metrics_that_failed_together_share_a_sentence() -> None:
     bad = good("bad", accuracy_final=0.5, throughput_final=float("nan"))
     (sentence,) = suspects(good(), bad)
     assert sentence.startswith("accuracy_final, throughput_final: this run is the first that failed")
     assert sentence.endswith("No recorded change in between")
 
 
-def test_a_job_that_fails_is_compared_with_the_last_that_did_not() -> None:
+def test_a_failed_job_is_compared_with_the_last_successful_one() -> None:
     crash = failed(JobStatus.FAILURE, "OOMKilled")
     (sentence,) = suspects(good(), crash, replace(crash, image="other@sha256:cccc"))
     assert sentence.startswith("the job: failed in 2 runs in a row, first in run ")
     assert sentence.endswith("No recorded change in between")
 
 
-def test_a_test_that_was_never_good_says_so() -> None:
+def test_a_test_that_never_passed() -> None:
     (sentence,) = suspects(BAD, BAD)
     assert sentence.endswith("; no earlier run passed")
 
 
-def test_a_folder_that_is_gone_or_torn_tells_nothing_and_harms_nothing() -> None:
+def test_a_removed_or_damaged_folder_is_ignored() -> None:
     first = simulate(1, good())
     Path(first.document_path("workload")).write_text("{ torn")
     (sentence,) = suspects_after(BAD)
@@ -117,7 +117,7 @@ def suspects_after(day: SimulatedRun) -> tuple[str, ...]:
     return report(2, day, simulate(2, day)).suspects
 
 
-def test_a_level_that_changed_before_anything_was_out_of_bounds_is_named() -> None:
+def test_a_level_that_changed_within_bounds_is_named() -> None:
     days = [good(accuracy_final=0.99 + day / 10_000) for day in range(8)]
     slipped = [good(accuracy_final=0.965 + day / 10_000) for day in range(6)]
     sentence = suspects(*days, *slipped, good("bad", accuracy_final=0.9))
@@ -131,6 +131,6 @@ def test_a_level_that_changed_before_anything_was_out_of_bounds_is_named() -> No
     assert f"first in run {run_of(9).key} of 2026-01-10 03:05" in drift
 
 
-def test_an_unbroken_metric_is_no_suspect() -> None:
+def test_a_passing_run_has_no_suspects() -> None:
     assert suspects(good(), good()) == ()
     assert TEST.regression_test_config.metric_success_conditions.keys() <= GOOD.keys()

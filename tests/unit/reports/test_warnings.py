@@ -14,11 +14,11 @@ def said(test: TestDefinition) -> list[str]:
     return list(warnings_of(test, RunState(folder)))
 
 
-def test_a_run_that_is_as_it_should_be_warns_of_nothing() -> None:
+def test_a_normal_run_has_no_warnings() -> None:
     assert said(TEST) == []
 
 
-def test_a_subset_that_names_what_no_condition_covers_is_told() -> None:
+def test_a_subset_with_a_metric_without_condition_is_a_warning() -> None:
     config = TEST.regression_test_config.model_dump() | {"metric_subset_to_alert": ["step_time_final"]}
     test = TestDefinition.model_validate({**TEST.model_dump(exclude_unset=True), "regression_test_config": config})
     assert said(test) == [
@@ -26,7 +26,7 @@ def test_a_subset_that_names_what_no_condition_covers_is_told() -> None:
     ]
 
 
-def test_what_reading_the_test_file_warns_of_is_told_and_a_file_that_is_gone_harms_nothing(tmp_path: Path) -> None:
+def test_warnings_of_the_test_file_are_included_if_it_still_exists(tmp_path: Path) -> None:
     path = tmp_path / "t.yaml"
     path.write_text(
         "name: tf-mnist-example-cpu\nimage: i\ncommand: [c]\nmetric_collection_config: {write_to_bigquery: 'True'}\n"

@@ -1,6 +1,6 @@
 """Change points beside those of apache-otava, on series whose truth is known.
 
-`ask_otava.py` wrote its answers down.
+`run_otava.py` wrote its answers down.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def score(find: Callable[[int, Planted], list[int]]) -> tuple[Counter[str], Coun
 
 
 @pytest.mark.parametrize("options", ["default", "min_magnitude"])
-def test_no_planted_change_that_otava_finds_is_missed_and_fewer_are_made_up(options: str) -> None:
+def test_every_planted_change_that_otava_finds_is_found_with_fewer_false_ones(options: str) -> None:
     our_hits, our_false = score(ours)
     hits, false = score(otavas(options))
     assert all(our_hits[kind] >= count for kind, count in hits.items()), (our_hits, hits)
@@ -71,7 +71,7 @@ def test_every_planted_change_is_found_and_noise_has_none() -> None:
     assert false["spikes"] < len(SEEDS) / 5
 
 
-def test_the_series_are_those_that_otava_saw() -> None:
+def test_the_series_are_those_given_to_otava() -> None:
     assert all(max(found, default=0) < RUNS for kinds in OTAVA["default"].values() for found in kinds.values())
     assert {planted.kind for planted in series(0)} == set(OTAVA["default"]["0"])
 

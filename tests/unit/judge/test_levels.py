@@ -20,7 +20,7 @@ def failures(rule: dict[str, object], values: list[float]) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_one_percent_a_week_is_caught_by_the_best_level_and_not_by_the_mean(seed: int) -> None:
+def test_one_percent_a_week_fails_against_the_best_level_and_not_the_mean(seed: int) -> None:
     noise = np.random.default_rng(seed).normal(0, 0.3, 140)
     values = [float(100 * 1.01 ** (day / 7) + noise[day]) for day in range(140)]
     narrow = {**MEAN, "window": 20}
@@ -30,13 +30,13 @@ def test_one_percent_a_week_is_caught_by_the_best_level_and_not_by_the_mean(seed
     assert len(caught) > 90
 
 
-def test_one_lucky_run_sets_no_level() -> None:
+def test_one_lucky_run_does_not_set_the_level() -> None:
     values = [100.0, 101.0, 99.0] * 5
     assert verdict(BEST, 104.0, history([*values[:7], 50.0, *values[7:]])).outcome is Outcome.PASS
     assert verdict(BEST, 106.0, history(values)).outcome is Outcome.FAIL
 
 
-def test_the_level_by_hand() -> None:
+def test_best_level_matches_values_computed_by_hand() -> None:
     values = [float(each) for each in (9, 9, 9, 9, 9, 1, 1, 1, 1, 5, 5, 5, 5, 5, 5)]
     # the medians of nine in a row: 9 (five 9s of nine), then 5, 5, 5, ...
     assert best_level(values, greater_is_better=True).value == 9
@@ -47,7 +47,7 @@ def test_the_level_by_hand() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_spread_does_not_grow_with_the_creep(seed: int) -> None:
+def test_the_spread_does_not_grow_with_a_slow_change(seed: int) -> None:
     random = np.random.default_rng(seed)
     steady = [float(each) for each in random.normal(100, 1, 100)]
     creeping = [value + day * 0.2 for day, value in enumerate(steady)]

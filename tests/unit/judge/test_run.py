@@ -1,4 +1,4 @@
-"""What is not there never looks like success."""
+"""Judging a run: errors in single rules, and metrics that are missing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import math
 
 import pytest
 
-from ml_metrics.judge import Acceptance, AlertKind, Judgement
-from ml_metrics.model import Outcome
+from ml_metrics.config.regression import Condition
+from ml_metrics.judge import Acceptance, AlertKind, Judgement, judge_run, verdict
+from ml_metrics.judge.bounds import Span
+from ml_metrics.model import JobStatus, Metric, Outcome
 from unit.judge.cases import DAY, START, TEST, condition, config, history, judged, point
 
 FIXED = condition({"fixed_value": 1}, "less")
@@ -18,7 +20,55 @@ def outcomes(judgement: Judgement) -> dict[str, str]:
     return {verdict.metric: str(verdict.outcome) for verdict in judgement.verdicts}
 
 
-def test_a_metric_that_a_condition_names_must_be_there() -> None:
+def test_a_rule_that_raises_an_error_fails_its_metric_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = verdict.span_of
+
+    def breaks_for_seven(rule: Condition, baseline: list[float]) -> Span:
+        if rule.success_threshold.fixed_value == 7:
+            raise RuntimeError("a fault of ours")
+        return whole(rule, baseline)
+
+    monkeypatch.setattr(verdict, "span_of", breaks_for_seven)
+    rules = {name: condition({"fixed_value": number}, "less") for name, number in (("a", 1), ("b", 7), ("c", 1))}
+    judgement = judged(config(rules), {"a": 0.0, "b": 0.0, "c": 5.0})
+    assert [str(one.outcome) for one in judgement.verdicts] == ["pass", "fail", "fail"]
+    assert judgement.verdicts[1].reason == "the condition could not be applied: a fault of ours"
+    assert [alert.kind for alert in judgement.alerts] == [AlertKind.NOT_JUDGED, AlertKind.OUT_OF_BOUNDS]
+    assert judgement.alerts[0].message.startswith(f"Metric `b` was not judged for test `{TEST}`")
+
+
+def test_history_that_overflows_fails_its_metric_alone() -> None:
+    rules = {"default": condition({"stddevs_from_mean": 4}, "less")}
+    past = [*history([1.7e308, -1.7e308, 1.0]), *history([1.0, 2.0, 1.5], metric="acc")]
+    judgement = judged(config(rules), {"loss": 1.0, "acc": 1.0}, past)
+    assert [str(one.outcome) for one in judgement.verdicts] == ["fail", "pass"]
+    assert "too large" in judgement.verdicts[0].reason
+
+
+def test_two_metrics_with_one_name_fail() -> None:
+    twins = [Metric("loss", 1.0, "loss", "final"), Metric("loss", 2.0, "loss", "final")]
+    rule = config({"loss": condition({"fixed_value": 9}, "less")})
+    judgement = judge_run(
+        rule, twins, [], status=JobStatus.SUCCESS, run_key="r", now=history([1.0])[0].timestamp, test=TEST
+    )
+    (found,) = judgement.verdicts
+    assert (found.outcome, found.value) == (Outcome.FAIL, None)
+    assert "2 metrics of this name" in found.reason
+
+
+def test_metrics_without_a_condition_may_share_a_name() -> None:
+    twins = [Metric("loss", 1.0, "loss", "final"), Metric("loss", 2.0, "loss", "final")]
+    now = history([1.0])[0].timestamp
+    assert judge_run(config(), twins, [], status=JobStatus.SUCCESS, run_key="r", now=now).passed
+
+
+def test_without_conditions_there_are_no_verdicts() -> None:
+    judgement = judged(config(), {"loss": 1.0})
+    assert (judgement.verdicts, judgement.alerts, judgement.passed) == ((), (), True)
+    assert judgement.outcome is Outcome.SKIPPED
+
+
+def test_a_metric_named_by_a_condition_is_required() -> None:
     judgement = judged(config({"loss": FIXED}), {})
     assert outcomes(judgement) == {"loss": "missing"}
     assert not judgement.passed
@@ -27,13 +77,13 @@ def test_a_metric_that_a_condition_names_must_be_there() -> None:
     assert alert.message.startswith(f"Metric `loss` is missing for test `{TEST}`")
 
 
-def test_optional_lets_a_metric_be_absent_but_does_not_call_that_a_pass() -> None:
+def test_a_missing_optional_metric_is_skipped() -> None:
     judgement = judged(config({"loss": {**FIXED, "optional": True}}), {})
     assert outcomes(judgement) == {"loss": "skipped"}
     assert (judgement.alerts, judgement.passed) == ((), True)
 
 
-def test_required_beats_optional_silence_and_subset() -> None:
+def test_required_takes_precedence_over_optional_muting_and_subset() -> None:
     quiet = {"alert_for_oob_metrics": False, "metric_subset_to_alert": ["acc"], "required_metrics": ["loss"]}
     judgement = judged(config({"loss": {**FIXED, "optional": True}, "acc": FIXED}, **quiet), {"acc": 0.0})
     assert outcomes(judgement) == {"acc": "pass", "loss": "missing"}
@@ -50,26 +100,26 @@ def test_required_needs_no_condition() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_breaks_what_a_condition_covers(value: float) -> None:
+def test_a_non_finite_value_breaks_a_metric_with_a_condition(value: float) -> None:
     judgement = judged(config({"default": DEFAULT}), {"loss": value}, history([1.0, 2.0]))
-    (verdict,) = judgement.verdicts
-    assert (verdict.outcome, verdict.value) == (Outcome.NON_FINITE, None)
-    assert verdict.bounds is not None, "the chart still has its lines"
+    (found,) = judgement.verdicts
+    assert (found.outcome, found.value) == (Outcome.NON_FINITE, None)
+    assert found.bounds is not None, "the chart still has its lines"
     assert [alert.kind for alert in judgement.alerts] == [AlertKind.NON_FINITE]
     assert not judgement.passed
 
 
-def test_what_is_no_number_is_told_in_the_history_even_where_nothing_covers_it() -> None:
+def test_a_non_finite_value_without_a_condition_is_recorded() -> None:
     judgement = judged(config(), {"loss": math.nan, "acc": 1.0})
     assert outcomes(judgement) == {"loss": "non_finite"}
     assert (judgement.alerts, judgement.passed) == ((), True)
 
 
-def test_what_could_not_be_reached_fails_with_the_best_value_reached() -> None:
+def test_a_metric_that_was_not_reached_fails_with_the_best_value() -> None:
     reason = "accuracy never reached 0.99: the best value was 0.97"
     judgement = judged(config(), {"acc": 0.97}, missing={"time_to_accuracy": reason})
-    (verdict,) = judgement.verdicts
-    assert (verdict.metric, verdict.outcome, verdict.value, verdict.reason) == (
+    (found,) = judgement.verdicts
+    assert (found.metric, found.outcome, found.value, found.reason) == (
         "time_to_accuracy",
         "fail",
         None,
@@ -79,14 +129,14 @@ def test_what_could_not_be_reached_fails_with_the_best_value_reached() -> None:
     assert not judgement.passed
 
 
-def test_a_metric_that_vanished_under_the_default_condition_is_missed() -> None:
+def test_a_metric_that_disappeared_is_missing_under_the_default_condition() -> None:
     past = [*history([1.0] * 6), *history([1.0] * 6, metric="acc")]
     judgement = judged(config({"default": DEFAULT}), {"acc": 1.0}, past)
     assert outcomes(judgement) == {"acc": "pass", "loss": "missing"}
     assert not judgement.passed
 
 
-def test_it_stays_missed_until_it_is_back_or_accepted() -> None:
+def test_a_metric_stays_missing_until_it_is_back_or_accepted() -> None:
     gone = [point(day, None, outcome="missing") for day in range(6, 60)]
     past = [*history([1.0] * 6), *gone, *history([1.0] * 60, metric="acc")]
     regression = config({"default": DEFAULT})
@@ -96,7 +146,7 @@ def test_it_stays_missed_until_it_is_back_or_accepted() -> None:
     assert "loss" not in outcomes(judged(regression, {"acc": 1.0}, past, acceptances=word))
 
 
-def test_a_failed_job_in_between_does_not_make_it_forgotten() -> None:
+def test_a_metric_stays_missing_after_a_failed_job() -> None:
     past = [
         *history([1.0] * 6),
         point(6, None, outcome="missing"),
@@ -106,12 +156,12 @@ def test_a_failed_job_in_between_does_not_make_it_forgotten() -> None:
     assert outcomes(judged(config({"default": DEFAULT}), {"acc": 1.0}, past))["loss"] == "missing"
 
 
-def test_a_metric_that_comes_and_goes_is_not_missed() -> None:
+def test_an_intermittent_metric_is_not_missing() -> None:
     past = [*(point(day, 1.0) for day in range(0, 10, 2)), *history([1.0] * 10, metric="acc")]
     assert outcomes(judged(config({"default": DEFAULT}), {"acc": 1.0}, past)) == {"acc": "pass"}
 
 
-def test_a_run_without_any_metric_does_not_pass_by_default() -> None:
+def test_a_run_without_metrics_fails_under_the_default_condition() -> None:
     nothing = judged(config({"default": DEFAULT}), {}, [point(0, None, outcome="missing", metric="default")])
     assert outcomes(nothing) == {"default": "missing"}
     assert (nothing.alerts[0].message.endswith("the run produced no metric at all"), nothing.passed) == (True, False)
@@ -119,28 +169,28 @@ def test_a_run_without_any_metric_does_not_pass_by_default() -> None:
     assert outcomes(judged(config({"default": DEFAULT}), {"loss": 1.0}, past)) == {"loss": "insufficient_data"}
 
 
-def test_two_runs_are_no_habit() -> None:
+def test_two_runs_are_too_few_to_expect_a_metric() -> None:
     past = [*history([1.0] * 2), *history([1.0] * 2, metric="acc")]
     assert outcomes(judged(config({"default": DEFAULT}), {"acc": 1.0}, past)) == {"acc": "pass"}
 
 
-def test_an_optional_default_misses_nothing() -> None:
+def test_an_optional_default_expects_no_metric() -> None:
     past = [*history([1.0] * 6), *history([1.0] * 6, metric="acc")]
     assert outcomes(judged(config({"default": {**DEFAULT, "optional": True}}), {"acc": 1.0}, past)) == {"acc": "pass"}
 
 
-def test_a_metric_that_appears_is_judged_as_its_first_run() -> None:
+def test_a_new_metric_has_insufficient_data() -> None:
     judgement = judged(config({"default": DEFAULT}), {"acc": 1.0, "new": 5.0}, history([1.0] * 6, metric="acc"))
     assert outcomes(judgement) == {"acc": "pass", "new": "insufficient_data"}
 
 
-def test_a_name_in_the_subset_that_never_exists_is_missed() -> None:
+def test_a_name_in_the_subset_that_never_exists_is_missing() -> None:
     judgement = judged(config({"default": DEFAULT}, metric_subset_to_alert=["los"]), {"loss": 1.0})
     assert outcomes(judgement) == {"loss": "insufficient_data", "los": "missing"}
     assert [alert.metric for alert in judgement.alerts] == ["los"]
 
 
-def test_a_name_in_the_subset_that_no_condition_covers_is_told() -> None:
+def test_a_name_in_the_subset_without_a_condition_is_skipped_with_a_reason() -> None:
     judgement = judged(config({"acc": FIXED}, metric_subset_to_alert=["acc", "loss"]), {"acc": 0.0, "loss": 9.0})
     assert outcomes(judgement) == {"acc": "pass", "loss": "skipped"}
     assert "no condition covers it" in judgement.verdicts[1].reason

@@ -3,7 +3,7 @@
 It wants older versions of packages that we pin, so it lives in an environment of its own:
 
     uv venv .venv-otava && uv pip install -p .venv-otava/bin/python apache-otava==0.8.0
-    .venv-otava/bin/python tests/judge/ask_otava.py > tests/golden/judge/otava.json
+    .venv-otava/bin/python tests/judge/run_otava.py > tests/golden/judge/otava.json
 """
 
 from __future__ import annotations

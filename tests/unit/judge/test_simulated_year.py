@@ -8,7 +8,7 @@ import pytest
 
 from ml_metrics.judge import replay
 from unit.judge.cases import TEST, condition, config, history
-from unit.judge.made_up_year import AFTERMATH, Year, years
+from unit.judge.simulated_year import AFTERMATH, Year, years
 
 WAIT = {"wait_for_n_points_of_history": 10}
 MADS = condition({"mads_from_median": 5}, "less", min_change={"percent": 3}, **WAIT)
@@ -24,7 +24,7 @@ def alerts(year: Year, rule: dict[str, Any]) -> set[int]:
 
 @pytest.mark.parametrize("rule", [MADS, BEST], ids=["mads", "best"])
 @pytest.mark.parametrize("year", YEARS, ids=[year.name for year in YEARS])
-def test_every_planted_regression_is_told_while_it_lasts(year: Year, rule: dict[str, Any]) -> None:
+def test_every_planted_regression_alerts_while_it_lasts(year: Year, rule: dict[str, Any]) -> None:
     told = alerts(year, rule)
     assert [each for each in year.regressions if not told & set(range(each.first, each.end))] == []
     troubled = {run for each in year.regressions for run in range(each.first, each.end + AFTERMATH)}

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ml_metrics.config.regression import Condition
+from unit.judge.cases import condition
+
+CONTRADICTORY = [
+    (condition({"fixed_value": 1}), "needs a comparison"),
+    (condition({"within_bounds": {"lower": 1}}, "greater"), "omit lower or upper"),
+    (condition({"within_bounds": {}}), "lower, upper or both"),
+    (condition({"within_bounds": {"lower": 2, "upper": 1}}), "no value could pass"),
+    (condition({"stddevs_from_mean": 1}, "equal"), "does not work with the comparison `equal`"),
+    (condition({"stddevs_from_mean": -1}, "less"), "greater than or equal to 0"),
+    (condition({"percent_difference": -20}, "less"), "greater than or equal to 0"),
+    (condition({"fixed_value": None}, "less"), "exactly one threshold, not none"),
+    (condition({"fixed_value": 1, "stddevs_from_mean": 2}, "less"), "not fixed_value and stddevs_from_mean"),
+    (condition({"stddevs_from_mean": 2}, "within", against="best"), "needs a comparison with a direction"),
+    (condition({"fixed_value": 2}, "less", against="best"), "not relative to the history"),
+    (condition({"change_point": {}}, "less", compare_to="nightly"), "remove compare_to"),
+    (condition({"change_point": {}}, "less", window=5_000), "2000 runs at most"),
+    (
+        condition({"stddevs_from_mean": 2}, "less", window=5, wait_for_n_points_of_history=6),
+        "can never be reached with a window of 5",
+    ),
+    (condition({"stddevs_from_mean": float("nan")}, "less"), "finite"),
+    (condition({"stddevs_from_mean": 2}, "less", time_window="soon"), "not a duration"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), CONTRADICTORY)
+def test_contradictory_conditions_are_errors(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Condition.model_validate(given)
+
+
+def test_the_older_value_for_no_wait_is_accepted() -> None:
+    assert Condition.model_validate(condition({"fixed_value": 1}, "less", wait_for_n_points_of_history=-1))
+
+
+def test_since_and_time_window_are_parsed() -> None:
+    read = Condition.model_validate(condition({"fixed_value": 1}, "less", since="2026-03-01", time_window="30d"))
+    assert read.since == datetime(2026, 3, 1, tzinfo=UTC)
+    assert read.time_window == timedelta(days=30)
