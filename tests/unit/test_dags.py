@@ -28,14 +28,14 @@ TEST = TestDefinition(
 )
 
 
-def test_people_hear_of_a_run_that_has_not_ended_after_all_its_attempts_might_have() -> None:
+def test_a_run_is_overdue_after_the_maximum_time_of_all_attempts() -> None:
     (deadline,) = dags.accelerator_test(TEST.model_copy(update={"retries": 1})).deadline
     assert deadline.interval == 2 * (timedelta(minutes=20) + timedelta(minutes=7)) + timedelta(hours=1)
     assert deadline.callback.path == "ml_metrics.notify.callbacks.notify_overdue"
     assert deadline.callback.kwargs == {"test": "t", "owner": "a-new-user", "emails": [], "quiet_until": ""}
 
 
-def test_a_test_is_six_tasks_of_which_only_the_last_decides() -> None:
+def test_a_dag_has_six_tasks_of_which_the_last_decides() -> None:
     dag = dags.accelerator_test(TEST)
     assert dag.dag_id == "t"
     assert {task.task_id: sorted(task.upstream_task_ids) for task in dag.tasks} == {
@@ -66,7 +66,7 @@ print(dag.get_task("run_workload").task_type, "kubernetes" in sys.modules, *sort
 @pytest.mark.parametrize(
     ("task", "found"), [("run_workload", "RunWorkload True"), ("judge_run", "WorkloadPlaceholder False")]
 )
-def test_only_the_process_that_runs_the_workload_imports_what_that_needs(tmp_path: Path, task: str, found: str) -> None:
+def test_only_the_process_of_the_workload_imports_kubernetes(tmp_path: Path, task: str, found: str) -> None:
     environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": str(Path(dags.__file__).parents[1])}
     words = [sys.executable, "-c", FOR_ONE_TASK, task]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
@@ -74,7 +74,7 @@ def test_only_the_process_that_runs_the_workload_imports_what_that_needs(tmp_pat
     assert done.stdout.splitlines()[-1] == f"{found} {tasks}"
 
 
-def test_the_dag_processor_imports_for_all_files_at_once_what_workloads_need() -> None:
+def test_the_dag_processor_preloads_the_pod_operator() -> None:
     imports = [
         name
         for file in Path(dags.__file__).parents[2].joinpath("dags").glob("*.py")
@@ -83,7 +83,7 @@ def test_the_dag_processor_imports_for_all_files_at_once_what_workloads_need() -
     assert KubernetesPodOperator.__module__ in imports
 
 
-def test_the_dag_tells_about_its_test() -> None:
+def test_the_dag_documents_its_test() -> None:
     dag = dags.accelerator_test(TEST)
     assert "| `acc_final` | greater than 0.9 |" in dag.doc_md
     assert "a-new-user" in dag.doc_md
@@ -93,7 +93,7 @@ def test_the_dag_tells_about_its_test() -> None:
     assert dag.catchup is False
 
 
-def test_only_the_dag_bears_the_parameters() -> None:
+def test_only_the_dag_has_the_parameters() -> None:
     """Airflow checks each task's copy of them twice when it serialises a DAG, and asks the DAG for them anyway."""
     dag = dags.accelerator_test(TEST)
     assert not any(task.params for task in dag.tasks)
@@ -108,14 +108,14 @@ def configs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_broken_file_becomes_a_dag_that_says_why(configs: Path) -> None:
+def test_an_invalid_file_becomes_a_dag_that_shows_its_problems(configs: Path) -> None:
     made = {dag.dag_id: dag for dag in dags.tests_from(str(configs))}
     assert set(made) == {"good", "bad"}
     assert "bad.yaml:4: timout: unknown key; did you mean 'timeout'?" in made["bad"].doc_md
     assert "config-error" in made["bad"].tags
 
 
-def test_inside_a_task_only_its_own_dag_is_made(configs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_process_of_a_task_builds_only_its_own_dag(configs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for wanted, made in (("good", ["good"]), ("bad", ["bad"]), ("of-another-dag-file", [])):
         monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", wanted)
         assert [dag.dag_id for dag in dags.tests_from(str(configs))] == made
@@ -144,13 +144,13 @@ def test_parsing_imports_little(configs: Path) -> None:
     assert loaded <= MAY_BE_IMPORTED
 
 
-def test_a_run_that_is_tried_out_has_no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dags_test_builds_dags_without_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dags.accelerator_test(TEST).deadline is not None
     monkeypatch.setattr("sys.argv", ["airflow", "dags", "test", "t"])
     assert dags.accelerator_test(TEST).deadline is None
 
 
-def test_a_test_waits_in_the_pool_of_its_accelerator_if_that_pool_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_test_waits_in_the_configured_pool_of_its_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dags, "_configured_pools", lambda: ("gpu",))
     accelerated = TEST.model_copy(
         update={"accelerator": TestDefinition(name="x", image="i", command=("c",), accelerator="h100x8").accelerator}

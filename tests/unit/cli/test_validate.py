@@ -1,4 +1,4 @@
-"""`ml-metrics validate`. The mistakes themselves are in tests/unit/config/test_wrong_files.py."""
+"""`ml-metrics validate`. The mistakes themselves are in tests/unit/config/test_validation.py."""
 
 from __future__ import annotations
 

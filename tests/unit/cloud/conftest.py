@@ -1,4 +1,4 @@
-"""The services on loopback, found as the emulators of other Google services are: by an environment variable."""
+"""The services on loopback, configured by environment variables like emulators of Google services."""
 
 from __future__ import annotations
 

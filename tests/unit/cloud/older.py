@@ -1,4 +1,4 @@
-"""ml-goodput-measurement's own halves, talking to the services on loopback with the real clients."""
+"""ml-goodput-measurement, using the services on loopback with the real clients."""
 
 from __future__ import annotations
 

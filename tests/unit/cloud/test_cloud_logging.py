@@ -70,7 +70,7 @@ def record(recorder: Any) -> None:
 
 
 @pytest.mark.usefixtures("logging_service")
-def test_either_recorder_s_log_reads_the_same_with_either_calculator() -> None:
+def test_logs_of_both_recorders_give_the_same_result_with_both_calculators() -> None:
     found = []
     for log, recorder in (
         ("ours", GoodputRecorder(JOB, "ours", True, logger(log="ours"))),
@@ -96,7 +96,7 @@ def test_either_recorder_s_log_reads_the_same_with_either_calculator() -> None:
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(orderly_jobs())
-def test_a_log_in_the_cloud_is_the_same_log(entries: list[dict[str, Any]]) -> None:
+def test_a_cloud_log_gives_the_same_result_as_a_file(entries: list[dict[str, Any]]) -> None:
     service = Logging()
     with service.served() as address, pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOGGING_EMULATOR_HOST", address)
@@ -142,7 +142,7 @@ def test_only_this_job_and_this_log_are_read(logging_service: Logging) -> None:
     assert measure(logger("nobody")).warnings[-1] == "there is no goodput log"
 
 
-def test_the_filter_is_the_older_library_s() -> None:
+def test_the_filter_is_that_of_ml_goodput_measurement() -> None:
     start, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
     with Logging().served() as address, pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOGGING_EMULATOR_HOST", address)
@@ -154,7 +154,7 @@ def test_the_filter_is_the_older_library_s() -> None:
     )
 
 
-def test_the_next_read_asks_only_for_what_is_new(logging_service: Logging) -> None:
+def test_the_next_read_requests_only_new_entries(logging_service: Logging) -> None:
     first = datetime.now(UTC) - timedelta(hours=2)
     write(logging_service, ENTRIES[:6], first, apart=600)
     reader = logger()
@@ -166,7 +166,7 @@ def test_the_next_read_asks_only_for_what_is_new(logging_service: Logging) -> No
     assert len({asked.rpartition("timestamp>")[2] for asked in logging_service.filters}) == 3
 
 
-def test_what_is_behind_an_entry_can_be_asked_for(logging_service: Logging) -> None:
+def test_entries_after_a_given_entry_can_be_requested(logging_service: Logging) -> None:
     write(logging_service, ENTRIES, datetime.now(UTC) - timedelta(hours=1), apart=0)
     reader = logger()
     everything, last = reader.read_cloud_logging_entries()
@@ -175,19 +175,21 @@ def test_what_is_behind_an_entry_can_be_asked_for(logging_service: Logging) -> N
     assert len(reader.read_cloud_logging_entries(last_entry_info=middle)[0]) == len(ENTRIES) - 5  # type: ignore[arg-type]
 
 
-def test_a_busy_service_is_asked_again(logging_service: Logging) -> None:
+def test_requests_to_a_busy_service_are_retried(logging_service: Logging) -> None:
     write(logging_service, ENTRIES, datetime.now(UTC) - timedelta(hours=1))
     logging_service.refusals = [grpc.StatusCode.RESOURCE_EXHAUSTED]
     assert measure(logger()).goodput_percent == pytest.approx(theirs(ENTRIES))
 
 
-def test_a_service_that_refuses_is_an_error_of_ours(logging_service: Logging) -> None:
+def test_an_error_of_the_service_is_a_storage_error(logging_service: Logging) -> None:
     logging_service.refusals = [grpc.StatusCode.PERMISSION_DENIED]
     with pytest.raises(StorageError, match="projects/project/logs/goodput_job"):
         measure(logger())
 
 
-def test_no_answer_costs_no_entry_and_doubles_none(logging_service: Logging, caplog: pytest.LogCaptureFixture) -> None:
+def test_lost_responses_neither_lose_nor_duplicate_entries(
+    logging_service: Logging, caplog: pytest.LogCaptureFixture
+) -> None:
     logging_service.lose_answers = 1
     logging_service.refusals = [grpc.StatusCode.PERMISSION_DENIED]
     recorder = GoodputRecorder(JOB, LOG, True, logger())
@@ -200,7 +202,7 @@ def test_no_answer_costs_no_entry_and_doubles_none(logging_service: Logging, cap
     assert steps_read == list(range(700))
 
 
-def test_an_entry_that_is_refused_costs_itself_only(logging_service: Logging, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_rejected_entry_does_not_affect_others(logging_service: Logging, caplog: pytest.LogCaptureFixture) -> None:
     logging_service.refusals = [grpc.StatusCode.INVALID_ARGUMENT]
     writer = logger()
     writer.write_cloud_logging_entry(entry("job_start_time", 1))
@@ -213,7 +215,7 @@ def test_an_entry_that_is_refused_costs_itself_only(logging_service: Logging, ca
     assert logger().read_cloud_logging_entries()[0] == [entry("job_end_time", 2)]
 
 
-def test_a_service_that_does_not_answer_never_stops_training(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unresponsive_service_does_not_block_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGGING_EMULATOR_HOST", "127.0.0.1:1")
     monkeypatch.setattr(ours.LogBatches, "interval", 0.01)
     recorder = GoodputRecorder(JOB, LOG, True, logger(client=ours._client()))
@@ -236,7 +238,7 @@ if sys.argv[1] == "killed":
 
 
 @pytest.mark.parametrize("how", ["killed", "ended"])
-def test_a_program_that_ends_in_any_way_has_sent_its_entries(logging_service: Logging, project: Path, how: str) -> None:
+def test_entries_are_sent_however_the_program_ends(logging_service: Logging, project: Path, how: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(project / "plugins")}
     with subprocess.Popen([sys.executable, "-c", PROGRAM, how], env=environment) as process:
         deadline = time.monotonic() + 60

@@ -68,7 +68,7 @@ def told_by_the_older_library(entries: list[dict[str, Any]], **options: Any) -> 
 
 
 @pytest.mark.parametrize("more", [{}, {"cluster_name": "tests"}])
-def test_the_series_are_the_older_library_s(monkeypatch: pytest.MonkeyPatch, more: dict[str, str]) -> None:
+def test_the_series_are_those_of_ml_goodput_measurement(monkeypatch: pytest.MonkeyPatch, more: dict[str, str]) -> None:
     found = []
     for tell in (lambda: told_by_the_older_library(ENTRIES, **more), lambda: (sent(**more), read_back())[1]):
         with Monitoring().served() as address:
@@ -80,7 +80,7 @@ def test_the_series_are_the_older_library_s(monkeypatch: pytest.MonkeyPatch, mor
     assert own == {key: pytest.approx(value) for key, value in theirs.items()}
 
 
-def test_windows_are_the_older_library_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_are_those_of_ml_goodput_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [*job_start(0), *steps(0, 19, 0), *custom("eval", 195, 198), *job_end(200)]
     with Monitoring().served() as address:
         monkeypatch.setenv("MONITORING_EMULATOR_HOST", address)
@@ -102,7 +102,7 @@ def test_windows_are_the_older_library_s(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.usefixtures("monitoring")
-def test_slices_of_an_elastic_job_are_told() -> None:
+def test_slice_efficiency_of_an_elastic_job_is_sent() -> None:
     counts = entry("elastic_slice_counts_timestamp", 0, active_slices=3, total_slices=4, available_slices=4)
     sent([*job_start(0), counts, *span("elastic_reinit", 1, 5), *steps(0, 4, 10), *job_end(60)], windows=(30.0,))
     found = {(key[0], dict(key[2])["window_type"]): value for key, value in read_back().items() if "slice" in key[0]}
@@ -128,12 +128,12 @@ GOODPUT = {"goodput_time", "badput_time", "disruptions", "max_productive_steps",
         ({"enable_gcp_goodput_metrics": False, "enable_gcp_step_deviation_metrics": False}, set()),
     ],
 )
-def test_each_half_can_be_switched_off(switches: dict[str, bool], expected: set[str]) -> None:
+def test_goodput_and_deviation_can_be_disabled_separately(switches: dict[str, bool], expected: set[str]) -> None:
     sent(windows=(60.0,), **switches)
     assert names(read_back()) == expected
 
 
-def test_the_older_library_gives_performance_two_meanings(monitoring: Monitoring) -> None:
+def test_performance_has_two_meanings_in_ml_goodput_measurement(monitoring: Monitoring) -> None:
     monitoring.seconds_apart = 0
     sender, config = older.metrics_sender("project"), older.config(JOB, **WHERE)
     with older_library.calculator(ENTRIES, 500.0) as calculator:
@@ -146,7 +146,7 @@ def test_the_older_library_gives_performance_two_meanings(monitoring: Monitoring
 
 
 @pytest.mark.usefixtures("monitoring")
-def test_performance_is_the_ideal_step_time_or_the_deviation_if_that_is_all_there_is() -> None:
+def test_performance_is_the_ideal_step_time_or_else_the_deviation() -> None:
     deviation = measured(ENTRIES).deviation
     assert deviation is not None
     sent()
@@ -160,7 +160,7 @@ def _value(name: str, replica: str = "3") -> float:
     return value
 
 
-def test_unknown_switches_are_errors() -> None:
+def test_unknown_options_are_errors() -> None:
     with pytest.raises(TypeError, match="enable_goodput"):
         GCPOptions(enable_goodput=False)  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match="'enable_goodput' is not an option"):
@@ -169,7 +169,7 @@ def test_unknown_switches_are_errors() -> None:
         GCPOptions(enable_gcp_goodput_metrics="False")  # type: ignore[arg-type]
 
 
-def test_more_series_than_a_request_takes_are_sent_in_several(monitoring: Monitoring) -> None:
+def test_many_series_are_sent_in_several_requests(monitoring: Monitoring) -> None:
     events = [
         one for number in range(250) for one in custom(f"event{number}", 10.01 + number / 100, 10.02 + number / 100)
     ]
@@ -178,7 +178,9 @@ def test_more_series_than_a_request_takes_are_sent_in_several(monitoring: Monito
     assert len([key for key in read_back() if "CUSTOM_BADPUT_EVENTS" in str(key)]) == 250
 
 
-def test_points_of_a_series_wait_for_their_turn(monitoring: Monitoring, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_points_of_a_series_are_sent_at_the_minimum_interval(
+    monitoring: Monitoring, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monitoring.seconds_apart = 0.2
     monkeypatch.setattr(ours, "MIN_INTERVAL_SECONDS", 0.25)
     exporter = CloudMonitoring(JOB, GCPOptions(**WHERE))  # type: ignore[arg-type]
@@ -187,14 +189,14 @@ def test_points_of_a_series_wait_for_their_turn(monitoring: Monitoring, monkeypa
     assert monitoring.requests == 3
 
 
-def test_what_is_refused_is_told(monitoring: Monitoring) -> None:
+def test_rejected_series_are_an_error(monitoring: Monitoring) -> None:
     sent()
     with pytest.raises(StorageError, match="not too often"):
         sent()
     assert monitoring.requests == 2
 
 
-def test_a_machine_that_knows_nothing_of_itself_must_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_options_are_an_error_outside_google_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GCE_METADATA_HOST", "127.0.0.1:1")
     with pytest.raises(StorageError, match="project_id and location"):
         CloudMonitoring(JOB, GCPOptions()).write(measured(ENTRIES), set(Part))

@@ -68,7 +68,7 @@ def test_a_test_reads_from_one_service_and_sends_to_the_other(
     assert monitoring.requests == 1
 
 
-def test_what_cannot_be_sent_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_while_sending_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MONITORING_EMULATOR_HOST", "127.0.0.1:1")
     monkeypatch.setattr("ml_metrics.cloud.cloud_monitoring.TIMEOUT_SECONDS", 0.5)
     lines = ['{"job_name": "job", "job_start_time": 1}', '{"job_name": "job", "job_end_time": 2}']

@@ -1,4 +1,4 @@
-"""The memory of workloads on GKE, asked for with the real client from a server that filters as the service does."""
+"""The peak memory of workloads on GKE, read with the real client from a server that filters like the service."""
 
 import re
 from dataclasses import replace
@@ -97,7 +97,7 @@ def used(workload: Workload = RAN, **options: Any) -> dict[str, float]:
     return MemoryReader("project", "us-central1", "tests", **options)(workload)
 
 
-def test_the_greatest_reading_of_the_runs_own_pod_and_interval_counts(readings: Readings) -> None:
+def test_the_peak_within_the_pod_and_period_of_the_run(readings: Readings) -> None:
     readings.add(MEMORY, {-1: 900, 0: 800, 1: 100, 5: 300, 10: 200, 11: 700}, {"memory_type": "non-evictable"})
     readings.add(MEMORY, {5: 5000}, {"memory_type": "evictable"})
     for other in ("pod_name", "namespace_name", "cluster_name", "location", "container_name"):
@@ -109,7 +109,7 @@ def test_the_greatest_reading_of_the_runs_own_pod_and_interval_counts(readings: 
     assert readings.requests == 4  # two metrics, of two pages each
 
 
-def test_what_was_not_measured_is_absent(readings: Readings) -> None:
+def test_metrics_without_samples_are_missing(readings: Readings) -> None:
     assert used() == {}
     readings.add(MEMORY, {5: 300})
     assert used() == {"vm_memory_usage_bytes": 300}
@@ -119,7 +119,7 @@ def test_what_was_not_measured_is_absent(readings: Readings) -> None:
         assert readings.requests == before
 
 
-def test_all_hosts_of_one_job_count_and_no_other_job(readings: Readings) -> None:
+def test_all_hosts_of_the_job_count_and_no_other_job(readings: Readings) -> None:
     first_host = replace(RAN, pod="resnet-7f3a-0-x2x4q")
     readings.add(MEMORY, {5: 100}, pod_name="resnet-7f3a-0-x2x4q")
     readings.add(MEMORY, {5: 200}, pod_name="resnet-7f3a-11-abcde")
@@ -130,7 +130,7 @@ def test_all_hosts_of_one_job_count_and_no_other_job(readings: Readings) -> None
 
 
 @pytest.mark.usefixtures("readings")
-def test_a_workload_that_has_just_ended_is_waited_for() -> None:
+def test_the_reader_waits_for_the_last_sample() -> None:
     waited: list[float] = []
     used(wait=waited.append)
     assert waited == []
@@ -140,13 +140,13 @@ def test_a_workload_that_has_just_ended_is_waited_for() -> None:
     assert VISIBLE_AFTER.total_seconds() - 5 < waited[0] <= VISIBLE_AFTER.total_seconds() == waited[1]
 
 
-def test_a_hostile_name_is_no_part_of_the_filter(readings: Readings) -> None:
+def test_names_are_quoted_in_the_filter(readings: Readings) -> None:
     hostile = 'x" OR resource.labels.pod_name = "resnet-7f3a'
     readings.add(MEMORY, {5: 300})
     assert used(replace(RAN, pod=hostile)) == {}
 
 
-def test_who_is_asked_is_said_by_the_test_or_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_project_comes_from_the_test_or_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["c"]})
     assert memory_reader(plain) is None
     monkeypatch.setenv("AIRFLOW__ML_METRICS__MONITORING_PROJECT", "theirs")
@@ -156,7 +156,7 @@ def test_who_is_asked_is_said_by_the_test_or_the_settings(monkeypatch: pytest.Mo
     assert memory_reader(on_gke) == MemoryReader("p", "l", "c", hosts=4)
 
 
-def test_a_service_that_refuses_loses_nothing_else(readings: Readings, tmp_path: Path) -> None:
+def test_an_error_of_the_service_loses_no_other_metrics(readings: Readings, tmp_path: Path) -> None:
     readings.refused = True
     reader = MemoryReader("project")
     found = collect_run(MetricCollectionConfig(), RunFolder(str(tmp_path)), RAN, memory_used=reader)

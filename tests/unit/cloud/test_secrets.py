@@ -1,4 +1,4 @@
-"""The Secret Manager's real client against a server of its protocol on loopback."""
+"""The real client of Secret Manager with a server of its protocol on loopback."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ def client() -> Iterator[Any]:
         yield secretmanager.SecretManagerServiceClient(transport=transport)
 
 
-def test_a_secret_is_read_without_the_line_s_end(client: Any) -> None:
+def test_a_secret_is_read_without_its_newline(client: Any) -> None:
     assert read_secret("my-project", "sendgrid-api-key", client) == "SG.key"
 
 
-def test_a_secret_that_is_not_there_is_empty_and_no_news(client: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_secret_is_empty_and_not_logged(client: Any, caplog: pytest.LogCaptureFixture) -> None:
     assert read_secret("my-project", "another", client) == ""
     assert caplog.text == ""
 
 
-def test_a_secret_that_may_not_be_read_is_told_by_its_name(client: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_forbidden_secret_is_logged_by_name(client: Any, caplog: pytest.LogCaptureFixture) -> None:
     assert read_secret("my-project", "forbidden", client) == ""
     assert "secret forbidden of project my-project cannot be read: PermissionDenied" in caplog.text
 
 
-def test_who_has_no_login_is_told_so(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_credentials_are_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def no_login() -> Any:
         from google.auth.exceptions import DefaultCredentialsError
 

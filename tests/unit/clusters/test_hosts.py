@@ -1,4 +1,4 @@
-"""How a workload of several hosts is told, at every stage of its Job."""
+"""The outcome of a workload on several hosts, at every stage of its Job."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def told(hosts: Hosts) -> tuple[str, str | None, str | None]:
     return str(workload.status), workload.failure_reason, workload.detail
 
 
-def test_hosts_that_all_ended_well_are_one_workload_from_the_first_start_to_the_last_end() -> None:
+def test_successful_hosts_are_one_workload_from_the_first_start_to_the_last_end() -> None:
     late = ended(0, "2026-01-02T03:06:05Z")
     hosts = Hosts(job(COMPLETE), (host(1, **late), host(0, **ended(0))))
     workload = hosts.outcome()
@@ -83,16 +83,16 @@ def test_hosts_that_all_ended_well_are_one_workload_from_the_first_start_to_the_
         ),
     ],
 )
-def test_the_host_that_failed_first_tells_why(hosts: Any, reason: tuple[str, str, str]) -> None:
+def test_the_reason_is_that_of_the_host_that_failed_first(hosts: Any, reason: tuple[str, str, str]) -> None:
     assert told(Hosts(job(FAILED), hosts)) == reason
 
 
-def test_a_job_whose_own_time_was_up() -> None:
+def test_a_job_that_exceeded_its_deadline() -> None:
     failed = condition("Failed", "DeadlineExceeded", "was active longer")
     assert told(Hosts(job(failed))) == ("timeout", "DeadlineExceeded", "was active longer")
 
 
-def test_a_job_in_a_queue_was_missed_and_quotes_the_queue() -> None:
+def test_a_job_in_a_queue_was_missed_with_the_message_of_the_queue() -> None:
     event = {"type": "Normal", "reason": "Pending", "message": "no quota in tpu", "involvedObject": {"uid": "job-uid"}}
     hosts = Hosts(job(suspend=True), events=(event,))
     assert hosts.stage is Stage.QUEUED
@@ -100,12 +100,12 @@ def test_a_job_in_a_queue_was_missed_and_quotes_the_queue() -> None:
     assert hosts.waiting_since == datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 
-def test_a_queue_that_takes_a_job_back_starts_the_waiting_again() -> None:
+def test_the_waiting_time_restarts_when_a_queue_evicts_a_job() -> None:
     hosts = Hosts(job(condition("Suspended"), suspend=True))
     assert hosts.waiting_since == datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC)
 
 
-def test_hosts_of_which_one_found_no_node_never_ran() -> None:
+def test_a_workload_did_not_run_if_one_host_was_not_scheduled() -> None:
     unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
     waiting = {**host(1), "status": {"conditions": [unschedulable]}}
     hosts = Hosts(job(startTime=STARTED), (host(0, **RUNNING), waiting))
@@ -115,7 +115,7 @@ def test_hosts_of_which_one_found_no_node_never_ran() -> None:
     assert hosts.waiting_since == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def test_pods_that_a_quota_forbids_are_told_by_the_events_of_the_job() -> None:
+def test_pods_beyond_a_quota_are_reported_by_the_events_of_the_job() -> None:
     event = {
         "type": "Warning",
         "reason": "FailedCreate",
@@ -127,7 +127,7 @@ def test_pods_that_a_quota_forbids_are_told_by_the_events_of_the_job() -> None:
     assert "exceeded quota: small" in str(detail)
 
 
-def test_hosts_that_all_run_were_interrupted_if_the_task_ends() -> None:
+def test_running_hosts_are_interrupted_when_the_task_ends() -> None:
     hosts = Hosts(job(), (host(0, **RUNNING), host(1, **RUNNING)))
     assert hosts.stage is Stage.RUNNING
     assert told(hosts)[:2] == ("failure", "Interrupted")
@@ -136,11 +136,11 @@ def test_hosts_that_all_run_were_interrupted_if_the_task_ends() -> None:
 @pytest.mark.parametrize(
     ("reason", "hopeless"), [("ErrImagePull", True), ("InvalidImageName", True), ("ContainerCreating", False)]
 )
-def test_an_image_that_cannot_be_pulled_is_not_waited_for(reason: str, hopeless: bool) -> None:
+def test_an_image_that_cannot_be_pulled_is_a_start_failure(reason: str, hopeless: bool) -> None:
     hosts = Hosts(job(), (host(0, **RUNNING), host(1, waiting={"reason": reason})))
     assert (hosts.start_failure is not None) is hopeless
 
 
-def test_a_pod_knows_its_number_by_annotation_or_label() -> None:
+def test_the_index_of_a_pod_is_in_an_annotation_or_label() -> None:
     assert index_of({"metadata": {"annotations": {INDEX: "7"}}}) == 7
     assert index_of({"metadata": {"labels": {INDEX: "3"}}}) == 3

@@ -1,4 +1,4 @@
-"""How a workload is told whose pod is gone."""
+"""The outcome of a workload whose pod no longer exists."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ STARTED = {
         ([STARTED, {"reason": "Evicted"}], "failure", "Evicted"),
     ],
 )
-def test_the_events_say_why_it_went(events: list[dict[str, Any]], status: str, reason: str) -> None:
+def test_the_reason_comes_from_the_events(events: list[dict[str, Any]], status: str, reason: str) -> None:
     told = outcome_of_lost_pod(PENDING, events)
     assert (told.status, told.failure_reason, told.pod, told.attempts) == (status, reason, "p", 2)
     assert (told.started_at is not None) == (STARTED in events)
 
 
-def test_a_pod_that_is_evicted_through_the_api_said_so_itself() -> None:
+def test_the_reason_of_an_eviction_through_the_api_is_in_the_last_state() -> None:
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "evicting"}
     leaving = {"status": {"phase": "Running", "conditions": [condition]}}
     told = outcome_of_lost_pod(PENDING, [STARTED, {"reason": "Killing"}], leaving)
@@ -45,7 +45,7 @@ def test_a_pod_that_is_evicted_through_the_api_said_so_itself() -> None:
     assert by_hand.failure_reason == "PodDeleted"
 
 
-def test_an_event_without_a_path_names_its_container() -> None:
+def test_an_event_without_a_path_identifies_its_container_by_message() -> None:
     event = {"reason": "Started", "message": "Started container base", "lastTimestamp": "2026-01-02T03:04:05Z"}
     told = outcome_of_lost_pod(PENDING, [event])
     assert (told.status, told.started_at) == ("failure", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))

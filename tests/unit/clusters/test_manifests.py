@@ -44,7 +44,7 @@ def test_every_accelerator_makes_valid_objects(name: str) -> None:
     valid(pod(test), job(test), cron_job(test), service(test))
 
 
-def test_what_each_accelerator_asks_for() -> None:
+def test_the_resources_of_each_accelerator() -> None:
     asked = {}
     for name in catalogue():
         test = spec(accelerator=name)
@@ -66,7 +66,7 @@ def test_the_pod_of_every_accelerator() -> None:
     check("clusters/pods.yaml", yaml.safe_dump_all(pods, sort_keys=False, default_flow_style=None, width=120))
 
 
-def test_everything_that_a_test_can_say_is_valid() -> None:
+def test_all_keys_of_a_test_make_valid_objects() -> None:
     test = spec(
         accelerator="h100x8",
         schedule="@quarterly",
@@ -103,7 +103,7 @@ def test_everything_that_a_test_can_say_is_valid() -> None:
     check("clusters/everything.yaml", yaml.safe_dump_all([service(test), cron_job(test)], sort_keys=False))
 
 
-def test_a_person_has_the_last_word() -> None:
+def test_overrides_are_merged_last() -> None:
     override = {
         "metadata": {"annotations": {"a": "b"}},
         "spec": {
@@ -119,18 +119,18 @@ def test_a_person_has_the_last_word() -> None:
     assert (base["tty"], base["image"], sidecar) == (True, "image:v1", {"name": "sidecar", "image": "proxy"})
 
 
-def test_a_selector_can_be_taken_away() -> None:
+def test_a_node_selector_can_be_removed() -> None:
     made = pod(spec(accelerator="t4", node_selector={"cloud.google.com/gke-accelerator": None, "gpu": "t4"}))
     assert made["spec"]["nodeSelector"] == {"gpu": "t4"}
 
 
-def test_the_workload_learns_where_to_write() -> None:
+def test_the_run_folder_is_in_the_environment() -> None:
     assert variables(pod(spec()))["MODEL_DIR"] == "$(OUTPUT_BUCKET)/jax-m-func-cpu/$(JOB_NAME)"
     told = variables(pod(spec(env={"A": "$(MODEL_DIR)"}), run_dir="/runs/1", env={"JOB_NAME": "j"}))
     assert told == {"ML_METRICS_RUN_DIR": "/runs/1", "MODEL_DIR": "/runs/1", "A": "$(MODEL_DIR)", "JOB_NAME": "j"}
 
 
-def test_a_slice_of_several_hosts_is_one_indexed_job_with_a_service() -> None:
+def test_several_hosts_are_an_indexed_job_with_a_service() -> None:
     test = spec(accelerator="v5litepod-16")
     made = job(test, name="run-1")
     assert (made["spec"]["completions"], made["spec"]["completionMode"]) == (4, "Indexed")
@@ -144,7 +144,7 @@ def test_a_slice_of_several_hosts_is_one_indexed_job_with_a_service() -> None:
     assert service(spec()) is None
 
 
-def test_a_queue_holds_the_job_and_not_its_pods_again() -> None:
+def test_a_queue_applies_to_the_job_and_not_to_its_pods() -> None:
     made = job(spec(queue="tpu"))
     assert made["spec"]["suspend"] is True
     assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "tpu"
@@ -152,7 +152,7 @@ def test_a_queue_holds_the_job_and_not_its_pods_again() -> None:
     assert pod(spec(queue="tpu"))["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "tpu"
 
 
-def test_labels_are_valid_whatever_the_owner_is_called() -> None:
+def test_labels_are_valid_for_every_owner() -> None:
     valid(pod(spec(owner="Vision Team <vision@example.com>" + "x" * 80)))
 
 

@@ -1,4 +1,4 @@
-"""How a pod's end is told, for every way in which a pod ends. The shapes are those of the kubelet and the scheduler."""
+"""The outcome for every way in which a pod ends, from objects like those of the kubelet and the scheduler."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ended(code: int, reason: str = "Error", **more: Any) -> dict[str, Any]:
     return {"exitCode": code, "reason": reason, "startedAt": STARTED, "finishedAt": FINISHED, **more}
 
 
-def test_a_workload_that_ended_well_tells_everything() -> None:
+def test_a_successful_workload() -> None:
     one = pod(terminated=ended(0, "Completed"))
     one["metadata"]["annotations"] = {"local-kube/peak-memory-bytes.base": "1048576"}
     workload = outcome_of(one, [])
@@ -68,7 +68,7 @@ def test_a_workload_that_ended_well_tells_everything() -> None:
         (pod(running={"startedAt": STARTED}), "failure", "Interrupted"),
     ],
 )
-def test_every_other_end_has_its_status_and_reason(one: dict[str, Any], status: str, reason: str) -> None:
+def test_status_and_reason_of_every_other_end(one: dict[str, Any], status: str, reason: str) -> None:
     workload = outcome_of(one, [])
     assert (workload.status, workload.failure_reason) == (status, reason)
     assert (workload.started_at is None) == (status == "missed")
@@ -83,7 +83,7 @@ def test_every_other_end_has_its_status_and_reason(one: dict[str, Any], status: 
         ("SomethingNew", "Evicted"),
     ],
 )
-def test_what_the_cluster_did_is_not_blamed_on_the_workload(cause: str, reason: str) -> None:
+def test_disruptions_by_the_cluster(cause: str, reason: str) -> None:
     condition = {"type": "DisruptionTarget", "status": "True", "reason": cause, "message": "why"}
     workload = outcome_of(pod({"conditions": [condition]}, terminated=ended(143)), [])
     assert (workload.status, workload.failure_reason, workload.detail) == ("failure", reason, "why")
@@ -103,7 +103,7 @@ def test_what_the_cluster_did_is_not_blamed_on_the_workload(cause: str, reason: 
         ("2026-01-02T03:06:00Z", {"terminated": ended(3)}, "failure", "ExitCode:3"),
     ],
 )
-def test_a_pod_that_somebody_deleted(asked_at: str, state: dict[str, Any], status: str, reason: str | None) -> None:
+def test_a_deleted_pod(asked_at: str, state: dict[str, Any], status: str, reason: str | None) -> None:
     one = pod(**state)
     gone_by = datetime.fromisoformat(asked_at) + timedelta(seconds=30)
     one["metadata"] |= {"deletionTimestamp": gone_by.isoformat(), "deletionGracePeriodSeconds": 30}
@@ -111,7 +111,7 @@ def test_a_pod_that_somebody_deleted(asked_at: str, state: dict[str, Any], statu
     assert (workload.status, workload.failure_reason) == (status, reason)
 
 
-def test_an_evicted_pod_may_have_lost_its_containers_and_still_ran() -> None:
+def test_an_evicted_pod_without_containers_ran_according_to_its_events() -> None:
     started = {
         "reason": "Started",
         "involvedObject": {"fieldPath": "spec.containers{base}"},
@@ -121,7 +121,7 @@ def test_an_evicted_pod_may_have_lost_its_containers_and_still_ran() -> None:
     assert (outcome_of(one, []).status, outcome_of(one, [started]).status) == ("missed", "failure")
 
 
-def test_a_pod_that_no_node_takes() -> None:
+def test_an_unschedulable_pod() -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
     workload = outcome_of({**pod(), "status": {"conditions": [condition]}}, [])
     assert (workload.status, workload.failure_reason, workload.detail) == ("missed", "Unschedulable", "0/3 nodes")
@@ -137,7 +137,7 @@ def test_a_failed_init_container_is_named() -> None:
     )
 
 
-def test_events_tell_what_the_status_does_not() -> None:
+def test_the_reason_can_come_from_events() -> None:
     events = [
         {"type": "Normal", "reason": "Scheduled"},
         {"type": "Warning", "reason": "FailedMount", "message": "no such secret"},

@@ -20,7 +20,7 @@ from ml_metrics.config.definition import TestDefinition
         ("h100x8", "mine", "gpu", "mine"),
     ],
 )
-def test_a_test_waits_in_the_nearest_pool_that_is_kept(
+def test_a_test_waits_in_the_most_specific_configured_pool(
     accelerator: str, pool: str | None, setting: str, expected: str | None
 ) -> None:
     said: dict[str, Any] = {"name": "t", "image": "i", "command": ["x"], "accelerator": accelerator, "pool": pool}

@@ -11,7 +11,7 @@ from ml_metrics.config.catalogue import accelerator, catalogue
 
 
 @pytest.mark.parametrize("name", catalogue())
-def test_hosts_times_chips_is_the_whole(name: str) -> None:
+def test_hosts_times_chips_per_host_is_the_number_of_chips(name: str) -> None:
     made = accelerator(name)
     assert made.name == name
     if made.topology:
@@ -39,12 +39,12 @@ def test_hosts_times_chips_is_the_whole(name: str) -> None:
         ({"gpu": {"type": "h100", "count": 8}}, "h100x8", 1, 8),
     ],
 )
-def test_what_is_read(written: object, name: str, hosts: int, per_host: int) -> None:
+def test_accepted_names_and_mappings(written: object, name: str, hosts: int, per_host: int) -> None:
     made = accelerator(written)
     assert (made.name, made.hosts, made.per_host) == (name, hosts, per_host)
 
 
-def test_a_lone_host_of_v3_has_a_label_of_its_own() -> None:
+def test_a_single_host_of_v3_has_a_different_label() -> None:
     label = "cloud.google.com/gke-tpu-accelerator"
     assert accelerator("v3-8").node_selector[label] == "tpu-v3-device"
     assert accelerator("v3-32").node_selector[label] == "tpu-v3-slice"
@@ -71,6 +71,6 @@ def test_a_lone_host_of_v3_has_a_label_of_its_own() -> None:
         (8, "is not an accelerator"),
     ],
 )
-def test_what_is_refused(written: object, told: str) -> None:
+def test_invalid_accelerators_get_a_suggestion(written: object, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         accelerator(written)

@@ -1,4 +1,4 @@
-"""What a test is called, runs on, and keeps when it is written down."""
+"""The name, the hosts and the serialisation of a test."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def test_a_name_of_46_characters_is_long_enough() -> None:
         spec(name="a" * 47)
 
 
-def test_a_slice_brings_its_hosts() -> None:
+def test_the_number_of_hosts_comes_from_the_slice() -> None:
     assert spec(accelerator="v5litepod-16").hosts == 4
     assert spec(accelerator="h100x8", hosts=2).hosts == 2
     assert spec().hosts == 1
 
 
-def test_numbers_in_commands_and_variables_are_written_out() -> None:
+def test_numbers_in_commands_and_variables_become_text() -> None:
     test = spec(command=["sleep", 5], args=[0.5], env={"ON": True, "N": 3})
     assert (test.command, test.args, test.env) == (("sleep", "5"), ("0.5",), {"ON": "true", "N": "3"})
 
 
-def test_what_was_written_down_is_the_same_test() -> None:
+def test_a_dumped_test_validates_to_the_same_test() -> None:
     test = spec(
         accelerator={"tpu": {"version": "v5p", "topology": "4x4x12"}},
         timeout="90m",
@@ -65,7 +65,7 @@ def test_what_was_written_down_is_the_same_test() -> None:
     assert TestDefinition.model_validate_json(test.model_dump_json()) == test
 
 
-def test_nothing_changes_after_it_was_read() -> None:
+def test_a_test_is_immutable() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         spec().name = "other"  # type: ignore[misc]
 
@@ -78,11 +78,11 @@ def test_a_quarantine_ends_by_itself_after_its_last_day() -> None:
 
 
 @pytest.mark.parametrize("key", ["metric_config", "extends"])
-def test_python_code_cannot_ask_for_files_that_nobody_would_read(key: str) -> None:
+def test_references_to_files_are_rejected_in_python(key: str) -> None:
     with pytest.raises(ValidationError, match="works in test files only"):
         spec(**{key: "vision.json"})
 
 
 @pytest.mark.parametrize("word", ["{{ params.epochs }}", "{% if params.epochs %}x{% endif %}", "{{ ds }}", "params.x"])
-def test_templates_of_airflow_are_its_own(word: str) -> None:
+def test_other_templates_of_airflow_are_kept(word: str) -> None:
     assert spec(command=[word], params={"epochs": 1}).command == (word,)

@@ -1,4 +1,4 @@
-"""DAG parsing imports this room: what it may cost."""
+"""The imports of `ml_metrics.config`, which DAG parsing pays for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ print(*sorted(name for name in {heavy} if name in sys.modules))
 """
 
 
-def test_reading_yaml_imports_nothing_heavy(tmp_path: Path) -> None:
+def test_loading_yaml_imports_nothing_heavy(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text("{name: t, image: i, command: [c], schedule: '@daily'}", encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(heavy=HEAVY), str(tmp_path)],

@@ -1,4 +1,4 @@
-"""What a file takes from others, and sweeps."""
+"""Inheritance between files, and sweeps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_the_nearer_goes_before_the_farther(tmp_path: Path) -> None:
+def test_nearer_files_take_precedence(tmp_path: Path) -> None:
     write(tmp_path / "_defaults.yaml", "owner: all\nemails: [all@example.com]\ntimeout: 1h\nlabels: {a: all, b: all}\n")
     write(tmp_path / "team/_defaults.json", '{"owner": "team", "timeout": "2h", "labels": {"b": "team"}}')
     write(tmp_path / "team/_base.yaml", TEST + "timeout: 3h\nname: not-inherited\n")
@@ -31,7 +31,7 @@ def test_the_nearer_goes_before_the_farther(tmp_path: Path) -> None:
     assert test.labels == {"a": "all", "b": "team"}
 
 
-def test_a_threshold_is_inherited_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_threshold_is_replaced_as_a_whole(tmp_path: Path) -> None:
     rule = "regression_test_config: {metric_success_conditions: {a: {%s}}}\n"
     write(tmp_path / "vision.yaml", rule % "comparison: less, window: 20, success_threshold: {stddevs_from_mean: 3}")
     path = write(tmp_path / "t.yaml", TEST + "metric_config: vision\n" + rule % "success_threshold: {fixed_value: 1}")
@@ -39,18 +39,18 @@ def test_a_threshold_is_inherited_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (condition.comparison, condition.window, condition.success_threshold.kind) == ("less", 20, "fixed_value")
 
 
-def test_a_default_of_another_file_can_be_taken_back(tmp_path: Path) -> None:
+def test_null_removes_an_inherited_value(tmp_path: Path) -> None:
     write(tmp_path / "_defaults.yaml", "schedule: '@daily'\n")
     path = write(tmp_path / "t.yaml", TEST + "schedule: null\n")
     assert load_file(path, tmp_path).tests[0].schedule is None
 
 
-def test_a_metric_config_takes_no_defaults_of_tests(tmp_path: Path) -> None:
+def test_a_metric_config_ignores_defaults_of_tests(tmp_path: Path) -> None:
     write(tmp_path / "_defaults.yaml", "owner: all\n")
     assert load_file(write(tmp_path / "c.yaml", "metric_collection_config: {}\n"), tmp_path).tests == ()
 
 
-def test_a_file_outside_is_not_read_through_a_link(tmp_path: Path) -> None:
+def test_a_link_to_a_file_outside_the_root_is_rejected(tmp_path: Path) -> None:
     secret = write(tmp_path / "outside.yaml", TEST)
     root = tmp_path / "root"
     path = write(root / "t.yaml", "extends: link.yaml\n")
@@ -59,7 +59,7 @@ def test_a_file_outside_is_not_read_through_a_link(tmp_path: Path) -> None:
         load_file(path, root)
 
 
-def test_a_sweep_makes_a_test_of_each_combination(tmp_path: Path) -> None:
+def test_a_sweep_makes_a_test_for_each_combination(tmp_path: Path) -> None:
     path = write(tmp_path / "t.yaml", TEST + "sweep: {batch_size: [64, 128], accelerator: [cpu, t4]}\n")
     tests = {test.name: test for test in load_file(path).tests}
     assert sorted(tests) == [
@@ -75,7 +75,7 @@ def test_a_sweep_makes_a_test_of_each_combination(tmp_path: Path) -> None:
     assert load_test(tmp_path, test.name) == test
 
 
-def test_a_sweep_leaves_the_rest_of_the_name_as_it_would_be(tmp_path: Path) -> None:
+def test_a_sweep_only_adds_to_the_name(tmp_path: Path) -> None:
     path = write(tmp_path / "t.yaml", TEST + "sweep: {shift: [-1, 1]}\nparams: {shift: {default: 0, minimum: -5}}\n")
     first, second = load_file(path).tests
     assert (first.name, second.name) == ("tf-m-func-cpu-shift-minus-1", "tf-m-func-cpu-shift-1")
@@ -87,7 +87,7 @@ def test_a_sweep_leaves_the_rest_of_the_name_as_it_would_be(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("wrong", ["params: [1]", "env: 3", "model: [m]", "name: 3"])
-def test_what_is_wrong_beside_a_sweep_is_told(tmp_path: Path, wrong: str) -> None:
+def test_problems_besides_a_sweep_are_reported(tmp_path: Path, wrong: str) -> None:
     key = wrong.partition(":")[0]
     rest = "".join(line for line in TEST.splitlines(keepends=True) if not line.startswith(key))
     path = write(tmp_path / "t.yaml", rest + wrong + "\nsweep: {lr: [0.1]}\n")
@@ -95,7 +95,7 @@ def test_what_is_wrong_beside_a_sweep_is_told(tmp_path: Path, wrong: str) -> Non
         load_file(path)
 
 
-def test_to_reorder_a_sweep_renames_nothing(tmp_path: Path) -> None:
+def test_reordering_a_sweep_renames_nothing(tmp_path: Path) -> None:
     made = set()
     for number, values in enumerate(permutations([0.1, 0.01, 0.001])):
         path = write(tmp_path / str(number) / "t.yaml", TEST + f"sweep: {{b: [x], lr: {list(values)}}}\n")
@@ -103,7 +103,7 @@ def test_to_reorder_a_sweep_renames_nothing(tmp_path: Path) -> None:
     assert len(made) == 1
 
 
-def test_one_wrong_value_takes_no_other_down(tmp_path: Path) -> None:
+def test_an_invalid_value_does_not_affect_other_tests_of_a_sweep(tmp_path: Path) -> None:
     write(tmp_path / "t.yaml", TEST + "sweep: {accelerator: [cpu, t4x3]}\n")
     library = load_tests(tmp_path)
     assert [test.name for test in library.tests] == ["tf-m-func-cpu"]

@@ -1,4 +1,4 @@
-"""Jsonnet is a program, and is kept within its bounds."""
+"""Jsonnet programs and their limits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write(path: Path, text: str) -> Path:
         ("{ apiVersion: 'v1', metadata: { annotations: { 'ml-metrics/test-file': '[]' } } }", "produces no test"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, program: str, told: str) -> None:
+def test_invalid_programs(tmp_path: Path, program: str, told: str) -> None:
     outside = write(tmp_path / "outside.libsonnet", "{}")
     path = write(tmp_path / "root" / "t.jsonnet", program)
     (path.parent / "link.libsonnet").symlink_to(outside)
@@ -49,7 +49,7 @@ def test_what_is_refused(tmp_path: Path, program: str, told: str) -> None:
         load_file(path)
 
 
-def test_a_refusal_says_its_words_and_no_more(tmp_path: Path) -> None:
+def test_the_message_of_a_rejected_import_is_exact(tmp_path: Path) -> None:
     """The binding does not say where the text of a refusal ends: memory behind it became a part of it."""
     for length in range(60):
         write(tmp_path / f"{length:02}.jsonnet", f"// at line 2\n{{ a: importstr '{'x' * length}' }}")
@@ -58,13 +58,13 @@ def test_a_refusal_says_its_words_and_no_more(tmp_path: Path) -> None:
     assert told == [(2, wanted.format("x" * length)) for length in range(60)]
 
 
-def test_without_the_package_that_is_what_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ml_metrics.config.jsonnet.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match="gojsonnet is not installed"):
         load_file(write(tmp_path / "a.jsonnet", TEST % "a"))
 
 
-def test_a_greedy_program_takes_no_other_down(tmp_path: Path) -> None:
+def test_a_program_that_exceeds_its_limits_does_not_affect_others(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonnet", TEST % "a")
     write(tmp_path / "b.jsonnet", GREEDY)
     write(tmp_path / "c.jsonnet", TEST % "c")
@@ -73,14 +73,14 @@ def test_a_greedy_program_takes_no_other_down(tmp_path: Path) -> None:
     assert [Path(problem.file).name for problem in library.problems] == ["b.jsonnet"]
 
 
-def test_a_program_may_import_what_lies_beside_it(tmp_path: Path) -> None:
+def test_a_program_can_import_files_beside_it(tmp_path: Path) -> None:
     write(tmp_path / "parts" / "base.libsonnet", TEST % "m")
     path = write(tmp_path / "t.jsonnet", "(import 'parts/base.libsonnet') { owner: 'vision' }")
     (test,) = load_file(path).tests
     assert (test.name, test.owner) == ("tf-m-func-cpu", "vision")
 
 
-def test_jsonnet_can_extend_yaml_and_yaml_jsonnet(tmp_path: Path) -> None:
+def test_jsonnet_and_yaml_can_extend_each_other(tmp_path: Path) -> None:
     write(tmp_path / "_base.jsonnet", TEST % "m")
     yaml = write(tmp_path / "t.yaml", "extends: _base\nowner: one\n")
     jsonnet = write(tmp_path / "u.jsonnet", "{ extends: 't.yaml', model: 'u' }")

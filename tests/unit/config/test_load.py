@@ -1,4 +1,4 @@
-"""Reading test files and metric configs."""
+"""Loading test files and metric configs."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -46,14 +46,14 @@ def test_a_test_file_becomes_a_test(tmp_path: Path) -> None:
     assert loaded.warnings == ()
 
 
-def test_a_metric_config_holds_no_test_and_has_the_defaults(tmp_path: Path) -> None:
+def test_a_metric_config_has_no_tests_and_default_values(tmp_path: Path) -> None:
     loaded = load_file(write(tmp_path / "vision.json", '{"metric_collection_config": {}}'))
     assert loaded.tests == ()
     assert loaded.metric_collection_config == MetricCollectionConfig()
     assert loaded.regression_test_config == RegressionTestConfig()
 
 
-def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     path = write(tmp_path / "mnist.yaml", MNIST.replace("1h\n", "1 hor\n").replace("owner", "ownr"))
     with pytest.raises(ConfigError) as caught:
         load_file(path)
@@ -63,7 +63,7 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_a_broken_file_takes_no_other_down(tmp_path: Path) -> None:
+def test_an_invalid_file_does_not_affect_others(tmp_path: Path) -> None:
     write(tmp_path / "good.yaml", MNIST)
     write(tmp_path / "team" / "broken.yaml", MNIST.replace("mnist", "resnet").replace("1h\n", "never\n"))
     write(tmp_path / "torn.json", "{")
@@ -72,7 +72,7 @@ def test_a_broken_file_takes_no_other_down(tmp_path: Path) -> None:
     assert [problem.test for problem in library.problems] == ["torn", "tf-resnet-example-cpu"]
 
 
-def test_two_files_with_one_name_are_both_refused(tmp_path: Path) -> None:
+def test_two_files_with_the_same_name_are_both_rejected(tmp_path: Path) -> None:
     write(tmp_path / "one.yaml", MNIST)
     write(tmp_path / "two.yaml", MNIST)
     write(tmp_path / "three.yaml", MNIST.replace("mnist", "other"))
@@ -84,7 +84,7 @@ def test_two_files_with_one_name_are_both_refused(tmp_path: Path) -> None:
     ]
 
 
-def test_a_mistake_of_ours_in_one_file_takes_no_other_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_triggered_by_one_file_does_not_affect_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "good.yaml", MNIST)
     write(tmp_path / "odd.yaml", MNIST.replace("mnist", "odd"))
     read = loading.read_file
@@ -98,12 +98,12 @@ def test_a_mistake_of_ours_in_one_file_takes_no_other_down(tmp_path: Path, monke
     assert [problem.test for problem in library.problems] == ["odd"]
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     (problem,) = load_tests(tmp_path / "metric_configs").problems
     assert (problem.what, problem.test) == ("the folder of test files does not exist", "metric-configs")
 
 
-def test_every_problem_names_a_test_that_can_stand_for_it(tmp_path: Path) -> None:
+def test_every_problem_names_a_test(tmp_path: Path) -> None:
     write(tmp_path / "é.yaml", "[")
     write(tmp_path / "long.yaml", f"name: {'a' * 300}\n")
     (tmp_path / "bad\udcff.yaml").write_text("[", encoding="utf-8")

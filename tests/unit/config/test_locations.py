@@ -1,4 +1,4 @@
-"""Finding one test among many: fast by a hint, and right without one."""
+"""Finding one test among many, with and without a hint."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_second_time_one_file_is_read(root: Path, read: list[str]) -> None:
+def test_the_second_lookup_reads_one_file(root: Path, read: list[str]) -> None:
     assert load_test(root, "tf-m7-func-cpu").model == "m7"
     read.clear()
     assert load_test(root, "tf-m7-func-cpu").model == "m7"
     assert read == ["42.yaml"]
 
 
-def test_a_file_that_is_named_like_its_test_is_read_first(root: Path, read: list[str]) -> None:
+def test_a_file_named_like_the_test_is_read_first(root: Path, read: list[str]) -> None:
     (root / "special-func.yaml").write_text(TEST % "special", encoding="utf-8")
     assert load_test(root, "tf-special-func-cpu").model == "special"
     assert read == ["special-func.yaml"]
@@ -63,7 +63,7 @@ def test_a_test_that_moved_is_found_again(root: Path) -> None:
         load_test(root, "tf-m7-func-cpu")
 
 
-def test_the_hints_of_two_folders_are_apart(root: Path, tmp_path: Path) -> None:
+def test_hints_of_two_folders_are_separate(root: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(root, other)
     (other / "42.yaml").rename(other / "99.yaml")
@@ -71,7 +71,7 @@ def test_the_hints_of_two_folders_are_apart(root: Path, tmp_path: Path) -> None:
     assert load_test(other, "tf-m7-func-cpu").source == str(other / "99.yaml")
 
 
-def test_a_damaged_hint_costs_nothing_but_time(root: Path) -> None:
+def test_a_damaged_hint_is_ignored(root: Path) -> None:
     load_test(root, "tf-m7-func-cpu")
     (hint,) = (airflow_home() / "ml_metrics" / "locations").iterdir()
     for content in (b"", b"\0", b"\xff\xfe", b"../../../etc/passwd", b"/etc/passwd", b"00.yaml"):
@@ -79,14 +79,14 @@ def test_a_damaged_hint_costs_nothing_but_time(root: Path) -> None:
         assert load_test(root, "tf-m7-func-cpu").model == "m7"
 
 
-def test_a_home_that_cannot_be_written_costs_nothing_but_time(root: Path) -> None:
+def test_an_unwritable_home_is_ignored(root: Path) -> None:
     home = airflow_home()
     home.mkdir(parents=True)
     (home / "ml_metrics").write_text("a file where a folder should be", encoding="utf-8")
     assert load_test(root, "tf-m7-func-cpu").model == "m7"
 
 
-def test_a_broken_test_says_why(root: Path) -> None:
+def test_an_invalid_test_reports_its_problems(root: Path) -> None:
     (root / "broken.yaml").write_text(TEST % "b" + "\nx: 1", encoding="utf-8")
     (root / "wrong.yaml").write_text((TEST % "w").replace("image", "imgae"), encoding="utf-8")
     with pytest.raises(ConfigError, match="did you mean 'image'"):

@@ -1,4 +1,4 @@
-"""Configs that users have already: those of the older documentation load as they are printed there."""
+"""The examples of the older documentation, which users have copied, load unchanged."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_every_option_of_collecting(tmp_path: Path) -> None:
+def test_every_option_of_metric_collection(tmp_path: Path) -> None:
     path = write(tmp_path, COLLECTION)
     loaded = load_file(path)
     config = loaded.metric_collection_config
@@ -109,7 +109,7 @@ def test_every_option_of_collecting(tmp_path: Path) -> None:
     )
 
 
-def test_every_option_of_judging(tmp_path: Path) -> None:
+def test_every_option_of_regression_tests(tmp_path: Path) -> None:
     loaded = load_file(write(tmp_path, REGRESSION))
     config = loaded.regression_test_config
     assert config.metric_success_conditions["Accuracy/test_final"].comparison is Comparison.GREATER
@@ -123,13 +123,13 @@ def test_recipes(tmp_path: Path, recipe: str) -> None:
     assert load_file(write(tmp_path, recipe)).warnings == ()
 
 
-def test_both_spellings_mean_the_same(tmp_path: Path) -> None:
+def test_both_spellings_are_equivalent(tmp_path: Path) -> None:
     one = load_file(write(tmp_path, COLLECTION))
     other = load_file(write(tmp_path, COLLECTION.replace("to_aggregation_strategy", "to_aggregation_strategies")))
     assert one.metric_collection_config == other.metric_collection_config
 
 
-def test_the_same_in_yaml(tmp_path: Path) -> None:
+def test_yaml_and_json_are_equivalent(tmp_path: Path) -> None:
     path = tmp_path / "vision.yaml"
     path.write_text("regression_test_config: {alert_for_oob_metrics: false}\n", encoding="utf-8")
     from_json = load_file(write(tmp_path, RECIPES["crashes only"]))

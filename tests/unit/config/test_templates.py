@@ -1,4 +1,4 @@
-"""The Jsonnet library: it knows the catalogue, and its tests are those of the tutorial."""
+"""The Jsonnet library, compared with the catalogue, and the examples of the tutorial."""
 
 from __future__ import annotations
 
@@ -126,12 +126,12 @@ def call_of(made: Accelerator) -> str:
     return f"  {made.name.replace('-', '_')}:: {words[0]}({', '.join(map(str, words[1:]))}),\n"
 
 
-def test_the_library_knows_every_accelerator_of_the_catalogue() -> None:
+def test_the_library_has_every_accelerator_of_the_catalogue() -> None:
     lines = [call_of(made) for made in catalogue().values() if made.kind is not Kind.CPU]
     check(str(TEMPLATES / "accelerators.libsonnet"), "".join([LIBRARY, *lines, "}\n"]))
 
 
-def test_the_library_says_what_the_catalogue_says() -> None:
+def test_accelerators_of_the_library_and_the_catalogue_are_equal() -> None:
     names = ", ".join(f"{name!r}: a.{name.replace('-', '_')}" for name in catalogue())
     program = f"local a = import 'accelerators.libsonnet'; {{ {names} }}"
     said = json.loads(_gojsonnet.evaluate_snippet("all", program, jpathdir=[str(TEMPLATES)]))
@@ -157,7 +157,7 @@ def test_the_tutorials_job(tmp_path: Path) -> None:
     assert by_the_program(path) == job(test)
 
 
-def test_the_tutorials_cron_job_keeps_watch_over_the_wall_time(tmp_path: Path) -> None:
+def test_the_tutorials_cron_job_has_a_condition_for_the_wall_time(tmp_path: Path) -> None:
     path, test = written(tmp_path, NIGHTLY, "std.manifestYamlDoc(mnist.cronJob)")
     assert test.schedule == "0 */1 * * *"
     assert list(test.regression_test_config.metric_success_conditions) == ["total_wall_time"]
@@ -173,7 +173,7 @@ def test_the_tutorials_configs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["t4", "h100x8", "v2_8", "v5litepod_16", "v5p_8"])
-def test_an_accelerators_job_is_the_same_by_both_ways(tmp_path: Path, name: str) -> None:
+def test_jsonnet_and_python_make_the_same_job_for_an_accelerator(tmp_path: Path, name: str) -> None:
     path = tmp_path / "test.jsonnet"
     extra = f"accelerator: base.{name}, mode: 'func', cpu: 4, memory: '16Gi', envMap: {{ A: 1 }}, timeout: '1h30m',"
     path.write_text(MNIST % "" + f"(mnist {{ {extra} }}).oneshotJob", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""YAML and JSON: what they mean, and that no text makes anything but a value or a problem."""
+"""Parsing YAML and JSON: every text is either a value or a problem."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def values(text: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
 
 
 @given(values(st.text()))
-def test_json_means_what_json_means(value: Any) -> None:
+def test_json_parses_like_the_standard_library(value: Any) -> None:
     read, lines, warnings = parse_json(json.dumps(value, indent=1), "f")
     assert (read, warnings) == (value, ())
     assert lines[()] == 1
 
 
 @given(values(st.text(st.characters(categories=["L", "N", "P", "S"]))))
-def test_yaml_that_is_json_means_the_same(value: Any) -> None:
+def test_yaml_parses_json_alike(value: Any) -> None:
     read, _, _ = parse_yaml(json.dumps(value, ensure_ascii=False), "f")
     assert read == value
 
@@ -46,7 +46,7 @@ def test_any_text_is_a_value_or_a_problem(parse: Any, text: str) -> None:
         assert all(str(problem).startswith("f:") for problem in error.problems)  # noqa: PT017  (either is right)
 
 
-def test_yaml_keeps_words_that_older_yaml_took_for_others() -> None:
+def test_yaml_uses_the_core_schema_of_1_2() -> None:
     text = "{a: yes, b: on, c: 12:30, d: 0o17, e: 017, f: ~, g: 1e3, h: .inf, i: 2026-05-31, 1: x, j: No}"
     read, _, _ = parse_yaml(text, "f")
     assert read == {
@@ -64,13 +64,13 @@ def test_yaml_keeps_words_that_older_yaml_took_for_others() -> None:
     }
 
 
-def test_yaml_merges_what_a_key_points_to() -> None:
+def test_yaml_merge_keys() -> None:
     read, _, _ = parse_yaml("base: &b {x: 1, y: 2}\nheir: {<<: *b, y: 3}\nboth: {<<: [*b, {z: 4, x: 5}]}\n", "f")
     assert read["heir"] == {"x": 1, "y": 3}
     assert read["both"] == {"x": 1, "y": 2, "z": 4}
 
 
-def test_json_reads_comments_and_trailing_commas() -> None:
+def test_json_accepts_comments_and_trailing_commas() -> None:
     text = '{ # one\n "a": 1, // two\n "b": [1, 2,], /* three\n lines */ "c": "# no // comment",\n}'
     read, lines, warnings = parse_json(text, "f")
     assert read == {"a": 1, "b": [1, 2], "c": "# no // comment"}
@@ -86,20 +86,20 @@ def test_json_reads_comments_and_trailing_commas() -> None:
         ("[1 2]", "expected ','"),
     ],
 )
-def test_json_that_cannot_be_kept_is_a_problem(text: str, told: str) -> None:
+def test_invalid_json_values_are_problems(text: str, told: str) -> None:
     with pytest.raises(InvalidFileError, match=told):
         parse_json(text, "f")
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":', "- ", "? "])
 @pytest.mark.parametrize("parse", [parse_json, parse_yaml])
-def test_what_is_nested_too_deeply_is_a_problem(parse: Any, opening: str) -> None:
+def test_too_deep_nesting_is_a_problem(parse: Any, opening: str) -> None:
     for depth in (100, 900, 100_000):
         with pytest.raises(InvalidFileError):
             parse(opening * depth + "1", "f")
 
 
-def test_a_block_that_is_nested_too_deeply_is_a_problem() -> None:
+def test_too_deep_block_nesting_is_a_problem() -> None:
     with pytest.raises(InvalidFileError, match="nested too deeply"):
         parse_yaml("".join(" " * depth + "a:\n" for depth in range(3_000)), "f")
     with pytest.raises(InvalidFileError, match="nested too deeply"):

@@ -23,7 +23,7 @@ def task(max_tries: int) -> Any:
     return SimpleNamespace(max_tries=max_tries)
 
 
-def test_a_workload_is_started_as_often_as_was_asked_for(tmp_path: Path) -> None:
+def test_a_workload_is_started_as_often_as_configured(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path))
     first = begin(folder, 4)
     assert retries_left(folder, first, 1)
@@ -32,7 +32,7 @@ def test_a_workload_is_started_as_often_as_was_asked_for(tmp_path: Path) -> None
     assert not retries_left(folder, second, 1)
 
 
-def test_a_person_who_clears_the_task_grants_the_retries_anew(tmp_path: Path) -> None:
+def test_clearing_the_task_grants_all_retries_again(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path))
     begin(folder, 4)
     begin(folder, 4)
@@ -41,12 +41,12 @@ def test_a_person_who_clears_the_task_grants_the_retries_anew(tmp_path: Path) ->
     assert retries_left(folder, third, 1)
 
 
-def test_without_retries_one_attempt_is_all(tmp_path: Path) -> None:
+def test_without_retries_there_is_one_attempt(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path))
     assert not retries_left(folder, begin(folder, 3), 0)
 
 
-def test_an_attempt_that_the_cluster_never_had_is_not_counted(tmp_path: Path) -> None:
+def test_an_attempt_that_was_never_created_is_not_counted(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path))
     assert [start_attempt(folder, task(3), "img").attempts for _ in range(3)] == [1, 1, 1]
     assert start_attempt(folder, task(6), "img").attempts == 2, "a person cleared the task"
@@ -63,7 +63,7 @@ def test_an_attempt_that_the_cluster_never_had_is_not_counted(tmp_path: Path) ->
         (JobStatus.MISSED, "ClusterUnreachable", 0, True),
     ],
 )
-def test_an_end_that_was_written_down_is_not_lived_through_again(
+def test_a_recorded_end_is_final(
     tmp_path: Path, status: JobStatus, reason: str | None, retries: int, is_final: bool
 ) -> None:
     folder = RunFolder(str(tmp_path))

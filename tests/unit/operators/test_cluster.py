@@ -34,13 +34,13 @@ def test_composer_runs_pods_in_its_own_namespace() -> None:
         ({"hosts": 2}, "single pods without accelerators only"),
     ],
 )
-def test_what_composer_cannot_run_is_refused_with_the_way_out(more: dict[str, Any], why: str) -> None:
+def test_tests_that_composer_cannot_run_are_rejected_with_a_solution(more: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigError, match="give a GKE cluster of your own") as refused:
         place_of(spec(**more))
     assert why in str(refused.value)
 
 
-def test_elsewhere_the_test_says_the_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_elsewhere_the_namespace_comes_from_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
     monkeypatch.setenv("AIRFLOW__ML_METRICS__KUBERNETES_CONN_ID", "another")
     place = place_of(spec(namespace="mine"))

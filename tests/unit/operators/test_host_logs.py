@@ -33,7 +33,7 @@ def kept(places: list[str]) -> dict[str, str]:
     return {Path(place).name: Path(place).read_text() for place in places}
 
 
-def test_the_first_host_is_told_and_all_are_kept(tmp_path: Path) -> None:
+def test_the_first_host_is_followed_and_all_logs_are_saved(tmp_path: Path) -> None:
     told: list[str] = []
     with HostLogs(lambda _: LINES[:2], told.append) as logs:
         logs.follow([pod(0), pod(1)])
@@ -44,7 +44,7 @@ def test_the_first_host_is_told_and_all_are_kept(tmp_path: Path) -> None:
     assert kept(places) == {"attempt-2-host-0.log": text, "attempt-2-host-1.log": text}
 
 
-def test_a_stream_that_breaks_is_taken_up_where_it_broke(tmp_path: Path) -> None:
+def test_a_broken_stream_is_continued(tmp_path: Path) -> None:
     tries: list[int] = []
     whole = threading.Event()
 
@@ -65,7 +65,7 @@ def test_a_stream_that_breaks_is_taken_up_where_it_broke(tmp_path: Path) -> None
     assert kept(places)["attempt-1-host-0.log"].count("\n") == 10
 
 
-def test_of_hosts_that_are_not_listened_to_what_is_left_is_kept(
+def test_logs_of_hosts_that_are_not_followed_are_saved_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host_logs, "MAX_FOLLOWED_HOSTS", 1)
@@ -75,7 +75,7 @@ def test_of_hosts_that_are_not_listened_to_what_is_left_is_kept(
         assert len(logs.save(RunFolder(str(tmp_path)), 1, pods)) == 3
 
 
-def test_a_log_that_cannot_be_read_is_said_and_ends_nothing(tmp_path: Path) -> None:
+def test_an_unreadable_log_is_reported_and_ends_nothing(tmp_path: Path) -> None:
     def refuses(_: str) -> Iterable[bytes]:
         raise PermissionError("no")
 
@@ -86,7 +86,7 @@ def test_a_log_that_cannot_be_read_is_said_and_ends_nothing(tmp_path: Path) -> N
     assert told == ["the log of host 0 cannot be read: no"]
 
 
-def test_a_log_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_have_a_maximum_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_logs, "MAX_LOG_BYTES", 20)
     with HostLogs(lambda _: LINES, lambda _: None) as logs:
         logs.follow([pod(0, ended=True)])

@@ -19,7 +19,7 @@ def test_a_pod_on_gke_has_a_page() -> None:
     assert workload_link(None, "ns", "pod", "a-pod") is None
 
 
-def test_the_logs_of_gke_are_read_from_cloud_logging() -> None:
+def test_logs_on_gke_are_downloaded_from_cloud_logging() -> None:
     words = shlex.split(logs_command(GKE, RAN, PAGE))
     assert words[:3] == ["gcloud", "logging", "read"]
     assert words[3].split(" AND ") == [
@@ -33,7 +33,7 @@ def test_the_logs_of_gke_are_read_from_cloud_logging() -> None:
     ]
 
 
-def test_other_logs_are_read_from_airflow() -> None:
+def test_other_logs_are_downloaded_from_airflow() -> None:
     assert shlex.split(logs_command(None, RAN, PAGE)) == [
         "curl",
         "-fsS",

@@ -1,4 +1,4 @@
-"""What the operators send to a cluster: the very objects that `ml-metrics render` prints, in this run's folder."""
+"""The objects that the operators create: those that `ml-metrics render` prints, with the folder of the run."""
 
 from __future__ import annotations
 

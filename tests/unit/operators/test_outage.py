@@ -31,11 +31,11 @@ from ml_metrics.operators.pod_watch import PodWatch
         (None, False),
     ],
 )
-def test_only_a_cluster_that_cannot_be_asked_is_an_outage(error: BaseException | None, is_one: bool) -> None:
+def test_only_an_unreachable_cluster_is_an_outage(error: BaseException | None, is_one: bool) -> None:
     assert is_outage(error) is is_one
 
 
-def test_an_outage_in_the_words_of_the_provider_is_one() -> None:
+def test_an_outage_wrapped_by_the_provider_is_an_outage() -> None:
     client = SimpleNamespace(read_namespaced_pod=Mock(side_effect=MaxRetryError(None, "/api")))
     pod = V1Pod(metadata=V1ObjectMeta(name="p", namespace="n"))
     with patch.object(time, "sleep"), pytest.raises(AirflowException) as raised:
@@ -49,7 +49,7 @@ def test_an_outage_in_the_words_of_the_provider_is_one() -> None:
     assert not is_outage(later.value)
 
 
-def test_it_is_asked_until_there_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_repeated_until_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outage, "POLL_SECONDS", 0.001)
     answers: list[Exception] = [ConnectionRefusedError(), ApiException(status=503)]
 
@@ -61,7 +61,7 @@ def test_it_is_asked_until_there_is_an_answer(monkeypatch: pytest.MonkeyPatch) -
     assert answers == []
 
 
-def test_it_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_repeated_until_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outage, "POLL_SECONDS", 0.001)
 
     def ask() -> None:
@@ -70,7 +70,7 @@ def test_it_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not wait_for_answer(ask, timedelta(seconds=0.01))
 
 
-def test_a_refusal_is_an_answer_that_somebody_else_has_to_deal_with() -> None:
+def test_other_errors_are_raised() -> None:
     def ask() -> None:
         raise ApiException(status=403)
 

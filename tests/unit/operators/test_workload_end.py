@@ -29,35 +29,35 @@ def test_until_the_end_is_known_the_worker_counts_as_lost() -> None:
     assert (PENDING.status, PENDING.failure_reason, PENDING.attempts) == ("failure", "WorkerLost", 3)
 
 
-def test_what_the_cluster_says_stands() -> None:
+def test_the_state_in_the_cluster_takes_precedence() -> None:
     observed = Workload(status=JobStatus.FAILURE, failure_reason="OOMKilled", ended_at=datetime(2026, 1, 2, tzinfo=UTC))
     end = end_of(observed, AirflowException("pod failed"), PENDING, created=True)
     assert end == replace(observed, attempts=3, queued_at=PENDING.queued_at)
 
 
 @pytest.mark.parametrize("error", [AirflowTaskTimeout("too long"), TaskTimeoutError("too long")])
-def test_a_task_that_ran_out_of_time_says_so(error: BaseException) -> None:
+def test_a_task_that_timed_out(error: BaseException) -> None:
     end = end_of(RAN, error, PENDING, created=True)
     assert (end.status, end.failure_reason) == ("timeout", "ExecutionTimeout")
     assert end.ended_at is not None
 
 
-def test_what_never_started_says_what_it_waited_for_also_when_the_time_was_up() -> None:
+def test_a_workload_that_never_started_keeps_its_reason_on_timeout() -> None:
     end = end_of(WAITED, AirflowTaskTimeout("too long"), PENDING, created=True)
     assert (end.status, end.failure_reason) == ("missed", "Unschedulable")
 
 
 @pytest.mark.parametrize("error", [AirflowTaskTimeout("too long"), TaskStoppedError("by hand")])
-def test_a_workload_that_ended_well_in_the_last_second_did(error: BaseException) -> None:
+def test_a_workload_that_succeeded_at_the_timeout_is_a_success(error: BaseException) -> None:
     assert end_of(Workload(status=JobStatus.SUCCESS), error, PENDING, created=True).status is JobStatus.SUCCESS
 
 
-def test_a_workload_that_a_person_ended_says_so() -> None:
+def test_a_workload_that_was_stopped_by_hand() -> None:
     end = end_of(RAN, TaskStoppedError("the task was ended from outside"), PENDING, created=True)
     assert (end.status, end.failure_reason, end.detail) == ("failure", "Killed", "the task was ended from outside")
 
 
-def test_what_we_gave_up_says_why_and_not_what_it_waited_for() -> None:
+def test_a_config_error_takes_precedence_over_the_state() -> None:
     end = end_of(WAITED, ConfigError("no Indexed Jobs here"), PENDING, created=True)
     assert (end.status, end.failure_reason, end.detail) == ("missed", "Config", "no Indexed Jobs here")
 
@@ -78,7 +78,7 @@ def test_what_we_gave_up_says_why_and_not_what_it_waited_for() -> None:
         (AirflowException("something"), "AirflowException"),
     ],
 )
-def test_what_the_cluster_never_had_was_missed(error: Exception, reason: str) -> None:
+def test_a_workload_that_was_never_created_was_missed(error: Exception, reason: str) -> None:
     end = end_of(None, error, PENDING)
     assert (end.status, end.failure_reason, end.attempts) == ("missed", reason, 3)
     assert end_is_known(end)
@@ -94,7 +94,7 @@ def test_what_the_cluster_never_had_was_missed(error: Exception, reason: str) ->
         (TaskStoppedError("by hand"), "failure", "Killed", True),
     ],
 )
-def test_nobody_can_say_of_what_the_cluster_had_accepted_that_it_never_ran(
+def test_a_created_workload_is_never_reported_as_missed(
     error: BaseException | None, status: str, reason: str | None, known: bool
 ) -> None:
     end = end_of(None, error, PENDING, created=True)
@@ -102,7 +102,7 @@ def test_nobody_can_say_of_what_the_cluster_had_accepted_that_it_never_ran(
     assert end_is_known(end) is known
 
 
-def test_the_api_server_is_quoted_without_its_headers() -> None:
+def test_messages_of_the_api_server_have_no_headers() -> None:
     assert end_of(None, refusal(403, "pods is forbidden"), PENDING).detail == "pods is forbidden"
 
 

@@ -1,4 +1,4 @@
-"""Every mistake that we know people make, and what they are told about it, word for word."""
+"""The exact messages for invalid files, with the mistakes that users make."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WRONG = Path(__file__).parent / "wrong"
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in WRONG.iterdir()))
-def test_what_is_wrong_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_problems_of_an_invalid_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(WRONG)
     told = io.StringIO()
     with redirect_stdout(told):
@@ -23,7 +23,7 @@ def test_what_is_wrong_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     check(f"config/wrong/{name}.txt", told.getvalue())
 
 
-def test_a_folder_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_problems_of_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(WRONG.parent)
     told = io.StringIO()
     with redirect_stdout(told):
