@@ -1,4 +1,4 @@
-"""One Airflow DAG for each test file below `include/metric_configs`."""
+"""An Airflow DAG for each test below `include/metric_configs`."""
 
 from ml_metrics import tests_from
 

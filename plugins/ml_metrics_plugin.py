@@ -1,3 +1,3 @@
-"""Hands the plugin to Airflow, which looks only at the files that lie directly in this folder."""
+"""Registers the plugin with Airflow, which only loads files directly in this folder."""
 
-from ml_metrics.plugin import MlMetricsPlugin  # noqa: F401  (Airflow finds it by its class)
+from ml_metrics.plugin import MlMetricsPlugin  # noqa: F401  (Airflow finds the class in this module)

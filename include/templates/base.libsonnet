@@ -1,10 +1,10 @@
-// A test in Jsonnet: fill in the required fields of BaseTest and end the file with
+// A test in Jsonnet: set the required fields of BaseTest, and end the file with one of
 //
-//   mnist.test        what ml-metrics schedules,
-//   mnist.oneshotJob  the same, as a Kubernetes Job without a schedule, or
-//   mnist.cronJob     the same, as a Kubernetes CronJob.
+//   mnist.test        the test,
+//   mnist.oneshotJob  the test as a Kubernetes Job without a schedule,
+//   mnist.cronJob     the test as a Kubernetes CronJob.
 //
-// Every one of them can be read by ml-metrics; the last two can be given to kubectl, too.
+// ml-metrics reads all of them; the last two can also be applied with kubectl.
 
 local accelerators = import 'accelerators.libsonnet';
 local kubernetes = import 'kubernetes.libsonnet';
@@ -24,13 +24,13 @@ accelerators + mixins {
     command: error 'Must specify `command`',
     timeout: error 'Must specify `timeout`, in seconds or like `1h`',
 
-    // When it runs; null: only when it is started by hand.
+    // null: the test runs only when it is triggered by hand.
     schedule: null,
     imageTag: 'latest',
     testName: std.join('-', [self.frameworkPrefix, self.modelName, self.mode, self.accelerator.name]),
 
-    // How it is measured and judged: the keys of `metric_collection_config` and `regression_test_config`.
-    // Merge with `+:` to keep what stands here, replace with `:`.
+    // The keys of `metric_collection_config` and `regression_test_config`.
+    // `+:` merges with these defaults, `:` replaces them.
     metricCollectionConfig: {
       write_to_bigquery: true,
       default_aggregation_strategies: ['final'],
@@ -54,13 +54,13 @@ accelerators + mixins {
     nodeSelector: {},
     labels: {},
 
-    // Any other key of a test file, by its name there: `owner`, `emails`, `tags`, `params`, `goodput`, ...
+    // Other keys of a test file, by their names there: `owner`, `emails`, `tags`, `params`, `goodput`, ...
     settings: {},
 
-    // Older templates name the image here that told a central program of a run. There is no such program any more.
+    // Ignored: older templates set an image here that published the results of a run.
     publisherImage:: null,
 
-    // The test file. A misspelt field of a test would be an object with one more field, and change nothing.
+    // The content of the test file. The assertion finds misspelt fields, which Jsonnet would ignore.
     test::
       local unknown = std.setDiff(std.set(std.objectFields(test)), std.set(std.objectFieldsAll($.BaseTest)));
       assert std.length(unknown) == 0

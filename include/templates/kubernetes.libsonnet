@@ -1,8 +1,8 @@
-// The Kubernetes objects of a test, the same that `ml-metrics render` makes.
+// The Kubernetes objects of a test, like those of `ml-metrics render`.
 local withoutEmpty = import 'without_empty.libsonnet';
 
 {
-  // Where an object keeps the test that it was made from.
+  // The annotation with the test from which an object was made.
   local annotation = 'ml-metrics/test-file',
   local sevenDays = 7 * 24 * 3600,
 
@@ -40,7 +40,7 @@ local withoutEmpty = import 'without_empty.libsonnet';
       { name: 'ML_METRICS_RUN_DIR', value: folder },
       { name: 'MODEL_DIR', value: folder },
     ] + (
-      // how the hosts find the first of them
+      // how hosts find the first one
       if several then [
         { name: 'ML_METRICS_HOSTS', value: std.toString(test.accelerator.hosts) },
         { name: 'ML_METRICS_FIRST_HOST', value: '$(KUBERNETES_JOB)-0.' + test.testName },
@@ -49,8 +49,8 @@ local withoutEmpty = import 'without_empty.libsonnet';
 
   local resources(test) =
     local text(value) = if value == null then null else std.toString(value);
-    local asked = withoutEmpty({ cpu: text(test.cpu), memory: text(test.memory) }) + test.accelerator.resources;
-    if asked == {} then {} else { requests: asked, limits: asked },
+    local requests = withoutEmpty({ cpu: text(test.cpu), memory: text(test.memory) }) + test.accelerator.resources;
+    if requests == {} then {} else { requests: requests, limits: requests },
 
   local volumes(test) =
     local sources(volume) = withoutEmpty({
@@ -82,7 +82,7 @@ local withoutEmpty = import 'without_empty.libsonnet';
       containers: [withoutEmpty({
         name: 'base',
         image: test.image + ':' + test.imageTag,
-        command: [std.toString(word) for word in test.command],
+        command: [std.toString(argument) for argument in test.command],
         envFrom: [{ configMapRef: { name: name, optional: true } } for name in test.configMaps],
         env: env(test),
         resources: resources(test),

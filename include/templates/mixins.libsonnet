@@ -1,20 +1,20 @@
-// Kinds of tests: `base.BaseTest + base.Functional { ... }`.
+// Kinds of tests, used like `base.BaseTest + base.Functional { ... }`.
 {
-  // Does it still run? Every day, an hour at most.
+  // Checks every day that the model runs, for at most an hour.
   Functional:: {
     mode: 'func',
     timeout: '1h',
     schedule: '0 8 * * *',
   },
 
-  // Does it still learn? On Sundays and Wednesdays.
+  // Checks on Sundays and Wednesdays that the model converges.
   Convergence:: {
     mode: 'conv',
     timeout: '10h',
     schedule: '0 6 * * 0,3',
   },
 
-  // Only when it is started by hand.
+  // Runs only when it is triggered by hand.
   Suspended:: {
     schedule: null,
   },

@@ -13,7 +13,7 @@ MOVED = {
 
 
 class MovedModules:
-    """A finder of modules, asked after all others, that finds nothing but explains where a module is now."""
+    """The last finder on `sys.meta_path`: it finds no module, but explains where a moved one is now."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:  # noqa: ARG004  (Python's signature)

@@ -1,4 +1,4 @@
-"""From Airflow's connections to what the lower floors work with."""
+"""The warehouse and the cluster that Airflow's connections and the settings configure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BIGQUERY = frozenset({"google_cloud_platform", "gcpbigquery"})
 
 
 def warehouse(*, create: bool = True) -> AbstractContextManager[Warehouse]:
-    """The warehouse of this deployment: the connection that the settings name, else the SQLite file.
+    """Return the warehouse of this deployment: the connection in the settings, or the SQLite file if it is undefined.
 
     With `create=False` a warehouse that does not exist yet is an error, as `open_warehouse` describes.
     """
@@ -48,7 +48,7 @@ def cluster_kubeconfig() -> str | None:
 
 
 def find_connection(conn_id: str) -> Any | None:
-    """An Airflow connection, or None if it is not defined."""
+    """Return an Airflow connection, or None if it is undefined."""
     from airflow.sdk import BaseHook
     from airflow.sdk.exceptions import AirflowNotFoundException
 
@@ -73,7 +73,7 @@ def _uses_local_cluster(settings: Settings) -> bool:
 
 
 def _sql_address(connection: Any) -> str:
-    """A SQLAlchemy address from a connection to SQLite or Postgres."""
+    """Return the SQLAlchemy address of a connection to SQLite or PostgreSQL."""
     if connection.conn_type == "sqlite":
         return f"sqlite:///{connection.host or connection.schema}"
     if connection.conn_type not in {"postgres", "postgresql"}:

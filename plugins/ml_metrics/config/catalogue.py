@@ -98,11 +98,11 @@ def _tpu(details: dict[str, Any]) -> Accelerator:
 _DESCRIBED = {"gpu": _gpu, "tpu": _tpu}
 
 
-def _check_keys(details: dict[str, Any], kind: str, known: tuple[str, ...]) -> None:
+def _check_keys(details: dict[str, Any], kind: str, valid: tuple[str, ...]) -> None:
     for key in details:
-        if key not in known:
+        if key not in valid:
             raise ValueError(
-                f"unknown key {key!r} of {kind}; valid keys: {', '.join(known)}{did_you_mean(str(key), known)}"
+                f"unknown key {key!r} of {kind}; valid keys: {', '.join(valid)}{did_you_mean(str(key), valid)}"
             )
 
 

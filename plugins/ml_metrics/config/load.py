@@ -86,10 +86,10 @@ def load_test(root: Path | str, name: str) -> TestDefinition:
     all files.
     """
     root = Path(root)
-    known = locations.recall(root, name)
+    hinted = locations.recall(root, name)
     problems: list[Problem] = []
     with ConfigFolder(root) as folder:
-        for path in chain(known, _likely_first(root, name)):
+        for path in chain(hinted, _likely_first(root, name)):
             try:
                 loaded = read_file(path, folder)
             except InvalidFileError as error:
@@ -98,7 +98,7 @@ def load_test(root: Path | str, name: str) -> TestDefinition:
             problems += loaded.problems
             for test in loaded.tests:
                 if test.name == name:
-                    if path not in known:
+                    if path not in hinted:
                         locations.remember(root, name, path)
                     return test
     own = [problem for problem in problems if problem.test == name]
@@ -122,8 +122,8 @@ def root_of(path: Path) -> Path:
 
 def _likely_first(root: Path, name: str) -> Iterator[Path]:
     """Yield every file, best matching names first, so that mostly one file has to be read."""
-    words = set(name.split("-"))
-    yield from sorted(config_files(root), key=lambda path: (len(words ^ set(as_name(path.stem).split("-"))), path))
+    parts = set(name.split("-"))
+    yield from sorted(config_files(root), key=lambda path: (len(parts ^ set(as_name(path.stem).split("-"))), path))
 
 
 def _duplicate_names(tests: list[TestDefinition]) -> list[Problem]:

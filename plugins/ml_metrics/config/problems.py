@@ -48,9 +48,9 @@ class InvalidFileError(ConfigError):
         return cls([Problem(str(file), line, path, what)])
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?`, or nothing if no known word is similar."""
-    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
+def did_you_mean(word: str, options: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?`, or nothing if no option is similar."""
+    near = get_close_matches(word, list(options), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -68,7 +68,7 @@ def annotation_at(model: type[BaseModel], where: Where) -> Any:
     return candidates[0] if candidates else None
 
 
-def known_keys(model: type[BaseModel], where: Where) -> list[str]:
+def valid_keys(model: type[BaseModel], where: Where) -> list[str]:
     """Return the valid keys of the mapping at a place."""
     candidates: list[Any] = [model]
     for key in where:
@@ -133,9 +133,9 @@ def _in_document(details: ErrorDetails, document: Document) -> Where:
 def _what(details: ErrorDetails, where: Where, model: type[BaseModel]) -> str:
     kind, context, value = details["type"], details.get("ctx", {}), details["input"]
     if kind == "extra_forbidden":
-        known = known_keys(model, where[:-1])
-        near = _in_a_section(model, where) or did_you_mean(str(where[-1]), known)
-        return f"unknown key{near or _all_of(known)}"
+        valid = valid_keys(model, where[:-1])
+        near = _in_a_section(model, where) or did_you_mean(str(where[-1]), valid)
+        return f"unknown key{near or _all_of(valid)}"
     if kind == "missing":
         return "is required"
     if value is None:
@@ -163,8 +163,8 @@ def _in_a_section(model: type[BaseModel], where: Where) -> str:
     return ""
 
 
-def _all_of(known: list[str]) -> str:
-    return f"; valid keys: {', '.join(known)}" if 0 < len(known) <= 12 else "; see docs/configuration.md"  # noqa: PLR2004
+def _all_of(valid: list[str]) -> str:
+    return f"; valid keys: {', '.join(valid)}" if 0 < len(valid) <= 12 else "; see docs/configuration.md"  # noqa: PLR2004
 
 
 def _short(value: Any) -> str:

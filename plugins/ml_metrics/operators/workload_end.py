@@ -32,7 +32,7 @@ def unknown_end(attempt: int, image: str | None) -> Workload:
     return Workload(
         status=JobStatus.FAILURE,
         failure_reason="WorkerLost",
-        detail="the Airflow task ended before the end of the workload was known; clear `run_workload` to take it up",
+        detail="the Airflow task ended before the end of the workload was known; clear `run_workload` to continue",
         queued_at=datetime.now(UTC),
         attempts=attempt,
         image=image,

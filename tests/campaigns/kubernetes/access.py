@@ -1,4 +1,4 @@
-"""A namespace of the suite's own, and a service account in it that has the Role of the docs and nothing else."""
+"""A namespace for the suite, and a service account in it with only the Role from the docs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAME = "ml-metrics"
 
 @dataclass(frozen=True)
 class Access:
-    """What Airflow is given, and what the suite itself may do."""
+    """The credentials of Airflow, and those of the suite itself."""
 
     namespace: str
     server: str
@@ -32,7 +32,7 @@ class Access:
     admin: Any
 
     def write_kubeconfig(self, path: Path, server: str) -> None:
-        """Write how the service account reaches the cluster by way of another address."""
+        """Write the kubeconfig of the service account, with another address of the cluster."""
         content = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -46,20 +46,20 @@ class Access:
 
 
 def documented_role() -> dict[str, Any]:
-    """The Role that the docs print."""
+    """Return the Role in the docs."""
     (block,) = (one for one in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL) if "kind: Role" in one)
     role: dict[str, Any] = yaml.safe_load(block)
     return role
 
 
 def granted(role: dict[str, Any]) -> set[tuple[str, str]]:
-    """What a Role allows, as pairs of verb and resource."""
+    """Return the pairs of verb and resource that a Role allows."""
     return {(verb, resource) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
 
 
 @contextmanager
 def access(role: dict[str, Any]) -> Iterator[Access]:
-    """Make a namespace, an account and its Role on the cluster that KUBECONFIG names; remove all of it afterwards."""
+    """Create a namespace, an account and its Role on the cluster of KUBECONFIG, and remove them afterwards."""
     admin = config.new_client_from_config()
     core, rbac = client.CoreV1Api(admin), client.RbacAuthorizationV1Api(admin)
     namespace = f"{NAME}-{secrets.token_hex(4)}"
@@ -75,8 +75,8 @@ def access(role: dict[str, Any]) -> Iterator[Access]:
                 "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
             },
         )
-        asked = {"spec": {"expirationSeconds": 7200, "audiences": None}}
-        token = core.create_namespaced_service_account_token(NAME, namespace, asked).status.token
+        request = {"spec": {"expirationSeconds": 7200, "audiences": None}}
+        token = core.create_namespaced_service_account_token(NAME, namespace, request).status.token
         _await_default_account(core, namespace)
         yield Access(namespace, admin.configuration.host, _authority(admin), token, admin)
     finally:
@@ -88,7 +88,7 @@ def _authority(admin: Any) -> str:
 
 
 def _await_default_account(core: client.CoreV1Api, namespace: str) -> None:
-    """Pods that name no service account need the one that the cluster makes a little later."""
+    """Wait for the default account, which pods need and the cluster creates with a delay."""
     deadline = time.monotonic() + 30
     while True:
         try:

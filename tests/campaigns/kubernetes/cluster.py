@@ -11,38 +11,38 @@ from kubernetes import client
 
 from airflow_home import Home
 from campaigns.kubernetes.access import Access
-from campaigns.kubernetes.recorder import Asked
+from campaigns.kubernetes.recorder import Requests
 from ml_metrics.model import Workload
 from ml_metrics.run_folder import RunFolder
 
 IMAGE = os.environ.get("ML_METRICS_TEST_IMAGE", "python:3.11-slim")
-"""An image with python3 in it, which the cluster has or can pull."""
+"""An image with python3 that the cluster has or can pull."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """An Airflow home, and what its service account is given and asks for."""
+    """An Airflow home, the permissions of its service account, and the requests that it made."""
 
     home: Home
     access: Access
-    asked: Asked
+    requests: Requests
     environment: dict[str, str]
 
     def add_test(self, name: str, program: str, **content: Any) -> str:
-        """A test whose pod shares the run folders with this machine."""
+        """Add a test whose pod shares the run folders with this machine."""
         runs = str(self.home.runs)
         volumes = {runs: {"host_path": runs}, **content.pop("volumes", {})}
         own = {"image": IMAGE, "startup_timeout": "2m", "command": ["python3", "-u", "-c", program]}
         return self.home.add_test(name, **{**own, **content, "volumes": volumes})
 
     def run(self, test: str) -> tuple[Workload, str]:
-        """Run a test; how its workload went, and what Airflow said."""
+        """Run a test, and return the outcome of its workload and the log of Airflow."""
         return self.run_all([test])[test]
 
     def run_all(self, tests: Sequence[str], **more: str) -> dict[str, tuple[Workload, str]]:
         """Run tests one after the other."""
-        said = self.home.run_all(tests, **{**self.environment, **more})
-        return {test: (self._workload(test, log), log) for test, (_, log) in said.items()}
+        logs = self.home.run_all(tests, **{**self.environment, **more})
+        return {test: (self._workload(test, log), log) for test, (_, log) in logs.items()}
 
     def _workload(self, test: str, log: str) -> Workload:
         folders = list((self.home.runs / test).glob("*"))
@@ -53,10 +53,10 @@ class Cluster:
 
     @property
     def core(self) -> client.CoreV1Api:
-        """The API, as the one who runs the suite."""
+        """The API with the account that runs the suite."""
         return client.CoreV1Api(self.access.admin)
 
     def pods(self, test: str) -> list[client.V1Pod]:
-        """The pods of a test that are still there, and not about to go."""
+        """Return the pods of a test that are not being deleted."""
         found = self.core.list_namespaced_pod(self.access.namespace, label_selector=f"ml-metrics/test={test}")
         return [pod for pod in found.items if pod.metadata.deletion_timestamp is None]

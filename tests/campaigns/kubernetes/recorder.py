@@ -1,4 +1,4 @@
-"""A proxy on loopback that passes every request on to the API server, and notes what was asked for."""
+"""A proxy on loopback that forwards requests to the API server, and records their verbs and resources."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ CHUNK = 65536
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The verbs and resources of every request, in the words of a Role."""
+class Requests:
+    """The verbs and resources of all requests, as a Role names them."""
 
     url: str
     pairs: set[tuple[str, str]] = field(default_factory=set)
 
 
-def meaning(method: str, address: str) -> tuple[str, str] | None:
-    """What a request asks for: `("list", "pods")`; None for what no Role speaks of."""
+def verb_and_resource(method: str, address: str) -> tuple[str, str] | None:
+    """Return what a request needs in a Role, like `("list", "pods")`; None for requests outside a namespace."""
     url = urlsplit(address)
     _, _, rest = url.path.partition("/namespaces/")
     parts = rest.split("/")[1:]
@@ -46,17 +46,17 @@ def meaning(method: str, address: str) -> tuple[str, str] | None:
 
 
 @contextmanager
-def recording(server: str, authority: str) -> Iterator[Asked]:
-    """Listen until the block ends."""
+def recording(server: str, authority: str) -> Iterator[Requests]:
+    """Run the proxy until the block ends."""
     upstream = urlsplit(server)
     context = ssl.create_default_context(cadata=authority)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def pass_on(self) -> None:
-            if pair := meaning(self.command, self.path):
-                asked.pairs.add(pair)
+        def forward(self) -> None:
+            if pair := verb_and_resource(self.command, self.path):
+                requests.pairs.add(pair)
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             connection = HTTPSConnection(upstream.hostname or "", upstream.port or 443, context=context, timeout=600)
             try:
@@ -78,17 +78,17 @@ def recording(server: str, authority: str) -> Iterator[Asked]:
             finally:
                 connection.close()
 
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = pass_on  # noqa: N815  (the names that the base class calls)
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = forward  # noqa: N815  (the names that the base class calls)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as proxy:
-        asked = Asked(f"http://127.0.0.1:{proxy.server_address[1]}")
+        requests = Requests(f"http://127.0.0.1:{proxy.server_address[1]}")
         thread = threading.Thread(target=proxy.serve_forever, daemon=True)
         thread.start()
         try:
-            yield asked
+            yield requests
         finally:
             proxy.shutdown()
             thread.join()

@@ -1,4 +1,4 @@
-"""What befalls a pod from outside while it runs: its process killed on the node, its object deleted."""
+"""Faults while a pod runs: its process is killed on the node, its object is deleted."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from standalone_airflow import wait_until
 pytestmark = [pytest.mark.e2e]
 
 
-def test_a_process_that_was_killed_on_its_node(cluster: Cluster) -> None:
+def test_a_process_killed_on_its_node(cluster: Cluster) -> None:
     mark = uuid.uuid4().hex
     test = cluster.add_test("killed-on-its-node", f"import time; time.sleep(600)  # {mark}")
 
     def kill(_: client.V1Pod) -> None:
         found = [one for one in psutil.process_iter(["cmdline"]) if mark in " ".join(one.info["cmdline"] or ())]
-        # Airflow's own processes do not have the program on their command line
+        # the processes of Airflow do not have the program in their arguments
         if not found:
-            pytest.skip("the nodes of this cluster are other machines: nothing to kill here")
+            pytest.skip("the nodes of this cluster are other machines")
         for one in found:
             one.kill()
 
-    workload = meddle(cluster, test, kill)
+    workload = run_with_fault(cluster, test, kill)
     assert (workload.status, workload.failure_reason) == ("failure", "ExitCode:137")
 
 
-def test_a_pod_that_somebody_deleted(cluster: Cluster) -> None:
+def test_a_deleted_pod(cluster: Cluster) -> None:
     test = cluster.add_test("deleted-by-hand", "import time; time.sleep(600)")
 
     def delete(pod: client.V1Pod) -> None:
         cluster.core.delete_namespaced_pod(pod.metadata.name, pod.metadata.namespace, grace_period_seconds=2)
 
-    workload = meddle(cluster, test, delete)
+    workload = run_with_fault(cluster, test, delete)
     assert (workload.status, workload.failure_reason) == ("failure", "PodDeleted")
     assert workload.started_at is not None
 
 
-def meddle(cluster: Cluster, test: str, deed: Callable[[client.V1Pod], None]) -> Workload:
-    """Do something to the pod of a test once it runs; how the workload went."""
-    with ThreadPoolExecutor(1) as beside:
-        running = beside.submit(cluster.run, test)
+def run_with_fault(cluster: Cluster, test: str, fault: Callable[[client.V1Pod], None]) -> Workload:
+    """Run a test, cause a fault once its pod runs, and return the outcome of the workload."""
+    with ThreadPoolExecutor(1) as executor:
+        running = executor.submit(cluster.run, test)
         wait_until(
             lambda: running.done() or any(pod.status.phase == "Running" for pod in cluster.pods(test)), "it runs", 60
         )
         assert not running.done(), running.result()
-        deed(cluster.pods(test)[0])
+        fault(cluster.pods(test)[0])
         return running.result()[0]

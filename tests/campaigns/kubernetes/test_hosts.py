@@ -1,4 +1,4 @@
-"""A workload of several hosts on a real cluster; on one that is too old for it, the plain word that it is."""
+"""A workload on several hosts of a real cluster, or the error on a cluster that is too old for it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ pytestmark = [pytest.mark.e2e]
 FIRST_WITH_INDEXED_JOBS = (1, 21)
 
 
-def knows_indexed_jobs(cluster: Cluster) -> bool:
+def has_indexed_jobs(cluster: Cluster) -> bool:
     version = client.VersionApi(cluster.access.admin).get_code()
     return (int(version.major), int(version.minor.rstrip("+"))) >= FIRST_WITH_INDEXED_JOBS
 
 
 def test_two_hosts_are_one_workload(cluster: Cluster, hosts: Workload) -> None:
-    if knows_indexed_jobs(cluster):
+    if has_indexed_jobs(cluster):
         assert (hosts.status, hosts.failure_reason) == ("success", None)
-        kept = (cluster.home.runs / "two-hosts").glob("*/_ml_metrics/logs/*")
-        assert sorted(one.name for one in kept) == ["attempt-1-host-0.log", "attempt-1-host-1.log"]
+        logs = (cluster.home.runs / "two-hosts").glob("*/_ml_metrics/logs/*")
+        assert sorted(one.name for one in logs) == ["attempt-1-host-0.log", "attempt-1-host-1.log"]
     else:
         assert (hosts.status, hosts.failure_reason) == ("missed", "Config")
         assert "has no Indexed Jobs" in str(hosts.detail)
 
 
-def test_nothing_is_left_of_them(cluster: Cluster, hosts: Workload) -> None:
+def test_all_objects_are_removed(cluster: Cluster, hosts: Workload) -> None:
     assert hosts.attempts == 1
     namespace, label = cluster.access.namespace, "ml-metrics/test=two-hosts"
     batch = client.BatchV1Api(cluster.access.admin)

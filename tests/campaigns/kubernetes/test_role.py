@@ -1,4 +1,4 @@
-"""The Role that the docs print: enough, since the whole suite has no other; and not too much."""
+"""The Role in the docs is sufficient, since the whole suite uses it, and has no superfluous permissions."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from ml_metrics.model import Workload
 pytestmark = [pytest.mark.e2e]
 
 
-DISPENSABLE = {("watch", "events")}
-"""What the provider asks for and can do without: its triggerer lists events where it may not watch them."""
+OPTIONAL = {("watch", "events")}
+"""The triggerer of the provider lists events if it is not allowed to watch them."""
 
 
-def test_everything_that_is_granted_is_asked_for_and_nothing_else(
+def test_requests_use_exactly_the_granted_permissions(
     cluster: Cluster,
-    told: dict[str, tuple[Workload, str]],
+    results: dict[str, tuple[Workload, str]],
     hosts: Workload,
 ) -> None:
-    assert told
+    assert results
     assert hosts
-    assert cluster.asked.pairs - DISPENSABLE == granted(documented_role())
+    assert cluster.requests.pairs - OPTIONAL == granted(documented_role())
 
 
 @pytest.mark.parametrize(
     ("verb", "resource"), [("get", "secrets"), ("create", "pods/exec"), ("update", "pods"), ("create", "rolebindings")]
 )
-def test_what_would_be_too_much_is_refused(cluster: Cluster, verb: str, resource: str) -> None:
+def test_other_permissions_are_denied(cluster: Cluster, verb: str, resource: str) -> None:
     name, _, sub = resource.partition("/")
-    asked = {
+    attributes = {
         "namespace": cluster.access.namespace,
         "verb": verb,
         "resource": name,
@@ -39,6 +39,6 @@ def test_what_would_be_too_much_is_refused(cluster: Cluster, verb: str, resource
         "group": "rbac.authorization.k8s.io" if name == "rolebindings" else "",
     }
     account = f"system:serviceaccount:{cluster.access.namespace}:ml-metrics"
-    review = {"spec": {"user": account, "resourceAttributes": asked}}
+    review = {"spec": {"user": account, "resourceAttributes": attributes}}
     api = client.AuthorizationV1Api(cluster.access.admin)
     assert api.create_subject_access_review(review).status.allowed is False

@@ -1,4 +1,4 @@
-"""Tests of every kind, and how they must end on a real cluster."""
+"""Tests of every kind, with their expected outcomes on a real cluster."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ FILLING = "import time; open('/scratch/x', 'wb').write(bytes(50_000_000)); time.
 
 
 @dataclass(frozen=True)
-class Story:
-    """One test, what it does, and its end."""
+class Case:
+    """A test, its program, and its expected outcome."""
 
     name: str
     program: str
@@ -30,31 +30,31 @@ class Story:
     deferred: bool = False
 
 
-STORIES = (
-    Story(
-        "well",
+CASES = (
+    Case(
+        "succeeds",
         WORK,
         "success",
         (None,),
         {"volumes": {"/dev/shm": {"memory": "16Mi"}}, "regression_test_config": CONDITIONS},
     ),
-    Story("deferred", WORK, "success", (None,), deferred=True),
-    Story("exits-three", "import sys; sys.exit(3)", "failure", ("ExitCode:3",)),
-    Story("eats-its-memory", HUNGRY, "failure", ("OOMKilled",), {"resources": {"memory": "64Mi"}}),
-    Story("fills-its-scratch", FILLING, "failure", ("Evicted",), {"volumes": {"/scratch": {"scratch": "1Mi"}}}),
-    Story("outlives-its-time", "import time; time.sleep(600)", "timeout", ("DeadlineExceeded",), {"timeout": "5s"}),
-    Story("no-image", "pass", "missed", ("ErrImagePull", "ImagePullBackOff"), {"image": "unreachable.invalid/image:1"}),
-    Story("too-large", "pass", "missed", ("Unschedulable",), {"resources": {"cpu": "4000"}, "startup_timeout": "10s"}),
-    Story(
+    Case("deferred", WORK, "success", (None,), deferred=True),
+    Case("exits-three", "import sys; sys.exit(3)", "failure", ("ExitCode:3",)),
+    Case("eats-its-memory", HUNGRY, "failure", ("OOMKilled",), {"resources": {"memory": "64Mi"}}),
+    Case("fills-its-scratch", FILLING, "failure", ("Evicted",), {"volumes": {"/scratch": {"scratch": "1Mi"}}}),
+    Case("outlives-its-time", "import time; time.sleep(600)", "timeout", ("DeadlineExceeded",), {"timeout": "5s"}),
+    Case("no-image", "pass", "missed", ("ErrImagePull", "ImagePullBackOff"), {"image": "unreachable.invalid/image:1"}),
+    Case("too-large", "pass", "missed", ("Unschedulable",), {"resources": {"cpu": "4000"}, "startup_timeout": "10s"}),
+    Case(
         "no-such-node", "pass", "missed", ("Unschedulable",), {"accelerator": "v5litepod-4", "startup_timeout": "10s"}
     ),
-    Story("no-program", "pass", "missed", ("StartError", "ContainerCannotRun"), {"command": ["no-such-program"]}),
-    Story(
+    Case("no-program", "pass", "missed", ("StartError", "ContainerCannotRun"), {"command": ["no-such-program"]}),
+    Case(
         "no-secret",
         "pass",
         "missed",
         ("CreateContainerConfigError",),
         {"secrets": {"KEY": "none/key"}, "startup_timeout": "10s"},
     ),
-    Story("not-admitted", "pass", "missed", ("PodRejected",), {"priority_class": "no-such-class"}),
+    Case("not-admitted", "pass", "missed", ("PodRejected",), {"priority_class": "no-such-class"}),
 )
