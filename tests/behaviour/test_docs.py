@@ -51,7 +51,7 @@ OURS = [(where, argv) for where, argv in commands() if "ml-metrics" in argv]
 @pytest.mark.parametrize(("where", "argv"), OURS, ids=[f"{where} {' '.join(argv)[:40]}" for where, argv in OURS])
 def test_our_commands_parse(where: str, argv: list[str]) -> None:
     name, *arguments = argv[argv.index("ml-metrics") + 1 :]
-    end = next((index for index, word in enumerate(arguments) if word in {"|", ">", ";", "&&", "<"}), len(arguments))
+    end = next((index for index, item in enumerate(arguments) if item in {"|", ">", ";", "&&", "<"}), len(arguments))
     if name == "--help":
         return
     assert name in COMMANDS, f"{where}: {' '.join(argv)}"

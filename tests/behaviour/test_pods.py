@@ -45,9 +45,9 @@ def test_the_hosts_of_a_workload_run_together_and_all_logs_are_stored(
     code, log = outputs["two-hosts"]
     assert code == 0, log[-3000:]
     assert "host 0 step 1 127.0.0.1" in log, "the log of the first host is streamed"
-    kept = sorted((home.runs / "two-hosts").glob("*/_ml_metrics/logs/*"))
-    assert [one.name for one in kept] == ["attempt-1-host-0.log", "attempt-1-host-1.log"]
-    assert kept[1].read_text().startswith("host 1 step 0")
+    logs = sorted((home.runs / "two-hosts").glob("*/_ml_metrics/logs/*"))
+    assert [one.name for one in logs] == ["attempt-1-host-0.log", "attempt-1-host-1.log"]
+    assert logs[1].read_text().startswith("host 1 step 0")
     assert recorded_workload(home, "two-hosts")["status"] == "success"
 
 

@@ -207,9 +207,8 @@ class GoodputMonitor:
         except (OSError, subprocess.TimeoutExpired) as error:
             logger.warning("the final goodput of %s could not be written: %s", self._options.job_name, error)
             process.kill()
-            threading.Thread(
-                target=process.wait, daemon=True
-            ).start()  # it may be stuck in a read that cannot be interrupted
+            # in the background, because the process may be in an uninterruptible read
+            threading.Thread(target=process.wait, daemon=True).start()
         if process.stdout is not None:
             process.stdout.close()
 

@@ -44,7 +44,7 @@ def split_program_startup(intervals: Sequence[Interval], segments: Segments) -> 
 def _startup_seconds(intervals: Sequence[Interval], at: int, segment: Segment) -> float:
     """Return how much longer the first step took than the mean of the later steps that count."""
     second_step = int(segment.step[1]) if len(segment.step) > 1 else segment.last_step
-    counted = min(segment.redone_from, segment.last_step) - second_step
+    counted = min(segment.repeated_from, segment.last_step) - second_step
     if counted <= 0:
         return 0.0
     start, second, survives = float(segment.time[0]), float(segment.time[1]), segment.survives_until

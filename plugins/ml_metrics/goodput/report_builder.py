@@ -139,17 +139,17 @@ def _last_step(segments: Segments, high: float) -> int | None:
 
 def _max_productive_step(segments: Segments, high: float) -> int:
     """Return the last step that was completed and not lost by then."""
-    redone_from = NEVER
+    repeated_from = NEVER
     for segment in reversed(segments.segments):
         started = int(np.searchsorted(segment.time, high, "right"))
         if not started:
             continue
-        if segment.ended is not None and segment.ended <= high and segment.last_step < redone_from:
+        if segment.ended is not None and segment.ended <= high and segment.last_step < repeated_from:
             return segment.last_step
         last, first = int(segment.step[started - 1]), int(segment.step[0])
-        if min(last, redone_from) > first:
-            return min(last, redone_from) - 1
-        redone_from = min(redone_from, first)
+        if min(last, repeated_from) > first:
+            return min(last, repeated_from) - 1
+        repeated_from = min(repeated_from, first)
     return 0
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NEVER = np.iinfo(np.int64).max
-"""The value of `redone_from` for a segment of which no step is repeated."""
+"""The value of `repeated_from` for a segment of which no step is repeated."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,7 +24,7 @@ class Segment:
 
     step: NDArray[np.int64]
     time: NDArray[np.float64]
-    redone_from: int
+    repeated_from: int
     """The lowest step at which a later segment began. From there on, the steps of this segment were lost."""
     restart: float | None
     """When the job started again after this segment; None if no start is recorded."""
@@ -34,7 +34,7 @@ class Segment:
     @property
     def last_step_is_done(self) -> bool:
         """Whether the last step of this segment was completed: a later segment continues after it, or the job ended."""
-        return self.redone_from > self.last_step and (self.redone_from != NEVER or self.ended is not None)
+        return self.repeated_from > self.last_step and (self.repeated_from != NEVER or self.ended is not None)
 
     @property
     def last_step(self) -> int:
@@ -44,13 +44,13 @@ class Segment:
     @property
     def survives_until(self) -> float:
         """The time up to which the steps of this segment count. Later steps were repeated."""
-        if self.redone_from > self.last_step:
+        if self.repeated_from > self.last_step:
             return float(self.time[-1])
-        at = int(np.searchsorted(self.step, self.redone_from))
-        if at == 0 or self.step[at] == self.redone_from:
+        at = int(np.searchsorted(self.step, self.repeated_from))
+        if at == 0 or self.step[at] == self.repeated_from:
             return float(self.time[at])
         # not every step has to be in the log: interpolate its start
-        share = (self.redone_from - self.step[at - 1]) / (self.step[at] - self.step[at - 1])
+        share = (self.repeated_from - self.step[at - 1]) / (self.step[at] - self.step[at - 1])
         return float(self.time[at - 1] + share * (self.time[at] - self.time[at - 1]))
 
     @property
@@ -108,7 +108,7 @@ def find_segments(entries: Entries) -> Segments:
             Segment(
                 step=step[low:high],
                 time=time[low:high],
-                redone_from=int(later[index]),
+                repeated_from=int(later[index]),
                 restart=None if restart is None else float(entries.time[restart]),
                 ended=None if ended is None else float(entries.time[ended]),
             )

@@ -77,5 +77,5 @@ def _last_step_end(segment: Segment, following: float, segments: Segments) -> fl
     if segment.ended is not None:
         return segment.ended
     median = float(np.median(segment.step_seconds)) if len(segment.step) > 1 else segments.median_step_seconds
-    unrecorded = (segment.redone_from - segment.last_step) * median
+    unrecorded = (segment.repeated_from - segment.last_step) * median
     return min(last + unrecorded, following if segment.restart is None else segment.restart)

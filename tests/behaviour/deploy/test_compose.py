@@ -159,8 +159,8 @@ def test_docker_compose_accepts_the_file(env: dict[str, str], tmp_path: Path) ->
     for profile in ("local", "k3s"):
         done = config(**{**env, "COMPOSE_PROFILES": profile})
         assert done.returncode == 0, done.stderr
-        kept = yaml.safe_load(done.stdout)["services"]
-        assert kept["airflow-scheduler"]["environment"] == load(env)["services"]["airflow-scheduler"]["environment"]
+        accepted = yaml.safe_load(done.stdout)["services"]
+        assert accepted["airflow-scheduler"]["environment"] == load(env)["services"]["airflow-scheduler"]["environment"]
     rejected = config(**{**env, "AIRFLOW_JWT_SECRET": ""})
     assert rejected.returncode != 0
     assert "AIRFLOW_JWT_SECRET is not set; sh deploy/make-env.sh" in rejected.stderr

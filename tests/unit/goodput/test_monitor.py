@@ -27,10 +27,10 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
 def record(folder: Path) -> GoodputRecorder:
     """A job of 110 s that ended: steps of 20 s, and an evaluation of 10 s."""
     recorder = GoodputRecorder("job", "log", True, folder=folder)
-    began = time.time() - 110
+    started = time.time() - 110
 
     def at(seconds: float) -> datetime:
-        return datetime.fromtimestamp(began + seconds, UTC)
+        return datetime.fromtimestamp(started + seconds, UTC)
 
     recorder.record_job_start_time(at(0))
     for step in range(4):

@@ -84,9 +84,9 @@ def test_stopping_does_not_wait_for_a_process_that_hangs(
         assert monitor._process is not None
         process = monitor._process.pid
         time.sleep(2.0)
-        began = time.monotonic()
+        started = time.monotonic()
         monitor.stop_goodput_uploader()
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - started < 10
         assert "could not be written" in caplog.text
         wait_for(lambda: not alive(process))
 

@@ -25,13 +25,13 @@ class Fault:
 
 FAULTS = [
     Fault(
-        "a restart at the very next step is no disruption, and its downtime is productive",
+        "a restart at the very next step is not a disruption, and its downtime is productive",
         [*job_start(0), *steps(0, 10, 0), *job_start(3700), *steps(11, 20, 3710), *job_end(3810)],
         {"productive": 3810, "disruptions": 0},
         {"productive": 210, "disruptions": 1, "infrastructure_recovery_from_disruption": 3590, "other": 10},
     ),
     Fault(
-        "a restart that never came to a step makes the last step productive to the end",
+        "a restart that never reaches a step makes the last step productive to the end",
         [*job_start(0), *steps(0, 10, 0), *job_start(200), *job_end(300)],
         {"productive": 300, "disruptions": 0},
         {"productive": 100, "disruptions": 1, "infrastructure_recovery_from_disruption": 100, "other": 100},
@@ -43,7 +43,7 @@ FAULTS = [
         {"productive": 110, "wasted_progress_from_disruption": 100, "other": 10},
     ),
     Fault(
-        "steps are productive twice where a restart falls back behind the one before it",
+        "steps are productive twice if a restart returns to a step before the previous restart",
         [
             *(*job_start(0), *steps(0, 60, 0)),
             *(*job_start(700), *steps(50, 60, 710)),
@@ -53,7 +53,7 @@ FAULTS = [
         {"productive": 610, "disruptions": 2, "infrastructure_recovery_from_disruption": 190, "other": 20},
     ),
     Fault(
-        "the first data load beside running steps after a restart is taken for one that holds up",
+        "the first data load during steps after a restart counts as synchronous",
         [
             *(*job_start(0), *in_time([*span("data_loading", 0, 5), *steps(0, 5, 5)])),
             *(*job_start(65), *span("data_loading", 66, 71), *steps(3, 4, 71)),
@@ -69,13 +69,13 @@ FAULTS = [
         {"data_loading_sync": 5},
     ),
     Fault(
-        "a first load beside running steps holds nothing up",
+        "a first load during steps is synchronous",
         [*job_start(0), *steps(0, 1, 0), *span("data_loading", 12, 15), *steps(2, 3, 20), *job_end(40)],
         {"productive": 40, "data_loading_sync": 3},
         {"productive": 40, "data_loading_sync": 0, "data_loading_async": 3},
     ),
     Fault(
-        "setting up again before a crash counts as that and as recovery",
+        "repeated setup counts as setup and as recovery",
         [
             *(*job_start(0), *span("tpu_init", 0, 10), *steps(0, 10, 10)),
             *(*job_start(120), *span("tpu_init", 120, 220)),
@@ -85,7 +85,7 @@ FAULTS = [
         {"infrastructure_recovery_from_disruption": 90, "tpu_initialization": 120, "other": 0},
     ),
     Fault(
-        "a save in steps that were lost is taken off the productive time as well",
+        "a save in lost steps is subtracted from the productive time as well",
         [
             *(*job_start(0), *steps(0, 8, 0), *save(8, 85, 50), *steps(9, 9, 140)),
             *(*job_start(200), *steps(5, 12, 200), *job_end(280)),
@@ -94,7 +94,7 @@ FAULTS = [
         {"productive": 130, "unproductive_checkpoint_save_time": 50, "wasted_progress_from_disruption": 40},
     ),
     Fault(
-        "two saves of one step, in two lives, count as their mean",
+        "two saves of one step, before and after a restart, count as their mean",
         [
             *(*job_start(0), *steps(0, 8, 0), *save(8, 85, 50), *steps(9, 9, 140)),
             *(*job_start(200), *steps(8, 8, 200), *save(8, 205, 50), *steps(9, 9, 260), *job_end(270)),
@@ -103,25 +103,25 @@ FAULTS = [
         {"unproductive_checkpoint_save_time": 100},
     ),
     Fault(
-        "steps are lost where not every step is logged",
+        "steps are lost if not every step is logged",
         [*job_start(0), *steps(0, 90, 0, every=10), *job_end(1000)],
         {"productive": 100},
         {"productive": 1000},
     ),
     Fault(
-        "steps are lost where one entry is",
+        "steps are lost if an entry is lost",
         [*job_start(0), *steps(0, 4, 0), *steps(6, 10, 60), *job_end(110)],
         {"productive": 90, "other": 20},
         {"productive": 110, "other": 0},
     ),
     Fault(
-        "two workers that both record disrupt every step",
+        "every step is a disruption if two workers record",
         [*job_start(0), *in_time([*steps(0, 10, 0), *steps(0, 10, 0.5)]), *job_end(110)],
         {"disruptions": 11},
         {"disruptions": 0, "productive": 110},
     ),
     Fault(
-        "a custom event that reaches into the next step is dropped",
+        "a custom event that extends into the next step is left out",
         [*job_start(0), *steps(0, 0, 0), *in_time([*custom("eval", 5, 15), *steps(1, 3, 10)]), *job_end(40)],
         {"productive": 40},
         {"productive": 30, "EVAL": 10},
@@ -133,7 +133,7 @@ FAULTS = [
         {"productive": 40, "EVAL": 100},
     ),
     Fault(
-        "custom events that overlap are both taken off",
+        "custom events that overlap are both subtracted",
         [
             *(*job_start(0), *steps(0, 0, 0)),
             *in_time([*custom("eval", 3, 10), *custom("check", 4, 9)]),
@@ -143,13 +143,13 @@ FAULTS = [
         {"productive": 38, "EVAL": 2, "CHECK": 5},
     ),
     Fault(
-        "a restore inside of the preparation counts twice",
+        "a restore within the preparation counts twice",
         in_time([*job_start(0), *span("training_prep", 0, 100), *restore(0, 5, 90), *steps(0, 4, 100), *job_end(150)]),
         {"productive": 50, "training_prep": 100, "unproductive_checkpoint_restore_time": 90},
         {"productive": 50, "training_prep": 10, "unproductive_checkpoint_restore_time": 90},
     ),
     Fault(
-        "setting up inside of a step is badput and productive at once",
+        "setup within a step is badput and productive",
         [*job_start(0), *steps(0, 2, 0), *span("tpu_init", 25, 35), *steps(3, 4, 40), *job_end(60)],
         {"productive": 60, "tpu_initialization": 10},
         {"productive": 50, "tpu_initialization": 10},
