@@ -46,7 +46,8 @@ def _run(argv: list[str]) -> int:
     if name not in COMMANDS:
         from ml_metrics.config.problems import did_you_mean
 
-        return _fail("", f"unknown command {name!r}{did_you_mean(name, COMMANDS)}; `ml-metrics --help` lists them")
+        near = did_you_mean(name, COMMANDS) or ";"
+        return _fail("", f"unknown command {name!r}{near} `ml-metrics --help` lists the commands")
     return _run_command(name, rest)
 
 

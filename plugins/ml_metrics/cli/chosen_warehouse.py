@@ -64,9 +64,8 @@ def unknown_test(test: str, recorded: Iterable[str]) -> UsageError:
     """Return the error for a test that is not among the recorded ones."""
     from ml_metrics.config.problems import did_you_mean
 
-    return UsageError(
-        f"no run of a test {test!r} was recorded{did_you_mean(test, recorded)}; `ml-metrics tests` lists the tests"
-    )
+    near = did_you_mean(test, recorded) or ";"
+    return UsageError(f"no run of a test {test!r} was recorded{near} `ml-metrics tests` lists the tests")
 
 
 def unknown_metric(warehouse: Warehouse, test: str, metric: str) -> UsageError:
@@ -76,8 +75,8 @@ def unknown_metric(warehouse: Warehouse, test: str, metric: str) -> UsageError:
 
     require_test(warehouse, test)
     recent = warehouse.metrics.history(HistoryNeeds(tests=(test,), window=0, recent=RECENT_RUNS, earliest=None))
-    near = did_you_mean(metric, {point.metric for point in recent if point.metric})
-    return UsageError(f"test {test!r} has no value of a metric {metric!r}{near}; `ml-metrics history` lists them")
+    near = did_you_mean(metric, {point.metric for point in recent if point.metric}) or ";"
+    return UsageError(f"test {test!r} has no value of a metric {metric!r}{near} `ml-metrics history` lists its metrics")
 
 
 def _opened(address: str | None, *, create: bool) -> AbstractContextManager[Warehouse]:

@@ -39,20 +39,36 @@ def run(arguments: argparse.Namespace) -> int:
     """Load each folder. One that cannot be read is reported and does not stop the others."""
     runs: list[dict[str, Any]] = []
     unreadable: list[str] = []
-    with open_chosen(arguments, create=True) as warehouse:
-        for place in arguments.run_dir:
-            try:
-                loaded = _load(RunState(RunFolder(place)), warehouse)
-            except UnreadableInputError as error:
-                unreadable.append(str(error))
-                warn(str(error))
-                continue
-            runs.append(loaded)
-            if not arguments.json:
-                print(_line(loaded))
+    states = [state for path in arguments.run_dir if (state := _opened(path, unreadable))]
+    if states:  # a mistyped folder must not create a warehouse
+        with open_chosen(arguments, create=True) as warehouse:
+            for state in states:
+                try:
+                    runs.append(_load(state, warehouse))
+                except UnreadableInputError as error:
+                    _skip(error, unreadable)
+                    continue
+                if not arguments.json:
+                    print(_line(runs[-1]))
     if arguments.json:
         print_json({"runs": runs, "unreadable": unreadable})
     return 2 if unreadable else 0
+
+
+def _opened(path: str, unreadable: list[str]) -> RunState | None:
+    """Return the state of a run folder, or None if it is none."""
+    state = RunState(RunFolder(path))
+    try:
+        _ = state.identity
+    except UnreadableInputError as error:
+        _skip(error, unreadable)
+        return None
+    return state
+
+
+def _skip(error: UnreadableInputError, unreadable: list[str]) -> None:
+    unreadable.append(str(error))
+    warn(str(error))
 
 
 def _load(state: RunState, warehouse: Warehouse) -> dict[str, Any]:

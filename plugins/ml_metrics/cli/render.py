@@ -73,7 +73,7 @@ def _chosen(tests: tuple[TestDefinition, ...], name: str | None, file: str) -> T
             return test
     if name is None:
         raise UsageError(f"{file} defines several tests: choose one with --test: {', '.join(names)}")
-    raise UsageError(f"{file} defines no test {name!r}{did_you_mean(name, names)}; it defines {', '.join(names)}")
+    raise UsageError(f"{file} defines no test {name!r}{did_you_mean(name, names)} (it defines {', '.join(names)})")
 
 
 def _object(test: TestDefinition, kind: str) -> manifests.Manifest:

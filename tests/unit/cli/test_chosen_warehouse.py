@@ -98,7 +98,7 @@ def test_an_unknown_test_is_one_error(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.splitlines()[-1] == (
-        f"ml-metrics {argv[0]}: no run of a test 'tf-mnist-exmple-cpu' was recorded; did you mean '{TEST}'?; "
+        f"ml-metrics {argv[0]}: no run of a test 'tf-mnist-exmple-cpu' was recorded; did you mean '{TEST}'? "
         "`ml-metrics tests` lists the tests"
     )
     assert list(empty_home.iterdir()) == []
@@ -108,3 +108,16 @@ def test_an_unknown_test_is_one_error(
 def test_an_unknown_metric_is_one_error(argv: list[str], address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([*(word.format("total_wal_time") for word in argv), "--warehouse", address]) == 2
     assert "has no value of a metric 'total_wal_time'; did you mean 'total_wall_time'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argv", [["load", "typo"], ["backfill", "typo"], ["import", "sqlite:///typo.db"]], ids=lambda argv: argv[0]
+)
+def test_a_mistyped_source_creates_no_warehouse(
+    argv: list[str], empty_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(argv) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "typo" in printed.err
+    assert list(empty_home.iterdir()) == []

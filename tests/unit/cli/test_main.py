@@ -26,7 +26,7 @@ def test_a_mistyped_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == (
-        "ml-metrics: unknown command 'colect'; did you mean 'collect'?; `ml-metrics --help` lists them\n"
+        "ml-metrics: unknown command 'colect'; did you mean 'collect'? `ml-metrics --help` lists the commands\n"
     )
 
 
