@@ -1,5 +1,5 @@
-"""Messages that no task can send, under a real Airflow: of a run that never begins, by the triggerer; of a gate whose
-every try is killed, by the DAG processor.
+"""Messages under a real Airflow that no task can send: the triggerer reports a run that never starts, the DAG processor
+a gate whose every try is killed.
 
 It needs an Airflow of its own for minutes, so `make test` leaves it to `make campaign-alerts`.
 """
@@ -37,7 +37,7 @@ TEST = TestDefinition(
     startup_timeout=ZERO,
 )
 with DAG("hangs", schedule=None, deadline=dags.deadline_of(TEST)):
-    BashOperator(task_id="wait", bash_command="true", pool="nobody")
+    BashOperator(task_id="wait", bash_command="true", pool="empty")
 '''
 
 
@@ -47,7 +47,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, home: Home) -> Iterator[St
     (folder / "hangs.py").write_text(DAG)
     shutil.copy(PROJECT / "dags" / "ml_tests.py", folder)
     home.add_test("gate-always-killed", command=["false"], emails=["a@example.com"])
-    home.airflow("pools", "set", "nobody", "0", "has no slots").check_returncode()
+    home.airflow("pools", "set", "empty", "0", "has no slots").check_returncode()
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(folder))
         with standalone(home) as running:
@@ -79,8 +79,8 @@ def test_the_dag_processor_reports_a_gate_that_is_always_killed(airflow: Standal
     wait_until(lambda: bool(home.mails("gate-always-killed")), "the DAG processor has sent the mail")
     (mail,) = home.mails("gate-always-killed")
     assert "ExitCode:1" in mail.read_text()
-    wait_until(lambda: "delivered by outbox" in said_by_the_dag_processor(home), "the DAG processor has said so")
+    wait_until(lambda: "delivered by outbox" in dag_processor_log(home), "the DAG processor has said so")
 
 
-def said_by_the_dag_processor(home: Home) -> str:
+def dag_processor_log(home: Home) -> str:
     return "\n".join(path.read_text() for path in home.path.glob("logs/dag_processor/**/ml_tests.py.log"))

@@ -44,9 +44,9 @@ class Browser:
 
     def measure(self, page: str, *, width: int, dark: bool = False) -> tuple[int, int, str, int]:
         """How wide and how high a mail is on a screen of this width, its background, and how many pictures it shows."""
-        said = self._run(self._framed(page, width, 800), "--dump-dom", width=width, height=800, dark=dark)
-        found = re.search(r"<title>(\d+)\|(\d+)\|(.*?)\|(\d+)</title>", said)
-        assert found, said[:2000]
+        output = self._run(self._framed(page, width, 800), "--dump-dom", width=width, height=800, dark=dark)
+        found = re.search(r"<title>(\d+)\|(\d+)\|(.*?)\|(\d+)</title>", output)
+        assert found, output[:2000]
         return int(found[1]), int(found[2]), found[3], int(found[4])
 
     def _framed(self, page: str, width: int, height: int) -> Path:
@@ -61,6 +61,6 @@ class Browser:
     def _run(self, page: Path, task: str, *, width: int, height: int, dark: bool) -> str:
         scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
         profile, size = f"--user-data-dir={self.folder / 'profile'}", f"--window-size={width},{height}"
-        words = [self.program, *QUIET, *scheme, profile, size, task, page.as_uri()]
-        done = subprocess.run(words, check=True, capture_output=True, timeout=120)
+        command = [self.program, *QUIET, *scheme, profile, size, task, page.as_uri()]
+        done = subprocess.run(command, check=True, capture_output=True, timeout=120)
         return done.stdout.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Services on loopback, and time that passes when it is told to."""
+"""Services on loopback."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_github_has_one_issue_per_test_that_is_closed_and_reopened(service: Serv
         assert send(service, message).startswith("https://github.com/owner/repo/issues/")
     first, second = github.issues
     assert (first["title"], first["state"], first["labels"]) == (f"ML Metrics: {MESSAGE.test}", "open", ["ml-metrics"])
-    assert [comment.count("<!-- ml-metrics") for comment in first["comments"]] == [1, 1, 1]  # worse, well, broken
+    assert [comment.count("<!-- ml-metrics") for comment in first["comments"]] == [1, 1, 1]  # worse, recovered, broken
     assert (second["title"], second["comments"]) == ("ML Metrics: another", [])
     assert github.states == [("closed", 1), ("open", 1)]
     assert {request.headers["Authorization"] for request in service.requests} == {"Bearer ghp_token"}

@@ -1,4 +1,4 @@
-"""Whatever a name says, a message has our headers, our tags, our links, and says that name."""
+"""Names and other user input cannot add headers, tags or links to a message."""
 
 from __future__ import annotations
 
@@ -43,26 +43,24 @@ HEADERS = {
 }
 
 
-def report(words: str) -> Report:
-    facts = (Fact("image", words), Fact("pod", words, words), Fact("logs", words, f"https://logs.example/?q={words}"))
-    problem = Problem(f"out_of_bounds:{words}", words, words, facts, Picture("metric-1", b"png", words))
-    several = (words, words)
-    return Report(MessageKind.BROKEN, words, words, words, words, (problem, problem), facts, several, several, facts)
+def report(name: str) -> Report:
+    facts = (Fact("image", name), Fact("pod", name, name), Fact("logs", name, f"https://logs.example/?q={name}"))
+    problem = Problem(f"out_of_bounds:{name}", name, name, facts, Picture("metric-1", b"png", name))
+    several = (name, name)
+    return Report(MessageKind.BROKEN, name, name, name, name, (problem, problem), facts, several, several, facts)
 
 
-def messages(words: str) -> list[Message]:
+def messages(name: str) -> list[Message]:
     heartbeat = Heartbeat(
         NOON,
         3,
-        (MissedRuns(words, 2, 1, NOON),),
-        (FailingTest(words, NOON, (words,), words),),
-        (QuarantinedTest(words, NOON.date(), words),),
+        (MissedRuns(name, 2, 1, NOON),),
+        (FailingTest(name, NOON, (name,), name),),
+        (QuarantinedTest(name, NOON.date(), name),),
     )
     return [
-        compose(report(words), ["a@example.com"], "me@example.com"),
-        compose_digest(
-            "digest-1", [HeldMessage(words, words, (words,), NOON, words)], ["a@example.com"], "", "http://x"
-        ),
+        compose(report(name), ["a@example.com"], "me@example.com"),
+        compose_digest("digest-1", [HeldMessage(name, name, (name,), NOON, name)], ["a@example.com"], "", "http://x"),
         compose_heartbeat("heartbeat-1", heartbeat, ["a@example.com"], "", "http://x"),
     ]
 
@@ -87,20 +85,20 @@ class Tags(HTMLParser):
 PLAIN = [Tags(message.html) for message in messages("plain")]
 
 
-@pytest.mark.parametrize("words", HOSTILE, ids=[f"{number}" for number in range(len(HOSTILE))])
-def test_hostile_names_do_not_change_the_tags_of_a_page(words: str) -> None:
-    for message, plain in zip(messages(words), PLAIN, strict=True):
+@pytest.mark.parametrize("name", HOSTILE, ids=[f"{number}" for number in range(len(HOSTILE))])
+def test_hostile_names_do_not_change_the_tags_of_a_page(name: str) -> None:
+    for message, plain in zip(messages(name), PLAIN, strict=True):
         tags = Tags(message.html)
-        # a link to no address is shown as words: then there is a tag less
+        # an invalid link is shown as text, without its tag
         assert [tag for tag in tags.seen if tag[0] != "a"] == [tag for tag in plain.seen if tag[0] != "a"]
         assert tags.comments == []
         assert all(is_link(link) or link == "cid:metric-1" for link in tags.links)
-        assert "49" not in message.html + message.text + message.subject or "49" in words
+        assert "49" not in message.html + message.text + message.subject or "49" in name
 
 
-@pytest.mark.parametrize("words", HOSTILE, ids=[f"{number}" for number in range(len(HOSTILE))])
-def test_hostile_names_do_not_add_headers_or_recipients(words: str, tmp_path: Path) -> None:
-    for number, message in enumerate(messages(words)):
+@pytest.mark.parametrize("name", HOSTILE, ids=[f"{number}" for number in range(len(HOSTILE))])
+def test_hostile_names_do_not_add_headers_or_recipients(name: str, tmp_path: Path) -> None:
+    for number, message in enumerate(messages(name)):
         folder = tmp_path / f"{number}"
         path = Path(Outbox(str(folder)).send(message, 1))
         assert path.parent == folder
@@ -113,9 +111,9 @@ def test_hostile_names_do_not_add_headers_or_recipients(words: str, tmp_path: Pa
         assert not mail.defects
 
 
-@pytest.mark.parametrize("words", HOSTILE, ids=[f"{number}" for number in range(len(HOSTILE))])
-def test_hostile_names_add_no_control_characters_or_fake_lines_to_plain_text(words: str) -> None:
-    message = messages(words)[0]
+@pytest.mark.parametrize("name", HOSTILE, ids=[f"{number}" for number in range(len(HOSTILE))])
+def test_hostile_names_add_no_control_characters_or_fake_lines_to_plain_text(name: str) -> None:
+    message = messages(name)[0]
     assert all(letter.isprintable() or letter == "\n" for letter in message.text)
     assert not any(
         line.startswith(("Bcc:", "owner  ", "```", "|", "MAIL FROM")) for line in message.text.splitlines()[1:]
@@ -125,8 +123,8 @@ def test_hostile_names_add_no_control_characters_or_fake_lines_to_plain_text(wor
 def test_servers_get_the_same_headers_and_recipients(service: Service, smtp: MailServer) -> None:
     service.answers(Answer(202))
     server = Smtp("127.0.0.1", smtp.port, implicit_tls=False, starttls=False)
-    for words in HOSTILE:
-        message = messages(words)[0]
+    for name in HOSTILE:
+        message = messages(name)[0]
         server.send(message, 5)
         SendGrid("SG.key", host=service.url).send(message, 5)
         assert list(service.requests[-1].body["personalizations"]) == [{"to": [{"email": "a@example.com"}]}]
@@ -136,8 +134,8 @@ def test_servers_get_the_same_headers_and_recipients(service: Service, smtp: Mai
 
 def test_a_chat_shows_no_mentions_and_only_our_links(service: Service) -> None:
     service.answers(Answer(200))
-    for words in HOSTILE:
-        Webhook(f"{service.url}/hook").send(messages(words)[0], 5)
+    for name in HOSTILE:
+        Webhook(f"{service.url}/hook").send(messages(name)[0], 5)
         body = service.requests[-1].body
         headline, reasons, *links = (block["text"]["text"] for block in body["blocks"])
         for text in (body["text"], headline, reasons):
@@ -147,9 +145,9 @@ def test_a_chat_shows_no_mentions_and_only_our_links(service: Service) -> None:
 
 
 def test_an_issue_shows_text_in_a_fence_that_the_text_cannot_end(service: Service) -> None:
-    for words in HOSTILE:
+    for name in HOSTILE:
         github = GitHub(service)
-        GitHubIssues("owner/repo", "token", host=service.url).send(messages(words)[0], 5)
+        GitHubIssues("owner/repo", "token", host=service.url).send(messages(name)[0], 5)
         (issue,) = github.issues
         assert "\n" not in issue["title"]
         fence, _, rest = issue["body"].partition("text\n")

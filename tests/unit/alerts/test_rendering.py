@@ -1,4 +1,4 @@
-"""Mails in a real browser: on a phone, in the dark, with names that are far too long; and the pictures of the docs."""
+"""Mails in a real browser: on a phone, on a dark screen, with very long names; and the pictures in the docs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def chart() -> bytes:
 
 
 def mail(folder: Path, chart: bytes) -> Message:
-    """A mail whose picture lies beside it, where a browser finds it."""
+    """Return a mail and write its picture to the folder from which the browser loads it."""
     (folder / "metric-1.png").write_bytes(chart)
     with_chart = replace(LOSS, picture=Picture("metric-1", chart, "loss_final in its last 21 runs"))
     return compose(replace(REPORT, problems=(with_chart, *REPORT.problems[1:])), ["vision-team@example.com"])
@@ -70,9 +70,9 @@ def test_a_mail_is_dark_on_a_dark_screen(browser: Browser, tmp_path: Path, chart
 
 
 def test_long_names_do_not_make_a_mail_wider_than_the_screen(browser: Browser) -> None:
-    words = [*HOSTILE, "W" * 400]
-    problems = tuple(replace(LOSS, sentence=each, picture=None, facts=(Fact("value", each),)) for each in words)
-    message = compose(replace(REPORT, test="x" * 200, problems=problems, warnings=tuple(words)), [])
+    names = [*HOSTILE, "W" * 400]
+    problems = tuple(replace(LOSS, sentence=each, picture=None, facts=(Fact("value", each),)) for each in names)
+    message = compose(replace(REPORT, test="x" * 200, problems=problems, warnings=tuple(names)), [])
     width, _, _, _ = browser.measure(message.html, width=PHONE)
     assert width == PHONE
 
@@ -84,7 +84,7 @@ def test_the_pictures_in_the_docs_show_this_mail(browser: Browser, tmp_path: Pat
     browser.draw(page(mail(tmp_path, chart)), made, width=width, height=height, dark=dark)
     if os.environ.get("UPDATE_GOLDEN"):
         shown.write_bytes(made.read_bytes())
-    # fonts differ from machine to machine: the picture in the docs is made here, not compared dot by dot
+    # fonts differ between machines, so the pixels are not compared
     assert size(made) == size(shown)
     assert made.stat().st_size > 20_000, "a page with a chart is no blank page"
 

@@ -1,4 +1,4 @@
-"""Short ways to say a config, a history and a judgement in the tests of the judge."""
+"""Shortcuts for configs, histories and judgements in the tests of the judge."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ def judged(  # noqa: PLR0913  (as `judge_run`)
 
 
 def verdict(rule: dict[str, Any], value: float, past: Sequence[StoredMetric] = (), **rest: Any) -> Verdict:
-    """The verdict on the metric `loss` by one condition."""
+    """Return the verdict on the metric `loss` by one condition."""
     (only,) = judged(config({"loss": rule}), {"loss": value}, past, **rest).verdicts
     return only

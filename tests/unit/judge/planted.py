@@ -1,4 +1,4 @@
-"""Made-up series whose truth is known. Standard library only: every Python makes the same numbers."""
+"""Generated series with known changes. The standard library alone generates the same numbers everywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RUNS = 100
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A series and the runs at which its level really changes."""
+    """A series and the runs at which its level changes."""
 
     kind: str
     values: list[float]

@@ -1,9 +1,9 @@
-"""Write down what apache-otava finds in the planted series: its answers are compared with ours.
+"""Print the change points that apache-otava finds in the planted series, for comparison with ours.
 
-It wants older versions of packages that we pin, so it lives in an environment of its own:
+It needs older versions of pinned packages, so it runs in its own environment:
 
     uv venv .venv-otava && uv pip install -p .venv-otava/bin/python apache-otava==0.8.0
-    .venv-otava/bin/python tests/judge/run_otava.py > tests/golden/judge/otava.json
+    .venv-otava/bin/python tests/unit/judge/run_otava.py > tests/golden/judge/otava.json
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from planted import series
 SEEDS = range(20)
 
 
-def answers() -> dict[str, object]:
-    """By its defaults, and with its own least magnitude of 5 %."""
+def results() -> dict[str, object]:
+    """Return the results with defaults, and with a minimum magnitude of 5 %."""
     return {
         "apache-otava": version("apache-otava"),
         "default": {str(seed): _found(seed) for seed in SEEDS},
@@ -38,4 +38,4 @@ def _found(seed: int, **options: float) -> dict[str, list[int]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(answers()))
+    print(json.dumps(results()))

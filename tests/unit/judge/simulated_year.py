@@ -1,4 +1,4 @@
-"""A made-up year of nightly runs with planted regressions. Standard library only, and a fixed seed for each series."""
+"""A simulated year of nightly runs with planted regressions, by the standard library and with fixed seeds."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from random import Random
 
 RUNS = 365
-QUIET = 40
-"""No regression is planted before a test has some history."""
+FIRST_RUNS = 40
+"""The number of runs before the first regression."""
 AFTERMATH = 3
-"""So many runs after a regression a rule on levels may take to see that it is over."""
+"""The number of runs after a regression in which a rule on levels may still alert."""
 
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """A stretch of runs that are worse than they should be; higher is worse."""
+    """A range of runs with worse values; higher is worse."""
 
     first: int
     end: int
-    """The first run after it."""
+    """The first run after the regression."""
     kind: str
 
 
 @dataclass(frozen=True, slots=True)
 class Year:
-    """One metric of one test, night by night."""
+    """One metric of one test, with a value for each night."""
 
     name: str
     values: list[float]
@@ -32,7 +32,7 @@ class Year:
 
 
 def years() -> list[Year]:
-    """Kinds of noise that nightly tests have, each with six regressions; and a metric that never moves."""
+    """Return years with different kinds of noise and six regressions each, and a constant metric."""
     kinds = {
         "even noise": lambda random: random.gauss(0, 1),
         "long tail": lambda random: random.lognormvariate(0, 0.7) - 1.2,
@@ -50,9 +50,9 @@ def years() -> list[Year]:
 
 def _year(name: str, values: list[float], random: Random) -> Year:
     regressions = []
-    room = (RUNS - QUIET) // 6
+    room = (RUNS - FIRST_RUNS) // 6
     for number, kind in enumerate(("short", "long", "short", "creep", "long", "large")):
-        first = QUIET + number * room + random.randrange(0, 8)
+        first = FIRST_RUNS + number * room + random.randrange(0, 8)
         length = {"short": 3, "long": 25, "creep": 40, "large": 8}[kind]
         regressions.append(Regression(first, first + length, kind))
         for run in range(first, first + length):

@@ -1,4 +1,4 @@
-"""Who hears of what, and in which words."""
+"""Which verdicts alert, and the texts of alerts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BELOW_ONE = condition({"fixed_value": 1}, "less")
 TWICE = {"alert_after_second_test_failure": True}
 
 
-def told(judgement: Any) -> list[str | None]:
+def alerted_metrics(judgement: Any) -> list[str | None]:
     return [alert.metric for alert in judgement.alerts]
 
 
@@ -62,21 +62,23 @@ def test_muted_metrics_keep_bounds_and_verdicts() -> None:
 def test_only_the_subset_alerts_but_all_have_bounds() -> None:
     regression = config({"default": BELOW_ONE}, metric_subset_to_alert=["acc"])
     judgement = judged(regression, {"loss": 5.0, "acc": 5.0})
-    assert told(judgement) == ["acc"]
+    assert alerted_metrics(judgement) == ["acc"]
     assert [verdict.outcome for verdict in judgement.verdicts] == ["fail", "fail"]
 
 
 def test_a_warning_alerts_and_does_not_fail_the_run() -> None:
     judgement = judged(config({"loss": {**BELOW_ONE, "severity": "warn"}}), {"loss": 5.0})
-    assert told(judgement) == ["loss"]
+    assert alerted_metrics(judgement) == ["loss"]
     assert judgement.passed
 
 
 def test_the_first_failure_does_not_alert_if_a_second_is_required() -> None:
     regression = config({"loss": BELOW_ONE}, **TWICE)
-    assert told(judged(regression, {"loss": 5.0})) == []
-    assert told(judged(regression, {"loss": 5.0}, history([0.0] * 5))) == []
-    assert told(judged(regression, {"loss": 5.0}, [*history([0.0] * 5), point(5, 5.0, outcome="fail")])) == ["loss"]
+    assert alerted_metrics(judged(regression, {"loss": 5.0})) == []
+    assert alerted_metrics(judged(regression, {"loss": 5.0}, history([0.0] * 5))) == []
+    assert alerted_metrics(judged(regression, {"loss": 5.0}, [*history([0.0] * 5), point(5, 5.0, outcome="fail")])) == [
+        "loss"
+    ]
 
 
 def test_a_lasting_regression_alerts_from_its_second_run_on() -> None:
@@ -93,20 +95,20 @@ def test_a_lasting_regression_alerts_from_its_second_run_on() -> None:
 @pytest.mark.parametrize("outcome", ["missing", "non_finite", "fail"])
 def test_any_broken_verdict_counts_as_the_first_failure(outcome: str) -> None:
     regression = config({"loss": BELOW_ONE}, **TWICE)
-    assert told(judged(regression, {"loss": 5.0}, [point(1, None, outcome=outcome)])) == ["loss"]
+    assert alerted_metrics(judged(regression, {"loss": 5.0}, [point(1, None, outcome=outcome)])) == ["loss"]
 
 
 @pytest.mark.parametrize("outcome", ["pass", "insufficient_data", None])
 def test_no_other_verdict_counts_as_the_first_failure(outcome: str | None) -> None:
     regression = config({"loss": BELOW_ONE}, **TWICE)
     past = [point(1, 5.0, outcome="fail"), point(2, 0.0, outcome=outcome)]
-    assert told(judged(regression, {"loss": 5.0}, past)) == []
+    assert alerted_metrics(judged(regression, {"loss": 5.0}, past)) == []
 
 
 def test_a_failed_job_in_between_is_ignored() -> None:
     regression = config({"loss": BELOW_ONE}, **TWICE)
     past = [point(1, 5.0, outcome="fail"), point(2, 5.0, outcome="skipped", status="failure")]
-    assert told(judged(regression, {"loss": 5.0}, past)) == ["loss"]
+    assert alerted_metrics(judged(regression, {"loss": 5.0}, past)) == ["loss"]
 
 
 def test_a_second_failed_job_alerts() -> None:

@@ -1,4 +1,4 @@
-"""Which history counts."""
+"""The rows in a baseline."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MEAN = condition({"percent_difference": 10}, "within")
 SPREAD = condition({"stddevs_from_mean": 3}, "within")
 
 
-def middle(rule: dict[str, object], past: list[StoredMetric], **rest: object) -> float:
-    """The mean that a rule of percents measured from, and how many runs it counted."""
+def reference(rule: dict[str, object], past: list[StoredMetric], **rest: object) -> float:
+    """Return the reference of a rule in percent."""
     bounds = verdict(rule, 1.0, past, **rest).bounds
     assert bounds is not None
     return (bounds.lower + bounds.upper) / 2
@@ -36,17 +36,17 @@ def test_failed_jobs_failed_verdicts_and_non_finite_values_are_excluded() -> Non
     ]
     found = verdict(MEAN, 10.0, past)
     assert found.baseline_points == 4
-    assert middle(MEAN, past) == 10.0
+    assert reference(MEAN, past) == 10.0
 
 
 def test_the_run_itself_is_excluded() -> None:
     past = [*history([10.0, 10.0]), point(5, 1000.0, run="this-run")]
-    assert middle(MEAN, past) == 10.0
+    assert reference(MEAN, past) == 10.0
 
 
 def test_later_runs_are_excluded() -> None:
     past = [*history([10.0, 10.0]), point(5, 1000.0)]
-    assert middle(MEAN, past, now=START + 4 * DAY) == 10.0
+    assert reference(MEAN, past, now=START + 4 * DAY) == 10.0
 
 
 def test_runs_that_end_at_the_same_time_are_ordered_by_key() -> None:
@@ -59,7 +59,7 @@ def test_runs_that_end_at_the_same_time_are_ordered_by_key() -> None:
 def test_the_newest_runs_fill_the_window() -> None:
     rule = {**MEAN, "window": 3}
     past = [*history([1.0] * 50), point(50, 10.0), point(51, 77.0, outcome="fail"), point(52, 10.0), point(53, 10.0)]
-    assert middle(rule, past) == 10.0
+    assert reference(rule, past) == 10.0
     assert verdict(rule, 10.0, past).baseline_points == 3
 
 
@@ -72,14 +72,14 @@ def test_the_window_is_100_runs_unless_the_wait_is_longer() -> None:
 def test_since_starts_a_new_baseline() -> None:
     rule = {**MEAN, "since": "2026-01-03"}
     past = history([1.0, 1.0, 10.0, 10.0])
-    assert middle(rule, past) == 10.0
+    assert reference(rule, past) == 10.0
     assert verdict(rule, 10.0, past).baseline_points == 2
 
 
 def test_time_window_ends_at_the_run() -> None:
     rule = {**MEAN, "time_window": "3d"}
     past = history([1.0, 1.0, 10.0, 10.0])
-    assert middle(rule, past, now=START + 5 * DAY) == 10.0
+    assert reference(rule, past, now=START + 5 * DAY) == 10.0
 
 
 def test_the_time_window_of_a_failing_metric_does_not_move() -> None:
@@ -93,7 +93,7 @@ def test_the_time_window_of_a_failing_metric_does_not_move() -> None:
 def test_compare_to_uses_only_the_other_test() -> None:
     rule = {**MEAN, "compare_to": "nightly"}
     past = [*history([1.0, 1.0]), *history([10.0, 10.0], test="nightly")]
-    assert middle(rule, past) == 10.0
+    assert reference(rule, past) == 10.0
 
 
 @pytest.mark.parametrize(("points", "outcome"), [(9, "insufficient_data"), (10, "pass"), (11, "pass")])
@@ -160,8 +160,8 @@ def test_an_earlier_run_judged_again_ignores_the_acceptance() -> None:
 
 def test_an_accepted_run_missing_from_the_history_starts_at_its_own_time_or_the_acceptance() -> None:
     past = history([10.0] * 5)
-    told = accepted("gone", timestamp=START + 3 * DAY)
-    assert verdict(SPREAD, 10.0, past, acceptances=told).baseline_points == 2
+    acceptances = accepted("gone", timestamp=START + 3 * DAY)
+    assert verdict(SPREAD, 10.0, past, acceptances=acceptances).baseline_points == 2
     assert verdict(SPREAD, 10.0, past, acceptances=accepted("gone")).baseline_points == 0
 
 

@@ -1,4 +1,4 @@
-"""Each rule with bounds computed by hand."""
+"""Each rule, compared with bounds computed by hand."""
 
 from __future__ import annotations
 

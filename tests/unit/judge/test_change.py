@@ -1,4 +1,4 @@
-"""The rule on lasting changes of level."""
+"""The rule `change_point`."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def test_a_slope_is_not_a_change_of_level(seed: int) -> None:
 
 def test_accepting_the_level_ends_the_failure() -> None:
     values = noisy([(100, 40), (115, 20)])
-    word = Acceptance(TEST, "loss", "run-00040", START + 45.5 * DAY)
-    assert failing_runs(values, acceptances=[word]) == [42, 43, 44, 45]
+    acceptance = Acceptance(TEST, "loss", "run-00040", START + 45.5 * DAY)
+    assert failing_runs(values, acceptances=[acceptance]) == [42, 43, 44, 45]
 
 
 def test_too_little_history_is_insufficient_data() -> None:

@@ -1,6 +1,6 @@
-"""Change points beside those of apache-otava, on series whose truth is known.
+"""Change points compared with those of apache-otava, on series with known changes.
 
-`run_otava.py` wrote its answers down.
+`run_otava.py` generated the results of apache-otava.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def otavas(options: str) -> Callable[[int, Planted], list[int]]:
 
 
 def score(find: Callable[[int, Planted], list[int]]) -> tuple[Counter[str], Counter[str]]:
-    """How many planted changes of each kind were found, and how many were found that nobody planted."""
+    """Return the numbers of planted changes that were found and of false ones, by kind."""
     hits: Counter[str] = Counter()
     false: Counter[str] = Counter()
     for seed in SEEDS:

@@ -1,4 +1,4 @@
-"""Files of metrics and history, as people and other programs write them."""
+"""Files of metrics and history from users and other programs."""
 
 from __future__ import annotations
 

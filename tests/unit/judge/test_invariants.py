@@ -1,4 +1,4 @@
-"""What holds for every history, whatever it holds."""
+"""Properties that hold for every history."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ml_metrics.judge import Judgement, history_needs, replay
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, point
 
-UNHURRIED = settings(deadline=None)  # a busy machine is no counterexample
+NO_DEADLINE = settings(deadline=None)  # a slow machine must not fail the test
 VALUES = st.one_of(
     st.floats(-1e6, 1e6),
     st.integers(-3, 3).map(float),
@@ -62,21 +62,21 @@ def rules(draw: st.DrawFn) -> dict[str, Any]:
     return condition(threshold, comparison, **rest)
 
 
-def said(rule: dict[str, Any], value: float, past: list[StoredMetric], **rest: Any) -> Judgement:
+def judgement_of(rule: dict[str, Any], value: float, past: list[StoredMetric], **rest: Any) -> Judgement:
     return judged(config({"loss": rule}, alert_after_second_test_failure=True), {"loss": value}, past, **rest)
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(rules(), st.floats(-1e6, 1e6), histories(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(
     rule: dict[str, Any], value: float, past: list[StoredMetric], shuffler: random.Random
 ) -> None:
     mixed = list(past)
     shuffler.shuffle(mixed)
-    assert said(rule, value, past) == said(rule, value, mixed)
+    assert judgement_of(rule, value, past) == judgement_of(rule, value, mixed)
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(rules(), st.floats(-1e6, 1e6), histories(), VALUES, OUTCOMES)
 def test_the_run_itself_and_later_runs_do_not_move_bounds(
     rule: dict[str, Any], value: float, past: list[StoredMetric], other: float | None, outcome: Outcome | None
@@ -84,22 +84,22 @@ def test_the_run_itself_and_later_runs_do_not_move_bounds(
     at = START + 41 * DAY
     itself = point(20, other, outcome, run="this-run")
     later = point(41.5, other, outcome, run="later")
-    assert said(rule, value, [*past, itself, later], now=at) == said(rule, value, past, now=at)
+    assert judgement_of(rule, value, [*past, itself, later], now=at) == judgement_of(rule, value, past, now=at)
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(rules(), st.floats(-1e6, 1e6), histories(), st.integers(-30, 30))
 def test_scaling_a_metric_does_not_change_verdicts(
     rule: dict[str, Any], value: float, past: list[StoredMetric], power: int
 ) -> None:
     factor = 2.0**power
     scaled = [row if row.value is None else replace(row, value=row.value * factor) for row in past]
-    here = [verdict.outcome for verdict in said(rule, value, past).verdicts]
-    there = [verdict.outcome for verdict in said(rule, value * factor, scaled).verdicts]
+    here = [verdict.outcome for verdict in judgement_of(rule, value, past).verdicts]
+    there = [verdict.outcome for verdict in judgement_of(rule, value * factor, scaled).verdicts]
     assert here == there
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(
     st.sampled_from(["less", "greater_or_equal", "equal"]),
     st.integers(-8, 8),
@@ -118,12 +118,12 @@ def test_scaling_a_metric_with_its_thresholds_does_not_change_verdicts(
             condition({"within_bounds": between}, **change),
             condition({"percent_difference": {"percent": 25, "value": bound * factor}}, "within", **change),
         ]
-        return [said(rule, value * factor, []).verdicts[0].outcome for rule in thresholds]
+        return [judgement_of(rule, value * factor, []).verdicts[0].outcome for rule in thresholds]
 
     assert outcomes(1.0) == outcomes(2.0**power)
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(
     rules(),
     st.lists(st.one_of(st.floats(-100, 100), st.sampled_from([1.0, 2.0])), min_size=1, max_size=20),
@@ -137,27 +137,27 @@ def test_a_later_run_does_not_change_earlier_verdicts(rule: dict[str, Any], valu
     assert after[:-1] == before
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(rules(), st.floats(-1e6, 1e6), histories())
 def test_the_requested_history_is_sufficient(rule: dict[str, Any], value: float, past: list[StoredMetric]) -> None:
     regression = config({"loss": rule, "default": condition({"fixed_value": 0}, "less")})
     ordered = sorted(past, key=lambda row: (row.timestamp, row.run_key))
     needed = history_needs(regression, TEST).select(ordered)
-    assert said(rule, value, needed) == said(rule, value, past)
+    assert judgement_of(rule, value, needed) == judgement_of(rule, value, past)
 
 
 def test_a_failed_value_behind_many_failed_jobs_is_not_requested() -> None:
-    """What is asked for and what is judged by must stay the same, also where a series looks at bad values."""
+    """The requested rows and the judged rows must be the same even if a rule uses failed values."""
     rule = {"comparison": "less", "success_threshold": {"change_point": {"min_runs": 2}}, "window": 6}
     bad, good = point(0, 0.0, outcome=Outcome.FAIL), [point(day, 0.0, outcome=None) for day in range(1, 6)]
     failed = [replace(point(day, 0.0, outcome=None), job_status=JobStatus.FAILURE) for day in range(6, 16)]
     past = [bad, *good, *failed]
     needed = history_needs(config({"loss": rule}), TEST).select(past)
     assert bad not in needed
-    assert said(rule, 0.0, needed) == said(rule, 0.0, past)
+    assert judgement_of(rule, 0.0, needed) == judgement_of(rule, 0.0, past)
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(rules(), VALUES, histories())
 def test_no_verdict_is_lost_and_none_passes_without_reason(
     rule: dict[str, Any], value: float | None, past: list[StoredMetric]
@@ -183,20 +183,20 @@ def test_documents_from_before_the_reference_was_stored_are_read() -> None:
     assert found == replace(judgement.verdicts[0], reference=None, spread=None)
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12), st.floats(0, 5), st.floats(-1e3, 1e3))
 def test_a_wider_rule_passes_whatever_a_narrower_one_passes(values: list[float], times: float, value: float) -> None:
     past = [point(day, each) for day, each in enumerate(values)]
-    narrow = said(condition({"stddevs_from_mean": times}), value, past).verdicts[0]
-    wide = said(condition({"stddevs_from_mean": times + 1}), value, past).verdicts[0]
+    narrow = judgement_of(condition({"stddevs_from_mean": times}), value, past).verdicts[0]
+    wide = judgement_of(condition({"stddevs_from_mean": times + 1}), value, past).verdicts[0]
     assert narrow.outcome is Outcome.FAIL or wide.outcome is Outcome.PASS
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12), st.floats(-1e3, 1e3))
 def test_negated_values_turn_greater_into_less(values: list[float], value: float) -> None:
     past = [point(day, each) for day, each in enumerate(values)]
     mirrored = [replace(row, value=-(row.value or 0.0)) for row in past]
-    less = said(condition({"mads_from_median": 3}, "less"), value, past).verdicts[0]
-    greater = said(condition({"mads_from_median": 3}, "greater"), -value, mirrored).verdicts[0]
+    less = judgement_of(condition({"mads_from_median": 3}, "less"), value, past).verdicts[0]
+    greater = judgement_of(condition({"mads_from_median": 3}, "greater"), -value, mirrored).verdicts[0]
     assert less.outcome == greater.outcome

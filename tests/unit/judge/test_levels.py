@@ -1,4 +1,4 @@
-"""`against: best`: a slow loss adds up against the best level that was held."""
+"""`against: best`: a slow loss adds up against the best level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The past judged again says what the judge would have said at the time."""
+"""A replay returns what the judge would have returned at the time."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_a_replay_uses_its_own_verdicts_and_not_the_stored_ones() -> None:
 
 def test_an_accepted_level_applies_from_its_acceptance() -> None:
     rows = history([*STEADY, *[30.0, 30.1, 29.9, 30.2, 30.0, 30.1, 30.0]])
-    word = Acceptance(TEST, "loss", "run-00006", START + 10.5 * DAY)
-    assert outcomes(replayed(rows, acceptances=[word]))[6:] == [*["fail"] * 5, "pass", "pass"]
+    acceptance = Acceptance(TEST, "loss", "run-00006", START + 10.5 * DAY)
+    assert outcomes(replayed(rows, acceptances=[acceptance]))[6:] == [*["fail"] * 5, "pass", "pass"]
 
 
 def test_runs_are_ordered_by_their_end() -> None:
@@ -76,7 +76,7 @@ VALUES = st.lists(st.one_of(st.floats(-50, 50), st.sampled_from([10.0, 30.0])), 
 
 
 @pytest.mark.parametrize("second", [False, True])
-@settings(deadline=None)  # a busy machine is no counterexample
+@settings(deadline=None)  # a slow machine must not fail the test
 @given(values=VALUES)
 def test_a_replay_equals_judging_run_by_run(second: bool, values: list[float]) -> None:
     regression = config({"loss": {**SPREAD, "window": 6}}, alert_after_second_test_failure=second)
@@ -103,8 +103,8 @@ def test_a_long_failure_is_compared_with_the_baseline_before_it() -> None:
 
 def test_a_future_acceptance_is_ignored() -> None:
     rows = history([*STEADY, 30.0])
-    word = Acceptance(TEST, "loss", "run-00006", rows[-1].timestamp + timedelta(days=9))
-    assert replayed(rows, acceptances=[word]) == replayed(rows)
+    acceptance = Acceptance(TEST, "loss", "run-00006", rows[-1].timestamp + timedelta(days=9))
+    assert replayed(rows, acceptances=[acceptance]) == replayed(rows)
 
 
 def test_the_document_of_a_replay() -> None:

@@ -21,18 +21,18 @@ def outcomes(judgement: Judgement) -> dict[str, str]:
 
 
 def test_a_rule_that_raises_an_error_fails_its_metric_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = verdict.span_of
+    original = verdict.span_of
 
-    def breaks_for_seven(rule: Condition, baseline: list[float]) -> Span:
+    def raises_for_seven(rule: Condition, baseline: list[float]) -> Span:
         if rule.success_threshold.fixed_value == 7:
-            raise RuntimeError("a fault of ours")
-        return whole(rule, baseline)
+            raise RuntimeError("an internal error")
+        return original(rule, baseline)
 
-    monkeypatch.setattr(verdict, "span_of", breaks_for_seven)
+    monkeypatch.setattr(verdict, "span_of", raises_for_seven)
     rules = {name: condition({"fixed_value": number}, "less") for name, number in (("a", 1), ("b", 7), ("c", 1))}
     judgement = judged(config(rules), {"a": 0.0, "b": 0.0, "c": 5.0})
     assert [str(one.outcome) for one in judgement.verdicts] == ["pass", "fail", "fail"]
-    assert judgement.verdicts[1].reason == "the condition could not be applied: a fault of ours"
+    assert judgement.verdicts[1].reason == "the condition could not be applied: an internal error"
     assert [alert.kind for alert in judgement.alerts] == [AlertKind.NOT_JUDGED, AlertKind.OUT_OF_BOUNDS]
     assert judgement.alerts[0].message.startswith(f"Metric `b` was not judged for test `{TEST}`")
 
@@ -46,10 +46,10 @@ def test_history_that_overflows_fails_its_metric_alone() -> None:
 
 
 def test_two_metrics_with_one_name_fail() -> None:
-    twins = [Metric("loss", 1.0, "loss", "final"), Metric("loss", 2.0, "loss", "final")]
+    duplicates = [Metric("loss", 1.0, "loss", "final"), Metric("loss", 2.0, "loss", "final")]
     rule = config({"loss": condition({"fixed_value": 9}, "less")})
     judgement = judge_run(
-        rule, twins, [], status=JobStatus.SUCCESS, run_key="r", now=history([1.0])[0].timestamp, test=TEST
+        rule, duplicates, [], status=JobStatus.SUCCESS, run_key="r", now=history([1.0])[0].timestamp, test=TEST
     )
     (found,) = judgement.verdicts
     assert (found.outcome, found.value) == (Outcome.FAIL, None)
@@ -57,9 +57,9 @@ def test_two_metrics_with_one_name_fail() -> None:
 
 
 def test_metrics_without_a_condition_may_share_a_name() -> None:
-    twins = [Metric("loss", 1.0, "loss", "final"), Metric("loss", 2.0, "loss", "final")]
+    duplicates = [Metric("loss", 1.0, "loss", "final"), Metric("loss", 2.0, "loss", "final")]
     now = history([1.0])[0].timestamp
-    assert judge_run(config(), twins, [], status=JobStatus.SUCCESS, run_key="r", now=now).passed
+    assert judge_run(config(), duplicates, [], status=JobStatus.SUCCESS, run_key="r", now=now).passed
 
 
 def test_without_conditions_there_are_no_verdicts() -> None:
@@ -84,8 +84,8 @@ def test_a_missing_optional_metric_is_skipped() -> None:
 
 
 def test_required_takes_precedence_over_optional_muting_and_subset() -> None:
-    quiet = {"alert_for_oob_metrics": False, "metric_subset_to_alert": ["acc"], "required_metrics": ["loss"]}
-    judgement = judged(config({"loss": {**FIXED, "optional": True}, "acc": FIXED}, **quiet), {"acc": 0.0})
+    muted = {"alert_for_oob_metrics": False, "metric_subset_to_alert": ["acc"], "required_metrics": ["loss"]}
+    judgement = judged(config({"loss": {**FIXED, "optional": True}, "acc": FIXED}, **muted), {"acc": 0.0})
     assert outcomes(judgement) == {"acc": "pass", "loss": "missing"}
     assert [alert.metric for alert in judgement.alerts] == ["loss"]
 
@@ -142,8 +142,8 @@ def test_a_metric_stays_missing_until_it_is_back_or_accepted() -> None:
     regression = config({"default": DEFAULT})
     assert outcomes(judged(regression, {"acc": 1.0}, past))["loss"] == "missing"
     assert outcomes(judged(regression, {"acc": 1.0, "loss": 1.0}, past))["loss"] == "pass"
-    word = [Acceptance(TEST, "loss", "run-00059", START + 60 * DAY)]
-    assert "loss" not in outcomes(judged(regression, {"acc": 1.0}, past, acceptances=word))
+    acceptances = [Acceptance(TEST, "loss", "run-00059", START + 60 * DAY)]
+    assert "loss" not in outcomes(judged(regression, {"acc": 1.0}, past, acceptances=acceptances))
 
 
 def test_a_metric_stays_missing_after_a_failed_job() -> None:

@@ -1,4 +1,4 @@
-"""The DAG's own callback, called by the very function of Airflow's DAG processor."""
+"""The callback of a DAG, called by the function of Airflow's DAG processor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[3]
-CALLS_BACK = """
+CALL_BACK = """
 import structlog
 from airflow.callbacks.callback_requests import DagCallbackRequest
 from airflow.dag_processing.dagbag import DagBag
@@ -40,7 +40,7 @@ def test_the_dag_processor_reports_a_run_without_gate_decision_once(tmp_path: Pa
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     }
     done = subprocess.run(
-        [sys.executable, "-c", CALLS_BACK],
+        [sys.executable, "-c", CALL_BACK],
         env=environment,
         cwd=PROJECT,
         capture_output=True,
@@ -48,9 +48,9 @@ def test_the_dag_processor_reports_a_run_without_gate_decision_once(tmp_path: Pa
         timeout=120,
         check=False,
     )
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
     (mail,) = (home / "ml_metrics" / "outbox").glob("*.eml")
     assert "Subject: [ML Metrics] lost failed: task assert_success failed" in mail.read_text()
-    assert said.count("delivered by outbox") == 1
-    assert "no new alert for lost" in said
+    assert output.count("delivered by outbox") == 1
+    assert "no new alert for lost" in output

@@ -35,7 +35,7 @@ def days(count: int, before: datetime = NOW) -> list[datetime]:
 
 
 def mails() -> dict[str, str]:
-    """The plain texts in the outbox, by their recipients."""
+    """Return the plain texts in the outbox by recipients."""
     found = {}
     for path in Path(Settings.load().outbox).glob("*.eml"):
         mail = message_from_bytes(path.read_bytes(), policy=policy.default)
@@ -80,10 +80,10 @@ def test_each_list_of_recipients_gets_its_own_tests() -> None:
         )
         == 2
     )
-    heard = mails()
-    assert "1 of 1 test did not run" in heard["a@example.com"]
-    assert "1 of 2 tests did not run" in heard["b@example.com"]
-    assert "two" not in heard["a@example.com"]
+    texts = mails()
+    assert "1 of 1 test did not run" in texts["a@example.com"]
+    assert "1 of 2 tests did not run" in texts["b@example.com"]
+    assert "two" not in texts["a@example.com"]
 
 
 def test_a_heartbeat_without_missed_runs_lists_incidents_and_quarantines() -> None:

@@ -1,4 +1,4 @@
-"""What stands between a run and people's inboxes: limits, digests, faults of the warehouse, runs that are overdue."""
+"""Notifications: limits, digests, failures of the warehouse, overdue runs, quarantines."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def subjects() -> list[str]:
     return [message_from_bytes(path.read_bytes(), policy=policy.default)["Subject"] for path in found]
 
 
-def live(number: int, day: SimulatedRun) -> RunFolder:
-    folder = simulate(number, day)
-    notify_about(number, day)
+def run_and_notify(number: int, simulated: SimulatedRun) -> RunFolder:
+    folder = simulate(number, simulated)
+    notify_about(number, simulated)
     return folder
 
 
@@ -60,17 +60,17 @@ def digest(after: timedelta) -> int:
 def test_messages_beyond_the_hourly_limit_are_sent_in_one_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__MAILS_PER_HOUR", "2")
     for number, day in enumerate((BAD, good(), BAD, good(), BAD), start=1):
-        live(number, day)
+        run_and_notify(number, day)
     assert len(subjects()) == 2
     assert [one.detail for one in waiting()] == ["the owner got 2 messages within an hour"] * 3
     assert digest(timedelta(0)) == 1
     assert subjects()[-1] == "[ML Metrics] digest: 3 messages were held back, about 1 test"
     assert waiting() == []
-    assert open_alert() is not None, "what a digest tells is told: the next run that is as bad is no news"
+    assert open_alert() is not None, "the digest reported the incident, so the same problem is not reported again"
 
 
 def test_a_warning_waits_up_to_a_day() -> None:
-    live(1, good("warned", memory_final=9.0))
+    run_and_notify(1, good("warned", memory_final=9.0))
     assert subjects() == []
     assert digest(timedelta(hours=23)) == 0
     assert digest(timedelta(hours=25)) == 1
@@ -79,7 +79,7 @@ def test_a_warning_waits_up_to_a_day() -> None:
 
 
 def test_an_undelivered_digest_is_retried_in_the_next_hour(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    live(1, good("warned", memory_final=9.0))
+    run_and_notify(1, good("warned", memory_final=9.0))
     blocked = tmp_path / "blocked"
     blocked.write_text("a file")
     with monkeypatch.context() as broken:
@@ -90,10 +90,10 @@ def test_an_undelivered_digest_is_retried_in_the_next_hour(monkeypatch: pytest.M
 
 def test_a_late_digest_is_sent_by_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__MAILS_PER_HOUR", "0")
-    live(1, BAD)
+    run_and_notify(1, BAD)
     assert subjects() == []
     monkeypatch.setattr("ml_metrics.notify.digest.LATE", timedelta(0))
-    live(2, good())
+    run_and_notify(2, good())
     assert [subject for subject in subjects() if "digest" in subject] == [
         "[ML Metrics] digest: 2 messages were held back, about 1 test"
     ]
@@ -113,9 +113,9 @@ def test_without_the_warehouse_a_message_is_sent_once(
 
 
 def test_a_run_whose_gate_was_killed_is_reported() -> None:
-    live(1, replace(good(), gate_is_killed=True))
+    run_and_notify(1, replace(good(), gate_is_killed=True))
     assert subjects() == [f"[ML Metrics] {NAME} failed: task assert_success failed"]
-    live(2, good())
+    run_and_notify(2, good())
     assert subjects()[1:] == [f"[ML Metrics] {NAME} recovered"]
 
 
@@ -125,8 +125,8 @@ def test_a_run_without_documents_is_reported() -> None:
 
 
 def test_an_old_run_judged_again_does_not_close_a_newer_incident() -> None:
-    old = live(1, good("old and good"))
-    live(2, BAD)
+    old = run_and_notify(1, good("old and good"))
+    run_and_notify(2, BAD)
     steps.decide(RunState(old), {})
     notify_about(1, good())
     assert open_alert() is not None
@@ -134,25 +134,25 @@ def test_an_old_run_judged_again_does_not_close_a_newer_incident() -> None:
 
 
 def test_muted_jobs_send_nothing() -> None:
-    quiet = {"regression_test_config": {**TEST.regression_test_config.model_dump(), "alert_for_failed_jobs": False}}
-    crash = with_test(failed(JobStatus.FAILURE, "ExitCode:1"), **quiet)
-    live(1, crash)
+    muted = {"regression_test_config": {**TEST.regression_test_config.model_dump(), "alert_for_failed_jobs": False}}
+    crash = with_test(failed(JobStatus.FAILURE, "ExitCode:1"), **muted)
+    run_and_notify(1, crash)
     assert subjects() == []
 
 
 def test_a_metric_outside_the_subset_is_not_reported() -> None:
     config = TEST.regression_test_config.model_dump() | {"metric_subset_to_alert": ["loss_final"]}
-    live(1, with_test(BAD, regression_test_config=config))
+    run_and_notify(1, with_test(BAD, regression_test_config=config))
     assert subjects() == []
 
 
 def test_the_first_failure_is_not_reported_if_a_second_is_required() -> None:
     config = TEST.regression_test_config.model_dump() | {"alert_after_second_test_failure": True}
     bad = with_test(BAD, regression_test_config=config)
-    live(1, good())
-    live(2, bad)
+    run_and_notify(1, good())
+    run_and_notify(2, bad)
     assert subjects() == []
-    live(3, bad)
+    run_and_notify(3, bad)
     assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
 
 
@@ -175,27 +175,27 @@ def test_a_run_that_does_not_start_is_reported_once_and_so_is_its_end() -> None:
     overdue(1)
     overdue(1)
     assert subjects() == [f"[ML Metrics] {NAME} is overdue: the run has not finished"]
-    live(1, good())
+    run_and_notify(1, good())
     assert subjects()[1:] == [f"[ML Metrics] {NAME} recovered"]
     assert open_alert() is None
 
 
 def test_an_overdue_run_that_fails_is_reported_again() -> None:
     overdue(1)
-    live(1, BAD)
-    live(2, BAD)
+    run_and_notify(1, BAD)
+    run_and_notify(2, BAD)
     assert subjects()[1:] == [f"[ML Metrics] {NAME} got worse: accuracy_final out of bounds"]
 
 
 def test_a_new_problem_of_a_repeated_gate_is_reported() -> None:
-    folder = live(1, BAD)
+    folder = run_and_notify(1, BAD)
     steps.decide(RunState(folder), {"load_history": "failed"})
     notify_about(1, BAD)
     assert subjects()[1:] == [f"[ML Metrics] {NAME} got worse: task load_history failed (+1 more)"]
 
 
 def test_a_delivery_is_recorded_with_recipients_and_location() -> None:
-    live(1, BAD)
+    run_and_notify(1, BAD)
     with warehouse() as open_warehouse:
         (one,) = open_warehouse.deliveries.since(datetime.now(UTC) - timedelta(hours=1), NAME)
     assert (one.channel, one.state, one.attempts, one.owner) == ("outbox", "delivered", 1, "vision-team")
@@ -240,13 +240,13 @@ def test_issues_are_updated_beyond_the_hourly_limit(monkeypatch: pytest.MonkeyPa
         github = GitHub(service)
         connection = {"conn_type": "http", "host": service.url, "password": "t", "extra": {"repository": "owner/repo"}}
         monkeypatch.setenv("AIRFLOW_CONN_ML_METRICS_GITHUB", json.dumps(connection))
-        live(1, BAD)
-        live(2, good())
+        run_and_notify(1, BAD)
+        run_and_notify(2, good())
         (issue,) = github.issues
         assert issue["state"] == "closed"
         assert subjects() == []
         assert digest(timedelta(0)) == 1
-        assert len(issue["comments"]) == 1, "the digest is no message of this issue"
+        assert len(issue["comments"]) == 1, "the digest is not added to the issue"
     assert subjects() == ["[ML Metrics] digest: 2 messages were held back, about 1 test"]
 
 
@@ -258,18 +258,18 @@ def test_undelivered_messages_wait_for_their_own_channel_only(
         connection = {"conn_type": "http", "host": f"{service.url}/hook"}
         monkeypatch.setenv("AIRFLOW_CONN_ML_METRICS_WEBHOOK", json.dumps(connection))
         service.answers(Answer(401))
-        live(1, BAD)
-        live(2, good("warned", memory_final=9.0))
+        run_and_notify(1, BAD)
+        run_and_notify(2, good("warned", memory_final=9.0))
         assert len(subjects()) == 2
         assert {one.channel for one in waiting()} == {"webhook"}
-        for _ in range(3):  # hours in which the webhook is down
+        for _ in range(3):  # the webhook is down for hours
             assert digest(timedelta(hours=1)) == 0
-        assert len(subjects()) == 3, "what it should have taken is kept, once, however often it is tried"
-        live(3, good("warned", memory_final=9.0))
+        assert len(subjects()) == 3, "the undelivered digest is saved once"
+        run_and_notify(3, good("warned", memory_final=9.0))
         assert digest(timedelta(hours=25)) == 1
         assert digest(timedelta(hours=25)) == 0
-        told = [subject for subject in subjects() if "1 message was held back" in subject]
-        assert len(told) == 1, "the outbox is told of the warning, once, and of nothing that it had"
+        digests = [subject for subject in subjects() if "1 message was held back" in subject]
+        assert len(digests) == 1, "the digest in the outbox has the warning only, once"
         service.answers(Answer(200))
         assert digest(timedelta(hours=26)) == 1
         assert service.requests[-1].body["text"] == "[ML Metrics] digest: 3 messages were held back, about 1 test"
@@ -317,9 +317,9 @@ def test_a_quarantined_test_is_reported_after_the_quarantine() -> None:
     now = datetime.now(UTC)
     with warehouse() as open_warehouse:
         open_warehouse.quarantines.set(NAME, until=now + timedelta(days=1), reason="a bad disk", by="vera")
-    live(1, BAD)
+    run_and_notify(1, BAD)
     assert subjects() == []
     with warehouse() as open_warehouse:
         open_warehouse.quarantines.set(NAME, until=now, reason="a new disk", by="vera")
-    live(2, BAD)
+    run_and_notify(2, BAD)
     assert len(subjects()) == 1
