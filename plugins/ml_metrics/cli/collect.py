@@ -28,7 +28,7 @@ streams (telemetry*.jsonl), other JSON lines, PerfZero summaries and profiles (d
 _ml_metrics/workload.json of a run folder gives the run's start and end, and so total_wall_time.
 """
 EXAMPLES = """\
-  ml-metrics collect include/metric_configs/vision.json runs/latest
+  ml-metrics collect include/metric_configs/_examples/vision.json runs/latest
   ml-metrics collect vision.yaml gs://bucket/runs/resnet/0b1c --json
   ml-metrics collect vision.yaml logs --verify
 """
