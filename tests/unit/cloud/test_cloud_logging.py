@@ -163,7 +163,7 @@ def test_the_next_read_requests_only_new_entries(logging_service: Logging) -> No
     write(logging_service, ENTRIES[8:], first + timedelta(seconds=3001))
     assert len(reader.read()) == len(ENTRIES)
     assert len(reader.read()) == len(ENTRIES)
-    assert len({asked.rpartition("timestamp>")[2] for asked in logging_service.filters}) == 3
+    assert len({query.rpartition("timestamp>")[2] for query in logging_service.filters}) == 3
 
 
 def test_entries_after_a_given_entry_can_be_requested(logging_service: Logging) -> None:

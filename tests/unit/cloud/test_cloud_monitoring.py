@@ -35,7 +35,7 @@ def sent(
 
 
 def read_back() -> Read:
-    """What the service has, asked for with the real client: the value of each series."""
+    """Return the value of each series in the service, read with the real client."""
     listed = older.monitoring_client().list_time_series(request={"name": "projects/project", "filter": ""})
     found: Read = {}
     for series in listed:
@@ -56,7 +56,7 @@ def names(found: Read) -> set[str]:
     return {key[0] for key in found}
 
 
-def told_by_the_older_library(entries: list[dict[str, Any]], **options: Any) -> Read:
+def sent_by_the_older_library(entries: list[dict[str, Any]], **options: Any) -> Read:
     """What its own functions send for the same log."""
     config = older.config(JOB, **{**WHERE, **options})
     with older_library.calculator(entries, 500.0) as calculator:
@@ -70,10 +70,10 @@ def told_by_the_older_library(entries: list[dict[str, Any]], **options: Any) -> 
 @pytest.mark.parametrize("more", [{}, {"cluster_name": "tests"}])
 def test_the_series_are_those_of_ml_goodput_measurement(monkeypatch: pytest.MonkeyPatch, more: dict[str, str]) -> None:
     found = []
-    for tell in (lambda: told_by_the_older_library(ENTRIES, **more), lambda: (sent(**more), read_back())[1]):
+    for send in (lambda: sent_by_the_older_library(ENTRIES, **more), lambda: (sent(**more), read_back())[1]):
         with Monitoring().served() as address:
             monkeypatch.setenv("MONITORING_EMULATOR_HOST", address)
-            found.append(tell())
+            found.append(send())
     theirs, own = found
     assert len(theirs) == 16
     assert own.keys() == theirs.keys()

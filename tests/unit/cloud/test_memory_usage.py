@@ -32,7 +32,7 @@ TERM = re.compile(r'([a-z_.0-9]+) = (starts_with\()?"((?:[^"\\]|\\.)*)"\)?')
 
 
 class Readings(Monitoring):
-    """What GKE has told the service about containers; answers come in pages of one series."""
+    """The samples of containers in the service, which returns pages of one series."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,10 +66,10 @@ class Readings(Monitoring):
         return monitoring_v3.ListTimeSeriesResponse(time_series=found[page : page + 1], next_page_token=more)
 
 
-def _terms(asked: str) -> list[tuple[str, str, str]]:
-    parts = asked.split(" AND ")
+def _terms(query: str) -> list[tuple[str, str, str]]:
+    parts = query.split(" AND ")
     found = [TERM.fullmatch(part) for part in parts]
-    assert all(found), asked
+    assert all(found), query
     return [one.groups() for one in found if one]
 
 

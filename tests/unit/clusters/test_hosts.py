@@ -45,7 +45,7 @@ RUNNING = {"running": {"startedAt": STARTED}}
 COMPLETE, FAILED = condition("Complete"), condition("Failed", "BackoffLimitExceeded", "has reached the limit")
 
 
-def told(hosts: Hosts) -> tuple[str, str | None, str | None]:
+def summary(hosts: Hosts) -> tuple[str, str | None, str | None]:
     workload = hosts.outcome()
     return str(workload.status), workload.failure_reason, workload.detail
 
@@ -84,19 +84,19 @@ def test_successful_hosts_are_one_workload_from_the_first_start_to_the_last_end(
     ],
 )
 def test_the_reason_is_that_of_the_host_that_failed_first(hosts: Any, reason: tuple[str, str, str]) -> None:
-    assert told(Hosts(job(FAILED), hosts)) == reason
+    assert summary(Hosts(job(FAILED), hosts)) == reason
 
 
 def test_a_job_that_exceeded_its_deadline() -> None:
     failed = condition("Failed", "DeadlineExceeded", "was active longer")
-    assert told(Hosts(job(failed))) == ("timeout", "DeadlineExceeded", "was active longer")
+    assert summary(Hosts(job(failed))) == ("timeout", "DeadlineExceeded", "was active longer")
 
 
 def test_a_job_in_a_queue_was_missed_with_the_message_of_the_queue() -> None:
     event = {"type": "Normal", "reason": "Pending", "message": "no quota in tpu", "involvedObject": {"uid": "job-uid"}}
     hosts = Hosts(job(suspend=True), events=(event,))
     assert hosts.stage is Stage.QUEUED
-    assert told(hosts) == ("missed", "Queued", "no quota in tpu")
+    assert summary(hosts) == ("missed", "Queued", "no quota in tpu")
     assert hosts.waiting_since == datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 
@@ -110,7 +110,7 @@ def test_a_workload_did_not_run_if_one_host_was_not_scheduled() -> None:
     waiting = {**host(1), "status": {"conditions": [unschedulable]}}
     hosts = Hosts(job(startTime=STARTED), (host(0, **RUNNING), waiting))
     assert hosts.stage is Stage.STARTING
-    assert told(hosts) == ("missed", "Unschedulable", "host 1 of 2: 0/3 nodes")
+    assert summary(hosts) == ("missed", "Unschedulable", "host 1 of 2: 0/3 nodes")
     assert hosts.outcome().started_at is None
     assert hosts.waiting_since == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -122,7 +122,7 @@ def test_pods_beyond_a_quota_are_reported_by_the_events_of_the_job() -> None:
         "message": 'Error creating: pods "j-0-x" is forbidden: exceeded quota: small',
         "involvedObject": {"uid": "job-uid"},
     }
-    status, reason, detail = told(Hosts(job(), events=(event,)))
+    status, reason, detail = summary(Hosts(job(), events=(event,)))
     assert (status, reason) == ("missed", "QuotaExceeded")
     assert "exceeded quota: small" in str(detail)
 
@@ -130,7 +130,7 @@ def test_pods_beyond_a_quota_are_reported_by_the_events_of_the_job() -> None:
 def test_running_hosts_are_interrupted_when_the_task_ends() -> None:
     hosts = Hosts(job(), (host(0, **RUNNING), host(1, **RUNNING)))
     assert hosts.stage is Stage.RUNNING
-    assert told(hosts)[:2] == ("failure", "Interrupted")
+    assert summary(hosts)[:2] == ("failure", "Interrupted")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from ml_metrics.errors import ConfigError
 NEWEST = kubernetes_validate.latest_version()
 
 
-def spec(**fields: Any) -> TestDefinition:
+def definition(**fields: Any) -> TestDefinition:
     common = {"framework": "jax", "model": "m", "mode": "func", "image": "image:v1", "command": ["train"]}
     return TestDefinition.model_validate({**common, **fields})
 
@@ -40,14 +40,14 @@ def valid(*manifests: dict[str, Any] | None) -> None:
 
 @pytest.mark.parametrize("name", catalogue())
 def test_every_accelerator_makes_valid_objects(name: str) -> None:
-    test = spec(accelerator=name, schedule="@daily")
+    test = definition(accelerator=name, schedule="@daily")
     valid(pod(test), job(test), cron_job(test), service(test))
 
 
 def test_the_resources_of_each_accelerator() -> None:
-    asked = {}
+    resources = {}
     for name in catalogue():
-        test = spec(accelerator=name)
+        test = definition(accelerator=name)
         made = job(test)["spec"]
         template = made["template"]["spec"]
         parts = {
@@ -56,18 +56,18 @@ def test_the_resources_of_each_accelerator() -> None:
             "nodeSelector": template.get("nodeSelector"),
             "tolerations": [toleration["key"] for toleration in template.get("tolerations", [])] or None,
         }
-        asked[name] = {key: value for key, value in parts.items() if value is not None}
-    check("clusters/accelerators.yaml", yaml.safe_dump(asked, sort_keys=False))
+        resources[name] = {key: value for key, value in parts.items() if value is not None}
+    check("clusters/accelerators.yaml", yaml.safe_dump(resources, sort_keys=False))
 
 
 def test_the_pod_of_every_accelerator() -> None:
     """Word for word: what the operator asks a cluster for, and what `ml-metrics render --pod` prints."""
-    pods = [pod(spec(accelerator=name, timeout="2h")) for name in catalogue()]
+    pods = [pod(definition(accelerator=name, timeout="2h")) for name in catalogue()]
     check("clusters/pods.yaml", yaml.safe_dump_all(pods, sort_keys=False, default_flow_style=None, width=120))
 
 
 def test_all_keys_of_a_test_make_valid_objects() -> None:
-    test = spec(
+    test = definition(
         accelerator="h100x8",
         schedule="@quarterly",
         timeout="90m",
@@ -111,7 +111,7 @@ def test_overrides_are_merged_last() -> None:
             "containers": [{"name": "base", "tty": True}, {"name": "sidecar", "image": "proxy"}],
         },
     }
-    made = pod(spec(pod=override))
+    made = pod(definition(pod=override))
     valid(made)
     assert made["metadata"]["annotations"] == {"a": "b"}
     assert "activeDeadlineSeconds" not in made["spec"]
@@ -120,18 +120,23 @@ def test_overrides_are_merged_last() -> None:
 
 
 def test_a_node_selector_can_be_removed() -> None:
-    made = pod(spec(accelerator="t4", node_selector={"cloud.google.com/gke-accelerator": None, "gpu": "t4"}))
+    made = pod(definition(accelerator="t4", node_selector={"cloud.google.com/gke-accelerator": None, "gpu": "t4"}))
     assert made["spec"]["nodeSelector"] == {"gpu": "t4"}
 
 
 def test_the_run_folder_is_in_the_environment() -> None:
-    assert variables(pod(spec()))["MODEL_DIR"] == "$(OUTPUT_BUCKET)/jax-m-func-cpu/$(JOB_NAME)"
-    told = variables(pod(spec(env={"A": "$(MODEL_DIR)"}), run_dir="/runs/1", env={"JOB_NAME": "j"}))
-    assert told == {"ML_METRICS_RUN_DIR": "/runs/1", "MODEL_DIR": "/runs/1", "A": "$(MODEL_DIR)", "JOB_NAME": "j"}
+    assert variables(pod(definition()))["MODEL_DIR"] == "$(OUTPUT_BUCKET)/jax-m-func-cpu/$(JOB_NAME)"
+    found = variables(pod(definition(env={"A": "$(MODEL_DIR)"}), run_dir="/runs/1", env={"JOB_NAME": "j"}))
+    assert found == {
+        "ML_METRICS_RUN_DIR": "/runs/1",
+        "MODEL_DIR": "/runs/1",
+        "A": "$(MODEL_DIR)",
+        "JOB_NAME": "j",
+    }
 
 
 def test_several_hosts_are_an_indexed_job_with_a_service() -> None:
-    test = spec(accelerator="v5litepod-16")
+    test = definition(accelerator="v5litepod-16")
     made = job(test, name="run-1")
     assert (made["spec"]["completions"], made["spec"]["completionMode"]) == (4, "Indexed")
     assert made["spec"]["template"]["spec"]["subdomain"] == "run-1"
@@ -139,24 +144,24 @@ def test_several_hosts_are_an_indexed_job_with_a_service() -> None:
     assert headless is not None
     assert headless["spec"]["clusterIP"] == "None"
     assert headless["spec"]["selector"] == {"job-name": "run-1"}
-    told = variables(made)
-    assert (told["ML_METRICS_HOSTS"], told["ML_METRICS_FIRST_HOST"]) == ("4", "$(KUBERNETES_JOB)-0.run-1")
-    assert service(spec()) is None
+    environment = variables(made)
+    assert (environment["ML_METRICS_HOSTS"], environment["ML_METRICS_FIRST_HOST"]) == ("4", "$(KUBERNETES_JOB)-0.run-1")
+    assert service(definition()) is None
 
 
 def test_a_queue_applies_to_the_job_and_not_to_its_pods() -> None:
-    made = job(spec(queue="tpu"))
+    made = job(definition(queue="tpu"))
     assert made["spec"]["suspend"] is True
     assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "tpu"
     assert "kueue.x-k8s.io/queue-name" not in made["spec"]["template"]["metadata"]["labels"]
-    assert pod(spec(queue="tpu"))["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "tpu"
+    assert pod(definition(queue="tpu"))["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "tpu"
 
 
 def test_labels_are_valid_for_every_owner() -> None:
-    valid(pod(spec(owner="Vision Team <vision@example.com>" + "x" * 80)))
+    valid(pod(definition(owner="Vision Team <vision@example.com>" + "x" * 80)))
 
 
 @pytest.mark.parametrize("schedule", [None, "@once", "@continuous"])
 def test_a_cron_job_needs_a_cron_schedule(schedule: str | None) -> None:
     with pytest.raises(ConfigError, match="needs a schedule in cron format"):
-        cron_job(spec(schedule=schedule))
+        cron_job(definition(schedule=schedule))

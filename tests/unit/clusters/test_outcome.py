@@ -92,7 +92,7 @@ def test_disruptions_by_the_cluster(cause: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("asked_at", "state", "status", "reason"),
     [
-        # it was told to go at 03:05:00 and obeyed
+        # its deletion was requested at 03:05:00
         ("2026-01-02T03:05:00Z", {"terminated": ended(0, "Completed")}, "failure", "PodDeleted"),
         ("2026-01-02T03:05:00Z", {"terminated": ended(143)}, "failure", "PodDeleted"),
         ("2026-01-02T03:05:00Z", {"running": {"startedAt": STARTED}}, "failure", "PodDeleted"),

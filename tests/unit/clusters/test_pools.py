@@ -23,5 +23,5 @@ from ml_metrics.config.definition import TestDefinition
 def test_a_test_waits_in_the_most_specific_configured_pool(
     accelerator: str, pool: str | None, setting: str, expected: str | None
 ) -> None:
-    said: dict[str, Any] = {"name": "t", "image": "i", "command": ["x"], "accelerator": accelerator, "pool": pool}
-    assert pool_of(TestDefinition.model_validate(said), configured_pools(setting)) == expected
+    content: dict[str, Any] = {"name": "t", "image": "i", "command": ["x"], "accelerator": accelerator, "pool": pool}
+    assert pool_of(TestDefinition.model_validate(content), configured_pools(setting)) == expected

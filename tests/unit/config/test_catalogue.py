@@ -51,7 +51,7 @@ def test_a_single_host_of_v3_has_a_different_label() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "message"),
     [
         ("h100x9", "a machine can have 1, 2, 4, 8 of h100"),
         ("v10", "is not an accelerator; did you mean 'v100'"),
@@ -71,6 +71,6 @@ def test_a_single_host_of_v3_has_a_different_label() -> None:
         (8, "is not an accelerator"),
     ],
 )
-def test_invalid_accelerators_get_a_suggestion(written: object, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_invalid_accelerators_get_a_suggestion(written: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         accelerator(written)

@@ -12,36 +12,36 @@ from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.quarantine import Quarantine
 
 
-def spec(**fields: Any) -> TestDefinition:
+def definition(**fields: Any) -> TestDefinition:
     return TestDefinition.model_validate(
         {"framework": "tf", "model": "mnist", "mode": "func", "image": "i", "command": ["c"], **fields}
     )
 
 
 def test_the_name_is_made_of_four_parts() -> None:
-    assert spec(accelerator="v5e-16").name == "tf-mnist-func-v5litepod-16"
-    assert spec(name="mine").name == "mine"
+    assert definition(accelerator="v5e-16").name == "tf-mnist-func-v5litepod-16"
+    assert definition(name="mine").name == "mine"
 
 
 def test_a_name_of_46_characters_is_long_enough() -> None:
-    assert spec(name="a" * 46).name == "a" * 46
+    assert definition(name="a" * 46).name == "a" * 46
     with pytest.raises(ValidationError, match="at most 46"):
-        spec(name="a" * 47)
+        definition(name="a" * 47)
 
 
 def test_the_number_of_hosts_comes_from_the_slice() -> None:
-    assert spec(accelerator="v5litepod-16").hosts == 4
-    assert spec(accelerator="h100x8", hosts=2).hosts == 2
-    assert spec().hosts == 1
+    assert definition(accelerator="v5litepod-16").hosts == 4
+    assert definition(accelerator="h100x8", hosts=2).hosts == 2
+    assert definition().hosts == 1
 
 
 def test_numbers_in_commands_and_variables_become_text() -> None:
-    test = spec(command=["sleep", 5], args=[0.5], env={"ON": True, "N": 3})
+    test = definition(command=["sleep", 5], args=[0.5], env={"ON": True, "N": 3})
     assert (test.command, test.args, test.env) == (("sleep", "5"), ("0.5",), {"ON": "true", "N": "3"})
 
 
 def test_a_dumped_test_validates_to_the_same_test() -> None:
-    test = spec(
+    test = definition(
         accelerator={"tpu": {"version": "v5p", "topology": "4x4x12"}},
         timeout="90m",
         params={"epochs": {"default": 3, "type": "integer", "minimum": 1}, "name": "x"},
@@ -67,7 +67,7 @@ def test_a_dumped_test_validates_to_the_same_test() -> None:
 
 def test_a_test_is_immutable() -> None:
     with pytest.raises(ValidationError, match="frozen"):
-        spec().name = "other"  # type: ignore[misc]
+        definition().name = "other"  # type: ignore[misc]
 
 
 def test_a_quarantine_ends_by_itself_after_its_last_day() -> None:
@@ -80,9 +80,11 @@ def test_a_quarantine_ends_by_itself_after_its_last_day() -> None:
 @pytest.mark.parametrize("key", ["metric_config", "extends"])
 def test_references_to_files_are_rejected_in_python(key: str) -> None:
     with pytest.raises(ValidationError, match="works in test files only"):
-        spec(**{key: "vision.json"})
+        definition(**{key: "vision.json"})
 
 
-@pytest.mark.parametrize("word", ["{{ params.epochs }}", "{% if params.epochs %}x{% endif %}", "{{ ds }}", "params.x"])
-def test_other_templates_of_airflow_are_kept(word: str) -> None:
-    assert spec(command=[word], params={"epochs": 1}).command == (word,)
+@pytest.mark.parametrize(
+    "argument", ["{{ params.epochs }}", "{% if params.epochs %}x{% endif %}", "{{ ds }}", "params.x"]
+)
+def test_other_templates_of_airflow_are_kept(text: str) -> None:
+    assert definition(command=[text], params={"epochs": 1}).command == (text,)

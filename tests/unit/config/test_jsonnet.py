@@ -20,7 +20,7 @@ def write(path: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("program", "told"),
+    ("program", "message"),
     [
         (GREEDY, "does not end, or exceeds the limits"),
         ("local f(x) = f(x + 1); f(1)", "max stack frames exceeded"),
@@ -41,11 +41,11 @@ def write(path: Path, text: str) -> Path:
         ("{ apiVersion: 'v1', metadata: { annotations: { 'ml-metrics/test-file': '[]' } } }", "produces no test"),
     ],
 )
-def test_invalid_programs(tmp_path: Path, program: str, told: str) -> None:
+def test_invalid_programs(tmp_path: Path, program: str, message: str) -> None:
     outside = write(tmp_path / "outside.libsonnet", "{}")
     path = write(tmp_path / "root" / "t.jsonnet", program)
     (path.parent / "link.libsonnet").symlink_to(outside)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         load_file(path)
 
 
@@ -53,9 +53,9 @@ def test_the_message_of_a_rejected_import_is_exact(tmp_path: Path) -> None:
     """The binding does not say where the text of a refusal ends: memory behind it became a part of it."""
     for length in range(60):
         write(tmp_path / f"{length:02}.jsonnet", f"// at line 2\n{{ a: importstr '{'x' * length}' }}")
-    told = [(problem.line, problem.what) for problem in load_tests(tmp_path).problems]
+    found = [(problem.line, problem.what) for problem in load_tests(tmp_path).problems]
     wanted = "cannot be evaluated: '{}' is neither beside the file nor in the templates"
-    assert told == [(2, wanted.format("x" * length)) for length in range(60)]
+    assert found == [(2, wanted.format("x" * length)) for length in range(60)]
 
 
 def test_a_missing_package_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,9 +68,9 @@ def test_a_program_that_exceeds_its_limits_does_not_affect_others(tmp_path: Path
     write(tmp_path / "a.jsonnet", TEST % "a")
     write(tmp_path / "b.jsonnet", GREEDY)
     write(tmp_path / "c.jsonnet", TEST % "c")
-    library = load_tests(tmp_path)
-    assert [test.model for test in library.tests] == ["a", "c"]
-    assert [Path(problem.file).name for problem in library.problems] == ["b.jsonnet"]
+    loaded = load_tests(tmp_path)
+    assert [test.model for test in loaded.tests] == ["a", "c"]
+    assert [Path(problem.file).name for problem in loaded.problems] == ["b.jsonnet"]
 
 
 def test_a_program_can_import_files_beside_it(tmp_path: Path) -> None:

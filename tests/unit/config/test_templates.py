@@ -118,12 +118,12 @@ def call_of(made: Accelerator) -> str:
     """The library's line for an accelerator."""
     labels = [repr(label) for label in made.node_selector.values()]
     if made.kind is Kind.GPU:
-        words = ["gpu", repr(made.name), made.per_host, *labels]
+        call = ["gpu", repr(made.name), made.per_host, *labels]
     elif labels:
-        words = ["tpu", repr(made.name), made.hosts, made.per_host, *labels]
+        call = ["tpu", repr(made.name), made.hosts, made.per_host, *labels]
     else:
-        words = ["tpuNode", repr(made.name), made.per_host, repr(made.resource)]
-    return f"  {made.name.replace('-', '_')}:: {words[0]}({', '.join(map(str, words[1:]))}),\n"
+        call = ["tpuNode", repr(made.name), made.per_host, repr(made.resource)]
+    return f"  {made.name.replace('-', '_')}:: {call[0]}({', '.join(map(str, call[1:]))}),\n"
 
 
 def test_the_library_has_every_accelerator_of_the_catalogue() -> None:
@@ -134,8 +134,8 @@ def test_the_library_has_every_accelerator_of_the_catalogue() -> None:
 def test_accelerators_of_the_library_and_the_catalogue_are_equal() -> None:
     names = ", ".join(f"{name!r}: a.{name.replace('-', '_')}" for name in catalogue())
     program = f"local a = import 'accelerators.libsonnet'; {{ {names} }}"
-    said = json.loads(_gojsonnet.evaluate_snippet("all", program, jpathdir=[str(TEMPLATES)]))
-    assert said == {
+    accelerators = json.loads(_gojsonnet.evaluate_snippet("all", program, jpathdir=[str(TEMPLATES)]))
+    assert accelerators == {
         name: {
             "name": name,
             "hosts": made.hosts,

@@ -78,7 +78,7 @@ def test_json_accepts_comments_and_trailing_commas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("9" * 5_000, "too many digits"),
         (r'"\ud800"', "a lone surrogate"),
@@ -86,8 +86,8 @@ def test_json_accepts_comments_and_trailing_commas() -> None:
         ("[1 2]", "expected ','"),
     ],
 )
-def test_invalid_json_values_are_problems(text: str, told: str) -> None:
-    with pytest.raises(InvalidFileError, match=told):
+def test_invalid_json_values_are_problems(text: str, message: str) -> None:
+    with pytest.raises(InvalidFileError, match=message):
         parse_json(text, "f")
 
 

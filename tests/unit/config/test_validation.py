@@ -17,16 +17,16 @@ WRONG = Path(__file__).parent / "wrong"
 @pytest.mark.parametrize("name", sorted(path.name for path in WRONG.iterdir()))
 def test_the_problems_of_an_invalid_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(WRONG)
-    told = io.StringIO()
-    with redirect_stdout(told):
+    output = io.StringIO()
+    with redirect_stdout(output):
         assert main(["validate", name]) == 1
-    check(f"config/wrong/{name}.txt", told.getvalue())
+    check(f"config/wrong/{name}.txt", output.getvalue())
 
 
 def test_the_problems_of_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(WRONG.parent)
-    told = io.StringIO()
-    with redirect_stdout(told):
+    output = io.StringIO()
+    with redirect_stdout(output):
         assert main(["validate", "wrong"]) == 1
     for path in WRONG.glob("*.*"):
-        assert f"wrong/{path.name}" in told.getvalue(), path.name
+        assert f"wrong/{path.name}" in output.getvalue(), path.name

@@ -9,7 +9,7 @@ from ml_metrics.errors import ConfigError
 from ml_metrics.operators.cluster import COMPOSER_NAMESPACE, place_of
 
 
-def spec(**more: Any) -> TestDefinition:
+def definition(**more: Any) -> TestDefinition:
     return TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"], **more})
 
 
@@ -21,7 +21,7 @@ def composer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("composer")
 def test_composer_runs_pods_in_its_own_namespace() -> None:
-    place = place_of(spec())
+    place = place_of(definition())
     assert (place.namespace, place.connection) == (COMPOSER_NAMESPACE, "kubernetes_default")
 
 
@@ -36,12 +36,12 @@ def test_composer_runs_pods_in_its_own_namespace() -> None:
 )
 def test_tests_that_composer_cannot_run_are_rejected_with_a_solution(more: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigError, match="give a GKE cluster of your own") as refused:
-        place_of(spec(**more))
+        place_of(definition(**more))
     assert why in str(refused.value)
 
 
 def test_elsewhere_the_namespace_comes_from_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
     monkeypatch.setenv("AIRFLOW__ML_METRICS__KUBERNETES_CONN_ID", "another")
-    place = place_of(spec(namespace="mine"))
+    place = place_of(definition(namespace="mine"))
     assert (place.kubeconfig, place.connection, place.namespace) == (None, "another", "mine")

@@ -29,19 +29,19 @@ def pod(host: int, *, ended: bool = False) -> dict[str, Any]:
     return {"metadata": {"name": f"p{host}", "annotations": {INDEX: str(host)}}, "status": status}
 
 
-def kept(places: list[str]) -> dict[str, str]:
-    return {Path(place).name: Path(place).read_text() for place in places}
+def saved(paths: list[str]) -> dict[str, str]:
+    return {Path(place).name: Path(place).read_text() for place in paths}
 
 
 def test_the_first_host_is_followed_and_all_logs_are_saved(tmp_path: Path) -> None:
-    told: list[str] = []
-    with HostLogs(lambda _: LINES[:2], told.append) as logs:
+    logged: list[str] = []
+    with HostLogs(lambda _: LINES[:2], logged.append) as logs:
         logs.follow([pod(0), pod(1)])
         logs.follow([pod(0, ended=True), pod(1, ended=True)])
-        places = logs.save(RunFolder(str(tmp_path)), 2, [])
-    assert told == ["line 10", "line 11"]
+        paths = logs.save(RunFolder(str(tmp_path)), 2, [])
+    assert logged == ["line 10", "line 11"]
     text = "line 10\nline 11\n"
-    assert kept(places) == {"attempt-2-host-0.log": text, "attempt-2-host-1.log": text}
+    assert saved(paths) == {"attempt-2-host-0.log": text, "attempt-2-host-1.log": text}
 
 
 def test_a_broken_stream_is_continued(tmp_path: Path) -> None:
@@ -56,13 +56,13 @@ def test_a_broken_stream_is_continued(tmp_path: Path) -> None:
             yield line
         whole.set()
 
-    told: list[str] = []
-    with HostLogs(breaks, told.append) as logs:
+    logged: list[str] = []
+    with HostLogs(breaks, logged.append) as logs:
         logs.follow([pod(0)])
         assert whole.wait(30)
-        places = logs.save(RunFolder(str(tmp_path)), 1, [])
-    assert told == [f"line {second}" for second in range(10, 20)], "each line once"
-    assert kept(places)["attempt-1-host-0.log"].count("\n") == 10
+        paths = logs.save(RunFolder(str(tmp_path)), 1, [])
+    assert logged == [f"line {second}" for second in range(10, 20)], "each line once"
+    assert saved(paths)["attempt-1-host-0.log"].count("\n") == 10
 
 
 def test_logs_of_hosts_that_are_not_followed_are_saved_at_the_end(
@@ -79,16 +79,16 @@ def test_an_unreadable_log_is_reported_and_ends_nothing(tmp_path: Path) -> None:
     def refuses(_: str) -> Iterable[bytes]:
         raise PermissionError("no")
 
-    told: list[str] = []
-    with HostLogs(refuses, told.append) as logs:
+    logged: list[str] = []
+    with HostLogs(refuses, logged.append) as logs:
         logs.follow([pod(0, ended=True)])
         logs.save(RunFolder(str(tmp_path)), 1, [])
-    assert told == ["the log of host 0 cannot be read: no"]
+    assert logged == ["the log of host 0 cannot be read: no"]
 
 
 def test_logs_have_a_maximum_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_logs, "MAX_LOG_BYTES", 20)
     with HostLogs(lambda _: LINES, lambda _: None) as logs:
         logs.follow([pod(0, ended=True)])
-        places = logs.save(RunFolder(str(tmp_path)), 1, [])
-    assert len(kept(places)["attempt-1-host-0.log"]) < 30
+        paths = logs.save(RunFolder(str(tmp_path)), 1, [])
+    assert len(saved(paths)["attempt-1-host-0.log"]) < 30
