@@ -1,4 +1,4 @@
-"""Every option of every command with hostile values: an answer or one clear error, never a traceback."""
+"""What holds for every command: JSON is one document, and a hostile value is an error, never a traceback."""
 
 from __future__ import annotations
 
@@ -68,6 +68,15 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "demo": ["--help"],
         "cluster": ["status", "--root", str(empty_home / "cluster")],
     }
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"demo", "backfill", "import"}))
+def test_json_is_one_document(
+    command: str, base: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", "configs")
+    assert cli.main([command, *base[command], "--json"]) in {0, 1, 2}
+    assert isinstance(json.loads(capsys.readouterr().out), dict)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
