@@ -1,6 +1,22 @@
-"""The scale of a chart's value axis."""
+"""The axes: time as Vega represents it, and the range of values. A distant bound must not flatten the values."""
 
+from __future__ import annotations
+
+import math
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from ml_metrics.model import StoredMetric
+
+NEAR_BOUND_SPREADS = 3.0
+"""A bound is inside the chart if its distance from the values is at most this multiple of their spread."""
+MARGIN = 0.06
+MAX_DRAWABLE = 1e300
+"""Larger numbers are not drawn, because the difference of two could overflow."""
 
 
 class Axis(StrEnum):
@@ -10,3 +26,53 @@ class Axis(StrEnum):
     LOG = "log"
     PERCENT = "percent"
     """Every number in percent of the metric's level."""
+
+
+def milliseconds(moment: datetime) -> int:
+    """Return a time as Vega represents it."""
+    return round(moment.timestamp() * 1000)
+
+
+def time_axis(*, utc: bool) -> dict[str, Any]:
+    """Return the encoding of `at`, in UTC or in the time zone of the viewer."""
+    return {"field": "at", "type": "temporal", "title": None, "scale": {"type": "utc" if utc else "time", "padding": 8}}
+
+
+def domain_of(points: Sequence[StoredMetric], axis: Axis) -> tuple[float, float]:
+    """Return the limits of the axis, so that it covers all values and the bounds close to them."""
+    transform, invert = (math.log10, _power) if axis is Axis.LOG else (float, float)
+    values = [transform(point.value) for point in points if drawable(point.value, axis)]
+    bounds = [transform(bound) for point in points for bound in (point.lower, point.upper) if drawable(bound, axis)]
+    values = values or bounds or [transform(1.0)]
+    least, greatest = min(values), max(values)
+    spread = greatest - least or _spread_of_constant(greatest, bounds, axis)
+    reach = NEAR_BOUND_SPREADS * spread
+    near = [bound for bound in bounds if least - reach <= bound <= greatest + reach]
+    low, high = min([least, *near]), max([greatest, *near])
+    margin = MARGIN * (high - low) or spread * MARGIN or 1.0
+    return invert(low - margin), invert(high + margin)
+
+
+def drawable(number: float | None, axis: Axis) -> TypeGuard[float]:
+    """Return whether a number can be drawn: it must be finite, and positive on a log axis."""
+    return number is not None and abs(number) < MAX_DRAWABLE and (axis is not Axis.LOG or number > 0)
+
+
+def rounded(number: float) -> float:
+    """Return a number with as many digits as are visible. This halves the size of a page."""
+    return float(f"{number:.7g}")
+
+
+def drawn(number: float | None, axis: Axis) -> float | None:
+    """Return a rounded number, or None if it cannot be drawn."""
+    return rounded(number) if drawable(number, axis) else None
+
+
+def _spread_of_constant(value: float, bounds: Sequence[float], axis: Axis) -> float:
+    """Return a spread for constant values: the distance to the nearest bound, or a fraction of the value."""
+    distances = [abs(bound - value) for bound in bounds if bound != value]
+    return min(distances) if distances else 0.3 if axis is Axis.LOG else abs(value) * 0.1 or 1.0
+
+
+def _power(exponent: float) -> float:
+    return math.pow(10.0, max(-307.0, min(307.0, exponent)))

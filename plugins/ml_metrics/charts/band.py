@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts.domain import drawable, rounded
+from ml_metrics.charts.axis import drawable, milliseconds, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,11 +30,6 @@ def band_of(points: Sequence[StoredMetric], domain: tuple[float, float], axis: A
         "low": [low for _, low, _ in edges],
         "high": [high for _, _, high in edges],
     }
-
-
-def milliseconds(moment: datetime) -> int:
-    """Return a time as Vega represents it."""
-    return round(moment.timestamp() * 1000)
 
 
 def _edges(points: Sequence[StoredMetric], domain: tuple[float, float], axis: Axis) -> Iterator[Edge]:

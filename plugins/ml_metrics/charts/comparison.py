@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts.axis import Axis
-from ml_metrics.charts.band import milliseconds
-from ml_metrics.charts.domain import drawable, rounded
-from ml_metrics.charts.theme import SCHEMA, SERIES_COLOURS, SERIES_SHAPES, clock, theme
+from ml_metrics.charts.axis import Axis, drawable, milliseconds, rounded, time_axis
+from ml_metrics.charts.theme import SERIES_COLOURS, SERIES_SHAPES, clock, frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,21 +14,11 @@ if TYPE_CHECKING:
 
 
 def comparison_chart(
-    lines: Mapping[str, Sequence[StoredMetric]],
-    *,
-    axis: Axis = Axis.LINEAR,
-    utc: bool = True,
-    width: int | str = 640,
-    height: int = 260,
+    lines: Mapping[str, Sequence[StoredMetric]], *, axis: Axis = Axis.LINEAR, utc: bool = True
 ) -> dict[str, Any]:
-    """Return the chart of one metric.
+    """Return the chart of one metric in the runs of each test.
 
-    Args:
-        lines: the runs of each test.
-        axis: linear or log; percent is drawn as linear, because the tests have no common level.
-        utc: use UTC on the time axis; otherwise the time zone of the viewer.
-        width: pixels, or `container`.
-        height: pixels.
+    Percent is drawn as linear, because the tests have no common level.
     """
     tests = list(lines)
     rows = [
@@ -39,7 +27,6 @@ def comparison_chart(
         for point in sorted(points, key=lambda point: point.timestamp)
         if drawable(point.value, axis)
     ]
-    x = {"field": "at", "type": "temporal", "title": None, "scale": {"type": "utc" if utc else "time", "padding": 8}}
     y = {
         "field": "value", "type": "quantitative", "title": None, "axis": {"format": ".4~g"},
         "scale": {"type": "log" if axis is Axis.LOG else "linear", "zero": False},
@@ -47,12 +34,9 @@ def comparison_chart(
     colours = [SERIES_COLOURS[index % len(SERIES_COLOURS)] for index in range(len(tests))]
     shapes = [SERIES_SHAPES[(index + index // len(SERIES_COLOURS)) % len(SERIES_SHAPES)] for index in range(len(tests))]
     legend = {"orient": "bottom", "columns": 2, "labelLimit": 300, "symbolStrokeWidth": 2}
-    by_test = {"field": "test", "type": "nominal", "title": None, "legend": legend}
+    x, by_test = time_axis(utc=utc), {"field": "test", "type": "nominal", "title": None, "legend": legend}
     return {
-        "$schema": SCHEMA,
-        "width": width,
-        "height": height,
-        "config": theme(),
+        **frame("container", 260),
         "datasets": {"values": rows},
         "data": {"name": "values"},
         "transform": [{"calculate": clock("datum.at", utc=utc), "as": "when"}],

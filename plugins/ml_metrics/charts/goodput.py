@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts.band import milliseconds
-from ml_metrics.charts.domain import rounded
-from ml_metrics.charts.theme import SCHEMA, theme
+from ml_metrics.charts.axis import milliseconds, rounded
+from ml_metrics.charts.theme import frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,16 +17,8 @@ COLOURS = (
 )  # fmt: skip
 
 
-def goodput_chart(
-    runs: Sequence[tuple[str, datetime, Mapping[str, float]]], *, width: int | str = 640, height: int = 220
-) -> dict[str, Any]:
-    """Return the chart.
-
-    Args:
-        runs: the run key and end time of each run, and the percentage of its time by kind, with `productive` first.
-        width: pixels, or `container`.
-        height: pixels.
-    """
+def goodput_chart(runs: Sequence[tuple[str, datetime, Mapping[str, float]]]) -> dict[str, Any]:
+    """Return the chart of some runs: of each its key, its end, and the percentage of its time by kind."""
     kinds = [PRODUCTIVE, *sorted({kind for _, _, parts in runs for kind in parts} - {PRODUCTIVE})]
     rows = [
         {"run": key, "at": milliseconds(at), "kind": kind, "percent": rounded(parts[kind]), "order": kinds.index(kind)}
@@ -36,10 +27,7 @@ def goodput_chart(
         if parts.get(kind)
     ]
     return {
-        "$schema": SCHEMA,
-        "width": width,
-        "height": height,
-        "config": theme(),
+        **frame("container", 190),
         "datasets": {"times": rows},
         "data": {"name": "times"},
         "transform": [{"calculate": "utcFormat(datum.at, '%Y-%m-%d %H:%M') + ' · ' + datum.run", "as": "label"}],

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts.axis import Axis
-from ml_metrics.charts.band import band_of, milliseconds
-from ml_metrics.charts.domain import domain_of, drawable, rounded
-from ml_metrics.charts.theme import BLUE, GREY, ORANGE, RED, SCHEMA, clock, theme
+from ml_metrics.charts.axis import Axis, domain_of, drawable, drawn, milliseconds, time_axis
+from ml_metrics.charts.band import band_of
+from ml_metrics.charts.theme import BLUE, GREY, ORANGE, RED, clock, frame
 from ml_metrics.model import Outcome
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ VERDICTS: tuple[tuple[Outcome | None, str, str, str, str], ...] = (
 
 VERDICT_NUMBERS = {outcome: number for number, (outcome, *_) in enumerate(VERDICTS)}
 _, LABELS, COLOURS, SHAPES, LETTERS = (list(column) for column in zip(*VERDICTS, strict=True))
+PATH = {"color": BLUE, "clip": True, "tooltip": None, "invalid": "break-paths-filter-domains", "aria": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,6 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
     utc: bool = True,
     width: int | str = 640,
     height: int = 220,
-    dark: bool = False,
 ) -> dict[str, Any]:
     """Return the chart of one metric.
 
@@ -66,15 +65,9 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
         utc: use UTC on the time axis; otherwise the time zone of the viewer.
         width: pixels, or `container`.
         height: pixels.
-        dark: use colours for a dark page.
     """
     ordered = _as_percent(sorted(points, key=lambda point: (point.timestamp, point.run_key)), axis, excluded)
     low, high = domain = domain_of(ordered, axis)
-    datasets = {
-        "points": [_as_columns(ordered, axis, excluded)],
-        "band": [band_of(ordered, domain, axis)],
-        "notes": [{"at": milliseconds(one.at), "text": one.text, "kind": one.kind} for one in annotations],
-    }
     unit = {"labelExpr": "datum.label + ' %'"} if axis is Axis.PERCENT else {}
     y = {
         "type": "quantitative", "title": None, "axis": {"format": ".4~g", **unit},
@@ -83,23 +76,18 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
             "nice": False, "zero": False, "type": "log" if axis is Axis.LOG else "linear",
         },
     }  # fmt: skip
-    runs = _as_rows(utc=utc)
-    x = {"field": "at", "type": "temporal", "title": None, "scale": {"type": "utc" if utc else "time", "padding": 8}}
+    runs, x = _as_rows(utc=utc), time_axis(utc=utc)
+    layers = [_band(x, y), _curve(runs, x, y), _letters(runs, x), _marks(runs, x, y)]
     return {
-        "$schema": SCHEMA,
+        **frame(width, height),
         **({"title": title} if title else {}),
-        "width": width,
-        "height": height,
-        "config": theme(dark=dark),
         "params": [{"name": "low", "value": low}, {"name": "high", "value": high}],
-        "datasets": datasets,
-        "layer": [
-            _band(x, y),
-            _curve(runs, x, y),
-            _letters(runs, x),
-            _marks(runs, x, y),
-            *_annotations(x, annotations),
-        ],
+        "datasets": {
+            "points": [_as_columns(ordered, axis, excluded)],
+            "band": [band_of(ordered, domain, axis)],
+            "notes": [{"at": milliseconds(one.at), "text": one.text, "kind": one.kind} for one in annotations],
+        },
+        "layer": layers + (_annotations(x) if annotations else []),
     }
 
 
@@ -123,9 +111,9 @@ def _as_columns(points: Sequence[StoredMetric], axis: Axis, excluded: Collection
     return {
         "run": [point.run_key for point in points],
         "at": [milliseconds(point.timestamp) for point in points],
-        "value": [rounded(point.value) if drawable(point.value, axis) else None for point in points],
-        "lower": [rounded(point.lower) if drawable(point.lower, Axis.LINEAR) else None for point in points],
-        "upper": [rounded(point.upper) if drawable(point.upper, Axis.LINEAR) else None for point in points],
+        "value": [drawn(point.value, axis) for point in points],
+        "lower": [drawn(point.lower, Axis.LINEAR) for point in points],
+        "upper": [drawn(point.upper, Axis.LINEAR) for point in points],
         "verdict": [VERDICT_NUMBERS[point.outcome] for point in points],
         "counts": [int(point.run_key not in excluded) for point in points],
     }
@@ -150,9 +138,8 @@ def _band(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
         "data": {"name": "band"},
         "transform": [{"flatten": ["at", "low", "high"]}],
         "mark": {
-            "type": "area", "color": BLUE, "opacity": 0.16, "clip": True, "tooltip": None,
+            **PATH, "type": "area", "opacity": 0.16,
             "line": {"color": BLUE, "strokeWidth": 1, "strokeDash": [3, 3], "opacity": 0.7},
-            "invalid": "break-paths-filter-domains", "aria": False,
         },
         "encoding": {"x": x, "y": {**y, "field": "high"}, "y2": {"field": "low"}},
     }  # fmt: skip
@@ -161,12 +148,9 @@ def _band(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
 def _curve(runs: dict[str, Any], x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
     return {
         **runs,
-        "mark": {
-            "type": "line", "color": BLUE, "strokeWidth": 1.3, "opacity": 0.6, "clip": True, "tooltip": None,
-            "invalid": "break-paths-filter-domains", "aria": False,
-        },
+        "mark": {**PATH, "type": "line", "strokeWidth": 1.3, "opacity": 0.6},
         "encoding": {"x": x, "y": {**y, "field": "value"}},
-    }  # fmt: skip
+    }
 
 
 def _marks(runs: dict[str, Any], x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
@@ -215,9 +199,7 @@ def _letters(runs: dict[str, Any], x: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _annotations(x: dict[str, Any], annotations: Sequence[Annotation]) -> list[dict[str, Any]]:
-    if not annotations:
-        return []
+def _annotations(x: dict[str, Any]) -> list[dict[str, Any]]:
     data = {"data": {"name": "notes"}}
     tooltip = {"tooltip": [{"field": "text", "title": "what"}]}
     kinds = {

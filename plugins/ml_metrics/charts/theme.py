@@ -21,6 +21,11 @@ def clock(moment: str, *, utc: bool) -> str:
     return f"utcFormat({moment}, '%Y-%m-%d %H:%M') + ' UTC'" if utc else f"timeFormat({moment}, '%Y-%m-%d %H:%M')"
 
 
+def frame(width: int | str, height: int) -> dict[str, Any]:
+    """Return the part that every spec has. `width` is in pixels, or `container`; `height` in pixels."""
+    return {"$schema": SCHEMA, "width": width, "height": height, "config": theme()}
+
+
 def theme(*, dark: bool = False) -> dict[str, Any]:
     """Return the `config` of a spec. The browser chooses by `prefers-color-scheme`; mail is always light."""
     ink, grid = ("#d7dde6", "#374151") if dark else ("#374151", "#e5e7eb")

@@ -99,10 +99,8 @@ class Visitor:
     def require(self, method: Method, dag: str) -> None:
         """Raise 403 if the user may not read or change the runs of a DAG."""
         if not self.may(method, dag):
-            raise HTTPException(status_code=403, detail=f"You may not {_VERBS[method]} the runs of this DAG.")
-
-
-_VERBS = {"GET": "read", "PUT": "change"}
+            verb = "read" if method == "GET" else "change"
+            raise HTTPException(status_code=403, detail=f"You may not {verb} the runs of this DAG.")
 
 
 def visitor(user: Annotated[Any, Depends(_airflow.get_user if _airflow else _reject)]) -> Visitor:

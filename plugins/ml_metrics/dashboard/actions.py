@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ from ml_metrics.dashboard.links import ServerLinks
 from ml_metrics.dashboard.source import SOURCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from ml_metrics.dashboard.access import Visitor
     from ml_metrics.warehouse import Warehouse
@@ -42,26 +43,20 @@ def accept(
     visitor: CurrentVisitor, test: ShortField, metric: ShortField, run: ShortField, reason: ReasonField
 ) -> Response:
     """Accept the level that a metric has had since a run."""
-
-    def change(warehouse: Warehouse) -> str:
+    with _open_for_change(visitor, test) as warehouse:
         job = warehouse.runs.get(run)
         if job is None or job.test_name != test:
             raise HTTPException(status_code=404, detail="The test has no such run.")
         new = warehouse.acceptances.add(run, metric, reason=_required_reason(reason), by=visitor.name)
-        return "accepted" if new else "accepted-before"
-
-    return _change(visitor, test, change)
+    return _to_page(test, "accepted" if new else "accepted-before")
 
 
 @router.post("/acknowledge")
 def acknowledge(visitor: CurrentVisitor, test: ShortField, note: ReasonField = "") -> Response:
     """Acknowledge the open incident of a test."""
-
-    def change(warehouse: Warehouse) -> str:
+    with _open_for_change(visitor, test) as warehouse:
         new = warehouse.incidents.acknowledge(test, by=visitor.name, note=note.strip())
-        return "acknowledged" if new else "nothing-to-acknowledge"
-
-    return _change(visitor, test, change)
+    return _to_page(test, "acknowledged" if new else "nothing-to-acknowledge")
 
 
 @router.post("/quarantine")
@@ -74,22 +69,23 @@ def quarantine(visitor: CurrentVisitor, test: ShortField, until: ShortField, rea
         raise HTTPException(status_code=400, detail=f"{until!r} is not a date like 2026-03-31.") from error
     if end > now + MAX_QUARANTINE:
         raise HTTPException(status_code=400, detail="A quarantine can last one year at most.")
-
-    def change(warehouse: Warehouse) -> str:
+    with _open_for_change(visitor, test) as warehouse:
         warehouse.quarantines.set(test, until=max(end, now), reason=_required_reason(reason), by=visitor.name)
-        return "quarantined" if end > now else "released"
-
-    return _change(visitor, test, change)
+    return _to_page(test, "quarantined" if end > now else "released")
 
 
-def _change(visitor: Visitor, test: str, change: Callable[[Warehouse], str]) -> Response:
-    """Check the permission, make the change, and redirect to the test's page."""
+@contextmanager
+def _open_for_change(visitor: Visitor, test: str) -> Iterator[Warehouse]:
+    """Open the warehouse if the user may change the runs of the test."""
     with SOURCE.open() as warehouse:
         newest = warehouse.runs.previous(test)
         visitor.require("PUT", (newest.dag_id if newest else None) or test)
         if newest is None:
             raise HTTPException(status_code=404, detail="There is no such test.")
-        done = change(warehouse)
+        yield warehouse
+
+
+def _to_page(test: str, done: str) -> Response:
     return RedirectResponse(ServerLinks().test(test, done=done), status_code=303)
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from ml_metrics.dashboard import csrf
 from ml_metrics.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
 from ml_metrics.dashboard.actions import DONE, router
-from ml_metrics.dashboard.headers import SecureHeaders
 from ml_metrics.dashboard.links import ASSETS, ServerLinks, asset_hash, with_query
 from ml_metrics.dashboard.page import NotFoundError, templates
 from ml_metrics.dashboard.pages.all_tests import page_of_tests
@@ -31,12 +31,43 @@ from ml_metrics.errors import MlMetricsError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
     from ml_metrics.dashboard.access import Visitor
     from ml_metrics.dashboard.page import Page
     from ml_metrics.warehouse import JobRow
 
 FORMATS = ("html", "json", "csv")
 LINKS = ServerLinks()
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; frame-ancestors 'self'; base-uri 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+}
+"""The security headers of every response: only own scripts run, no other host is contacted, no foreign frames."""
+
+
+class SecureHeaders:
+    """Middleware that adds `HEADERS` to every response, errors included."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward the request, and add the headers to its response."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
 
 app = FastAPI(title="ML Metrics", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[LOGIN_REQUIRED])
 app.add_middleware(SecureHeaders)
@@ -167,15 +198,16 @@ def _error(request: Request, status: int, title: str, reason: str, login: str = 
 
 
 @app.exception_handler(NotFoundError)
-def not_found(request: Request, error: NotFoundError) -> Response:
-    """Answer 404."""
-    return _error(request, 404, "Not found", str(error))
-
-
-@app.exception_handler(BadQueryError)
-def bad_query(request: Request, error: BadQueryError) -> Response:
-    """Answer 400 to query parameters that a page cannot use."""
-    return _error(request, 400, "Bad request", str(error))
+@app.exception_handler(MlMetricsError)
+def failure(request: Request, error: Exception) -> Response:
+    """Answer 404 if there is no such page, 400 if its parameters are bad, 503 if the warehouse cannot be read."""
+    match error:
+        case NotFoundError():
+            return _error(request, 404, "Not found", str(error))
+        case BadQueryError():
+            return _error(request, 400, "Bad request", str(error))
+        case _:
+            return _error(request, 503, "The warehouse cannot be read", str(error))
 
 
 @app.exception_handler(RequestValidationError)
@@ -183,12 +215,6 @@ def bad_request(request: Request, error: RequestValidationError) -> Response:
     """Answer 400 to parameters and form fields that FastAPI rejects."""
     problems = "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in error.errors())
     return _error(request, 400, "Bad request", problems)
-
-
-@app.exception_handler(MlMetricsError)
-def warehouse_error(request: Request, error: MlMetricsError) -> Response:
-    """Answer 503 if the warehouse cannot be read."""
-    return _error(request, 503, "The warehouse cannot be read", str(error))
 
 
 @app.exception_handler(AnyHTTPException)

@@ -1,31 +1,88 @@
-"""The charts of a page as data for its script: the shapes, each once, and the numbers of each chart.
+"""The charts of a page: the curves of a test, and the data from which the page's script draws.
 
-A browser takes longer to compile a shape than to draw a chart, and the charts of all metrics share one shape.
+A browser takes longer to compile a shape than to draw a chart, so that charts share shapes: the data has each once.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts import PRODUCTIVE, goodput_chart, metric_chart
+from ml_metrics.charts import PRODUCTIVE, Annotation, goodput_chart, metric_chart
 from ml_metrics.charts.theme import theme
+from ml_metrics.config.regression import ChangePoint
+from ml_metrics.dashboard.formatting import as_script_json
+from ml_metrics.judge.baseline import in_baseline
+from ml_metrics.judge.change import changes_in
+from ml_metrics.model import BROKEN, JobStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ml_metrics.charts import Annotation, Axis
-    from ml_metrics.dashboard.curves import Curve
+    from ml_metrics.charts import Axis
+    from ml_metrics.judge import Acceptance
+    from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import JobRow
 
 NOT_SHAPE = ("datasets", "config")
 """The parts of a spec that do not belong to its shape. The values of its parameters do not, either."""
 BADPUT_PREFIX, BADPUT_SUFFIX = "badput_", "_percent"
+RULE = ChangePoint()
+"""Change points are drawn for every metric with the defaults of the rule, whatever the metric's condition."""
 
 
-def charts_data(charts: Sequence[tuple[str, Mapping[str, Any]]], runs: Mapping[str, str]) -> dict[str, Any]:
-    """Return the data for the page's script.
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One metric over the runs of a test, oldest first."""
+
+    metric: str
+    points: tuple[StoredMetric, ...]
+    excluded: frozenset[str]
+    """The keys of the runs that later runs are not compared with."""
+    annotations: tuple[Annotation, ...]
+    rule: str
+    """The condition of the newest run that has one, as text; empty if there is none."""
+
+    @property
+    def newest(self) -> StoredMetric:
+        """The newest point."""
+        return self.points[-1]
+
+    @property
+    def broken(self) -> bool:
+        """Whether the metric failed in its newest run."""
+        return self.newest.outcome in BROKEN
+
+
+def curves_of(
+    runs: Sequence[JobRow], metrics: Iterable[StoredMetric], acceptances: Sequence[Acceptance]
+) -> list[Curve]:
+    """Return the curves of a test: broken metrics first, then the most recently broken, then by name."""
+    run_keys = {run.uuid for run in runs}
+    rows: dict[str, list[StoredMetric]] = defaultdict(list)
+    for metric in metrics:
+        if metric.run_key in run_keys:
+            rows[metric.metric].append(metric)
+    attributes = {run.uuid: {"image": run.image or "", "framework": run.framework_version} for run in runs}
+    curves = [_curve(name, found, acceptances, attributes) for name, found in rows.items()]
+    return sorted(curves, key=lambda curve: (not curve.broken, -_last_broken(curve), curve.metric))
+
+
+def environment_changes(runs: Sequence[JobRow]) -> list[Annotation]:
+    """Return an annotation for each run with another image or framework than the run before."""
+    ordered = sorted(runs, key=lambda run: (run.timestamp, run.uuid))
+    return [
+        Annotation(after.timestamp, "; ".join(differences), "changed")
+        for before, after in pairwise(ordered)
+        if (differences := list(_differences(before, after)))
+    ]
+
+
+def charts_script(charts: Iterable[tuple[str, Mapping[str, Any]]], runs: Mapping[str, str]) -> str:
+    """Return the data of a page's charts as JSON for its script.
 
     Args:
         charts: the id of each chart's element, and the chart's spec.
@@ -39,12 +96,9 @@ def charts_data(charts: Sequence[tuple[str, Mapping[str, Any]]], runs: Mapping[s
         shape = json.dumps({name: part for name, part in {**spec, **unset}.items() if name not in NOT_SHAPE})
         number = shapes.setdefault(shape, len(shapes))
         drawn.append({"id": element, "shape": number, "datasets": spec["datasets"], "params": params})
-    return {
-        "themes": {"light": theme(), "dark": theme(dark=True)},
-        "shapes": [json.loads(shape) for shape in shapes],
-        "charts": drawn,
-        "runs": dict(runs),
-    }
+    themes = {"light": theme(), "dark": theme(dark=True)}
+    unique = [json.loads(shape) for shape in shapes]
+    return as_script_json({"themes": themes, "shapes": unique, "charts": drawn, "runs": runs})
 
 
 def charts_of_test(
@@ -52,31 +106,22 @@ def charts_of_test(
 ) -> list[tuple[str, dict[str, Any]]]:
     """Return the charts of a test's page. They name a run by its index in `runs`, because every chart repeats it."""
     number = {run.uuid: str(index) for index, run in enumerate(runs)}
-    size: dict[str, Any] = {"width": "container", "height": 190}
-    charts = [
-        (
-            f"chart-{index}",
-            metric_chart(
-                "",
-                [replace(point, run_key=number[point.run_key]) for point in curve.points],
-                [*changed, *curve.annotations],
-                excluded={number[run_key] for run_key in curve.excluded},
-                axis=axis,
-                utc=utc,
-                **size,
-            ),
-        )
-        for index, curve in enumerate(curves)
-    ]
+    charts = []
+    for index, curve in enumerate(curves):
+        points = [replace(point, run_key=number[point.run_key]) for point in curve.points]
+        excluded = {number[run_key] for run_key in curve.excluded}
+        notes = [*changed, *curve.annotations]
+        spec = metric_chart("", points, notes, excluded=excluded, axis=axis, utc=utc, width="container", height=190)
+        charts.append((f"chart-{index}", spec))
     if parts := time_parts(curves):
         bars = [(number[run.uuid], run.timestamp, parts[run.uuid]) for run in runs if run.uuid in parts]
-        charts.append(("chart-goodput", goodput_chart(bars, **size)))
+        charts.append(("chart-goodput", goodput_chart(bars)))
     return charts
 
 
 def time_parts(curves: Iterable[Curve]) -> dict[str, dict[str, float]]:
     """Return the percentage of each run's time that was productive, and that was lost by each cause."""
-    parts: dict[str, dict[str, float]] = {}
+    parts: dict[str, dict[str, float]] = defaultdict(dict)
     for curve in curves:
         lost = curve.metric.startswith(BADPUT_PREFIX) and curve.metric.endswith(BADPUT_SUFFIX)
         if not lost and curve.metric != "goodput":
@@ -84,6 +129,34 @@ def time_parts(curves: Iterable[Curve]) -> dict[str, dict[str, float]]:
         kind = curve.metric[len(BADPUT_PREFIX) : -len(BADPUT_SUFFIX)] if lost else PRODUCTIVE
         for point in curve.points:
             if point.value is not None:
-                parts.setdefault(point.run_key, {})[kind] = point.value
+                parts[point.run_key][kind] = point.value
     # asynchronous loading runs beside the steps and takes no time of its own
     return {run: {k: v for k, v in kinds.items() if k != "data_loading_async"} for run, kinds in parts.items()}
+
+
+def _curve(
+    name: str,
+    rows: Iterable[StoredMetric],
+    acceptances: Sequence[Acceptance],
+    attributes: Mapping[str, Mapping[str, str]],
+) -> Curve:
+    ordered = sorted(rows, key=lambda row: (row.timestamp, row.run_key))
+    accepted = [(one.timestamp, one) for one in acceptances if one.metric == name and one.timestamp]
+    newest = max((((at, one.run_key), one.accepted_at) for at, one in accepted), default=None)
+    excluded = frozenset(row.run_key for row in ordered if not in_baseline(row, newest))
+    changes = changes_in([row for row in ordered if row.job_status is JobStatus.SUCCESS], RULE, attributes=attributes)
+    annotations = [Annotation(change.timestamp, str(change), "level") for change in changes]
+    annotations += [Annotation(at, f"accepted by {one.accepted_by}: {one.reason}", "accepted") for at, one in accepted]
+    rule = next((row.rule for row in reversed(ordered) if row.rule), "")
+    return Curve(name, tuple(ordered), excluded, tuple(annotations), rule or "")
+
+
+def _last_broken(curve: Curve) -> float:
+    return max((point.timestamp.timestamp() for point in curve.points if point.outcome in BROKEN), default=0.0)
+
+
+def _differences(before: JobRow, after: JobRow) -> Iterator[str]:
+    if before.image and after.image and before.image != after.image:
+        yield f"image: {before.image} → {after.image}"
+    if before.framework_version != after.framework_version:
+        yield f"framework: {before.framework_version} → {after.framework_version}"

@@ -22,7 +22,7 @@ RUN_COLUMNS = 30
 """The number of columns if each is a run."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
     """The runs of a test in one column."""
 
@@ -123,8 +123,7 @@ def heatmap_of(  # noqa: PLR0913  (the answers of five queries, and what to show
     starts, columns = _days(span) if by_days else _runs_ago()
     rows = []
     for status in statuses:
-        test = status.newest.test
-        if test not in tests:
+        if (test := status.newest.test) not in tests:
             continue
         quarantine = quarantines.get(test)
         row = Row(
@@ -146,11 +145,7 @@ def _fill(
         by_column[len(starts) - bisect_right(starts, run.at) if starts else ago].append(run)
     for column, runs_of_cell in by_column.items():
         cell = _cell(runs_of_cell, broken_of)
-        row.good += (
-            len(runs_of_cell)
-            if cell is PASSED_ONCE
-            else sum(cell.letters[letter] for letter in cell.letters.keys() - BAD)
-        )
+        row.good += 1 if cell is PASSED_ONCE else sum(cell.letters[letter] for letter in cell.letters.keys() - BAD)
         if starts or column < RUN_COLUMNS:
             row.cells[column] = cell
     row.runs = len(runs)
@@ -161,18 +156,10 @@ def _fill(
 def _cell(runs: list[RunSummary], broken_of: Mapping[str, list[StoredMetric]]) -> Cell:
     if len(runs) == 1 and runs[0].verdict == "pass" and runs[0].job_status == "success":
         return PASSED_ONCE
-    cell = Cell(Counter())
-    worst: tuple[Letter, RunSummary] | None = None
-    for run in runs:
-        letter = letter_of(run, broken_of.get(run.run_key, ()))
-        cell.letters[letter] += 1
-        if worst is None or ORDER[letter] < ORDER[worst[0]]:
-            worst = letter, run
-    if worst:
-        cell.reason = reason_of(worst[1], worst[0], broken_of.get(worst[1].run_key, ()))
-    if len(runs) == 1:
-        cell.run_key = runs[0].run_key
-    return cell
+    letters = [letter_of(run, broken_of.get(run.run_key, ())) for run in runs]
+    worst, run = min(zip(letters, runs, strict=True), key=lambda pair: ORDER[pair[0]])
+    reason = reason_of(run, worst, broken_of.get(run.run_key, ()))
+    return Cell(Counter(letters), reason, run.run_key if len(runs) == 1 else "")
 
 
 ORDER = {letter: index for index, letter in enumerate(Letter)}

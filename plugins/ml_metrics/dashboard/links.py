@@ -6,35 +6,16 @@ import hashlib
 import re
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import quote, urlencode
 
 ASSETS = {path.name: path for path in (Path(__file__).parent / "assets").iterdir() if path.suffix in {".css", ".js"}}
 
 
-class Links(Protocol):
-    """The addresses that a page links to. All are relative, so that pages work behind any prefix."""
-
-    live: bool
-    """Whether a server renders the pages; forms, JSON and CSV need one."""
-
-    def tests(self, **more: str) -> str:
-        """Return the address of the page of all tests."""
-
-    def test(self, test: str, **more: str) -> str:
-        """Return the address of a test's page."""
-
-    def run(self, run_key: str, test: str) -> str:
-        """Return the address of a run's page, or of its row on its test's page."""
-
-    def asset(self, name: str) -> str:
-        """Return the address of a style sheet or a script."""
-
-
 class ServerLinks:
-    """The addresses on a server."""
+    """The addresses on a server. All are relative, so that pages work behind any prefix."""
 
     live = True
+    """Whether a server renders the pages; forms, JSON and CSV need one."""
 
     def tests(self, **more: str) -> str:
         """Return the address of the page of all tests."""
@@ -75,6 +56,9 @@ class FileLinks:
         return f"assets/{name}"
 
 
+Links = ServerLinks | FileLinks
+
+
 @cache
 def asset_hash(name: str) -> str:
     """Return a hash of an asset's content."""
@@ -92,9 +76,9 @@ def airflow_dag(dag_id: str) -> str:
     return f"../dags/{quote(dag_id, safe='')}"
 
 
-def airflow_run(dag_id: str, run_id: str) -> str:
-    """Return the address of Airflow's page of a DAG run."""
-    return f"{airflow_dag(dag_id)}/runs/{quote(run_id, safe='')}"
+def airflow_run(dag_id: str | None, run_id: str | None) -> str:
+    """Return the address of Airflow's page of a DAG run, or an empty string for a run that Airflow did not start."""
+    return f"{airflow_dag(dag_id)}/runs/{quote(run_id, safe='')}" if dag_id and run_id else ""
 
 
 def http_link(link: str | None) -> str:

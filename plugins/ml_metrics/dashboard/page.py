@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.dashboard.export import as_csv, as_json
-from ml_metrics.dashboard.formatting import bounds_text, duration_text, number_text
+from ml_metrics.dashboard.formatting import as_csv, as_json, bounds_text, duration_text, number_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -61,7 +60,6 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["number"] = number_text
-    environment.filters["duration"] = duration_text
+    environment.filters.update(number=number_text, duration=duration_text)
     environment.globals["bounds"] = bounds_text
     return environment

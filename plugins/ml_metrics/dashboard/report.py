@@ -34,12 +34,7 @@ def write_report(
 ) -> Iterator[WrittenFile]:
     """Write `index.html`, a page for each test, and their assets; yield each file after it is written.
 
-    Args:
-        warehouse: the source of the runs.
-        folder: a path or a bucket's folder. Files of the same names are replaced, others stay.
-        tests: the names of the tests to include.
-        query: `since`, `until` and `tz`, as in the address of a page.
-        now: the current time.
+    Files of the same names are replaced, others stay. The query has `since`, `until` and `tz`, as a page's address.
     """
     links = FileLinks()
     span_of(query, now)  # a bad query is reported before the first file is written

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.dashboard.formatting import bounds_text, number_text
+from ml_metrics.dashboard.links import airflow_run, http_link
 from ml_metrics.model import JobStatus, Outcome, Severity
 
 if TYPE_CHECKING:
@@ -68,10 +69,10 @@ OF_VERDICT = {
 }
 
 
-def by_run(broken: Iterable[StoredMetric]) -> Mapping[str, list[StoredMetric]]:
-    """Group broken metrics by the key of their run."""
+def by_run(metrics: Iterable[StoredMetric]) -> Mapping[str, list[StoredMetric]]:
+    """Group metrics by the key of their run."""
     found: dict[str, list[StoredMetric]] = defaultdict(list)
-    for metric in broken:
+    for metric in metrics:
         found[metric.run_key].append(metric)
     return found
 
@@ -94,6 +95,20 @@ def reason_of(run: JobRow | RunSummary, letter: Letter, broken: Sequence[StoredM
         return MEANINGS[letter]
     more = f" (+{len(broken) - 1} more)" if len(broken) > 1 else ""
     return f"{_reason_of_metric(broken[0])}{more}"
+
+
+def status_and_links(run: JobRow, broken: Sequence[StoredMetric]) -> dict[str, Any]:
+    """Return the variables with which a template shows a run."""
+    letter = letter_of(run, broken)
+    return {
+        "run": run,
+        "letter": letter,
+        "class": CLASSES[letter],
+        "reason": reason_of(run, letter, broken),
+        "airflow": airflow_run(run.dag_id, run.run_id),
+        "logs": http_link(run.stackdriver_logs_link),
+        "workload": http_link(run.kubernetes_workload_link),
+    }
 
 
 def _reason_of_metric(metric: StoredMetric) -> str:

@@ -35,7 +35,7 @@ class Source:
     """One open warehouse for all requests of this process. It is opened again when it is old or has failed."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._current: Opened | None = None
 
     @contextmanager
@@ -49,7 +49,7 @@ class Source:
         except WarehouseError:
             with self._lock:
                 if self._current is opened:
-                    self._forget()
+                    self.forget()
             raise
         finally:
             with self._lock:
@@ -59,22 +59,19 @@ class Source:
     def forget(self) -> None:
         """Let the next request open the warehouse again. The present one is closed when no request uses it."""
         with self._lock:
-            self._forget()
+            opened, self._current = self._current, None
+            if opened is not None:
+                self._close_if_unused(opened)
 
     def _open(self) -> Opened:
         if self._current is not None and time.monotonic() - self._current.since > REOPEN_SECONDS:
-            self._forget()
+            self.forget()
         if self._current is None:
             with ExitStack() as stack:
                 found = stack.enter_context(warehouse())
                 found.ensure_schema()
                 self._current = Opened(found, stack.pop_all(), time.monotonic())
         return self._current
-
-    def _forget(self) -> None:
-        opened, self._current = self._current, None
-        if opened is not None:
-            self._close_if_unused(opened)
 
     def _close_if_unused(self, opened: Opened) -> None:
         if opened is not self._current and opened.requests == 0:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.charts import Annotation, Axis, as_svg, metric_chart
-from ml_metrics.charts.domain import rounded
+from ml_metrics.charts.axis import rounded
 from ml_metrics.model import Outcome
 from unit.charts.runs import START, column, run
 

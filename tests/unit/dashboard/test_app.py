@@ -1,4 +1,4 @@
-"""Errors, formats and methods of the routes."""
+"""Errors, formats, methods and security headers of the routes."""
 
 from __future__ import annotations
 
@@ -136,3 +136,17 @@ def test_browsers_keep_an_asset_for_a_year_if_its_address_has_the_hash_of_its_co
 def test_an_asset_under_another_hash_is_not_kept(shown: TestClient, query: str) -> None:
     answer = shown.get(f"/assets/charts.js{query}")
     assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
+
+
+@pytest.mark.parametrize("page", [*PAGES, "/nothing", "/assets/vega.js", "/icon.svg"])
+def test_every_response_forbids_foreign_content(shown: TestClient, page: str) -> None:
+    policy = shown.get(page).headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+
+
+def test_no_page_names_another_host(shown: TestClient) -> None:
+    for page in PAGES:
+        text = shown.get(page).text
+        assert re.findall(r'(?:src|href|action)="(?:https?:)?//[^"]*"', text) == []

@@ -37,14 +37,7 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
 ) -> Page:
     """Return the page of all tests that the user may see.
 
-    Args:
-        warehouse: the source of the runs.
-        query: the query parameters of the address.
-        readable: returns those of some DAGs that the user may read.
-        now: the current time.
-        links: the addresses of the other pages.
-        only: the names of the tests to show; None for all.
-        max_cells: the most cells of one page of rows.
+    `readable` returns those of some DAGs that the user may read. `only` names the tests to show; None shows all.
     """
     span = span_of(query, now)
     shown = span.newest(MAX_DAYS)

@@ -6,8 +6,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.charts import Axis, comparison_chart
-from ml_metrics.dashboard.chart_data import charts_data
-from ml_metrics.dashboard.export import as_script_json
+from ml_metrics.dashboard.chart_data import charts_script
 from ml_metrics.dashboard.formatting import number_text
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.query import BadQueryError, choice, span_of, text
@@ -63,17 +62,12 @@ def page_of_comparison(
             "test_names": test_names,
             "metric_names": metric_names,
             "comparisons": [(index, metric, *_by_day(values, metric, span)) for index, metric in enumerate(metrics)],
-            "charts": as_script_json(
-                charts_data(
-                    [
-                        (
-                            f"chart-{index}",
-                            comparison_chart(lines[metric], axis=axis, utc=span.is_utc, width="container"),
-                        )
-                        for index, metric in enumerate(metrics)
-                    ],
-                    {one.run_key: links.run(one.run_key, one.test) for one in values},
-                )
+            "charts": charts_script(
+                [
+                    (f"chart-{index}", comparison_chart(lines[metric], axis=axis, utc=span.is_utc))
+                    for index, metric in enumerate(metrics)
+                ],
+                {one.run_key: links.run(one.run_key, one.test) for one in values},
             ),
             "links": links,
         },

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
 from ml_metrics.alerts.mail import file_name
-from ml_metrics.dashboard.links import airflow_run, http_link
 from ml_metrics.dashboard.page import Page
-from ml_metrics.dashboard.run_status import CLASSES, letter_of, reason_of
+from ml_metrics.dashboard.run_status import status_and_links
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.model import BROKEN
 from ml_metrics.run_folder import RunFolder
@@ -42,23 +41,19 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
     before = {row.metric: row for row in warehouse.metrics.of_run(good.uuid)} if good else {}
     metadata = warehouse.runs.metadata(run.uuid)
     broken = [row for row in rows if row.outcome in BROKEN]
-    letter = letter_of(run, broken)
+    status = status_and_links(run, broken)
     deliveries = [
         one
         for one in warehouse.deliveries.since(run.timestamp - timedelta(days=1), run.test_name, MAX_DELIVERIES)
         if one.run_key == run.uuid
     ]
-    compared = [_compared(row, before.get(row.metric)) for row in rows]
     folder, files, files_error = _files(run)
     return Page(
         "one_run.html",
         {
             "title": f"{run.test_name}: run of {run.timestamp:%Y-%m-%d %H:%M} UTC",
-            "run": run,
-            "letter": letter,
-            "class": CLASSES[letter],
-            "reason": reason_of(run, letter, broken),
-            "metrics": compared,
+            **status,
+            "metrics": [_compared(row, before.get(row.metric)) for row in rows],
             "missing": sorted(before.keys() - {row.metric for row in rows}),
             "good": good,
             "differences": list(_differences(good, run)) if good else [],
@@ -69,14 +64,11 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
             "files": files[:MAX_FILES],
             "more_files": max(0, len(files) - MAX_FILES),
             "files_error": files_error,
-            "airflow": airflow_run(run.dag_id, run.run_id) if run.dag_id and run.run_id else "",
-            "logs": http_link(run.stackdriver_logs_link),
-            "workload": http_link(run.kubernetes_workload_link),
             "links": links,
         },
         document=lambda: {
             "run": asdict(run),
-            "letter": letter,
+            "letter": status["letter"],
             "metrics": [metric_columns(row) for row in rows],
             "metadata": metadata,
             "last_good_run": good.uuid if good else None,
@@ -88,9 +80,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
 def _compared(row: StoredMetric, before: StoredMetric | None) -> dict[str, Any]:
     """Return a metric, its value in the last good run, and the change in percent."""
     was = before.value if before else None
-    change = None
-    if row.value is not None and was:
-        change = (row.value - was) / abs(was) * 100
+    change = (row.value - was) / abs(was) * 100 if row.value is not None and was else None
     return {"row": row, "was": was, "change": change, "broken": row.outcome in BROKEN}
 
 
@@ -127,13 +117,9 @@ def _mails(run_key: str, messages: set[str]) -> list[dict[str, str]]:
 def _mail(path: str) -> dict[str, str]:
     message = email.message_from_bytes(storage.read_bytes(path), policy=email.policy.default)
     body = message.get_body(("plain", "html"))
-    text = body.get_content() if body is not None else ""
-    return {
-        "subject": str(message["Subject"] or ""),
-        "to": str(message["To"] or ""),
-        "date": str(message["Date"] or ""),
-        "text": str(text)[:MAX_MAIL_LENGTH],
-    }
+    text = str(body.get_content()) if body is not None else ""
+    headers = {name: str(message[name] or "") for name in ("subject", "to", "date")}
+    return {**headers, "text": text[:MAX_MAIL_LENGTH]}
 
 
 def _table(rows: Sequence[StoredMetric]) -> Iterator[Sequence[Any]]:

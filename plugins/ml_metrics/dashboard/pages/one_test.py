@@ -7,23 +7,21 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.charts import PRODUCTIVE, Axis
-from ml_metrics.dashboard.chart_data import charts_data, charts_of_test, time_parts
-from ml_metrics.dashboard.curves import curves_of, environment_changes
-from ml_metrics.dashboard.export import as_script_json
-from ml_metrics.dashboard.links import airflow_dag, airflow_run, http_link
+from ml_metrics.dashboard.chart_data import charts_of_test, charts_script, curves_of, environment_changes, time_parts
+from ml_metrics.dashboard.links import airflow_dag
 from ml_metrics.dashboard.page import NotFoundError, Page
 from ml_metrics.dashboard.query import choice, required, span_of, text
-from ml_metrics.dashboard.run_status import CLASSES, by_run, letter_of, reason_of
+from ml_metrics.dashboard.run_status import by_run, status_and_links
 from ml_metrics.model import BROKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from ml_metrics.dashboard.curves import Curve
+    from ml_metrics.dashboard.chart_data import Curve
     from ml_metrics.dashboard.links import Links
     from ml_metrics.model import StoredMetric
-    from ml_metrics.warehouse import JobRow, Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 MAX_RUNS = 1000
 MAX_TABLE_ROWS = 4000
@@ -36,8 +34,7 @@ AXES = tuple(axis.value for axis in Axis)
 def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetime, links: Links) -> Page:
     """Return the page of the test that the query names."""
     test, axis = required(query, "test"), Axis(choice(query, "axis", AXES))
-    part = text(query, "q").casefold()
-    span = span_of(query, now, DEFAULT_DAYS)
+    part, span = text(query, "q"), span_of(query, now, DEFAULT_DAYS)
     found = warehouse.runs.of_test(test, span.since, span.until, MAX_RUNS + 1)
     runs = found[:MAX_RUNS]
     newest = runs[0] if runs else warehouse.runs.previous(test)
@@ -46,9 +43,11 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
     since = runs[-1].timestamp if runs else span.since
     metrics = warehouse.metrics.of_test(test, since, span.until) if runs else []
     acceptances = warehouse.acceptances.of_test(test)
-    curves = [one for one in curves_of(runs, metrics, acceptances) if part in one.metric.casefold()]
+    curves = [one for one in curves_of(runs, metrics, acceptances) if part.casefold() in one.metric.casefold()]
     quarantine = warehouse.quarantines.newest().get(test)
-    rows, parts = list(_rows(runs, metrics)), time_parts(curves)
+    broken = by_run(one for one in metrics if one.outcome in BROKEN)
+    rows = [status_and_links(run, broken.get(run.uuid, [])) for run in runs]
+    parts = time_parts(curves)
     notices = []
     if len(found) > MAX_RUNS:
         notices.append(f"Only the newest {MAX_RUNS:,} runs are shown; choose fewer days to see all.")
@@ -66,14 +65,12 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
             "newest": newest,
             "axis": axis.value,
             "axes": AXES,
-            "q": text(query, "q"),
+            "q": part,
             "curves": list(enumerate(curves)),
             "table_rows": max(MIN_TABLE_ROWS, MAX_TABLE_ROWS // max(1, len(curves))),
-            "charts": as_script_json(
-                charts_data(
-                    charts_of_test(curves, runs, environment_changes(runs), axis=axis, utc=span.is_utc),
-                    {str(index): links.run(run.uuid, test) for index, run in enumerate(runs)},
-                )
+            "charts": charts_script(
+                charts_of_test(curves, runs, environment_changes(runs), axis=axis, utc=span.is_utc),
+                {str(index): links.run(run.uuid, test) for index, run in enumerate(runs)},
             ),
             "goodput_kinds": _kinds(parts),
             "goodput": [(run, parts[run.uuid]) for run in runs if run.uuid in parts],
@@ -93,23 +90,6 @@ def _kinds(parts: Mapping[str, Mapping[str, float]]) -> list[str]:
     """Return the kinds of time of some runs, productive time first."""
     kinds = {kind for kinds in parts.values() for kind in kinds}
     return sorted(kinds, key=lambda kind: (kind != PRODUCTIVE, kind))
-
-
-def _rows(runs: Sequence[JobRow], metrics: Sequence[StoredMetric]) -> Iterator[dict[str, Any]]:
-    """Return the rows of the table of runs, newest first."""
-    broken = by_run(one for one in metrics if one.outcome in BROKEN)
-    for run in runs:
-        own = broken.get(run.uuid, [])
-        letter = letter_of(run, own)
-        yield {
-            "run": run,
-            "letter": letter,
-            "class": CLASSES[letter],
-            "reason": reason_of(run, letter, own),
-            "airflow": airflow_run(run.dag_id, run.run_id) if run.dag_id and run.run_id else "",
-            "logs": http_link(run.stackdriver_logs_link),
-            "workload": http_link(run.kubernetes_workload_link),
-        }
 
 
 def _document(
@@ -142,9 +122,7 @@ def _table(rows: Sequence[dict[str, Any]], metrics: Sequence[StoredMetric]) -> I
     """Return a row for each metric of each run; a run without metrics has one row, too."""
     yield ("run", "stopped", "job_status", "run_verdict", "reason", "duration_seconds", "queued_seconds",
            "failed_attempts", "metric", "value", "lower_bound", "upper_bound", "verdict")  # fmt: skip
-    metrics_of_run: dict[str, list[StoredMetric]] = {}
-    for metric in metrics:
-        metrics_of_run.setdefault(metric.run_key, []).append(metric)
+    metrics_of_run = by_run(metrics)
     for row in rows:
         run = row["run"]
         head = (run.uuid, run.timestamp.isoformat(), run.job_status, run.verdict, row["reason"],

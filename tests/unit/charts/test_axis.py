@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from ml_metrics.charts import Axis
-from ml_metrics.charts.domain import domain_of
+from ml_metrics.charts.axis import Axis, domain_of
 from unit.charts.runs import run
 
 
