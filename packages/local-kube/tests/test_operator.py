@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from kubernetes.client import BatchV1Api
 
-from harness import Pods, connect
+from harness import Pods, connect, missing
 from local_kube import LocalCluster
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Airflow:
 
 @pytest.fixture(scope="module")
 def airflow(tmp_path_factory: pytest.TempPathFactory, image_folder: Path) -> Iterator[Airflow]:
+    if find_spec("airflow") is None:
+        missing("Airflow is not installed here")
     home = tmp_path_factory.mktemp("airflow")
     pods = connect(LocalCluster(str(home / "cluster"), str(image_folder)))
     (home / "dags").mkdir()
