@@ -83,8 +83,6 @@ def test_references_to_files_are_rejected_in_python(key: str) -> None:
         definition(**{key: "vision.json"})
 
 
-@pytest.mark.parametrize(
-    "argument", ["{{ params.epochs }}", "{% if params.epochs %}x{% endif %}", "{{ ds }}", "params.x"]
-)
+@pytest.mark.parametrize("text", ["{{ params.epochs }}", "{% if params.epochs %}x{% endif %}", "{{ ds }}", "params.x"])
 def test_other_templates_of_airflow_are_kept(text: str) -> None:
     assert definition(command=[text], params={"epochs": 1}).command == (text,)
