@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from airflow_home import home
-from servers.engines import bigquery_server, engine, opener, postgres, retries_come_sooner, warehouse
+from servers.engines import bigquery_server, engine, fast_retries, opener, postgres, warehouse
 
-__all__ = ["bigquery_server", "engine", "home", "opener", "postgres", "retries_come_sooner", "warehouse"]
+__all__ = ["bigquery_server", "engine", "fast_retries", "home", "opener", "postgres", "warehouse"]

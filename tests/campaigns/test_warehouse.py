@@ -1,4 +1,4 @@
-"""Exactly once, whatever breaks between BigQuery's real client and the server, and wherever the writer is killed."""
+"""Runs are loaded into BigQuery exactly once, whatever request fails and whenever the writer is killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ml_metrics.model import JobStatus
 from ml_metrics.warehouse import Warehouse, open_warehouse
 from ml_metrics.warehouse.bigquery_load import _Load
 from servers.bigquery import BigQueryServer, client_of
-from servers.faulty_proxy import KILLS, SPARES_THE_WRITER, Fault, FaultyProxy
+from servers.faulty_proxy import KILLS, SURVIVABLE, Fault, FaultyProxy
 from unit.warehouse.records import contents, record
 
 if TYPE_CHECKING:
@@ -27,41 +27,41 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse import RunRecord
 
-# Python 3.12 warns of forking beside threads. A child here imports nothing and takes no lock that a thread may hold.
+# Python 3.12 warns of forks beside threads. The children here import nothing and take no lock of a thread.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
-    pytest.mark.usefixtures("retries_come_sooner"),
+    pytest.mark.usefixtures("fast_retries"),
 ]
 
-SHORT, WHOLE = 8, 500
+SHORT_ROUNDS, WHOLE_ROUNDS = 8, 500
 FIRST_SEED = int(os.environ.get("CAMPAIGN_SEED", "1"))
-ROUNDS = int(os.environ.get("CAMPAIGN_ROUNDS", str(WHOLE)))
-AT_ONCE = 3
+ROUNDS = int(os.environ.get("CAMPAIGN_ROUNDS", str(WHOLE_ROUNDS)))
+PROCESSES = 3
 REQUESTS_OF_A_LOAD = 4
-"""A load asks for the dataset's location, inserts its job and waits for it; the rest is where faults make it ask on."""
+"""A load gets the location of the dataset, inserts its job and waits for it; faults make it send further requests."""
 
 
 @pytest.fixture(scope="module")
 def dataset(bigquery_server: BigQueryServer) -> str:
-    """A dataset whose tables are there: every round has a run of its own."""
+    """A dataset with tables. Every round loads its own run."""
     address = bigquery_server.new_dataset(keep=True)
     with open_warehouse(address, client=bigquery_server.client()) as warehouse:
         warehouse.ensure_schema()
     return address
 
 
-@pytest.mark.parametrize("fault", SPARES_THE_WRITER)
+@pytest.mark.parametrize("fault", SURVIVABLE)
 @pytest.mark.parametrize("request_number", range(REQUESTS_OF_A_LOAD))
-def test_a_fault_that_the_writer_survives_is_not_seen(
+def test_a_survivable_fault_has_no_effect(
     bigquery_server: BigQueryServer, dataset: str, fault: Fault, request_number: int
 ) -> None:
     run = record(request_number, {"accuracy_final": 0.9, "loss_final": 0.1}, test=f"{fault.name}-{request_number}")
     with _proxied(bigquery_server, dataset, {request_number: fault}) as warehouse:
         _load_without_schema(warehouse, run)
-    _check_is_there_once(bigquery_server.port, dataset, [run])
+    _check_is_stored_once(bigquery_server.port, dataset, [run])
 
 
-def test_a_lost_answer_is_found_by_its_job_and_not_written_again(bigquery_server: BigQueryServer, dataset: str) -> None:
+def test_after_a_lost_response_the_job_is_found_and_not_repeated(bigquery_server: BigQueryServer, dataset: str) -> None:
     run = record(0, test="lost-answer")
     with _proxied(bigquery_server, dataset, {1: Fault.LOSE}) as warehouse:
         _load_without_schema(warehouse, run)
@@ -73,8 +73,8 @@ def test_a_lost_answer_is_found_by_its_job_and_not_written_again(bigquery_server
     assert places == [True, False]
 
 
-def test_a_table_that_was_dropped_is_filled_again(bigquery_server: BigQueryServer) -> None:
-    """The chain of jobs says that the run was written; the table says that it is not there."""
+def test_a_dropped_table_is_filled_again(bigquery_server: BigQueryServer) -> None:
+    """The chain of job ids has the run, but the table does not."""
     address = bigquery_server.new_dataset()
     client, run = bigquery_server.client(), record(0)
     with open_warehouse(address, client=client) as warehouse:
@@ -83,10 +83,10 @@ def test_a_table_that_was_dropped_is_filled_again(bigquery_server: BigQueryServe
     with open_warehouse(address, client=client) as warehouse:
         warehouse.load(run)
     client.close()
-    _check_is_there_once(bigquery_server.port, address, [run])
+    _check_is_stored_once(bigquery_server.port, address, [run])
 
 
-def test_a_server_that_stays_away_is_an_error_that_names_the_dataset(bigquery_server: BigQueryServer) -> None:
+def test_an_unavailable_server_is_an_error(bigquery_server: BigQueryServer) -> None:
     address = bigquery_server.new_dataset()
     with _proxied(bigquery_server, address, dict.fromkeys(range(10_000), Fault.BUSY)) as warehouse:
         store = warehouse.database.store
@@ -95,7 +95,7 @@ def test_a_server_that_stays_away_is_an_error_that_names_the_dataset(bigquery_se
             warehouse.load(record(0))
 
 
-def test_a_run_that_is_too_large_for_a_request_is_refused_before_it_is_sent(
+def test_a_run_that_is_too_large_for_a_request_is_rejected_before_it_is_sent(
     bigquery_server: BigQueryServer, dataset: str
 ) -> None:
     run = record(0, {f"{number}{'x' * 1900}": 1.0 for number in range(5000)}, test="too-large")
@@ -106,36 +106,36 @@ def test_a_run_that_is_too_large_for_a_request_is_refused_before_it_is_sent(
 
 
 def test_a_short_campaign(bigquery_server: BigQueryServer, dataset: str) -> None:
-    _campaign(bigquery_server, dataset, range(FIRST_SEED, FIRST_SEED + SHORT))
+    _campaign(bigquery_server, dataset, range(FIRST_SEED, FIRST_SEED + SHORT_ROUNDS))
 
 
 @pytest.mark.campaign
-@pytest.mark.skipif(not os.environ.get("CAMPAIGN"), reason="the whole campaign takes minutes: CAMPAIGN=1 plays it")
+@pytest.mark.skipif(not os.environ.get("CAMPAIGN"), reason="the whole campaign takes minutes; set CAMPAIGN=1 to run it")
 def test_the_whole_campaign(bigquery_server: BigQueryServer, dataset: str) -> None:
-    _campaign(bigquery_server, dataset, range(FIRST_SEED + SHORT, FIRST_SEED + SHORT + ROUNDS))
+    _campaign(bigquery_server, dataset, range(FIRST_SEED + SHORT_ROUNDS, FIRST_SEED + SHORT_ROUNDS + ROUNDS))
 
 
 def _campaign(server: BigQueryServer, dataset: str, seeds: range) -> None:
-    with multiprocessing.get_context("fork").Pool(AT_ONCE) as processes:
+    with multiprocessing.get_context("fork").Pool(PROCESSES) as processes:
         rounds = processes.imap(partial(_round, server.port, dataset), seeds)
-        happened = [_told(seed, faults) for seed, faults in zip(seeds, rounds, strict=True)]
+        happened = [_printed(seed, faults) for seed, faults in zip(seeds, rounds, strict=True)]
     counts = {fault.name: sum(fault in faults for faults in happened) for fault in Fault}
     print(f"{len(happened)} rounds from seed {seeds.start}; rounds that met each fault: {counts}")
     assert sum(counts.values()) >= len(seeds), "the faults did not happen"
 
 
-def _told(seed: int, faults: list[Fault]) -> list[Fault]:
+def _printed(seed: int, faults: list[Fault]) -> list[Fault]:
     print(f"seed {seed}: {', '.join(fault.name for fault in faults)}", flush=True)
     return faults
 
 
 def _round(port: int, dataset: str, seed: int) -> list[Fault]:
-    """One run whose writer is broken again and again, and its last attempt, which is broken but left alive."""
+    """Load one run with writers that are killed, and finally with one that meets faults but survives."""
     chance = random.Random(seed)
     test, happened = f"campaign-{seed}", []
     attempts = [_attempt(chance, test) for _ in range(chance.randint(2, 4))]
     same_again = chance.random() < 0.5
-    if same_again:  # a retry has the same content, another attempt of the workload has not
+    if same_again:  # a retry has the same content; another attempt of the workload does not
         attempts = [attempts[0]] * len(attempts)
     for attempt in attempts[:-1]:
         happened += _killed(port, dataset, attempt, {chance.randrange(REQUESTS_OF_A_LOAD): chance.choice(KILLS)})
@@ -143,7 +143,7 @@ def _round(port: int, dataset: str, seed: int) -> list[Fault]:
     faults = [_survivable(chance) for _ in rivals]
     happened += _survived(port, dataset, rivals, faults)
     try:
-        _check_is_there_once(port, dataset, rivals)
+        _check_is_stored_once(port, dataset, rivals)
     except AssertionError as error:
         raise AssertionError(f"seed {seed}: {error}; faults: {happened}") from error
     return happened
@@ -156,11 +156,11 @@ def _attempt(chance: random.Random, test: str) -> RunRecord:
 
 def _survivable(chance: random.Random) -> dict[int, Fault]:
     numbers = chance.sample(range(REQUESTS_OF_A_LOAD * 2), k=chance.randint(1, 3))
-    return {number: chance.choice(SPARES_THE_WRITER) for number in numbers}
+    return {number: chance.choice(SURVIVABLE) for number in numbers}
 
 
 def _killed(port: int, dataset: str, attempt: RunRecord, faults: Mapping[int, Fault]) -> list[Fault]:
-    """A writer in a process of its own, which the proxy kills; where the load is shorter than that, it lives."""
+    """Run a writer in its own process, which the proxy kills, unless the load ends before that request."""
     writer = _Writer(dataset, attempt)
     proxy = writer.through(FaultyProxy(port, faults))
     exit_code = writer.wait()
@@ -170,7 +170,7 @@ def _killed(port: int, dataset: str, attempt: RunRecord, faults: Mapping[int, Fa
 
 
 def _survived(port: int, dataset: str, rivals: list[RunRecord], faults: list[dict[int, Fault]]) -> list[Fault]:
-    """Writers of the same run at once, all of whom come to their end."""
+    """Run several writers of the same run concurrently. All of them must succeed."""
     writers = [_Writer(dataset, rival) for rival in rivals]
     proxies = [writer.through(FaultyProxy(port, each)) for writer, each in zip(writers, faults, strict=True)]
     exit_codes = [writer.wait() for writer in writers]
@@ -181,32 +181,32 @@ def _survived(port: int, dataset: str, rivals: list[RunRecord], faults: list[dic
 
 
 class _Writer:
-    """A process that loads one run as soon as it knows its proxy.
+    """A process that loads one run as soon as it gets the port of its proxy.
 
-    Forked, because to start Python and import the client takes a hundred times as long as a load; and forked before
-    its proxy has threads, because a lock that a thread holds at that moment is held in the child for ever.
+    It is forked, because starting Python and importing the client takes a hundred times as long as a load. It is
+    forked before its proxy starts threads, because the child would never release a lock that a thread holds.
     """
 
     def __init__(self, dataset: str, attempt: RunRecord) -> None:
-        hear, self._tell = os.pipe()
+        receive, self._send = os.pipe()
         self._pid = os.fork()
         if self._pid:
-            os.close(hear)
+            os.close(receive)
             return
         try:
             gc.disable()
             signal.alarm(300)
-            warehouse = open_warehouse(dataset, client=client_of(int(os.read(hear, 16))))
+            warehouse = open_warehouse(dataset, client=client_of(int(os.read(receive, 16))))
             _load_without_schema(warehouse, attempt)
-        except BaseException as error:  # noqa: BLE001  (whatever it is, this process must not go on as a test)
+        except BaseException as error:  # noqa: BLE001  (this process must not continue as a test)
             os.write(2, f"writer: {error!r}\n".encode())
             os._exit(1)
         os._exit(0)
 
     def through(self, proxy: FaultyProxy) -> FaultyProxy:
         proxy.writer = self._pid
-        os.write(self._tell, str(proxy.port).encode())
-        os.close(self._tell)
+        os.write(self._send, str(proxy.port).encode())
+        os.close(self._send)
         return proxy
 
     def wait(self) -> int:
@@ -225,13 +225,13 @@ def _proxied(server: BigQueryServer, dataset: str, faults: Mapping[int, Fault]) 
 
 
 def _load_without_schema(warehouse: Warehouse, run: RunRecord) -> None:
-    """The tables are there: the faults should meet the load, and not the questions about its tables."""
+    """Load without checking the tables, so that the faults affect the requests of the load."""
     warehouse.database._is_ready = True
     warehouse.load(run)
 
 
-def _check_is_there_once(port: int, dataset: str, candidates: list[RunRecord]) -> None:
-    """One job row, one row for each metric, all of one and the same attempt."""
+def _check_is_stored_once(port: int, dataset: str, candidates: list[RunRecord]) -> None:
+    """Check that there is one job row and one row for each metric, all of the same attempt."""
     client = client_of(port)
     with open_warehouse(dataset, client=client) as warehouse:
         warehouse.database._is_ready = True

@@ -1,4 +1,4 @@
-"""A stand-in for BigQuery on loopback, in a Python environment of its own, for as long as a test session."""
+"""A BigQuery emulator on loopback, in its own Python environment, for one test session."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class BigQueryServer:
         shutil.rmtree(self.folder)
 
     def new_dataset(self, *, keep: bool = False) -> str:
-        """The address of a dataset that is not there yet.
+        """Return the address of a new dataset, which does not exist yet.
 
-        Earlier ones that nobody asked to keep are dropped: with every dataset the stand-in gets slower.
+        Earlier datasets without `keep` are dropped, because every dataset slows the emulator down.
         """
         self._drop_datasets()
         self._datasets += 1
@@ -68,7 +68,7 @@ class BigQueryServer:
         client.close()
 
     def client(self, port: int | None = None) -> bigquery.Client:
-        """The real client; `port` is that of a proxy in between."""
+        """Return a real client. `port` is the port of a proxy in front of the server."""
         return client_of(port or self.port)
 
     def _wait(self) -> None:

@@ -1,4 +1,4 @@
-"""Services on loopback that record what they are sent and answer as they are told."""
+"""Services on loopback that record their requests and give prepared answers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Answer:
 
 @dataclass
 class Service:
-    """An HTTP server. `answers` is asked for each request; by default all is well."""
+    """An HTTP server. `answers` returns the answer to each request; by default a success."""
 
     url: str = ""
     requests: list[Request] = field(default_factory=list)
     answer: Callable[[Request], Answer] = lambda _: Answer(202)
 
     def answers(self, *answers: Answer) -> None:
-        """One after the other; the last for ever."""
+        """Give some answers one after the other, and the last one for ever."""
         left = list(answers)
         self.answer = lambda _: left.pop(0) if len(left) > 1 else left[0]
 
@@ -68,7 +68,7 @@ def http_service() -> Iterator[Service]:
         do_GET = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815  (the names that the standard library looks for)
 
         def log_message(self, *_: Any) -> None:
-            """Tests read the requests, not a log."""
+            """Log nothing: tests read the recorded requests."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -85,14 +85,14 @@ def http_service() -> Iterator[Service]:
 
 @dataclass
 class MailServer:
-    """An SMTP server that refuses some recipients."""
+    """An SMTP server that can reject recipients and mails."""
 
     port: int = 0
     mails: list[Envelope] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
-    """What is answered to a recipient instead of `250 OK`."""
+    """The answers to recipients, in place of `250 OK`."""
     greeting: str = ""
-    """What is answered to every mail instead of `250 OK`."""
+    """The answer to every mail, in place of `250 OK`."""
     right_password: bytes = b"correct horse"
     logins: list[tuple[str, str]] = field(default_factory=list)
 
@@ -117,7 +117,7 @@ class MailServer:
 
 
 class AnyPort(Controller):
-    """A port that is free now may be taken a moment later: the system chooses, and we ask which."""
+    """Let the system choose the port: one that is free now may be taken a moment later."""
 
     def _trigger_server(self) -> None:
         self.port = self.server.sockets[0].getsockname()[1]

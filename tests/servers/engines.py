@@ -1,4 +1,4 @@
-"""Every test of the warehouse runs on each engine: SQLite, a real PostgreSQL, and BigQuery's real client."""
+"""The warehouse on each engine: SQLite, a real PostgreSQL server, and the real BigQuery client with an emulator."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def bigquery_server() -> Iterator[BigQueryServer]:
     try:
         server = BigQueryServer()
     except subprocess.CalledProcessError as error:
-        missing(f"the stand-in for BigQuery could not be made (it needs Python 3.13): {error.stderr[-500:]}")
+        missing(f"the BigQuery emulator could not be installed (it needs Python 3.13): {error.stderr[-500:]}")
     yield server
     server.stop()
 
 
 @pytest.fixture
-def retries_come_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same retries as ever, only sooner after one another."""
+def fast_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the pauses between retries."""
     monkeypatch.setattr(bigquery, "DEFAULT_RETRY", DEFAULT_RETRY.with_delay(initial=0.02, maximum=0.2))
     monkeypatch.setattr(bigquery_load, "FIRST_PAUSE_SECONDS", 0.05)
     monkeypatch.setattr(bigquery_load, "MAX_PAUSE_SECONDS", 1.0)

@@ -1,6 +1,6 @@
-"""`gcloud` as far as deploy/composer.sh calls it: it records every call, and a bucket is a folder.
+"""The commands of `gcloud` that deploy/composer.sh uses. Every call is recorded, and a bucket is a folder.
 
-Run as a program named `gcloud` on the PATH; FAKE_GCLOUD names the folder that holds its state.
+It runs as a program named `gcloud` on the PATH. FAKE_GCLOUD is the folder with its state.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ BUCKET = "gs://us-central1-nightly-bucket"
 
 
 def main() -> None:
-    words = sys.argv[1:]
+    arguments = sys.argv[1:]
     with (STATE / "calls").open("a") as calls:
-        print(json.dumps(words), file=calls)
-    match words[:3]:
+        print(json.dumps(arguments), file=calls)
+    match arguments[:3]:
         case ["composer", "environments", "describe"]:
-            describe(words[words.index("--format") + 1])
+            describe(arguments[arguments.index("--format") + 1])
         case ["composer", "environments", "update"]:
-            update(*words[-2:])
+            update(*arguments[-2:])
         case ["storage", "rsync", *_]:
-            rsync(Path(words[-2]), place(words[-1]))
+            rsync(Path(arguments[-2]), place(arguments[-1]))
         case ["storage", "cp", _]:
-            place(words[-1]).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(words[-2], place(words[-1]))
+            place(arguments[-1]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(arguments[-2], place(arguments[-1]))
         case _:
-            sys.exit(f"unknown call: {words}")
+            sys.exit(f"unknown call: {arguments}")
 
 
 def describe(shape: str) -> None:

@@ -1,4 +1,4 @@
-"""A network that fails: an HTTP proxy between BigQuery's real client and the server, which breaks chosen requests."""
+"""An HTTP proxy between the real BigQuery client and the server that breaks chosen requests."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ONE_CHANGE_AT_A_TIME = multiprocessing.get_context("fork").Lock()
-"""The service takes a job's id or a table's name in one step; the stand-in looks for it, and then writes it.
+CHANGE_LOCK = multiprocessing.get_context("fork").Lock()
+"""Serializes changes: BigQuery checks and reserves a job id or a table name atomically, but the emulator does not.
 
-Proxies of several processes share it: they are forked from the one that imported this."""
+The proxies of several processes share the lock, because they are forked from the process that imported this module."""
 
 
 class Fault(StrEnum):
-    """What happens to one request."""
+    """A fault of one request."""
 
-    REFUSE = "the connection is closed before the server hears of it"
-    LOSE = "the server does it, and its answer is lost"
-    BUSY = "503 without doing it"
-    LIE = "503, but it was done"
-    QUOTA = "403 rateLimitExceeded without doing it"
-    KILL_BEFORE = "the writer is killed before the server hears of it"
-    KILL_DURING = "the writer is killed while the server does it"
-    KILL_AFTER = "the writer is killed when the answer is on its way"
+    REFUSE = "the connection is closed before the server receives the request"
+    LOSE = "the server handles the request and its response is lost"
+    BUSY = "503, and the request is not handled"
+    LIE = "503, although the request was handled"
+    QUOTA = "403 rateLimitExceeded, and the request is not handled"
+    KILL_BEFORE = "the writer is killed before the server receives the request"
+    KILL_DURING = "the writer is killed while the server handles the request"
+    KILL_AFTER = "the writer is killed before it receives the response"
 
 
-SPARES_THE_WRITER = (Fault.REFUSE, Fault.LOSE, Fault.BUSY, Fault.LIE, Fault.QUOTA)
+SURVIVABLE = (Fault.REFUSE, Fault.LOSE, Fault.BUSY, Fault.LIE, Fault.QUOTA)
 KILLS = (Fault.KILL_BEFORE, Fault.KILL_DURING, Fault.KILL_AFTER)
 
 BUSY = b'{"error": {"code": 503, "message": "busy", "errors": [{"reason": "backendError", "message": "busy"}]}}'
@@ -42,7 +42,7 @@ QUOTA = b'{"error": {"code": 403, "message": "slow", "errors": [{"reason": "rate
 
 
 class FaultyProxy(ThreadingHTTPServer):
-    """Forwards to a port of loopback. `faults` says what happens to the request of each number, from 0."""
+    """Forwards requests to a port on loopback. `faults` has the fault of a request by its number, from 0."""
 
     daemon_threads = True
     block_on_close = False
@@ -76,7 +76,7 @@ class FaultyProxy(ThreadingHTTPServer):
                 os.kill(self.writer, signal.SIGKILL)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that was killed hangs up: that is the point."""
+        """Ignore the errors of connections that a killed client closed."""
 
     def close(self) -> None:
         self.shutdown()
@@ -125,7 +125,7 @@ class _Forward(BaseHTTPRequestHandler):
         headers = {
             name: value for name, value in self.headers.items() if name.lower() not in {"host", "accept-encoding"}
         }
-        with nullcontext() if self.command == "GET" else ONE_CHANGE_AT_A_TIME:
+        with nullcontext() if self.command == "GET" else CHANGE_LOCK:
             connection = HTTPConnection("127.0.0.1", self.server.upstream, timeout=60)
             try:
                 connection.request(self.command, self.path, body, headers)
@@ -142,4 +142,4 @@ class _Forward(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """The tests say what went wrong; a line for each request would hide it."""
+        """Log nothing: a line for each request would hide the output of the tests."""

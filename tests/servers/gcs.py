@@ -1,4 +1,4 @@
-"""What stands for Google Cloud Storage: fake-gcs-server on a private port of loopback, asked by the real gcsfs."""
+"""fake-gcs-server on a private loopback port, for the real gcsfs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BUCKET = "my-bucket"
 
 
 class GcsServer:
-    """A server with one bucket, whose objects lie in a temporary folder."""
+    """A server with one bucket, whose objects are in a temporary folder."""
 
     def __init__(self) -> None:
         if sys.platform != "linux":
@@ -28,12 +28,15 @@ class GcsServer:
         (Path(self._folder.name) / BUCKET).mkdir()
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
-        words = {
+        options = {
             "scheme": "http", "host": "127.0.0.1", "port": str(port), "backend": "filesystem",
             "filesystem-root": self._folder.name, "external-url": self.url, "public-host": f"127.0.0.1:{port}",
             "log-level": "error",
         }  # fmt: skip
-        command = [str(_get_binary_path()), *(word for name, value in words.items() for word in (f"-{name}", value))]
+        command = [
+            str(_get_binary_path()),
+            *(argument for name, value in options.items() for argument in (f"-{name}", value)),
+        ]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self._wait()
 

@@ -1,4 +1,4 @@
-"""The part of GitHub's REST API that has to do with issues, in its documented shapes."""
+"""The part of GitHub's REST API about issues, with its documented requests and responses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ISSUES = "/repos/owner/repo/issues"
 
 
 class GitHub:
-    """One repository's issues, behind a loopback service."""
+    """The issues of one repository, behind a service on loopback."""
 
     def __init__(self, service: Service) -> None:
         self.issues: list[dict[str, Any]] = []

@@ -1,7 +1,7 @@
-"""Google's Monitoring and Logging as gRPC servers on loopback, as far as goodput uses them, for the real clients.
+"""The methods of Google's Monitoring and Logging that goodput uses, as gRPC servers on loopback for the real clients.
 
-They refuse what the services refuse: too many series or entries at once, a series twice in a request, points that come
-too soon, pages that are too long.
+They reject what the services reject: too many series or entries at once, a series twice in a request, points that are
+too close in time, and pages that are too long.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Answer = Callable[[Any, Any], Any]
 
 @contextmanager
 def serving(service: str, methods: dict[str, tuple[Any, Answer]]) -> Iterator[str]:
-    """A server for a service whose methods are given by the type of their request and what answers; its address."""
+    """Serve methods, each given by the type of its request and a function that answers; yield the address."""
     handlers = {
         name: grpc.unary_unary_rpc_method_handler(
             answer,
@@ -44,7 +44,7 @@ def serving(service: str, methods: dict[str, tuple[Any, Answer]]) -> Iterator[st
 
 
 class Monitoring:
-    """What the Monitoring service knows."""
+    """The state of the Monitoring service."""
 
     def __init__(self, *, seconds_apart: float = 5.0) -> None:
         self.series: list[Any] = []
@@ -88,14 +88,14 @@ def _key(series: Any) -> str:
 
 
 class Logging:
-    """What the Logging service knows."""
+    """The state of the Logging service."""
 
     def __init__(self) -> None:
         self.entries: dict[tuple[Any, ...], Any] = {}
         self.refusals: list[grpc.StatusCode] = []
-        """How the next requests are answered."""
+        """The answers to the next requests."""
         self.lose_answers = 0
-        """So many writes are done, and then said to have failed."""
+        """The number of next writes that are stored and then answered with an error."""
         self.filters: list[str] = []
 
     @contextmanager
@@ -122,7 +122,7 @@ class Logging:
 
     def list(self, request: Any, context: grpc.ServicerContext) -> Any:
         self._refuse(context)
-        request.page_size = min(request.page_size, 1000)  # what the service does with it
+        request.page_size = min(request.page_size, 1000)  # as the service does
         self.filters.append(request.filter)
         found = [entry for entry in self.entries.values() if matches(entry, request.filter)]
         found.sort(key=lambda entry: (_nanoseconds(entry.timestamp.rfc3339()), entry.insert_id))
@@ -139,16 +139,16 @@ class Logging:
 _TERM = re.compile(r'([A-Za-z_.]+)\s*(=|<=|>=|<|>)\s*("(?:[^"\\]|\\.)*"|[^\s()]+)')
 
 
-def matches(entry: Any, asked: str) -> bool:
-    """Whether an entry matches a filter of comparisons, AND, OR and parentheses."""
+def matches(entry: Any, query: str) -> bool:
+    """Return whether an entry matches a filter of comparisons, AND, OR and parentheses."""
     terms: list[bool] = []
 
     def term(match: re.Match[str]) -> str:
         terms.append(_compares(entry, *match.groups()))
         return f"terms[{len(terms) - 1}]"
 
-    expression = _TERM.sub(term, asked).replace(" AND ", " and ").replace(" OR ", " or ")
-    assert re.fullmatch(r"(terms\[\d+\]| and | or |[() ])*", expression), asked
+    expression = _TERM.sub(term, query).replace(" AND ", " and ").replace(" OR ", " or ")
+    assert re.fullmatch(r"(terms\[\d+\]| and | or |[() ])*", expression), query
     return bool(eval(expression, {"terms": terms}))
 
 
@@ -174,6 +174,6 @@ def _compares(entry: Any, field: str, operator: str, wanted: str) -> bool:
 
 
 def _nanoseconds(moment: str) -> str:
-    """A time of RFC 3339 in UTC, so long that texts compare as times do."""
+    """Return a time of RFC 3339 in UTC, with a fixed length so that texts compare like times."""
     date, _, rest = moment.replace("+00:00", "Z").removesuffix("Z").partition(".")
     return f"{date}.{rest:0<9}"

@@ -1,4 +1,4 @@
-"""A real PostgreSQL on a private port of loopback, in a temporary folder, for as long as a test session."""
+"""A real PostgreSQL server on a private loopback port, in a temporary folder, for one test session."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from servers.ports import free_port
 
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 OWNER = "nobody"
-"""PostgreSQL refuses to run as root; where the tests are root, it runs as this user."""
+"""The user of the server if the tests run as root, because PostgreSQL does not run as root."""
 
 
 def start_postgres() -> PostgresServer:
-    """A server. Where PostgreSQL is not installed, the test that asked is skipped, or fails where nothing may be."""
+    """Start a server. If PostgreSQL is not installed, the test is skipped, or fails where no test may be skipped."""
     try:
         return PostgresServer()
     except FileNotFoundError as error:
@@ -28,7 +28,7 @@ def start_postgres() -> PostgresServer:
 
 
 class PostgresServer:
-    """One cluster of databases. `kill` and `start` again play a machine that dies."""
+    """One cluster of databases. `kill` and `start` simulate a machine that crashes."""
 
     def __init__(self) -> None:
         found = BINARIES[-1] if BINARIES else None
@@ -42,9 +42,9 @@ class PostgresServer:
             shutil.chown(self.folder, self.user)
         self.port = free_port()
         self._databases = 0
-        # not what the locale of the person who runs the tests would choose
-        letters = ("--encoding=UTF8", "--locale=C")
-        initdb = [self.binaries / "initdb", "--auth=trust", "--username=tests", "--no-sync", *letters]
+        # the locale of the user must not matter
+        locale = ("--encoding=UTF8", "--locale=C")
+        initdb = [self.binaries / "initdb", "--auth=trust", "--username=tests", "--no-sync", *locale]
         data = ("--pgdata", self.folder / "data")
         subprocess.run([*initdb, *data], check=True, capture_output=True, user=self.user, cwd=self.folder)
         self.start()
@@ -56,7 +56,7 @@ class PostgresServer:
                     self.binaries / "postgres",
                     *("-D", self.folder / "data", "-p", str(self.port), "-k", self.folder),
                     *("-c", "listen_addresses=127.0.0.1", "-c", "max_connections=60"),
-                    *("-c", "fsync=off"),  # what the tests kill is the server, never the machine
+                    *("-c", "fsync=off"),  # the tests kill the server, never the machine
                 ],
                 stdout=log,
                 stderr=log,
@@ -66,7 +66,7 @@ class PostgresServer:
         self._wait()
 
     def kill(self) -> None:
-        """As `kill -9` of every server process would do it: nothing is written on the way out."""
+        """Stop the server like `kill -9` of each of its processes: nothing is written."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         for pid in [self.process.pid, *map(int, children)]:
             with suppress(ProcessLookupError):
@@ -80,16 +80,16 @@ class PostgresServer:
         shutil.rmtree(self.folder)
 
     def new_database(self, *options: str) -> str:
-        """The address of an empty database."""
+        """Return the address of a new, empty database."""
         self._databases += 1
         name = f"warehouse_{self._databases}"
         self.run("createdb", *options, name)
         return f"postgresql+psycopg://tests@127.0.0.1:{self.port}/{name}"
 
-    def run(self, program: str, *words: str) -> None:
-        """One of PostgreSQL's own programs, as the superuser."""
+    def run(self, program: str, *arguments: str) -> None:
+        """Run one of PostgreSQL's programs as the superuser."""
         where = ("--host=127.0.0.1", f"--port={self.port}", "--username=tests")
-        subprocess.run([self.binaries / program, *where, *words], check=True, capture_output=True)
+        subprocess.run([self.binaries / program, *where, *arguments], check=True, capture_output=True)
 
     def _wait(self) -> None:
         deadline = time.monotonic() + 60

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from servers.engines import bigquery_server, engine, opener, postgres, retries_come_sooner, warehouse
+from servers.engines import bigquery_server, engine, fast_retries, opener, postgres, warehouse
 
-__all__ = ["bigquery_server", "engine", "opener", "postgres", "retries_come_sooner", "warehouse"]
+__all__ = ["bigquery_server", "engine", "fast_retries", "opener", "postgres", "warehouse"]

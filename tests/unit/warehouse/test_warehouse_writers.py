@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Python 3.12 warns of forks beside threads. The children here import nothing and take no lock of a thread.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
-    pytest.mark.usefixtures("retries_come_sooner"),
+    pytest.mark.usefixtures("fast_retries"),
 ]
 WRITERS = 20
 
