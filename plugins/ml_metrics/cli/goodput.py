@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ml_metrics import storage
 from ml_metrics.cli.arguments import UsageError, add_json, moment, seconds, text
 from ml_metrics.cli.output import print_json, warn
+from ml_metrics.cli.table import printable
 from ml_metrics.errors import MlMetricsError, UnreadableInputError
 from ml_metrics.goodput.measure import measure
 from ml_metrics.goodput.report import Part
@@ -182,10 +183,10 @@ def _print(report: GoodputReport) -> None:
     if not report.found:
         print(report.summary)
         return
-    print(f"job {report.job_name}: {report.summary}\n")
+    print(f"job {printable(report.job_name or '')}: {report.summary}\n")
     rows = [("productive", report.productive_seconds)]
     rows += sorted(report.badput_seconds.items(), key=lambda row: -row[1])
-    rows += [(f"custom {name}", spent) for name, spent in report.custom_badput_seconds.items()]
+    rows += [(f"custom {printable(name)}", spent) for name, spent in report.custom_badput_seconds.items()]
     for name, spent in rows:
         if spent:
             note = "  (overlaps the steps: not counted)" if name == "data_loading_async" else ""

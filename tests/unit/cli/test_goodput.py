@@ -70,6 +70,15 @@ def test_text_output(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "last 50 s: 100.00 %" in printed
 
 
+def test_names_do_not_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "".join(json.dumps(entry) + "\n" for entry in ENTRIES).replace('"eval"', '"\\u001b[31mred"')
+    (tmp_path / "goodput.jsonl").write_text(text.replace('"job"', '"\\u001b[2Jjob"'))
+    assert cli.main(["goodput", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert r"\x1b[2Jjob" in out
+
+
 def test_a_folder_without_a_log_is_a_no(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["goodput", str(tmp_path), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["goodput_percent"] is None
