@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ml_metrics.events.points import Points
+from ml_metrics.events.sessions import Points
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from ml_metrics.events.event import TagName
+    from ml_metrics.events.layout import TagName
     from ml_metrics.events.sessions import Session
 
 

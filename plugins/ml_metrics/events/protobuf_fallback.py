@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ml_metrics.events.event import MAX_TEXT_BYTES, Event, TagName
-from ml_metrics.events.layout import FORMATS, SCALARS, START, STRING, TEXT
+from ml_metrics.events.layout import FORMATS, MAX_TEXT_BYTES, SCALARS, START, STRING, TEXT, Event, TagName
 
 BFLOAT16, HALF = 14, 19
 LISTS = {1: "float_val", 2: "double_val", 3: "int_val", 4: "int_val", 5: "int_val", 6: "int_val", 9: "int64_val",

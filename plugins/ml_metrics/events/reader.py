@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.events.accumulator import Accumulator
 from ml_metrics.events.blocks import BLOCK_SIZE, Block, BlockReader, EventFile
 from ml_metrics.events.decoder import Decoder
-from ml_metrics.events.event import MAX_TEXT_BYTES
+from ml_metrics.events.layout import MAX_TEXT_BYTES
 from ml_metrics.events.sessions import Session, without_superseded
 from ml_metrics.model import Series
 

@@ -7,13 +7,14 @@ dictionary lookup.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from ml_metrics.events.accumulator import Accumulator, BlockContents, Columns
 from ml_metrics.events.blocks import ALWAYS_VERIFIED_SIZE
-from ml_metrics.events.checksum import checksum
+from ml_metrics.events.checksum import checksum, checksum_of_chunks
+from ml_metrics.events.framing import FOOTER
 from ml_metrics.events.layout import Layout, Slot, read_layout
 from ml_metrics.events.protobuf_fallback import NotAnEventError, parse_event
 from ml_metrics.events.protobuf_wire import CONTINUATION_BIT, NonCanonicalError, Readable, signed, varint
@@ -22,7 +23,8 @@ from ml_metrics.events.skip_records import STEP, WALL_TIME
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ml_metrics.events.event import Event
+    from ml_metrics.events.blocks import OversizedRecord
+    from ml_metrics.events.layout import Event
     from ml_metrics.events.sessions import Session
 
 MIN_CACHED_SIZE = 16
@@ -31,6 +33,8 @@ MAX_CACHED_LAYOUTS = 100_000
 """The maximum number of cached layouts."""
 MAX_FALLBACK_SIZE = 64 << 20
 """The maximum size of a record of unusual encoding, which has to be loaded completely."""
+PAGE_SIZE = 4096
+CHUNK_SIZE = 1 << 20
 CachedLayouts = tuple[tuple[slice, ...], dict[bytes, tuple[Slot, ...]]]
 CHECKSUM_FAILS = "a record fails its checksum; the rest of the file is not read"
 TOO_LARGE = "a record is too large for its unusual encoding; the rest of the file is not read"
@@ -40,6 +44,43 @@ _DOUBLE = struct.Struct("<d").unpack_from
 
 class CorruptRecordError(Exception):
     """A record is corrupt, and so is everything after it."""
+
+
+class PayloadWindow:
+    """A payload in a file, of which only the current page is in memory."""
+
+    def __init__(self, record: OversizedRecord) -> None:
+        self._record = record
+        self._page = b""
+        self._page_start = 0
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> bytes: ...
+    def __getitem__(self, index: int | slice) -> int | bytes:
+        """Index like bytes, with an integer or a slice without a step."""
+        if isinstance(index, slice):
+            start, end, _ = index.indices(self._record.length)
+            return self._read(start, max(0, end - start))
+        at = index - self._page_start
+        if not 0 <= at < len(self._page):
+            if not 0 <= index < self._record.length:
+                raise IndexError(index)
+            self._page, self._page_start, at = self._read(index, PAGE_SIZE), index, 0
+        return self._page[at]
+
+    def verified(self) -> PayloadWindow:
+        """Return this window after verifying the checksum of the whole payload."""
+        found = checksum_of_chunks(self._read(start, CHUNK_SIZE) for start in range(0, self._record.length, CHUNK_SIZE))
+        self._record.stream.seek(self._record.start + self._record.length)
+        if found != int.from_bytes(self._record.stream.read(FOOTER), "little"):
+            raise CorruptRecordError(CHECKSUM_FAILS)
+        return self
+
+    def _read(self, start: int, size: int) -> bytes:
+        self._record.stream.seek(self._record.start + start)
+        return self._record.stream.read(min(size, self._record.length - start))
 
 
 class RecordReader:

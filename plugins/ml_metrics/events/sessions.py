@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ml_metrics.events.points import Points
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(slots=True, eq=False)
@@ -14,6 +18,19 @@ class Session:
     run: str
     first_step: int | None = None
     """The step from which the session states that it overwrites earlier ones."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Points:
+    """Steps, wall times and values, in the order of writing."""
+
+    step: NDArray[np.int64]
+    wall_time: NDArray[np.float64]
+    value: NDArray[np.float64]
+
+    def where(self, chosen: NDArray[np.bool_] | slice) -> Points:
+        """Return some of the points."""
+        return Points(self.step[chosen], self.wall_time[chosen], self.value[chosen])
 
 
 def without_superseded(written: dict[Session, Points], sessions: list[Session]) -> Points:
@@ -32,4 +49,5 @@ def without_superseded(written: dict[Session, Points], sessions: list[Session]) 
             first_step = int(points.step[0])
         if first_step is not None:
             limit = first_step if limit is None else min(first_step, limit)
-    return Points.joined(kept[::-1])
+    kept.reverse()
+    return Points(*(np.concatenate([getattr(part, name) for part in kept]) for name in ("step", "wall_time", "value")))

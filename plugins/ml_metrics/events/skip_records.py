@@ -6,7 +6,7 @@ Most bytes of a large event file are such records, so as few bytes as possible a
 from __future__ import annotations
 
 from ml_metrics.events.layout import SCALARS, TEXT
-from ml_metrics.events.protobuf_wire import CONTINUATION_BIT, Readable
+from ml_metrics.events.protobuf_wire import NonCanonicalError, Readable, varint
 
 # keys (field number and wire type) of the fields on the path to a tensor, by message
 WALL_TIME, STEP, SUMMARY = 0x09, 0x10, 0x2A  # event
@@ -24,20 +24,20 @@ def skipped_tag(data: Readable, length: int) -> bytes | None:
     try:
         position = 9 if head[0] == WALL_TIME else 0
         if head[position] == STEP:
-            _, position = _size(head, position + 1)
+            _, position = varint(head, position + 1, HEAD_SIZE)
         if head[position] != SUMMARY:
             return None
-        size, position = _size(head, position + 1)
+        size, position = varint(head, position + 1, HEAD_SIZE)
         if head[position] != VALUE or position + size != length:
             return None
-        size, position = _size(head, position + 1)
+        size, position = varint(head, position + 1, HEAD_SIZE)
         if head[position] != TAG or position + size != length:
             return None
-        size, tag = _size(head, position + 1)
+        size, tag = varint(head, position + 1, HEAD_SIZE)
         tag_end = tag + size
         kind = head[tag_end]
-        size, content = _size(head, tag_end + 1)
-    except IndexError:
+        size, content = varint(head, tag_end + 1, HEAD_SIZE)
+    except (IndexError, NonCanonicalError):
         return None
     end = content + size
     if kind in {IMAGE, HISTOGRAM, AUDIO}:
@@ -49,30 +49,13 @@ def skipped_tag(data: Readable, length: int) -> bytes | None:
 def _plugin(metadata: bytes) -> bytes | None:
     """Return the first plugin name in the metadata after a tensor, if those bytes are metadata."""
     try:
-        size, position = _size(metadata, 1)
+        size, position = varint(metadata, 1, HEAD_SIZE)
         if metadata[0] != METADATA or position + size != len(metadata) or metadata[position] != PLUGIN_DATA:
             return None
-        _, position = _size(metadata, position + 1)
+        _, position = varint(metadata, position + 1, HEAD_SIZE)
         if metadata[position] != PLUGIN_NAME:
             return None
-        size, position = _size(metadata, position + 1)
-    except IndexError:
+        size, position = varint(metadata, position + 1, HEAD_SIZE)
+    except (IndexError, NonCanonicalError):
         return None
     return metadata[position : position + size]
-
-
-def _size(data: bytes, position: int) -> tuple[int, int]:
-    """Return a length and its end."""
-    size = data[position]
-    position += 1
-    if size < CONTINUATION_BIT:
-        return size, position
-    size &= 0x7F
-    shift = 7
-    while True:
-        byte = data[position]
-        position += 1
-        size |= (byte & 0x7F) << shift
-        if byte < CONTINUATION_BIT:
-            return size, position
-        shift += 7

@@ -18,7 +18,7 @@ from ml_metrics.events.protobuf_wire import NonCanonicalError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ml_metrics.events.event import TagName
+    from ml_metrics.events.layout import TagName
 
 ROW_PREFIX = 7
 WORD_SIZE = 8

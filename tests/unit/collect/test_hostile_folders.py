@@ -12,7 +12,7 @@ from ml_metrics import storage
 from ml_metrics.collect import Collected, collect_run
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.errors import StorageError
-from ml_metrics.events.event import MAX_TEXT_BYTES
+from ml_metrics.events.layout import MAX_TEXT_BYTES
 from ml_metrics.run_folder import RunFolder
 from unit.events.event_files import NAME, event, field, simple, tensor, write
 
