@@ -6,6 +6,7 @@ errors of google-auth and aiohttp. fsspec's own `exists` treats every one of the
 
 from __future__ import annotations
 
+import errno
 import io
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+"""Errors of a path without a file: it never existed, it was just removed, or it is a link with no target."""
+
+
 def find_files(path: str) -> Iterator[tuple[str, str, int]]:
     """Yield the path, relative name and size of every file below a folder. A folder that does not exist has none."""
     filesystem = _filesystem(path)
     root = filesystem._strip_protocol(path).rstrip("/")  # noqa: SLF001  (the only way to fsspec's form of a path)
-    with _errors_naming(path, "cannot be listed"):
+    with errors_naming(path, "cannot be listed"):
         try:
             found = filesystem.find(path, detail=True)
         except FileNotFoundError:
@@ -31,7 +36,7 @@ def find_files(path: str) -> Iterator[tuple[str, str, int]]:
 
 def exists(path: str) -> bool:
     """Return whether a file exists. Raises if the bucket does not answer, unlike fsspec's `exists`."""
-    with _errors_naming(path, "cannot be checked"):
+    with errors_naming(path, "cannot be checked"):
         try:
             return bool(_filesystem(path).info(path)["type"] == "file")
         except FileNotFoundError:
@@ -40,32 +45,32 @@ def exists(path: str) -> bool:
 
 def open_read(path: str) -> io.BufferedReader:
     """Open a file for reading. Later failures, while it is read, are `StorageError`s too."""
-    with _errors_naming(path, "cannot be read"):
+    with errors_naming(path, "cannot be read"):
         return io.BufferedReader(_RawFile(path, _filesystem(path).open(path, "rb")))
 
 
 def read(path: str) -> bytes:
     """Read a whole file with one request. Raises `FileMissingError` if it does not exist."""
-    with _errors_naming(path, "cannot be read"):
+    with errors_naming(path, "cannot be read"):
         content: bytes = _filesystem(path).cat_file(path)
     return content
 
 
 def write(path: str, data: bytes) -> None:
     """Write a whole file. An object becomes visible only when its upload is complete."""
-    with _errors_naming(path, "cannot be written"):
+    with errors_naming(path, "cannot be written"):
         _filesystem(path).pipe_file(path, data)
 
 
 def move(source: str, target: str) -> None:
     """Move one file."""
-    with _errors_naming(source, f"cannot be moved to {target}"):
+    with errors_naming(source, f"cannot be moved to {target}"):
         _filesystem(source).mv(source, target)
 
 
 def remove(path: str) -> None:
     """Remove a file, if it exists."""
-    with _errors_naming(path, "cannot be removed"), suppress(FileNotFoundError):
+    with errors_naming(path, "cannot be removed"), suppress(FileNotFoundError):
         _filesystem(path).rm_file(path)
 
 
@@ -82,13 +87,13 @@ class _RawFile(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with _errors_naming(self._path, "cannot be read to its end"):
+        with errors_naming(self._path, "cannot be read to its end"):
             data = self._file.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        with _errors_naming(self._path, "cannot be read to its end"):
+        with errors_naming(self._path, "cannot be read to its end"):
             return int(self._file.seek(offset, whence))
 
     def tell(self) -> int:
@@ -101,7 +106,7 @@ class _RawFile(io.RawIOBase):
 
 
 @contextmanager
-def _errors_naming(path: str, failure: str) -> Iterator[None]:
+def errors_naming(path: str, failure: str) -> Iterator[None]:
     """Turn every error into a `StorageError` that names the path and the failed operation."""
     try:
         yield
@@ -109,7 +114,8 @@ def _errors_naming(path: str, failure: str) -> Iterator[None]:
         raise
     except Exception as error:
         reason = str(getattr(error, "strerror", None) or error).strip().partition("\n")[0]
-        kind = FileMissingError if isinstance(error, FileNotFoundError) else StorageError
+        missing = isinstance(error, FileNotFoundError) or getattr(error, "errno", None) in MISSING
+        kind = FileMissingError if missing else StorageError
         raise kind(f"{path}: {failure}: {reason or type(error).__name__}") from error
 
 

@@ -6,7 +6,6 @@ go through fsspec, so a laptop does not pay for bucket support.
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import tempfile
@@ -15,14 +14,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from ml_metrics import buckets
-from ml_metrics.errors import FileMissingError, StorageError
+from ml_metrics.buckets import MISSING, errors_naming
+from ml_metrics.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-
-MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
-"""Errors of a path without a file: it never existed, it was just removed, or it is a link with no target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +68,8 @@ def open_read(path: str) -> IO[bytes]:
     """Open a file for reading bytes. The caller closes it."""
     if not is_local(path):
         return buckets.open_read(path)
-    try:
+    with errors_naming(path, "cannot be read"):
         return local_path(path).open("rb")
-    except OSError as error:
-        kind = FileMissingError if error.errno in MISSING else StorageError
-        raise kind(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def read_bytes(path: str) -> bytes:
@@ -91,51 +84,44 @@ def exists(path: str) -> bool:
     """Return whether a file exists. False for folders."""
     if not is_local(path):
         return buckets.exists(path)
-    try:
+    with errors_naming(path, "cannot be checked"):
         return local_path(path).is_file()
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be checked: {error.strerror or error}") from error
 
 
 def write_bytes(path: str, data: bytes) -> None:
     """Write a whole file. Readers see the old content or the new, never a part, even after `kill -9`."""
     if not is_local(path):
-        return buckets.write(path, data)
-    try:
+        buckets.write(path, data)
+        return
+    with errors_naming(path, "cannot be written"):
         _replace_local(local_path(path), data)
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def make_folder(path: str) -> None:
     """Create a folder and its parents. Does nothing in buckets, which need no folders."""
     if not is_local(path):
         return
-    try:
+    with errors_naming(path, "the folder cannot be created"):
         local_path(path).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"{path}: the folder cannot be created: {error.strerror or error}") from error
 
 
 def move(source: str, target: str) -> None:
     """Move one file, creating the parent folders of the target."""
     if not is_local(source):
-        return buckets.move(source, target)
-    try:
+        buckets.move(source, target)
+        return
+    with errors_naming(source, f"cannot be moved to {target}"):
         local_path(target).parent.mkdir(parents=True, exist_ok=True)
         local_path(source).replace(local_path(target))
-    except OSError as error:
-        raise StorageError(f"{source}: cannot be moved to {target}: {error.strerror or error}") from error
 
 
 def remove(path: str) -> None:
     """Remove a file, if it exists."""
     if not is_local(path):
-        return buckets.remove(path)
-    try:
+        buckets.remove(path)
+        return
+    with errors_naming(path, "cannot be removed"):
         local_path(path).unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be removed: {error.strerror or error}") from error
 
 
 def _local_files(folder: Path, on_unreadable: Callable[[str], None]) -> Iterator[File]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from ml_metrics.goodput.report import Part
-from ml_metrics.telemetry.event_file import ScalarWriter
+from ml_metrics.telemetry.event_file import open_scalar_log
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -26,16 +27,16 @@ class TensorBoard:
 
     def __init__(self, folder: str, *, badput: bool = True) -> None:
         self._badput = badput
-        self._writer = ScalarWriter(f"{folder.rstrip('/')}/goodput")
+        self._log = open_scalar_log(f"{folder.rstrip('/')}/goodput")
         self._last_deviation = -1
 
     def write(self, found: GoodputReport, parts: Collection[Part]) -> None:
         """Write some parts of a report."""
         for tag, value in self._scalars(found, parts):
-            self._writer.add_scalar(tag, value, found.max_productive_step)
+            self._log.put((tag, value, found.max_productive_step, time.time()))
         if Part.DEVIATION in parts:
             self._write_deviations(found)
-        self._writer.flush()
+        self._log.flush()
 
     def _scalars(self, found: GoodputReport, parts: Collection[Part]) -> Iterator[tuple[str, float]]:
         if Part.WINDOWS in parts:
@@ -57,5 +58,5 @@ class TensorBoard:
         steps = found.deviation.step[new][-MAX_STEPS_PER_WRITE:].tolist()
         away = found.deviation.absolute[new][-MAX_STEPS_PER_WRITE:].tolist()
         for step, value in zip(steps, away, strict=True):
-            self._writer.add_scalar("step_deviation", value, step)
+            self._log.put(("step_deviation", value, step, time.time()))
             self._last_deviation = step

@@ -1,13 +1,5 @@
 """Telemetry for workloads. It needs only the standard library, so it is safe in any training image."""
 
-from ml_metrics.telemetry.elastic import (
-    MetricsConfig,
-    get_elapsed_time_ms,
-    getStream,
-    initialize_metrics,
-    profile,
-    publish_metric,
-)
 from ml_metrics.telemetry.handlers import (
     ConsoleMetricHandler,
     FanOutMetricHandler,
@@ -18,7 +10,19 @@ from ml_metrics.telemetry.handlers import (
     TensorBoardMetricHandler,
 )
 from ml_metrics.telemetry.recorder import GoodputRecorder
-from ml_metrics.telemetry.streams import MetricStream, configure, get_stream, prof, put_metric
+from ml_metrics.telemetry.streams import (
+    MetricsConfig,
+    MetricStream,
+    configure,
+    get_elapsed_time_ms,
+    get_stream,
+    getStream,
+    initialize_metrics,
+    prof,
+    profile,
+    publish_metric,
+    put_metric,
+)
 
 __all__ = [
     "ConsoleMetricHandler",

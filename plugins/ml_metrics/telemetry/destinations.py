@@ -109,11 +109,6 @@ class BucketParts:
     interval = BUCKET_INTERVAL
     remote = True
 
-    _writer: str
-    _filesystem: Any
-    _part: bytes
-    _number: int
-
     def __init__(self, folder: str, stem: str, suffix: str, head: Callable[[], bytes] = bytes) -> None:
         self._folder = folder.rstrip("/")
         self._stem = stem
@@ -144,7 +139,7 @@ class BucketParts:
 
     def _reset(self) -> None:
         self._writer = writer_name()
-        self._filesystem = None
+        self._filesystem: Any = None
         self._part = self._head()
         self._number = 0
 
@@ -170,12 +165,11 @@ def _lock(handle: int) -> bool:
         import fcntl
     except ImportError:
         return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # the file system does not support locks
-        return True
+    with suppress(OSError):  # the file system does not support locks
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
     return True
 
 

@@ -18,28 +18,14 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _PREFIX = "events.out.tfevents"
 
 
-class ScalarWriter:
-    """Appends scalars to event files in a folder, from a background thread. Each process has its own file.
+def open_scalar_log(folder: str | os.PathLike[str]) -> RecordLog:
+    """Return a log of scalars `(tag, value, step, wall time)`, stored as 32-bit floats. Each process has its own file.
 
     Args:
         folder: A path or any URL that fsspec understands.
     """
-
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        where = os.fspath(folder)
-        self._log = RecordLog(BucketParts(where, _PREFIX, "", _head) if is_remote(where) else EventFile(where), _render)
-
-    def add_scalar(self, tag: str, value: float, step: int, wall_time: float | None = None) -> None:
-        """Queue one value. It is stored as a 32-bit float."""
-        self._log.put((tag, value, step, time.time() if wall_time is None else wall_time))
-
-    def flush(self) -> None:
-        """Wait until everything is written."""
-        self._log.flush()
-
-    def close(self) -> None:
-        """Flush and close the file."""
-        self._log.close()
+    where = os.fspath(folder)
+    return RecordLog(BucketParts(where, _PREFIX, "", _head) if is_remote(where) else EventFile(where), _render)
 
 
 class EventFile(LocalFile):

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from ml_metrics.telemetry.destinations import RUN_DIR, open_destination
-from ml_metrics.telemetry.event_file import ScalarWriter
+from ml_metrics.telemetry.event_file import open_scalar_log
 from ml_metrics.telemetry.record_log import RecordLog
 
 logger = logging.getLogger(__name__)
@@ -65,13 +65,16 @@ class QueuedMetricHandler(MetricHandler):
     torch.distributed.elastic calls handlers without catching errors.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, log: RecordLog | None) -> None:
+        self._log = log
         self._warned = False
-        if not folder:
+        if log is None:
             self._warn_once("telemetry has no folder and is lost: pass one, or set %s", RUN_DIR)
 
     def emit(self, metric_data: MetricData) -> None:
         """Queue a value. Values that are not numbers are dropped with a warning."""
+        if self._log is None:
+            return
         try:
             value = number(metric_data.value)
         except Exception as error:  # noqa: BLE001  (array libraries raise any error)
@@ -79,15 +82,16 @@ class QueuedMetricHandler(MetricHandler):
                 "%s leaves out %s/%s: %s", type(self).__name__, metric_data.group_name, metric_data.name, error
             )
             return
-        self.queue(metric_data, value)
+        self._log.put(self.record(metric_data, value))
 
     @abc.abstractmethod
-    def queue(self, metric_data: MetricData, value: float) -> None:
-        """Put a value into the queue."""
+    def record(self, metric_data: MetricData, value: float) -> Any:
+        """Return the record of a value in the queue."""
 
-    @abc.abstractmethod
     def flush(self) -> None:
         """Wait until everything is written."""
+        if self._log is not None:
+            self._log.flush()
 
     def _warn_once(self, message: str, *arguments: object) -> None:
         """Log the first problem only: a stream may have the same one a million times."""
@@ -105,18 +109,11 @@ class JsonLinesMetricHandler(QueuedMetricHandler):
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR, "")
-        super().__init__(where)
-        self._log = _log_of(where) if where else None
+        super().__init__(_log_of(where) if where else None)
 
-    def queue(self, metric_data: MetricData, value: float) -> None:
-        """Put a value into the queue."""
-        if self._log is not None:
-            self._log.put((metric_data.timestamp, metric_data.group_name, metric_data.name, value))
-
-    def flush(self) -> None:
-        """Wait until everything is written."""
-        if self._log is not None:
-            self._log.flush()
+    def record(self, metric_data: MetricData, value: float) -> tuple[float, str, str, float]:
+        """Return the content of a line."""
+        return metric_data.timestamp, metric_data.group_name, metric_data.name, value
 
 
 class TensorBoardMetricHandler(QueuedMetricHandler):
@@ -129,20 +126,13 @@ class TensorBoardMetricHandler(QueuedMetricHandler):
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         run_folder = os.environ.get(RUN_DIR, "")
         where = os.fspath(folder) if folder is not None else run_folder and f"{run_folder.rstrip('/')}/{STEM}"
-        super().__init__(where)
-        self._writer = ScalarWriter(where) if where else None
+        super().__init__(open_scalar_log(where) if where else None)
         self._steps: defaultdict[str, count[int]] = defaultdict(count)
 
-    def queue(self, metric_data: MetricData, value: float) -> None:
-        """Put a value into the queue."""
-        if self._writer is not None:
-            tag = f"{metric_data.group_name}/{metric_data.name}"
-            self._writer.add_scalar(tag, value, next(self._steps[tag]), metric_data.timestamp)
-
-    def flush(self) -> None:
-        """Wait until everything is written."""
-        if self._writer is not None:
-            self._writer.flush()
+    def record(self, metric_data: MetricData, value: float) -> tuple[str, float, int, float]:
+        """Return a scalar with the next step of its tag."""
+        tag = f"{metric_data.group_name}/{metric_data.name}"
+        return tag, value, next(self._steps[tag]), metric_data.timestamp
 
 
 class FanOutMetricHandler(MetricHandler):

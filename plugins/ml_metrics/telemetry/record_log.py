@@ -50,13 +50,7 @@ class Destination(Protocol):
 class RecordLog:
     """A queue, a destination and the thread between them."""
 
-    def __init__(
-        self,
-        destination: Destination,
-        render: Callable[[Any], bytes],
-        *,
-        limit: int = QUEUE_LIMIT,
-    ) -> None:
+    def __init__(self, destination: Destination, render: Callable[[Any], bytes], *, limit: int = QUEUE_LIMIT) -> None:
         self._destination = destination
         self._render = render
         self._limit = limit

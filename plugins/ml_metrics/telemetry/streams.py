@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from ml_metrics.telemetry.handlers import MetricData, NullMetricHandler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from ml_metrics.telemetry.handlers import MetricHandler
 
@@ -59,6 +59,9 @@ class MetricStream:
 def get_stream(group: str) -> MetricStream:
     """Return the stream of a group."""
     return MetricStream(group)
+
+
+getStream = get_stream  # noqa: N816  (torch's name)
 
 
 def configure(handler: MetricHandler, group: str | None = None) -> None:
@@ -115,6 +118,32 @@ def measured(function: Callable[P, R], name: str, group: str) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return measured_function
+
+
+class MetricsConfig:
+    """Parameters of a metrics service. They are ignored."""
+
+    def __init__(self, params: Mapping[str, str] | None = None) -> None:
+        self.params = dict(params or {})
+
+
+def initialize_metrics(cfg: MetricsConfig | None = None) -> None:
+    """Do nothing: `configure` sets the handlers."""
+
+
+def publish_metric(metric_group: str, metric_name: str, metric_value: float) -> None:
+    """Add one value, like `put_metric`."""
+    put_metric(metric_name, metric_value, metric_group)
+
+
+def profile(group: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Measure a function under its bare name, as `@profile("my_app")`. `prof` is the newer version."""
+    return lambda function: measured(function, function.__name__, group or DEFAULT_GROUP)
+
+
+def get_elapsed_time_ms(start_time_in_seconds: float) -> float:
+    """Return the milliseconds since a `time.time()`."""
+    return (time.time() - start_time_in_seconds) * 1000
 
 
 def _name_of(function: Callable[..., Any]) -> str:
