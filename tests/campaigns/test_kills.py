@@ -22,7 +22,7 @@ KILLS = int(os.environ.get("ML_METRICS_KILLS", "0"))
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.skipif(not KILLS, reason="`make campaign-kills` plays this; test_faults.py kills once"),
+    pytest.mark.skipif(not KILLS, reason="`make campaign-kills` plays this; test_standalone.py kills once"),
 ]
 SEED = int(os.environ.get("ML_METRICS_SEED", str(random.SystemRandom().randrange(10**6))))
 SECONDS = 10

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes .venv-bigquery/: a stand-in for BigQuery (local-bigquery), which needs Python 3.13 and packages that do not fit
-# beside Airflow's. Run it once; tests/warehouse/ starts the server from there. It works without the internet.
+# beside Airflow's. Run it once; the tests start the server from there. It works without the internet.
 #
-# local-bigquery asks for a DuckDB that has no extension wheels yet, so DuckDB is held at the newest one that has them,
+# local-bigquery requires a DuckDB that has no extension wheels yet, so DuckDB is held at the newest one that has them,
 # and the three extensions are put in place by hand: by itself DuckDB would download them at the first query.
 set -eu
 cd "$(dirname "$0")/../.."
