@@ -116,6 +116,12 @@ class BucketParts:
         self._head = head
         self._reset()
 
+    def _reset(self) -> None:
+        self._writer = writer_name()
+        self._filesystem: Any = None
+        self._part = self._head()
+        self._number = 0
+
     def write(self, data: bytes) -> None:
         """Upload the current part with these records appended."""
         if self._filesystem is None:
@@ -136,12 +142,6 @@ class BucketParts:
 
     def close(self) -> None:
         """Do nothing: nothing stays open between writes."""
-
-    def _reset(self) -> None:
-        self._writer = writer_name()
-        self._filesystem: Any = None
-        self._part = self._head()
-        self._number = 0
 
     def __str__(self) -> str:
         return f"{self._folder}/{self._stem}.{self._writer}.*{self._suffix}"
