@@ -45,6 +45,19 @@ def test_links_have_targets(page: Path) -> None:
     assert [target for target in targets if target and not (page.parent / target).exists()] == []
 
 
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).replace(" ", "-").lower() for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_headings_have_targets(page: Path) -> None:
+    links = re.findall(r"\]\(([\w./-]*)#([^)]+)\)", FENCE.sub("", page.read_text()))
+    broken = [(file, anchor) for file, anchor in links if anchor not in anchors(page.parent / file if file else page)]
+    assert broken == []
+
+
 OURS = [(where, argv) for where, argv in commands() if "ml-metrics" in argv]
 
 
