@@ -99,7 +99,7 @@ class RunState:
     def gate(self) -> Gate | None:
         """The decision of `assert_success`."""
         document = self.folder.read("gate")
-        return None if document is None else Gate(tuple(document["reasons"]), document["problems"])
+        return None if document is None else Gate(tuple(document["reasons"]), document["troubles"])
 
     @cached_property
     def _start(self) -> dict[str, Any] | None:

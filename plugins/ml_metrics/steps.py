@@ -132,7 +132,7 @@ def decide(state: RunState, task_states: Mapping[str, str]) -> Gate:
         )
         problems.update({f"{alert.kind}:{alert.metric or ''}": alert.message for alert in judgement.alerts})
     gate = Gate(tuple(reasons), problems)
-    state.folder.write("gate", {"reasons": gate.reasons, "problems": gate.problems})
+    state.folder.write("gate", {"reasons": gate.reasons, "troubles": gate.problems})
     return gate
 
 

@@ -65,7 +65,7 @@ def test_each_document_is_read_once(folder: RunFolder, monkeypatch: pytest.Monke
     write_identity(folder)
     folder.write_workload(Workload(JobStatus.SUCCESS))
     folder.write("metrics", Collected(()).document())
-    folder.write("gate", {"reasons": [], "problems": {}})
+    folder.write("gate", {"reasons": [], "troubles": {}})
     reads: Counter[str] = Counter()
     read = RunFolder.read
     monkeypatch.setattr(RunFolder, "read", lambda self, name: (reads.update([name]), read(self, name))[1])
