@@ -116,4 +116,4 @@ def test_the_table_of_settings_matches_the_code() -> None:
 def test_the_page_of_the_command_line_is_up_to_date(tmp_path: Path) -> None:
     made = PROJECT / "docs" / "cli.md" if os.environ.get("UPDATE_GOLDEN") else tmp_path / "cli.md"
     subprocess.run([sys.executable, PROJECT / "docs" / "make_cli.py", made], check=True)
-    assert made.read_text() == (PROJECT / "docs" / "cli.md").read_text(), "`make docs` makes the page anew"
+    assert made.read_text() == (PROJECT / "docs" / "cli.md").read_text(), "`make docs` updates the page"
