@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from ml_metrics.dashboard import csrf
 from ml_metrics.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
 from ml_metrics.dashboard.actions import DONE, router
+from ml_metrics.dashboard.formatting import as_csv, as_json
 from ml_metrics.dashboard.links import ASSETS, ServerLinks, asset_hash, with_query
 from ml_metrics.dashboard.page import NotFoundError, templates
 from ml_metrics.dashboard.pages.all_tests import page_of_tests
@@ -180,11 +181,11 @@ def _respond(page: Page, query: Mapping[str, str], name: str, **more: Any) -> Re
     """Return the page in the requested format."""
     match choice(query, "format", FORMATS):
         case "json":
-            return Response(page.json(), media_type="application/json")
+            return Response(as_json(page.document()), media_type="application/json")
         case "csv":
             file = f"ml-metrics-{re.sub('[^A-Za-z0-9_-]', '_', name)[:80]}.csv"
             headers = {"Content-Disposition": f'attachment; filename="{file}"'}
-            return Response(page.csv(), media_type="text/csv; charset=utf-8", headers=headers)
+            return Response(as_csv(page.table()), media_type="text/csv; charset=utf-8", headers=headers)
         case _:
             return StreamingResponse(page.html(query=query, **more), media_type="text/html; charset=utf-8")
 

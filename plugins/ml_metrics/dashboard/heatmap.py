@@ -175,36 +175,3 @@ def _days(span: Span) -> tuple[list[datetime], tuple[Column, ...]]:
 def _runs_ago() -> tuple[list[datetime], tuple[Column, ...]]:
     columns = (Column(f"{number}", f"{number} runs before the newest") for number in range(1, RUN_COLUMNS))
     return [], (Column("0", "the newest run"), *columns)
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """The filter of the rows; an empty field matches every row."""
-
-    text: str = ""
-    """Parts of the name of the test, separated by spaces."""
-    owner: str = ""
-    framework: str = ""
-    accelerator: str = ""
-    only: str = ""
-    """`failing` or `unacknowledged`."""
-    prefix: str = ""
-
-    def matches(self, row: Row) -> bool:
-        """Return whether a row passes the filter."""
-        status = row.status
-        name = row.test.casefold()
-        return (
-            all(word in name for word in self.text.casefold().split())
-            and self.owner in {"", status.owner}
-            and self.framework in {"", status.framework}
-            and self.accelerator in {"", status.accelerator}
-            and self.prefix in {"", prefix_of(row.test)}
-            and (self.only != "failing" or row.failing)
-            and (self.only != "unacknowledged" or row.unacknowledged)
-        )
-
-
-def prefix_of(test: str) -> str:
-    """Return the first word of a test's name, which tests of one framework share."""
-    return test.split("-", 1)[0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.dashboard.formatting import as_csv, as_json, bounds_text, duration_text, number_text
+from ml_metrics.dashboard.formatting import bounds_text, duration_text, number_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,14 +34,6 @@ class Page:
         stream = templates().get_template(self.template).stream(**self.variables, **more)
         stream.enable_buffering(CHUNK)
         return stream
-
-    def json(self) -> str:
-        """Return the page as one JSON document."""
-        return as_json(self.document())
-
-    def csv(self) -> str:
-        """Return the page as comma-separated values."""
-        return as_csv(self.table())
 
 
 class NotFoundError(LookupError):

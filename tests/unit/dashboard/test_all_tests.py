@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from fastapi.testclient import TestClient
 
 from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, TODAY, csv_rows
@@ -30,3 +31,20 @@ def test_all_tests_as_rows(shown: TestClient) -> None:
     assert found[FAILING]["latest"] == "F"
     assert found[FAILING][TODAY.date().isoformat()] == "F"
     assert found[SHIFTED]["owner"] == "speech-team"
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("q=SHIFT", {SHIFTED}),
+        ("q=tf+fail", {FAILING}),
+        ("owner=speech-team", {SHIFTED}),
+        ("only=failing", {SHIFTED, FAILING}),
+        ("only=unacknowledged", {SHIFTED}),
+        ("prefix=pt", {STEADY}),
+        ("framework=tf&only=failing", {SHIFTED, FAILING}),
+        ("accelerator=none", set()),
+    ],
+)
+def test_filters(shown: TestClient, query: str, found: set[str]) -> None:
+    assert {one["test"] for one in shown.get(f"/?format=json&{query}").json()["tests"]} == found

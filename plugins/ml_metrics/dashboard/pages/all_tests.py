@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.dashboard.heatmap import Filter, heatmap_of, prefix_of
-from ml_metrics.dashboard.heatmap_rows import rows_as_html
+from markupsafe import Markup, escape
+
+from ml_metrics.dashboard.formatting import duration_text, number_text
+from ml_metrics.dashboard.heatmap import PASSED_ONCE, heatmap_of
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.query import MAX_DAYS, choice, span_of, text, whole_number
-from ml_metrics.dashboard.run_status import CLASSES, MEANINGS, QUARANTINED
+from ml_metrics.dashboard.run_status import BAD, CLASSES, MEANINGS, QUARANTINED, Letter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from ml_metrics.dashboard.heatmap import Heatmap, Row
+    from ml_metrics.dashboard.heatmap import Cell, Column, Heatmap, Row
     from ml_metrics.dashboard.links import Links
     from ml_metrics.warehouse import Warehouse
 
 MAX_CELLS = 45_000
 """The most cells of one page of rows, which keeps it below one megabyte."""
 MAX_TABS = 12
-ONLY = ("", "failing", "unacknowledged")
-COLUMNS = ("days", "runs")
+ATTRIBUTES = ("owner", "framework", "accelerator")
+WITH_REASON = BAD | {Letter.WARNED}
+EMPTY, PASSED = "<td>", "<td class=g>✓"
 
 
 def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
@@ -41,9 +44,9 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
     """
     span = span_of(query, now)
     shown = span.newest(MAX_DAYS)
-    by_days = choice(query, "by", COLUMNS) == "days"
-    fields = {name: text(query, name) for name in ("owner", "framework", "accelerator", "prefix")}
-    wanted = Filter(**fields, text=text(query, "q"), only=choice(query, "only", ONLY))
+    selected = {name: text(query, name) for name in ("q", "prefix", *ATTRIBUTES)}
+    selected["only"] = choice(query, "only", ("", "failing", "unacknowledged"))
+    selected["by"] = choice(query, "by", ("days", "runs"))
     statuses, runs = warehouse.runs.tests(), warehouse.runs.between(shown.since, shown.until)
     dags = readable({one.newest.dag_id for one in statuses} | {run.dag_id for run in runs})
     heatmap = heatmap_of(
@@ -59,9 +62,9 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
             if one.newest.dag_id in dags and (only is None or one.newest.test in only)
         },
         now=now,
-        by_days=by_days,
+        by_days=selected["by"] == "days",
     )
-    rows = [row for row in heatmap.rows if wanted.matches(row)]
+    rows = [row for row in heatmap.rows if _matches(row, selected)]
     size = max(1, max_cells // len(heatmap.columns))
     pages = max(1, -(-len(rows) // size))
     page = min(whole_number(query, "page", 1, 1_000_000), pages)
@@ -74,9 +77,9 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
             "notices": [f"{span.days:,} days were requested; the newest {MAX_DAYS} are shown."]
             if shown is not span
             else [],
-            "selected": {**fields, "q": wanted.text, "only": wanted.only, "by": "days" if by_days else "runs"},
+            "selected": selected,
             "columns": heatmap.columns,
-            "rows": rows_as_html(on_page, heatmap.columns, now=now, links=links),
+            "rows": _rows_as_html(on_page, heatmap.columns, now=now, links=links),
             "count": len(rows),
             "of": len(heatmap.rows),
             "failing": sum(row.failing for row in rows),
@@ -93,16 +96,86 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
     )
 
 
+def _matches(row: Row, selected: Mapping[str, str]) -> bool:
+    """Return whether a row has every part of the name `q` and every other selected value; an empty one is ignored."""
+    name = row.test.casefold()
+    return (
+        all(part in name for part in selected["q"].casefold().split())
+        and selected["prefix"] in {"", _prefix_of(row)}
+        and all(selected[each] in {"", getattr(row.status, each)} for each in ATTRIBUTES)
+        and (selected["only"] != "failing" or row.failing)
+        and (selected["only"] != "unacknowledged" or row.unacknowledged)
+    )
+
+
+def _prefix_of(row: Row) -> str:
+    """Return the first word of a test's name, which tests of one framework share."""
+    return row.test.split("-", 1)[0]
+
+
 def _choices(heatmap: Heatmap) -> dict[str, list[str]]:
     """Return the choices of the filters. Tabs for prefixes need a few prefixes that several tests share."""
-    statuses = [row.status for row in heatmap.rows]
-    prefixes = sorted({prefix_of(row.test) for row in heatmap.rows})
-    return {
-        "owner": sorted({one.owner for one in statuses} - {""}),
-        "framework": sorted({one.framework for one in statuses} - {""}),
-        "accelerator": sorted({one.accelerator for one in statuses} - {""}),
-        "prefix": prefixes if 1 < len(prefixes) <= MAX_TABS else [],
-    }
+    prefixes = sorted({_prefix_of(row) for row in heatmap.rows})
+    choices = {each: sorted({getattr(row.status, each) for row in heatmap.rows} - {""}) for each in ATTRIBUTES}
+    return {**choices, "prefix": prefixes if 1 < len(prefixes) <= MAX_TABS else []}
+
+
+def _rows_as_html(rows: Sequence[Row], columns: Sequence[Column], *, now: datetime, links: Links) -> Iterator[Markup]:
+    """Yield the rows of the table, with every name escaped.
+
+    A page may have 30,000 cells, too many for a template engine, and each byte of a cell counts 30,000 times: the cell
+    of a passed run is 15 bytes, optional end tags are left out, and the page's script adds the links of these cells.
+    """
+    for row in rows:
+        cells = (_cell(row, row.cells.get(index), column, links) for index, column in enumerate(columns))
+        yield Markup("".join([_head(row, now, links), *cells, "\n"]))  # noqa: S704  (every part is escaped)
+
+
+def _head(row: Row, now: datetime, links: Links) -> str:
+    status = row.status
+    about = ", ".join(filter(None, (status.owner, status.framework, status.accelerator)))
+    pass_rate = "-" if row.pass_rate is None else f"{row.pass_rate:.0f}%"
+    goodput = "-" if row.goodput is None else f"{number_text(round(row.goodput, 1))}%"
+    good = status.last_good
+    since = "never" if good is None else f"{duration_text(max(0.0, (now - good).total_seconds()))} ago"
+    latest = _linked(row, row.latest, links.run(status.newest.run_key, row.test))
+    return (
+        f'<tr><th scope=row><a href="{escape(links.test(row.test))}" title="{escape(about)}">{escape(row.test)}</a>'
+        f"{_badges(row)}<td class=k>{pass_rate}<td class=k>{goodput}<td class=k>{since}"
+        f'<td class="{CLASSES[row.latest.worst]} l">{latest}'
+    )
+
+
+def _badges(row: Row) -> str:
+    badges = ""
+    if row.quarantine:
+        title = f"quarantined until {row.quarantine.until:%Y-%m-%d} by {row.quarantine.by}: {row.quarantine.reason}"
+        badges += f' <b class=q tabindex=0 title="{escape(title)}">{QUARANTINED}</b>'
+    if row.incident:
+        by, note = row.incident.acknowledged_by, row.incident.note
+        badge, title = ("ack", f"acknowledged by {by}{note and f': {note}'}") if by else ("alert", "not acknowledged")
+        badges += f' <b class={badge} tabindex=0 title="{escape(title)}">{badge}</b>'
+    return badges
+
+
+def _cell(row: Row, cell: Cell | None, column: Column, links: Links) -> str:
+    if cell is None:
+        return EMPTY
+    if cell is PASSED_ONCE:
+        return PASSED
+    if cell.run_key:
+        link = links.run(cell.run_key, row.test)
+    else:
+        day = column.day.isoformat() if column.day else ""
+        link = links.test(row.test, since=day, until=day)
+    name = CLASSES[cell.worst]
+    return f"<td class={name}>{_linked(row, cell, link) if cell.worst in WITH_REASON else escape(cell.text)}"
+
+
+def _linked(row: Row, cell: Cell, link: str) -> str:
+    """Return the letters as a link to their run, with the reason as a tooltip."""
+    reason = f"{row.test}: {cell.reason}" if cell is row.latest else cell.reason
+    return f'<a href="{escape(link)}" title="{escape(reason)}">{escape(cell.text)}</a>'
 
 
 def _document(rows: Sequence[Row], heatmap: Heatmap) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
                 charts_of_test(curves, runs, environment_changes(runs), axis=axis, utc=span.is_utc),
                 {str(index): links.run(run.uuid, test) for index, run in enumerate(runs)},
             ),
-            "goodput_kinds": _kinds(parts),
+            "goodput_kinds": sorted({kind for kinds in parts.values() for kind in kinds}, key=_productive_first),
             "goodput": [(run, parts[run.uuid]) for run in runs if run.uuid in parts],
             "incident": warehouse.incidents.all_open().get(test),
             "quarantine": quarantine if quarantine and quarantine.holds(now) else None,
@@ -86,10 +86,8 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
     )
 
 
-def _kinds(parts: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return the kinds of time of some runs, productive time first."""
-    kinds = {kind for kinds in parts.values() for kind in kinds}
-    return sorted(kinds, key=lambda kind: (kind != PRODUCTIVE, kind))
+def _productive_first(kind: str) -> tuple[bool, str]:
+    return kind != PRODUCTIVE, kind
 
 
 def _document(
