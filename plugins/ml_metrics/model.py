@@ -226,13 +226,13 @@ class Workload:
     @property
     def duration_seconds(self) -> float | None:
         """The time from the start of the container to its end; None if it never ran."""
-        if self.started_at is None or self.ended_at is None:
-            return None
-        return (self.ended_at - self.started_at).total_seconds()
+        return _seconds_between(self.started_at, self.ended_at)
 
     @property
     def queued_seconds(self) -> float | None:
         """The time from the creation of the pod to the start of its container."""
-        if self.queued_at is None or self.started_at is None:
-            return None
-        return (self.started_at - self.queued_at).total_seconds()
+        return _seconds_between(self.queued_at, self.started_at)
+
+
+def _seconds_between(start: datetime | None, end: datetime | None) -> float | None:
+    return None if start is None or end is None else (end - start).total_seconds()

@@ -23,14 +23,6 @@ _EMPTY = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesPart:
-    """The points of one tag in one session."""
-
-    session: Session
-    name: TagName
-
-
-@dataclass(frozen=True, slots=True)
 class Columns:
     """Points of several series parts, side by side."""
 
@@ -61,22 +53,17 @@ class Accumulator:
     """Everything read so far."""
 
     def __init__(self) -> None:
-        self.parts: list[SeriesPart] = []
+        self.parts: dict[tuple[Session, TagName], int] = {}
+        """The series parts in the order of their numbers: the points of one tag in one session each."""
         self.texts: dict[tuple[str, bytes], tuple[float, bytes]] = {}
         self.other_plugin_tags: set[tuple[str, bytes]] = set()
         self.multi_element_tags: dict[tuple[str, bytes], int] = {}
-        self._numbers: dict[tuple[Session, TagName], int] = {}
         self._columns: list[Columns] = []
         self._text_tags: set[tuple[str, bytes]] = set()
 
     def part_number(self, session: Session, name: TagName) -> int:
         """Return the number of a series part. A new part gets the next free number."""
-        key = (session, name)
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self.parts)
-            self.parts.append(SeriesPart(session, name))
-        return number
+        return self.parts.setdefault((session, name), len(self.parts))
 
     def add(self, found: BlockContents) -> None:
         """Add the contents of a block."""

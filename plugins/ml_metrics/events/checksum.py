@@ -56,15 +56,9 @@ def byte_table(following: int) -> NDArray[np.uint32]:
     CRC-32C is linear: the CRC of a payload is the CRC of the payload with some bytes zeroed, xor the contributions of
     those bytes.
     """
-    if following == 0:
-        return _last_byte_table()
-    shorter = byte_table(following - 1)
-    table: NDArray[np.uint32] = (shorter >> np.uint32(8)) ^ _last_byte_table()[shorter & np.uint32(0xFF)]
-    return table
-
-
-@lru_cache(maxsize=1)
-def _last_byte_table() -> NDArray[np.uint32]:
+    if following:
+        shorter = byte_table(following - 1)
+        return np.asarray((shorter >> np.uint32(8)) ^ byte_table(0)[shorter & np.uint32(0xFF)])
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         table = np.where(table & np.uint32(1), (table >> np.uint32(1)) ^ np.uint32(POLYNOMIAL), table >> np.uint32(1))

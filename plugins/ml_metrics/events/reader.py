@@ -92,10 +92,10 @@ def _series(accumulator: Accumulator, sessions: list[Session], *, supersede: boo
     """Yield the points of each run and tag, in the order of writing."""
     numbers = {session: number for number, session in enumerate(sessions)} if supersede else {}
     keys = [
-        (part.session.run, _name(part.name.tag), numbers.get(part.session, 0))
-        if not part.name.plugin_unknown or (part.session.run, part.name.tag) not in accumulator.other_plugin_tags
+        (session.run, _name(name.tag), numbers.get(session, 0))
+        if not name.plugin_unknown or (session.run, name.tag) not in accumulator.other_plugin_tags
         else None
-        for part in accumulator.parts
+        for session, name in accumulator.parts
     ]
     found = accumulator.points(keys)
     for (run, tag), parts in groupby(found, key=lambda item: item[0][:2]):

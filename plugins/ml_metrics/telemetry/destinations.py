@@ -23,12 +23,9 @@ BUCKET_INTERVAL = 1.0
 
 
 def open_destination(folder: str, stem: str, *, exclusive: bool = False) -> LocalFile | BucketParts:
-    """Return the destination for the lines of `<stem>.jsonl` in a folder.
+    """Return the destination for the lines of `<stem>.jsonl` in a folder, a path or any URL that fsspec understands.
 
-    Args:
-        folder: A path, a `file://` URL or any URL that fsspec understands.
-        stem: The name of the file without `.jsonl`.
-        exclusive: Do not mix the lines of two writers. The second writer gets its own file.
+    If it is `exclusive`, a second writer gets its own file, so that the lines of two writers are not mixed.
     """
     if is_remote(folder):
         return BucketParts(folder, stem, ".jsonl")
