@@ -19,9 +19,9 @@ def test_an_incident_is_opened_once(warehouse: Warehouse) -> None:
     assert warehouse.incidents.find_open(TEST) is None
     assert warehouse.incidents.report(TEST, "run 1", fingerprint="low", reasons=LOW)
     assert not warehouse.incidents.report(TEST, "run 1", fingerprint="low", reasons=LOW)
-    alert = warehouse.incidents.find_open(TEST)
-    assert alert is not None
-    assert (alert.opened_by, alert.fingerprint, alert.reasons, alert.run_keys) == (
+    incident = warehouse.incidents.find_open(TEST)
+    assert incident is not None
+    assert (incident.opened_by, incident.fingerprint, incident.reasons, incident.run_keys) == (
         "run 1",
         "low",
         tuple(LOW),
@@ -37,18 +37,22 @@ def test_a_run_with_the_same_fingerprint_adds_nothing(warehouse: Warehouse) -> N
 def test_a_run_with_another_fingerprint_changes_the_incident(warehouse: Warehouse) -> None:
     warehouse.incidents.report(TEST, "run 1", fingerprint="low", reasons=LOW)
     assert warehouse.incidents.report(TEST, "run 2", fingerprint="low and slow", reasons=LOW_AND_SLOW)
-    alert = warehouse.incidents.find_open(TEST)
-    assert alert is not None
-    assert (alert.opened_by, alert.reasons, alert.run_keys) == ("run 1", tuple(LOW_AND_SLOW), ("run 1", "run 2"))
+    incident = warehouse.incidents.find_open(TEST)
+    assert incident is not None
+    assert (incident.opened_by, incident.reasons, incident.run_keys) == (
+        "run 1",
+        tuple(LOW_AND_SLOW),
+        ("run 1", "run 2"),
+    )
 
 
 def test_reporting_an_earlier_run_again_does_not_revert_the_incident(warehouse: Warehouse) -> None:
     warehouse.incidents.report(TEST, "run 1", fingerprint="low", reasons=LOW)
     warehouse.incidents.report(TEST, "run 2", fingerprint="low and slow", reasons=LOW_AND_SLOW)
     assert not warehouse.incidents.report(TEST, "run 1", fingerprint="low", reasons=LOW)
-    alert = warehouse.incidents.find_open(TEST)
-    assert alert is not None
-    assert alert.fingerprint == "low and slow"
+    incident = warehouse.incidents.find_open(TEST)
+    assert incident is not None
+    assert incident.fingerprint == "low and slow"
 
 
 def test_an_incident_is_closed_once(warehouse: Warehouse) -> None:
@@ -70,9 +74,9 @@ def test_a_test_that_breaks_again_has_a_new_incident(warehouse: Warehouse) -> No
     warehouse.incidents.report(TEST, "run 1", fingerprint="low", reasons=LOW)
     warehouse.incidents.close(TEST, "run 2")
     assert warehouse.incidents.report(TEST, "run 3", fingerprint="low", reasons=LOW)
-    alert = warehouse.incidents.find_open(TEST)
-    assert alert is not None
-    assert alert.opened_by == "run 3"
+    incident = warehouse.incidents.find_open(TEST)
+    assert incident is not None
+    assert incident.opened_by == "run 3"
 
 
 def test_tests_do_not_share_incidents(warehouse: Warehouse) -> None:
@@ -88,17 +92,17 @@ def test_an_incident_is_acknowledged_once_and_stays_open(warehouse: Warehouse) -
     warehouse.incidents.report(TEST, "run 1", fingerprint="low", reasons=["accuracy is low"])
     assert warehouse.incidents.acknowledge(TEST, by="a new user", note="a bad disk", at=NOON)
     assert not warehouse.incidents.acknowledge(TEST, by="somebody else")
-    (alert,) = warehouse.incidents.all_open().values()
-    assert (alert.acknowledged_by, alert.acknowledged_at, alert.note) == ("a new user", NOON, "a bad disk")
-    assert (alert.reasons, alert.run_keys) == (("accuracy is low",), ("run 1",))
+    (incident,) = warehouse.incidents.all_open().values()
+    assert (incident.acknowledged_by, incident.acknowledged_at, incident.note) == ("a new user", NOON, "a bad disk")
+    assert (incident.reasons, incident.run_keys) == (("accuracy is low",), ("run 1",))
 
 
 def test_an_incident_has_every_reported_reason(warehouse: Warehouse) -> None:
     warehouse.incidents.report(TEST, "run 1", fingerprint="low", reasons=["low"])
     warehouse.incidents.report(TEST, "run 1", fingerprint="slow", reasons=["slow"])
-    alert = warehouse.incidents.find_open(TEST)
-    assert alert is not None
-    assert (alert.reasons, alert.reported) == (("slow",), ("low", "slow"))
+    incident = warehouse.incidents.find_open(TEST)
+    assert incident is not None
+    assert (incident.reasons, incident.reported) == (("slow",), ("low", "slow"))
 
 
 def test_open_incidents_and_their_acknowledgements(warehouse: Warehouse) -> None:
