@@ -11,8 +11,8 @@ from ml_metrics.cli.arguments import UsageError, add_json, moment, seconds, text
 from ml_metrics.cli.output import print_json, warn
 from ml_metrics.cli.table import printable
 from ml_metrics.errors import MlMetricsError, UnreadableInputError
-from ml_metrics.goodput.measure import measure
 from ml_metrics.goodput.report import Part
+from ml_metrics.goodput.report_builder import measure
 
 if TYPE_CHECKING:
     import argparse

@@ -1,7 +1,6 @@
 """Collecting the metrics of a run: one module for each kind of source."""
 
-from ml_metrics.collect.collected import Collected
-from ml_metrics.collect.collector import collect_run
+from ml_metrics.collect.collector import Collected, collect_run
 from ml_metrics.collect.source import Found, Request
 
 __all__ = ["Collected", "Found", "Request", "collect_run"]

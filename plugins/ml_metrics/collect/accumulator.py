@@ -68,15 +68,6 @@ class Rows(Generic[K]):
 
 def grouped(codes: Sequence[NDArray[Any]], sizes: Sequence[int]) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:
     """Return the combinations that occur in several columns of codes, and the index of each row's combination."""
-    combined = np.zeros(len(codes[0]), np.int64)
-    for code, size in zip(codes, sizes, strict=True):
-        combined = combined * size + code
-    found, group = np.unique(combined, return_inverse=True)
-    keys = []
-    for number in found.tolist():
-        key = []
-        for size in reversed(sizes):
-            number, one = divmod(number, size)  # noqa: PLW2901  (unpacks the mixed-radix number digit by digit)
-            key.append(one)
-        keys.append(tuple(reversed(key)))
-    return keys, group.astype(np.int64)
+    found, group = np.unique(np.ravel_multi_index(tuple(codes), sizes), return_inverse=True)
+    keys = zip(*(column.tolist() for column in np.unravel_index(found, sizes)), strict=True)
+    return list(keys), group.astype(np.int64)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import math
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 from ml_metrics.collect import json_lines, perfzero, profile, streams, tensorboard, workload_metrics
 from ml_metrics.collect.aggregate import aggregate, by_tag, is_wanted, unused_patterns
-from ml_metrics.collect.collected import Collected
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.collect.timing import start_of, time_to_accuracy, total_wall_time
 from ml_metrics.collect.untrusted_values import printable
 from ml_metrics.config.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME
+from ml_metrics.errors import UnreadableInputError
 from ml_metrics.model import Metric
 
 if TYPE_CHECKING:
@@ -32,6 +33,44 @@ SOURCES: dict[str, Source] = {
     "literals": workload_metrics.read_literals,
 }
 """All sources, by key in the config. If two have the same tag or metric, the earlier source counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """The metrics of one run."""
+
+    metrics: tuple[Metric, ...]
+    warnings: tuple[str, ...] = ()
+    files: int = 0
+    """The number of files that were read."""
+    metadata: dict[str, str] = field(default_factory=dict)
+    """Text that describes the run, for example TensorBoard's text summaries."""
+    missing: dict[str, str] = field(default_factory=dict)
+    """By name: why the run lacks a metric that the config requires."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the document that is stored and printed."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Self:
+        """Restore the result from its document. A value of null becomes NaN."""
+        try:
+            metrics = tuple(
+                Metric(**{**metric, "value": math.nan if metric["value"] is None else metric["value"]})
+                for metric in document["metrics"]
+            )
+            return cls(
+                metrics,
+                tuple(document.get("warnings", ())),
+                document.get("files", 0),
+                document.get("metadata", {}),
+                document.get("missing", {}),
+            )
+        except (KeyError, TypeError) as error:
+            raise UnreadableInputError(
+                f"this is not a document of collected metrics ({error}). Collect the run again."
+            ) from error
 
 
 def collect_run(  # noqa: PLR0913  (independent options)

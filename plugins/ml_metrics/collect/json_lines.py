@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.collect import streams
-from ml_metrics.collect.accumulator import Rows
+from ml_metrics.collect.accumulator import Points, Rows
 from ml_metrics.collect.json_lines_columns import add_columns
 from ml_metrics.collect.lines_file import LinesFile, add_in_pieces
 from ml_metrics.collect.source import AS_WRITTEN, Found, Request
-from ml_metrics.collect.sub_runs import SubRun, SubRuns
 from ml_metrics.collect.untrusted_values import number_of, text_of
 from ml_metrics.config.patterns import matches
 from ml_metrics.config.sources import LinesAs
@@ -24,7 +23,7 @@ from ml_metrics.json_lines import is_part_of
 from ml_metrics.model import Metric, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ml_metrics import storage
     from ml_metrics.config.sources import JsonLines
@@ -33,6 +32,8 @@ SAMPLE_LINES = 20
 """A file without `metrics` in its first lines holds something else. The rest, which may be large, is not read."""
 OTHER_FILES = (streams.STEM, "goodput")
 """Files of JSON lines that are not results, even if they match the config's patterns."""
+SubRun = tuple[tuple[str, str], ...]
+"""The dimensions that identify a sub-run, sorted by name."""
 
 
 def read(request: Request) -> Found:
@@ -119,3 +120,50 @@ def _series(sub_runs: SubRuns, prefix: str) -> Iterator[Series]:
     for (folder, sub_run, name), (line, times, values) in sub_runs.points:
         tag = f"{labels[sub_run]}/{name}" if labels[sub_run] else name
         yield Series(folder, f"{prefix}{tag}", line.astype(np.int64), times, values)
+
+
+class SubRuns:
+    """All sub-runs of a run.
+
+    Args:
+        named_by: The dimensions that identify a sub-run; all dimensions if empty.
+    """
+
+    def __init__(self, named_by: Sequence[str] = ()) -> None:
+        self.named_by = named_by
+        self.points: Points[tuple[str, SubRun, str]] = Points()
+        """By folder, sub-run and metric: line number, time and value."""
+        self._dimensions: dict[SubRun, Mapping[str, str]] = {}
+        """All dimensions of each sub-run, as in its last line."""
+
+    def add(self, dimensions: Mapping[str, str]) -> SubRun:
+        """Return the sub-run of a line with these dimensions, which replace those of its earlier lines."""
+        if self.named_by:
+            dimensions_in_name = {name: dimensions[name] for name in self.named_by if name in dimensions}
+            sub_run = tuple(sorted(dimensions_in_name.items()))
+        else:
+            sub_run = tuple(sorted(dimensions.items()))
+        self._dimensions[sub_run] = dimensions
+        return sub_run
+
+    def labels(self) -> dict[SubRun, str]:
+        """Return each sub-run's name, as `batch=64,model=a`. Without `named_by`, a single sub-run has an empty name."""
+        shared = frozenset() if self.named_by else self._shared()
+        return {
+            sub_run: ",".join(f"{name}={value}" for name, value in sub_run if (name, value) not in shared)
+            for sub_run in self._dimensions
+        }
+
+    def metadata(self) -> dict[str, str]:
+        """Return all dimensions. Those that differ between sub-runs have the sub-run's name as a prefix."""
+        shared, labels = self._shared(), self.labels()
+        return {
+            name if (name, value) in shared or not labels[sub_run] else f"{labels[sub_run]}/{name}": value
+            for sub_run, dimensions in self._dimensions.items()
+            for name, value in dimensions.items()
+        }
+
+    def _shared(self) -> frozenset[tuple[str, str]]:
+        """Return the dimensions that have the same value in all sub-runs."""
+        every = [frozenset(dimensions.items()) for dimensions in self._dimensions.values()]
+        return every[0].intersection(*every[1:]) if every else frozenset()

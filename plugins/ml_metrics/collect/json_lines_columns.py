@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import math
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ml_metrics.collect import json_lines_table as tables
 from ml_metrics.collect.accumulator import grouped
 from ml_metrics.collect.untrusted_values import text_of
+from ml_metrics.json_lines import parse_table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from ml_metrics.collect.sub_runs import SubRun, SubRuns
+    from ml_metrics.collect.json_lines import SubRun, SubRuns
 
+SAMPLE_LINES = 20
+"""The types of the columns are those of the first lines."""
+TRUE, FALSE = b"1.0e00", b"0.0e00"
+"""Placeholders for booleans: spelled as no program writes numbers, so that a replacement inside a text is noticed."""
+PLACEHOLDERS = ("NaN", "e00")
+"""A name or text that contains one of these may have been changed by a replacement."""
 MAX_COMBINATIONS = 1 << 62
 
 
@@ -24,24 +34,24 @@ def add_columns(block: bytes, first_line: int, folder: str, sub_runs: SubRuns) -
     """Add a block of results. Return False, with nothing added, if its lines are not regular enough."""
     if _add(block, first_line, folder, sub_runs):
         return True
-    numbers = tables.booleans_replaced(block)
+    numbers = _booleans_replaced(block)
     return numbers != block and _add(numbers, first_line, folder, sub_runs, replaced=True)
 
 
 def _add(block: bytes, first_line: int, folder: str, sub_runs: SubRuns, *, replaced: bool = False) -> bool:
-    table = tables.parse(block)
+    table = _parse(block)
     if table is None:
         return False
-    metrics = tables.children(table, "metrics")
-    dimensions = tables.children(table, "dimensions")
+    metrics = _children(table, "metrics")
+    dimensions = _children(table, "dimensions")
     times = table["timestamp"].combine_chunks() if "timestamp" in table.column_names else None
-    if metrics is None or dimensions is None or not (times is None or tables.is_number(times)):
+    if metrics is None or dimensions is None or not (times is None or _is_number(times)):
         return False
     if (
-        any(map(tables.has_placeholder, metrics))
-        or not all(tables.is_number(column) or tables.is_boolean(column) for column in metrics.values())
-        or not all(map(tables.is_scalar, dimensions.values()))
-        or (replaced and any(map(tables.is_float, dimensions.values())))  # it may have been a boolean
+        any(map(_has_placeholder, metrics))
+        or not all(_is_number(column) or _is_boolean(column) for column in metrics.values())
+        or not all(map(_is_scalar, dimensions.values()))
+        or (replaced and any(map(_is_float, dimensions.values())))  # it may have been a boolean
     ):
         return False
     try:
@@ -49,10 +59,10 @@ def _add(block: bytes, first_line: int, folder: str, sub_runs: SubRuns, *, repla
     except ValueError:  # includes text with an escaped half of a surrogate pair
         return False
     line = np.arange(first_line, first_line + table.num_rows)
-    time = tables.floats(times) if times is not None else np.full(table.num_rows, np.nan)
+    time = _floats(times) if times is not None else np.full(table.num_rows, np.nan)
     for name, column in metrics.items():
         keys = [(folder, sub_run, name) for sub_run in found]
-        columns = (line, time, tables.floats(column))
+        columns = (line, time, _floats(column))
         if column.null_count:
             present = column.is_valid().to_numpy(zero_copy_only=False)
             sub_runs.points.add_groups(keys, group[present], tuple(one[present] for one in columns))
@@ -78,7 +88,92 @@ def _group_rows(
     for row in last_row.tolist():
         values = {name: column[row].as_py() for name, column in dimensions.items()}
         texts = {name: text_of(value) for name, value in values.items() if value is not None}
-        if any(tables.has_placeholder(name) or tables.has_placeholder(text) for name, text in texts.items()):
+        if any(_has_placeholder(name) or _has_placeholder(text) for name, text in texts.items()):
             raise ValueError("a replaced null or boolean in a text, or a dimension that is null")
         found.append(sub_runs.add(texts))
     return found, group
+
+
+def _booleans_replaced(block: bytes) -> bytes:
+    """Return the block with numbers in place of booleans."""
+    for boolean, number in ((b"true", TRUE), (b"false", FALSE)):
+        block = block.replace(b": " + boolean, b": " + number).replace(b":" + boolean, b":" + number)
+    return block
+
+
+def _parse(block: bytes) -> pa.Table | None:
+    """Return the lines as a table, or None if they are not regular enough."""
+    block = block.replace(b": null", b": NaN").replace(b":null", b":NaN")
+    if b"null" in block:  # in a column, a null metric (not finite) and an absent one would be the same
+        return None
+    schema = _schema(islice(block.split(b"\n", SAMPLE_LINES), SAMPLE_LINES))
+    return None if schema is None else parse_table(block, schema)
+
+
+def _schema(lines: Iterable[bytes]) -> pa.Schema | None:
+    """Return the types of the first lines. Without a schema, pyarrow would parse text that looks like a time as one."""
+    import pyarrow as pa
+
+    types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    metrics: dict[str, Any] = {}
+    dimensions: dict[str, Any] = {}
+    more: dict[str, Any] = {}
+    try:
+        for line in filter(None, lines):
+            content = json.loads(line)
+            for name, value in content["metrics"].items():
+                only_booleans = type(value) is bool and metrics.get(name, pa.bool_()) == pa.bool_()
+                metrics[name] = pa.bool_() if only_booleans else pa.float64()
+            dimensions |= {name: types[type(value)] for name, value in content.get("dimensions", {}).items()}
+            if type(content.get("timestamp")) in {int, float}:
+                more["timestamp"] = pa.float64()
+        objects = {"metrics": pa.struct(metrics.items()), "dimensions": pa.struct(dimensions.items())}
+        return pa.schema([*objects.items(), *more.items()])
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):  # includes names that are not UTF-8
+        return None
+
+
+def _children(table: pa.Table, name: str) -> dict[str, pa.Array] | None:
+    """Return the columns of an object, or None if a line lacks the object."""
+    column = table[name].combine_chunks()
+    if column.null_count:
+        return None
+    return {field.name: child for field, child in zip(column.type, column.flatten(), strict=True)}
+
+
+def _has_placeholder(text: str) -> bool:
+    """Whether a replacement may have changed a name or text."""
+    return any(placeholder in text for placeholder in PLACEHOLDERS)
+
+
+def _is_float(column: pa.Array) -> bool:
+    """Whether a column holds floating-point numbers."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_floating(column.type))
+
+
+def _is_boolean(column: pa.Array) -> bool:
+    """Whether a column holds booleans."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_boolean(column.type))
+
+
+def _is_number(column: pa.Array) -> bool:
+    """Whether a column holds numbers."""
+    import pyarrow as pa
+
+    return _is_float(column) or bool(pa.types.is_integer(column.type))
+
+
+def _is_scalar(column: pa.Array) -> bool:
+    """Whether a column holds neither nested values nor text that pyarrow parsed as a time."""
+    import pyarrow as pa
+
+    return _is_number(column) or _is_boolean(column) or bool(pa.types.is_string(column.type))
+
+
+def _floats(column: pa.Array) -> NDArray[np.float64]:
+    """Return the numbers of a column, with NaN for null."""
+    return column.to_numpy(zero_copy_only=False).astype(np.float64)  # type: ignore[no-any-return]  # pyarrow's

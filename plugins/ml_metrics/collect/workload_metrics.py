@@ -11,9 +11,15 @@ from ml_metrics.config.sources import Literal
 from ml_metrics.model import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ml_metrics.model import Workload
+
+VALUES: dict[Literal, Callable[[Workload], float | None]] = {
+    Literal.DURATION: lambda workload: workload.duration_seconds,
+    Literal.ATTEMPTS: lambda workload: float(workload.attempts),
+    Literal.QUEUE_TIME: lambda workload: workload.queued_seconds,
+}
 
 
 def read_literals(request: Request) -> Found:
@@ -21,7 +27,7 @@ def read_literals(request: Request) -> Found:
     workload, required = request.workload, request.config.sources.literals
     if workload is None:
         return Found(missing=dict.fromkeys(required, "there is no record of how the workload ended"))
-    values = {name: _value(literal, workload) for name, literal in required.items()}
+    values = {name: VALUES[literal](workload) for name, literal in required.items()}
     return Found(
         metrics=list(_metrics({name: value for name, value in values.items() if value is not None}, workload)),
         missing={name: "the workload has not run yet" for name, value in values.items() if value is None},
@@ -42,16 +48,6 @@ def read_memory(request: Request) -> Found:
     measured = {name: float(used[name]) for name in (vm, gpu) if name in used}
     positive = {name: value for name, value in measured.items() if math.isfinite(value) and value > 0}
     return Found(metrics=list(_metrics(positive, workload)))
-
-
-def _value(literal: Literal, workload: Workload) -> float | None:
-    match literal:
-        case Literal.DURATION:
-            return workload.duration_seconds
-        case Literal.ATTEMPTS:
-            return float(workload.attempts)
-        case Literal.QUEUE_TIME:
-            return workload.queued_seconds
 
 
 def _metrics(values: Mapping[str, float], workload: Workload) -> Iterator[Metric]:

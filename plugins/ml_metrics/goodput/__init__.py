@@ -1,9 +1,9 @@
 """How a job's time was spent: goodput, badput by bucket, and the regularity of its steps."""
 
 from ml_metrics.goodput.calculator import GoodputCalculator, NoGoodputError
-from ml_metrics.goodput.measure import measure
 from ml_metrics.goodput.monitor import GoodputMonitor
 from ml_metrics.goodput.report import GoodputReport
+from ml_metrics.goodput.report_builder import measure
 from ml_metrics.goodput.time_buckets import Bucket, GoodputType
 from ml_metrics.telemetry.recorder import GoodputRecorder
 

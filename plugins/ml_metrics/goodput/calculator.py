@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.goodput.analysis import analyse
 from ml_metrics.goodput.legacy import legacy_figures, legacy_window
-from ml_metrics.goodput.log_sources import EntryReader, EntryReaderSource, FollowedLog, LogSource
+from ml_metrics.goodput.log_files import EntryReader, EntryReaderSource, FollowedLog, LogSource
 from ml_metrics.goodput.report_builder import build_report, build_report_without
 from ml_metrics.goodput.time_buckets import Bucket, GoodputType
 from ml_metrics.telemetry.destinations import RUN_DIR
@@ -149,9 +149,7 @@ class GoodputCalculator:
             steps, deviations = found.deviation.step.tolist(), found.deviation.absolute.tolist()
             details["step_time_deviation"] = dict(zip(steps, deviations, strict=True))
             details["ideal_step_time"] = found.deviation.ideal
-        if found.slice_efficiency:
-            details["stepping_slice_efficiency"], details["available_slice_efficiency"] = found.slice_efficiency
-        return details
+        return details | _slice_efficiency(found)
 
     def get_interval_metric_details(self, interval_start: datetime, interval_end: datetime) -> dict[str, Any]:
         """Return a window's percentages under the older library's names; empty if the job did not run in it."""
@@ -167,9 +165,7 @@ class GoodputCalculator:
             return details
         details["interval_goodput"] = {GoodputType.TOTAL: goodput}
         details["interval_badput"] = badput
-        if found.slice_efficiency:
-            details["stepping_slice_efficiency"], details["available_slice_efficiency"] = found.slice_efficiency
-        return details
+        return details | _slice_efficiency(found)
 
     def report(self, **options: Any) -> GoodputReport:
         """Return the report of the job until now. `options` are those of `report_builder.build_report`.
@@ -199,6 +195,12 @@ def source_of(cloud_logger: LogSource | EntryReader | None, folder: str, job_nam
     if cloud_logger is None:
         return FollowedLog(folder, job_name)
     return cloud_logger if isinstance(cloud_logger, LogSource) else EntryReaderSource(cloud_logger, job_name)
+
+
+def _slice_efficiency(found: GoodputReport) -> dict[str, float]:
+    return dict(
+        zip(("stepping_slice_efficiency", "available_slice_efficiency"), found.slice_efficiency or (), strict=False)
+    )
 
 
 def _goodput(found: GoodputReport) -> float:

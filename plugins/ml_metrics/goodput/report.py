@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 MAX_TYPES_AS_METRICS = 50
 """How many types of custom events become metrics, longest time first. The document has all types."""
+_FIGURES = (
+    "goodput_percent", "productive_seconds", "total_seconds", "badput_seconds", "custom_badput_seconds", "disruptions",
+    "max_productive_step",
+)  # fmt: skip
+"""The keys of the document for a job and for each rolling window."""
 
 
 class Part(StrEnum):
@@ -88,7 +93,7 @@ class GoodputReport:
             "ideal_step_time": self.deviation.ideal if self.deviation else None,
             "step_deviation": self.deviation.document() if self.deviation else None,
             "slice_efficiency": (
-                {"stepping": self.slice_efficiency[0], "available": self.slice_efficiency[1]}
+                dict(zip(("stepping", "available"), self.slice_efficiency, strict=True))
                 if self.slice_efficiency
                 else None
             ),
@@ -105,15 +110,7 @@ class GoodputReport:
         return tuple(self._metrics()) if self.found else ()
 
     def _figures(self) -> dict[str, Any]:
-        return {
-            "goodput_percent": self.goodput_percent,
-            "productive_seconds": self.productive_seconds,
-            "total_seconds": self.total_seconds,
-            "badput_seconds": self.badput_seconds,
-            "custom_badput_seconds": self.custom_badput_seconds,
-            "disruptions": self.disruptions,
-            "max_productive_step": self.max_productive_step,
-        }
+        return {name: getattr(self, name) for name in _FIGURES}
 
     def _metrics(self) -> Iterator[Metric]:
         yield self._metric("goodput", self.goodput_percent)
@@ -131,14 +128,8 @@ class GoodputReport:
         yield self._metric("disruptions", float(self.disruptions))
 
     def _metric(self, name: str, value: float | None) -> Metric:
-        return Metric(
-            name=name,
-            value=math.nan if value is None else value,
-            tag=name,
-            strategy="goodput",
-            step=self.last_step,
-            wall_time=self.end,
-        )
+        value = math.nan if value is None else value
+        return Metric(name, value, tag=name, strategy="goodput", step=self.last_step, wall_time=self.end)
 
     def _percent(self, seconds: float) -> float | None:
         return seconds / self.total_seconds * 100 if self.total_seconds > 0 else None

@@ -1,4 +1,4 @@
-"""Building a report from an analysis, for the whole job or any window of it."""
+"""Building a report from a log or its analysis, for the whole job or any window of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ml_metrics.goodput.analysis import Analysis, analyse
 from ml_metrics.goodput.entries import Kind
+from ml_metrics.goodput.log_files import Log, LogSource, is_log, log_files, read_log
 from ml_metrics.goodput.report import GoodputReport
 from ml_metrics.goodput.segments import NEVER
 from ml_metrics.goodput.step_deviation import step_deviation
@@ -16,9 +18,45 @@ from ml_metrics.goodput.time_buckets import CUSTOM_PREFIX, ELASTIC, PRODUCTIVE, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ml_metrics.goodput.analysis import Analysis
+    from ml_metrics import storage
     from ml_metrics.goodput.segments import Segments
     from ml_metrics.goodput.step_deviation import StepDeviation
+
+
+def measure(  # noqa: PLR0913  (independent options)
+    files: Sequence[storage.File] | str | LogSource,
+    *,
+    ideal_step_time: float | None = None,
+    windows: Sequence[float] = (),
+    start: float | None = None,
+    end: float | None = None,
+    until: float | None = None,
+    job_name: str | None = None,
+) -> GoodputReport:
+    """Report how the time of a job was spent.
+
+    Args:
+        files: The files of a run folder, of which those of the goodput log are read; or the place of a log or folder;
+            or another source of entries, such as `ml_metrics.cloud.CloudLogger`.
+        ideal_step_time: As in `build_report`, like `windows`, `start` and `end`.
+        windows: The sizes in seconds of rolling windows.
+        start: Only count the time from here on, in seconds since 1970.
+        end: Only count the time up to here.
+        until: When the job ended, if it recorded no end; by default at its last entry.
+        job_name: Entries of other jobs are left out. Default: the job of the first entry.
+
+    Returns:
+        A report. Its `found` is False if there is no log, or no usable entry in it.
+    """
+    log = _log(files, job_name)
+    analysis = analyse(log.entries, until=until)
+    if len(log.entries) and not analysis.ended:
+        end_used = "its last entry" if until is None else "its workload ended"
+        no_end = f"the job recorded no end: it is taken to have run until {end_used}, and its last step does not count"
+        analysis = replace(analysis, warnings=(*analysis.warnings, no_end))
+    return build_report(
+        analysis, files=log.files, ideal_step_time=ideal_step_time, windows=windows, start=start, end=end
+    )
 
 
 def build_report(  # noqa: PLR0913  (independent options)
@@ -43,14 +81,14 @@ def build_report(  # noqa: PLR0913  (independent options)
         steps: Whether to compute the step deviation, which takes longer than everything else.
     """
     origin = analysis.entries.origin
+    nothing = GoodputReport(found=False, job_name=analysis.entries.job_name, files=files)
     if not analysis.timeline.intervals:
-        warnings = (*analysis.warnings, "the goodput log has no usable entries" if files else "there is no goodput log")
-        return GoodputReport(found=False, job_name=analysis.entries.job_name, files=files, warnings=warnings)
+        reason = "the goodput log has no usable entries" if files else "there is no goodput log"
+        return replace(nothing, warnings=(*analysis.warnings, reason))
     low = analysis.timeline.start if start is None else max(start - origin, analysis.timeline.start)
     high = analysis.timeline.end if end is None else min(end - origin, analysis.timeline.end)
     if high <= low:
-        warnings = (*analysis.warnings, "the job did not run in the requested window")
-        return GoodputReport(found=False, job_name=analysis.entries.job_name, files=files, warnings=warnings)
+        return replace(nothing, warnings=(*analysis.warnings, "the job did not run in the requested window"))
     return replace(
         _of_window(analysis, low, high),
         deviation=_deviation(analysis, low, high, ideal_step_time) if steps else None,
@@ -81,6 +119,13 @@ def build_report_without(
         badput_seconds=_sums([part.badput_seconds for part in parts]),
         custom_badput_seconds=_sums([part.custom_badput_seconds for part in parts]),
     )
+
+
+def _log(files: Sequence[storage.File] | str | LogSource, job_name: str | None) -> Log:
+    if isinstance(files, LogSource):
+        entries = files.read()
+        return Log(entries, 1 if len(entries) else 0)
+    return read_log(log_files(files) if isinstance(files, str) else [file for file in files if is_log(file)], job_name)
 
 
 def _sums(parts: Sequence[dict[str, float]]) -> dict[str, float]:

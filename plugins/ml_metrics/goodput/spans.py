@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ml_metrics.goodput.segments import Segments
+_CHECKPOINT_BUCKETS = {
+    int(Kind.SAVE): Bucket.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME,
+    int(Kind.RESTORE): Bucket.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME,
+}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,42 +46,40 @@ def find_spans(entries: Entries, segments: Segments) -> Spans:
     """Find the spans in entries that are in order of time."""
     found: list[Span] = []
     unpaired = 0
-    for label, start, end in (
-        (Bucket.TPU_INITIALIZATION, Kind.TPU_INIT_START, Kind.TPU_INIT_END),
-        (Bucket.TRAINING_PREP, Kind.TRAINING_PREP_START, Kind.TRAINING_PREP_END),
-        (Bucket.ELASTIC_REINITIALIZATION, Kind.ELASTIC_REINIT_START, Kind.ELASTIC_REINIT_END),
+    for label, start in (
+        (Bucket.TPU_INITIALIZATION, Kind.TPU_INIT_START),
+        (Bucket.TRAINING_PREP, Kind.TRAINING_PREP_START),
+        (Bucket.ELASTIC_REINITIALIZATION, Kind.ELASTIC_REINIT_START),
     ):
-        starts, ends, left = _pairs(entries, start, end)
+        starts, ends, left = _pairs(entries, start)
         unpaired += left
         found += [Span(low, high, label) for low, high in zip(starts.tolist(), ends.tolist(), strict=True)]
-    loads = _pairs(entries, Kind.DATA_LOADING_START, Kind.DATA_LOADING_END)
+    loads = _pairs(entries, Kind.DATA_LOADING_START)
     found += _blocking_loads(loads[0], loads[1], segments)
     found += _checkpoints(entries)
-    for kinds, label_of in (
-        ((Kind.CUSTOM_START, Kind.CUSTOM_END), _custom_label),
-        ((Kind.ELASTIC_WAIT_START, Kind.ELASTIC_WAIT_END), _wait_label),
-    ):
-        named, left = _named_pairs(entries, *kinds)
-        unpaired += left
-        found += [Span(low, high, label_of(name)) for low, high, name in named]
-    return Spans(tuple(found), (loads[0], loads[1]), unpaired + loads[2])
+    custom, custom_left = _named_pairs(entries, Kind.CUSTOM_START)
+    found += [Span(low, high, f"{CUSTOM_PREFIX}{name}") for low, high, name in custom]
+    waits, waits_left = _named_pairs(entries, Kind.ELASTIC_WAIT_START)
+    for low, high, name in waits:
+        found.append(Span(low, high, Bucket.ELASTIC_SCALE_UP if "SCALE_UP" in name else Bucket.ELASTIC_SLICE_DOWN))
+    return Spans(tuple(found), (loads[0], loads[1]), unpaired + loads[2] + custom_left + waits_left)
 
 
-def _pairs(entries: Entries, start: Kind, end: Kind) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+def _pairs(entries: Entries, start: Kind) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
     """Return the starts and ends of one kind. Of consecutive starts the last counts, of consecutive ends the first."""
-    at = entries.where(start, end)
+    at = entries.where(start, Kind(start + 1))
     starts = entries.kind[at] == start
     closed = np.flatnonzero(starts[:-1] & ~starts[1:])
     return entries.time[at[closed]], entries.time[at[closed + 1]], len(at) - 2 * len(closed)
 
 
-def _named_pairs(entries: Entries, start: Kind, end: Kind) -> tuple[list[tuple[float, float, str]], int]:
+def _named_pairs(entries: Entries, start: Kind) -> tuple[list[tuple[float, float, str]], int]:
     """Pair the events of each name separately. Names are not case-sensitive."""
     open_since: dict[str, float] = {}
     pairs = []
     left = 0
     upper = [name.upper() for name in entries.names]
-    at = entries.where(start, end)
+    at = entries.where(start, Kind(start + 1))
     rows = zip(entries.kind[at].tolist(), entries.time[at].tolist(), entries.number[at].tolist(), strict=True)
     for kind, time, number in rows:
         name = upper[number]
@@ -89,14 +91,6 @@ def _named_pairs(entries: Entries, start: Kind, end: Kind) -> tuple[list[tuple[f
         else:
             left += 1
     return pairs, left + len(open_since)
-
-
-def _custom_label(name: str) -> str:
-    return f"{CUSTOM_PREFIX}{name}"
-
-
-def _wait_label(name: str) -> str:
-    return Bucket.ELASTIC_SCALE_UP if "SCALE_UP" in name else Bucket.ELASTIC_SLICE_DOWN
 
 
 def _blocking_loads(starts: NDArray[np.float64], ends: NDArray[np.float64], segments: Segments) -> Iterator[Span]:
@@ -125,10 +119,5 @@ def _checkpoints(entries: Entries) -> Iterator[Span]:
     for (kind, *_), reports in same.items():
         start = min(start for start, _ in reports)
         seconds = sum(seconds for _, seconds in reports) / len(reports)
-        bucket = (
-            Bucket.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME
-            if kind == Kind.SAVE
-            else Bucket.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME
-        )
         if seconds > 0:
-            yield Span(start, start + seconds, bucket)
+            yield Span(start, start + seconds, _CHECKPOINT_BUCKETS[kind])

@@ -19,7 +19,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ml_metrics.goodput.analysis import analyse
-from ml_metrics.goodput.log_sources import FollowedLog
+from ml_metrics.goodput.log_files import FollowedLog
 from ml_metrics.goodput.report import Part
 from ml_metrics.goodput.report_builder import build_report
 from ml_metrics.goodput.tensorboard import TensorBoard
@@ -27,7 +27,7 @@ from ml_metrics.goodput.tensorboard import TensorBoard
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from ml_metrics.goodput.log_sources import LogSource
+    from ml_metrics.goodput.log_files import LogSource
     from ml_metrics.goodput.report import GoodputReport
 
 logger = logging.getLogger(__name__)

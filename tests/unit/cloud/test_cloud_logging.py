@@ -109,7 +109,7 @@ def test_a_cloud_log_gives_the_same_result_as_a_file(entries: list[dict[str, Any
 
 
 def peer_source(entries: list[dict[str, Any]]) -> Any:
-    from ml_metrics.goodput.log_sources import EntryReaderSource
+    from ml_metrics.goodput.log_files import EntryReaderSource
 
     return EntryReaderSource(older_library.MemoryLogger(entries), JOB)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ml_metrics.goodput import measure
-from ml_metrics.goodput.log_sources import FollowedLog
+from ml_metrics.goodput.log_files import FollowedLog
 from unit.goodput.measuring import all_time, measured
 from unit.goodput.traces import custom, entry, job_end, job_start, restore, save, steps
 
