@@ -24,7 +24,7 @@ from unittest.mock import patch
 import yaml
 
 from ml_metrics.cli import main
-from ml_metrics.cli.commands import GROUPS, load_command, overview, parser_of
+from ml_metrics.cli.commands import GROUPS, overview, parser_of
 from ml_metrics.model import JobStatus, Run, Workload
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.warehouse import open_warehouse
@@ -141,10 +141,10 @@ def page() -> str:
 
 def _section(name: str, lines: list[str], folder: str) -> str:
     parser = parser_of(name)
-    description, parser.description, parser.epilog = parser.description or "", None, None
+    description, examples = parser.description or "", (parser.epilog or "").splitlines()[1:]
+    parser.description = parser.epilog = None
     shown = "\n".join(_shown(line) for line in lines).replace(folder, "/home/jane/project") or DEMO.strip()
-    more = load_command(name).EXAMPLES.rstrip()
-    calls = "\n".join(line.strip() for line in more.splitlines())
+    calls = "\n".join(map(str.strip, examples))
     return "\n\n".join(
         part
         for part in [

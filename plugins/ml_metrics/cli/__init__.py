@@ -59,7 +59,7 @@ def _run_command(name: str, argv: list[str]) -> int:
     except SystemExit as ended:  # argparse has printed the help or its message
         return int(ended.code or 0)
     try:
-        return load_command(name).run(arguments)
+        return int(load_command(name).run(arguments))
     except MlMetricsError as error:
         return _fail(name, str(error))
     except BrokenPipeError:
@@ -69,7 +69,7 @@ def _run_command(name: str, argv: list[str]) -> int:
 
 
 def _fail(command: str, message: str) -> int:
-    from ml_metrics.cli.table import printable
+    from ml_metrics.cli.output import printable
 
     text = "\n".join(map(printable, message.splitlines()))
     print(f"{' '.join(filter(None, ('ml-metrics', command)))}: {text}", file=sys.stderr)

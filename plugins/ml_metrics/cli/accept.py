@@ -1,14 +1,19 @@
-"""`ml-metrics accept`: declare that the new level of a metric is intended."""
+"""Accept the present level of a metric. Its baseline starts anew with that run: the next runs are compared with the new
+level, no longer with the old one. Who accepted it, when and why is stored.
+
+examples:
+  ml-metrics accept tf-mnist-example-cpu total_wall_time --reason "more data"
+  ml-metrics accept my-test loss_final --run 3f0c2a1b --reason "new image"
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.arguments import UsageError, add_by, add_json, text
+from ml_metrics.cli.arguments import UsageError, add_by, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, unknown_metric
-from ml_metrics.cli.output import print_json
-from ml_metrics.cli.table import minute, number, printable
+from ml_metrics.cli.output import minute, number, print_json, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -16,14 +21,6 @@ if TYPE_CHECKING:
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import Warehouse
 
-ABOUT = """\
-Accept the present level of a metric. Its baseline starts anew with that run: the next runs are compared with the new
-level, no longer with the old one. Who accepted it, when and why is stored.
-"""
-EXAMPLES = """\
-  ml-metrics accept tf-mnist-example-cpu total_wall_time --reason "more data"
-  ml-metrics accept my-test loss_final --run 3f0c2a1b --reason "new image"
-"""
 MAX_RUNS = 1000
 
 
@@ -40,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_by(parser)
     add_warehouse(parser)
-    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

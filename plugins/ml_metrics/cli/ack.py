@@ -1,26 +1,22 @@
-"""`ml-metrics ack`: acknowledge the open alert of a test."""
+"""Acknowledge the open alert of a test. Until the test recovers, its further failures are reported in the next digest
+instead of at once. The recovery is reported as always.
+
+examples:
+  ml-metrics ack tf-mnist-example-cpu --note "a bad image, fixed by Friday"
+"""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.arguments import add_by, add_json, text
+from ml_metrics.cli.arguments import add_by, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
-from ml_metrics.cli.output import print_json
-from ml_metrics.cli.table import printable
+from ml_metrics.cli.output import print_json, printable
 from ml_metrics.reports import short_name
 
 if TYPE_CHECKING:
     import argparse
-
-ABOUT = """\
-Acknowledge the open alert of a test. Until the test recovers, its further failures are reported in the next digest
-instead of at once. The recovery is reported as always.
-"""
-EXAMPLES = """\
-  ml-metrics ack tf-mnist-example-cpu --note "a bad image, fixed by Friday"
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--note", default="", metavar="TEXT", help="a note for those who look later")
     add_by(parser)
     add_warehouse(parser)
-    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,12 @@
-"""`ml-metrics alerts`: the open alerts, and the messages that were sent."""
+"""Show the tests with an open alert, who acknowledged it, and the deliveries of the last days' messages on each
+channel. Times are UTC.
+
+A message is `delivered`; `kept` in the outbox, because its channel did not take it; or `held` for the next digest.
+
+examples:
+  ml-metrics alerts
+  ml-metrics alerts tf-mnist-example-cpu --days 30 --json
+"""
 
 from __future__ import annotations
 
@@ -7,10 +15,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.arguments import add_json, days, text
+from ml_metrics.cli.arguments import days, text
 from ml_metrics.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
-from ml_metrics.cli.output import print_json
-from ml_metrics.cli.table import minute, printable, table
+from ml_metrics.cli.output import minute, print_json, printable, table
 from ml_metrics.reports import short_name
 
 if TYPE_CHECKING:
@@ -18,16 +25,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse import Delivery, Incident
 
-ABOUT = """\
-Show the tests with an open alert, who acknowledged it, and the deliveries of the last days' messages on each channel.
-Times are UTC.
-
-A message is `delivered`; `kept` in the outbox, because its channel did not take it; or `held` for the next digest.
-"""
-EXAMPLES = """\
-  ml-metrics alerts
-  ml-metrics alerts tf-mnist-example-cpu --days 30 --json
-"""
 WAITING_DAYS = 30
 
 
@@ -36,7 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("test", type=text, metavar="TEST", nargs="?", help="default: every test")
     parser.add_argument("--days", type=days, default=7.0, metavar="N", help="how far back to look; default: 7")
     add_warehouse(parser)
-    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -50,23 +46,23 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"warehouse: {error}", file=sys.stderr)
         found, waiting, deliveries = [], [], []
     if arguments.json:
-        print_json(
-            {
-                "open": [alert.document() for alert in found],
-                "waiting": [asdict(one) for one in waiting],
-                "messages": [asdict(one) for one in deliveries],
-            }
-        )
+        documents = {"waiting": list(map(asdict, waiting)), "messages": list(map(asdict, deliveries))}
+        print_json({"open": [alert.document() for alert in found], **documents})
         return 0
     print(_open(found))
     if waiting:
         print("\nNot delivered yet:")
-        print(table(("test", "when", "state", "channel"), [_waiting(one) for one in waiting]))
+        rows = [(one.test, minute(one.timestamp), one.state, one.channel) for one in waiting]
+        print(table(("test", "when", "state", "channel"), rows))
         for one in waiting:
             print(f"  {printable(one.test)}: {printable(one.detail)}")
     if deliveries:
         print("\nMessages, newest first:")
-        print(table(("test", "when", "occasion", "state", "channel"), [_message(one) for one in deliveries]))
+        sent = [
+            (one.test or "several tests", minute(one.timestamp), one.occasion, one.state, one.channel)
+            for one in deliveries
+        ]
+        print(table(("test", "when", "occasion", "state", "channel"), sent))
     return 0
 
 
@@ -89,11 +85,3 @@ def _open(found: list[Incident]) -> str:
     rows = [(one.test, minute(one.opened_at), one.acknowledged_by or "-") for one in found]
     reasons = [f"  {printable(one.test)}: {printable(', '.join(map(short_name, one.reasons)))}" for one in found]
     return "\n".join([table(("open alert", "since", "acknowledged by"), rows), *reasons])
-
-
-def _waiting(one: Delivery) -> tuple[str, ...]:
-    return (one.test, minute(one.timestamp), one.state, one.channel)
-
-
-def _message(one: Delivery) -> tuple[str, ...]:
-    return (one.test or "several tests", minute(one.timestamp), one.occasion, one.state, one.channel)

@@ -1,15 +1,25 @@
-"""`ml-metrics backfill`: measure, judge and load the runs of a test again."""
+"""Measure, judge and load the runs of a test again, oldest first, from their run folders alone: after a change of
+rules, or to restore a lost warehouse.
+
+Each run is judged by the runs before it, and replaced in the warehouse, never doubled. It is judged by the conditions
+that its test had when it ran, or by those of --config. No message is sent. Exit code 2: a run could not be read; the
+others are loaded.
+
+examples:
+  ml-metrics backfill tf-mnist-example-cpu
+  ml-metrics backfill tf-mnist-example-cpu --config stricter.yaml
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics import steps, storage
-from ml_metrics.cli.arguments import UsageError, add_json, text
-from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.cli.output import print_json, warn
-from ml_metrics.errors import UnreadableInputError
+from ml_metrics.cli.arguments import UsageError, text
+from ml_metrics.cli.chosen_warehouse import add_warehouse
+from ml_metrics.cli.load import process_each
 from ml_metrics.run_folder import DOCUMENTS, RunFolder
 from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
@@ -20,18 +30,6 @@ if TYPE_CHECKING:
     from ml_metrics.config.load import LoadedFile
     from ml_metrics.warehouse import Warehouse
 
-ABOUT = """\
-Measure, judge and load the runs of a test again, oldest first, from their run folders alone: after a change of rules,
-or to restore a lost warehouse.
-
-Each run is judged by the runs before it, and replaced in the warehouse, never doubled. It is judged by the conditions
-that its test had when it ran, or by those of --config. No message is sent. Exit code 2: a run could not be read; the
-others are loaded.
-"""
-EXAMPLES = """\
-  ml-metrics backfill tf-mnist-example-cpu
-  ml-metrics backfill tf-mnist-example-cpu --config stricter.yaml
-"""
 RUN_DOCUMENT = f"/{DOCUMENTS}/run.json"
 
 
@@ -41,31 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=text, metavar="FILE", help="judge by the conditions of this file")
     parser.add_argument("--runs", type=text, metavar="FOLDER", help="the storage root; default: that of the settings")
     add_warehouse(parser)
-    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Process each run. One that cannot be read is reported and does not stop the others."""
+    """Process each run, in the order in which they ended."""
     from ml_metrics.config.load import load_file
 
     config = load_file(arguments.config) if arguments.config else None
     folders = run_folders(arguments.runs or Settings.load().storage_root, arguments.test)
-    runs: list[dict[str, Any]] = []
-    unreadable: list[str] = []
-    with open_chosen(arguments, create=True) as warehouse:
-        for folder in folders:
-            try:
-                again = _process(RunState(folder), config, warehouse)
-            except UnreadableInputError as error:
-                unreadable.append(str(error))
-                warn(str(error))
-                continue
-            runs.append(again)
-            if not arguments.json:
-                print(_line(again))
-    if arguments.json:
-        print_json({"test": arguments.test, "runs": runs, "unreadable": unreadable})
-    return 2 if unreadable else 0
+    return process_each(arguments, folders, partial(_process, config), _line, test=arguments.test)
 
 
 def run_folders(root: str, name: str) -> list[RunFolder]:
@@ -81,7 +63,7 @@ def run_folders(root: str, name: str) -> list[RunFolder]:
     return sorted(folders, key=_ended_at)
 
 
-def _process(state: RunState, config: LoadedFile | None, warehouse: Warehouse) -> dict[str, Any]:
+def _process(config: LoadedFile | None, state: RunState, warehouse: Warehouse) -> dict[str, Any]:
     run, test = state.identity
     if config is not None:
         sections = ("metric_collection_config", "regression_test_config")

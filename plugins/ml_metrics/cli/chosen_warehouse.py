@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.arguments import UsageError, text
+from ml_metrics.cli.arguments import UsageError, add_json, text
 from ml_metrics.errors import WarehouseError
 from ml_metrics.settings import Settings
 
@@ -30,8 +30,8 @@ class NothingRecordedError(WarehouseError):
     """The default warehouse does not exist yet, because no run was recorded in it."""
 
 
-def add_warehouse(parser: argparse.ArgumentParser) -> None:
-    """Declare `--warehouse`."""
+def add_warehouse(parser: argparse.ArgumentParser, *, json: bool = True) -> None:
+    """Declare `--warehouse`, and `--json` unless the command declares it in its own place."""
     parser.add_argument(
         "--warehouse",
         type=text,
@@ -40,6 +40,8 @@ def add_warehouse(parser: argparse.ArgumentParser) -> None:
         "connection of Airflow's runs; default: that connection if a variable AIRFLOW_CONN_... defines it, else the "
         "SQLite file of the settings",
     )
+    if json:
+        add_json(parser)
 
 
 @contextmanager

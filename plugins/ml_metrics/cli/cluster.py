@@ -1,17 +1,4 @@
-"""`ml-metrics cluster`: the command `local-kube`, with the settings of ML Metrics."""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from ml_metrics.clusters import local_cluster
-from ml_metrics.settings import Settings
-
-if TYPE_CHECKING:
-    import argparse
-
-ABOUT = """\
-Run pods as processes of this machine, behind a Kubernetes API.
+"""Run pods as processes of this machine, behind a Kubernetes API.
 
   ml-metrics cluster start          start it in the background; it stops by
                                     itself after 15 minutes without an active
@@ -30,8 +17,18 @@ Every Kubernetes client can use it, with the kubeconfig that it writes:
 
 A container is a process with your own rights: nothing is isolated, no image is
 pulled, and commands must be installed on this machine. Its working folder holds
-links to everything in --image-folder. See docs/local-cluster.md."""
-EXAMPLES = ""
+links to everything in --image-folder. See docs/local-cluster.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ml_metrics.clusters import local_cluster
+from ml_metrics.settings import Settings
+
+if TYPE_CHECKING:
+    import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,16 +1,26 @@
-"""`ml-metrics collect`: aggregate the metrics of one run."""
+"""Aggregate the files of a run into metrics, by the metric_collection_config of CONFIG. Exit code 1: no metric was
+found.
+
+RUN_DIR is a run folder or any other folder, local or in a bucket. These files are read: TensorBoard event files, metric
+streams (telemetry*.jsonl), other JSON lines, PerfZero summaries and profiles (docs/sources.md). The document
+_ml_metrics/workload.json of a run folder gives the run's start and end, and so total_wall_time.
+
+examples:
+  ml-metrics collect include/metric_configs/_examples/vision.json runs/latest
+  ml-metrics collect vision.yaml gs://bucket/runs/resnet/0b1c --json
+  ml-metrics collect vision.yaml logs --verify
+"""
 
 from __future__ import annotations
 
 import sys
 import textwrap
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Self
 
 from ml_metrics import storage
 from ml_metrics.cli.arguments import add_json, text
-from ml_metrics.cli.output import counted, print_json, warn
-from ml_metrics.cli.progress import Progress
-from ml_metrics.cli.table import columns, cut, printable
+from ml_metrics.cli.output import columns, counted, cut, print_json, printable, warn
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.run_folder import RunFolder
 
@@ -20,20 +30,12 @@ if TYPE_CHECKING:
 
     from ml_metrics.collect import Collected
 
-ABOUT = """\
-Aggregate the files of a run into metrics, by the metric_collection_config of CONFIG. Exit code 1: no metric was found.
-
-RUN_DIR is a run folder or any other folder, local or in a bucket. These files are read: TensorBoard event files, metric
-streams (telemetry*.jsonl), other JSON lines, PerfZero summaries and profiles (docs/sources.md). The document
-_ml_metrics/workload.json of a run folder gives the run's start and end, and so total_wall_time.
-"""
-EXAMPLES = """\
-  ml-metrics collect include/metric_configs/_examples/vision.json runs/latest
-  ml-metrics collect vision.yaml gs://bucket/runs/resnet/0b1c --json
-  ml-metrics collect vision.yaml logs --verify
-"""
 NUMBERS_WIDTH = 36
 """The columns that follow a metric's name."""
+BAR_WIDTH = 40
+DELAY_SECONDS = 0.5
+"""Reads that end sooner show no bar."""
+REDRAW_SECONDS = 0.1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +64,35 @@ def run(arguments: argparse.Namespace) -> int:
     if not collected.metrics:
         print(f"no metric was found in {counted(collected.files, 'file')} below {folder.path}", file=sys.stderr)
     return 0 if collected.metrics else 1
+
+
+class Progress:
+    """Draws a bar on standard error, if it is a terminal, while bytes are read. Call it with each number of bytes."""
+
+    def __init__(self, total: int) -> None:
+        self.total = max(total, 1)
+        self.done = 0
+        self._drawn = False
+        self._next = time.monotonic() + DELAY_SECONDS
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __call__(self, count: int) -> None:
+        """Add the bytes that were just read."""
+        self.done += count
+        now = time.monotonic()
+        if now >= self._next and sys.stderr.isatty():
+            self._next = now + REDRAW_SECONDS
+            self._drawn = True
+            share = min(1.0, self.done / self.total)
+            bar = "#" * round(BAR_WIDTH * share)
+            sys.stderr.write(f"\r{bar:<{BAR_WIDTH}} {100 * share:3.0f} % of {self.total / 1e6:,.0f} MB")
+            sys.stderr.flush()
+
+    def __exit__(self, *_: object) -> None:
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
 
 
 def _table(collected: Collected) -> Iterator[str]:

@@ -1,18 +1,18 @@
 """The commands of `ml-metrics`, in the order in which `ml-metrics --help` lists them.
 
-A command is a module of this package with `ABOUT`, `EXAMPLES`, `add_arguments(parser)` and `run(arguments) -> int`. It
-is imported only when it is called.
+A command is a module of this package with `add_arguments(parser)` and `run(arguments) -> int`, which returns the exit
+code. The module's docstring is the text of its help. It is imported only when it is called.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
-from ml_metrics.cli.parser import Parser
+from ml_metrics.cli.arguments import Parser
 
 if TYPE_CHECKING:
-    import argparse
+    from types import ModuleType
 
 GROUPS = {
     "Run and judge": {
@@ -58,29 +58,16 @@ MODULES = {"import": "import_history", "tests": "list_tests"}
 """The modules that cannot have the name of their command: a keyword, and a name that tools take for a test."""
 
 
-class Command(Protocol):
-    """The interface of a command's module."""
-
-    ABOUT: str
-    EXAMPLES: str
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
-
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Run the command and return its exit code."""
-
-
-def load_command(name: str) -> Command:
+def load_command(name: str) -> ModuleType:
     """Import the module of a command."""
-    return cast("Command", import_module(f"ml_metrics.cli.{MODULES.get(name, name)}"))
+    return import_module(f"ml_metrics.cli.{MODULES.get(name, name)}")
 
 
 def parser_of(name: str) -> Parser:
     """Return the parser of a command line that follows `ml-metrics NAME`."""
     command = load_command(name)
-    epilog = f"examples:\n{command.EXAMPLES}" if command.EXAMPLES else None
-    parser = Parser(prog=f"ml-metrics {name}", description=command.ABOUT, epilog=epilog)
+    about, heading, examples = (command.__doc__ or "").partition("examples:\n")
+    parser = Parser(prog=f"ml-metrics {name}", description=about, epilog=heading + examples)
     command.add_arguments(parser)
     return parser
 

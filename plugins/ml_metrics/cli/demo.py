@@ -1,4 +1,12 @@
-"""`ml-metrics demo`: one test that fails, and then recovers, on this machine."""
+"""Run one test twice: a small network that learns to read digits must reach an accuracy of 0.96.
+
+Trained for one epoch it fails: the run is red, and a mail gives the reason. Trained for ten epochs it passes: the run
+is green, and a second mail reports the recovery. Both are real Airflow runs (`airflow dags test`) of
+include/metric_configs/mnist-cpu.yaml; the workload runs in a pod of the local cluster. It takes about two minutes.
+
+examples:
+  ml-metrics demo
+"""
 
 from __future__ import annotations
 
@@ -21,16 +29,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse import Warehouse
 
-ABOUT = """\
-Run one test twice: a small network that learns to read digits must reach an accuracy of 0.96.
-
-Trained for one epoch it fails: the run is red, and a mail gives the reason. Trained for ten epochs it passes: the run
-is green, and a second mail reports the recovery. Both are real Airflow runs (`airflow dags test`) of
-include/metric_configs/mnist-cpu.yaml; the workload runs in a pod of the local cluster. It takes about two minutes.
-"""
-EXAMPLES = """\
-  ml-metrics demo
-"""
 
 TEST = "tf-mnist-example-cpu"
 LOG_ORIGIN = re.compile(r" \[[\w.]+\] loc=.*")

@@ -1,4 +1,17 @@
-"""`ml-metrics goodput`: how much of a job's time was productive, and what took the rest."""
+"""Measure how much of a job's time was productive, and what took the rest. Exit code 1: LOG holds no job.
+
+LOG is a goodput log, or a run folder with one (goodput.jsonl, in several parts if the workload wrote to a bucket).
+cloud-logging://PROJECT/LOG, with --job, is what ml-goodput-measurement wrote to Google Cloud Logging.
+
+examples:
+  ml-metrics goodput runs/my-test/5f0c/goodput.jsonl
+  ml-metrics goodput gs://bucket/runs/my-test/5f0c --json
+  ml-metrics goodput cloud-logging://my-project/goodput_my-run --job my-run
+  ml-metrics goodput goodput.jsonl --from 2026-01-05T08:00Z
+  ml-metrics goodput goodput.jsonl --window 3600 --ideal-step-time 2.5
+  ml-metrics goodput runs/my-test/5f0c --follow --tensorboard curves
+  ml-metrics goodput runs/my-test/5f0c --follow --gcp-project-id my-project
+"""
 
 from __future__ import annotations
 
@@ -8,35 +21,18 @@ from typing import TYPE_CHECKING
 
 from ml_metrics import storage
 from ml_metrics.cli.arguments import UsageError, add_json, moment, seconds, text
-from ml_metrics.cli.output import print_json, warn
-from ml_metrics.cli.table import printable
+from ml_metrics.cli.output import print_json, printable, warn
 from ml_metrics.errors import MlMetricsError, UnreadableInputError
 from ml_metrics.goodput.report import Part
 from ml_metrics.goodput.report_builder import measure
 
 if TYPE_CHECKING:
     import argparse
-    from datetime import datetime
 
     from ml_metrics.cloud import CloudLogger, GCPOptions
     from ml_metrics.goodput.report import GoodputReport
     from ml_metrics.goodput.uploader import Options
 
-ABOUT = """\
-Measure how much of a job's time was productive, and what took the rest. Exit code 1: LOG holds no job.
-
-LOG is a goodput log, or a run folder with one (goodput.jsonl, in several parts if the workload wrote to a bucket).
-cloud-logging://PROJECT/LOG, with --job, is what ml-goodput-measurement wrote to Google Cloud Logging.
-"""
-EXAMPLES = """\
-  ml-metrics goodput runs/my-test/5f0c/goodput.jsonl
-  ml-metrics goodput gs://bucket/runs/my-test/5f0c --json
-  ml-metrics goodput cloud-logging://my-project/goodput_my-run --job my-run
-  ml-metrics goodput goodput.jsonl --from 2026-01-05T08:00Z
-  ml-metrics goodput goodput.jsonl --window 3600 --ideal-step-time 2.5
-  ml-metrics goodput runs/my-test/5f0c --follow --tensorboard curves
-  ml-metrics goodput runs/my-test/5f0c --follow --gcp-project-id my-project
-"""
 CLOUD = "cloud-logging://"
 
 
@@ -94,8 +90,8 @@ def _measured(arguments: argparse.Namespace) -> GoodputReport:
         _cloud_log(arguments) or arguments.log,
         ideal_step_time=arguments.ideal_step_time,
         windows=arguments.window,
-        start=_timestamp(arguments.start),
-        end=_timestamp(arguments.end),
+        start=arguments.start and arguments.start.timestamp(),
+        end=arguments.end and arguments.end.timestamp(),
         job_name=arguments.job,
     )
     gcp = _gcp_options(arguments)
@@ -171,10 +167,6 @@ def _gcp_options(arguments: argparse.Namespace) -> GCPOptions | None:
         enable_gcp_goodput_metrics=not arguments.no_gcp_goodput_metrics,
         enable_gcp_step_deviation_metrics=not arguments.no_gcp_step_deviation_metrics,
     )
-
-
-def _timestamp(moment: datetime | None) -> float | None:
-    return None if moment is None else moment.timestamp()
 
 
 def _print(report: GoodputReport) -> None:

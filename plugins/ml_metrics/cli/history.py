@@ -1,4 +1,14 @@
-"""`ml-metrics history`: the runs of a test, or the values of one of its metrics."""
+"""Show the runs of a test, newest first, with a curve of each metric; or the values of one metric, with the bounds by
+which each was judged. Times are UTC; curves run from old to new.
+
+With --jsonl, print one line of JSON for each value, oldest first: a file that `ml-metrics judge --history` and
+`ml-metrics replay --history` read.
+
+examples:
+  ml-metrics history tf-mnist-example-cpu
+  ml-metrics history tf-mnist-example-cpu total_wall_time --limit 50
+  ml-metrics history tf-mnist-example-cpu --jsonl > history.jsonl
+"""
 
 from __future__ import annotations
 
@@ -8,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cli.arguments import add_json, text, whole_number
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
-from ml_metrics.cli.output import print_json
-from ml_metrics.cli.table import WIDTH, duration, minute, number, printable, sparkline, table
+from ml_metrics.cli.output import WIDTH, duration, minute, number, print_json, printable, sparkline, table
 from ml_metrics.values import finite
 
 if TYPE_CHECKING:
@@ -19,21 +28,13 @@ if TYPE_CHECKING:
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import JobRow, Warehouse
 
-ABOUT = """\
-Show the runs of a test, newest first, with a curve of each metric; or the values of one metric, with the bounds by
-which each was judged. Times are UTC; curves run from old to new.
-
-With --jsonl, print one line of JSON for each value, oldest first: a file that `ml-metrics judge --history` and
-`ml-metrics replay --history` read.
-"""
-EXAMPLES = """\
-  ml-metrics history tf-mnist-example-cpu
-  ml-metrics history tf-mnist-example-cpu total_wall_time --limit 50
-  ml-metrics history tf-mnist-example-cpu --jsonl > history.jsonl
-"""
 CURVE_WIDTH = 24
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 1_000_000
+VALUE_FIELDS = (
+    *("run_key", "timestamp", "value", "lower", "upper"),
+    *("job_status", "outcome", "rule", "baseline_points", "step"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"how many runs; default: {DEFAULT_LIMIT}, with --jsonl all",
     )
-    add_warehouse(parser)
+    add_warehouse(parser, json=False)
     form = parser.add_mutually_exclusive_group()
     add_json(form)
     form.add_argument("--jsonl", action="store_true", help="print one line of JSON for each value")
@@ -126,18 +127,7 @@ def _value_row(value: StoredMetric) -> tuple[str, ...]:
 
 
 def _value_document(value: StoredMetric) -> dict[str, Any]:
-    return {
-        "run_key": value.run_key,
-        "timestamp": value.timestamp,
-        "value": value.value,
-        "lower": value.lower,
-        "upper": value.upper,
-        "job_status": value.job_status,
-        "verdict": value.outcome,
-        "rule": value.rule,
-        "baseline_points": value.baseline_points,
-        "step": value.step,
-    }
+    return {{"outcome": "verdict"}.get(name, name): getattr(value, name) for name in VALUE_FIELDS}
 
 
 def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> list[StoredMetric]:

@@ -1,34 +1,30 @@
-"""`ml-metrics import`: import the history of an older system, once."""
+"""Import the history of a dataset whose tables have the columns job_name, metric_key and metric_value. Every run keeps
+its key, so a second import doubles nothing. Runs of that system have no bounds and no verdicts.
+
+A dataset with the columns test_name and metric_name needs no import: use it as the warehouse, where missing columns are
+added.
+
+examples:
+  ml-metrics import bigquery://my-project/xlml_dataset
+"""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.arguments import add_json, text
+from ml_metrics.cli.arguments import text
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.cli.output import counted, print_json
 
 if TYPE_CHECKING:
     import argparse
 
-ABOUT = """\
-Import the history of a dataset whose tables have the columns job_name, metric_key and metric_value. Every run keeps
-its key, so a second import doubles nothing. Runs of that system have no bounds and no verdicts.
-
-A dataset with the columns test_name and metric_name needs no import: use it as the warehouse, where missing columns are
-added.
-"""
-EXAMPLES = """\
-  ml-metrics import bigquery://my-project/xlml_dataset
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `import`."""
     parser.add_argument("source", type=text, metavar="SOURCE", help="the address of the older tables")
     add_warehouse(parser)
-    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

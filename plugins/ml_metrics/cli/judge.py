@@ -1,4 +1,14 @@
-"""`ml-metrics judge`: judge one run's metrics by a config and a history."""
+"""Judge the metrics of one run by the conditions of CONFIG and by the runs before it. Exit code 1: the run did not
+pass.
+
+The metrics are the output of `ml-metrics collect --json`, or {name: value}. The history is the output of
+`ml-metrics history --jsonl` or `--json`, or JSON lines of {"uuid", "timestamp", "metric_name", "metric_value",
+"job_status", "verdict"}. The run is taken to end after its history, unless --at gives another time.
+
+examples:
+  ml-metrics judge vision.json --metrics metrics.json --history h.jsonl
+  ml-metrics judge vision.json --metrics metrics.json --status failure --json
+"""
 
 from __future__ import annotations
 
@@ -6,8 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.cli.arguments import UsageError, add_json, moment, text
-from ml_metrics.cli.output import print_json
-from ml_metrics.cli.verdict_table import alert_lines, verdict_lines
+from ml_metrics.cli.output import alert_lines, print_json, verdict_lines
 from ml_metrics.config.load import load_file
 from ml_metrics.judge import history_needs, judge_run
 from ml_metrics.judge.documents import read_history, read_metrics
@@ -21,17 +30,6 @@ if TYPE_CHECKING:
     from ml_metrics.judge.documents import Measured
     from ml_metrics.model import StoredMetric
 
-ABOUT = """\
-Judge the metrics of one run by the conditions of CONFIG and by the runs before it. Exit code 1: the run did not pass.
-
-The metrics are the output of `ml-metrics collect --json`, or {name: value}. The history is the output of
-`ml-metrics history --jsonl` or `--json`, or JSON lines of {"uuid", "timestamp", "metric_name", "metric_value",
-"job_status", "verdict"}. The run is taken to end after its history, unless --at gives another time.
-"""
-EXAMPLES = """\
-  ml-metrics judge vision.json --metrics metrics.json --history h.jsonl
-  ml-metrics judge vision.json --metrics metrics.json --status failure --json
-"""
 MICROSECOND = timedelta(microseconds=1)
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 

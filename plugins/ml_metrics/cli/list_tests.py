@@ -1,13 +1,19 @@
-"""`ml-metrics tests`: every test with the result of its newest run."""
+"""List every recorded test with the result of its newest run. Times are UTC.
+
+The result is the verdict of the run, or the status of its job where that is not `success`. A `!` marks a test with an
+open alert.
+
+examples:
+  ml-metrics tests
+  ml-metrics tests --json
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.arguments import add_json
 from ml_metrics.cli.chosen_warehouse import HOW_TO_RECORD, NothingRecordedError, add_warehouse, open_chosen
-from ml_metrics.cli.output import print_json
-from ml_metrics.cli.table import minute, table
+from ml_metrics.cli.output import minute, print_json, table
 
 if TYPE_CHECKING:
     import argparse
@@ -15,22 +21,10 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse import TestStatus
 
-ABOUT = """\
-List every recorded test with the result of its newest run. Times are UTC.
-
-The result is the verdict of the run, or the status of its job where that is not `success`. A `!` marks a test with an
-open alert.
-"""
-EXAMPLES = """\
-  ml-metrics tests
-  ml-metrics tests --json
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tests`."""
     add_warehouse(parser)
-    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

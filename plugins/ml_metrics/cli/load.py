@@ -1,11 +1,19 @@
-"""`ml-metrics load`: write run folders into the warehouse."""
+"""Load run folders into the warehouse, as the task `load_history` does: one row for each run, one for each metric.
+
+The documents in the folder are loaded as they are; a run that the warehouse has already is replaced, never doubled.
+`ml-metrics backfill` measures and judges again first. Exit code 2: a folder could not be read; the others are loaded.
+
+examples:
+  ml-metrics load .airflow/ml_metrics/runs/tf-mnist-example-cpu/*
+"""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics import steps
-from ml_metrics.cli.arguments import add_json, text
+from ml_metrics.cli.arguments import text
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.cli.output import counted, print_json, warn
 from ml_metrics.errors import UnreadableInputError
@@ -14,61 +22,49 @@ from ml_metrics.run_state import RunState
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Iterable
 
     from ml_metrics.warehouse import Warehouse
-
-ABOUT = """\
-Load run folders into the warehouse, as the task `load_history` does: one row for each run, one for each metric.
-
-The documents in the folder are loaded as they are; a run that the warehouse has already is replaced, never doubled.
-`ml-metrics backfill` measures and judges again first. Exit code 2: a folder could not be read; the others are loaded.
-"""
-EXAMPLES = """\
-  ml-metrics load .airflow/ml_metrics/runs/tf-mnist-example-cpu/*
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `load`."""
     parser.add_argument("run_dir", type=text, nargs="+", metavar="RUN_DIR", help="a run folder: a path or gs://...")
     add_warehouse(parser)
-    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Load each folder. One that cannot be read is reported and does not stop the others."""
+    """Load each folder."""
+    return process_each(arguments, map(RunFolder, arguments.run_dir), _load, _line)
+
+
+def process_each(
+    arguments: argparse.Namespace,
+    folders: Iterable[RunFolder],
+    process: Callable[[RunState, Warehouse], dict[str, Any]],
+    line: Callable[[dict[str, Any]], str],
+    **document: Any,
+) -> int:
+    """Process run folders, and print a line for each or one document. An unreadable one does not stop the others."""
     runs: list[dict[str, Any]] = []
     unreadable: list[str] = []
-    states = [state for path in arguments.run_dir if (state := _opened(path, unreadable))]
-    if states:  # a mistyped folder must not create a warehouse
-        with open_chosen(arguments, create=True) as warehouse:
-            for state in states:
-                try:
-                    runs.append(_load(state, warehouse))
-                except UnreadableInputError as error:
-                    _skip(error, unreadable)
-                    continue
-                if not arguments.json:
-                    print(_line(runs[-1]))
+    with ExitStack() as stack:
+        warehouse = None
+        for state in map(RunState, folders):
+            try:
+                _ = state.identity
+                # opened only now: a mistyped folder must not create a warehouse
+                warehouse = warehouse or stack.enter_context(open_chosen(arguments, create=True))
+                runs.append(process(state, warehouse))
+            except UnreadableInputError as error:
+                unreadable.append(str(error))
+                warn(str(error))
+                continue
+            if not arguments.json:
+                print(line(runs[-1]))
     if arguments.json:
-        print_json({"runs": runs, "unreadable": unreadable})
+        print_json({**document, "runs": runs, "unreadable": unreadable})
     return 2 if unreadable else 0
-
-
-def _opened(path: str, unreadable: list[str]) -> RunState | None:
-    """Return the state of a run folder, or None if it is none."""
-    state = RunState(RunFolder(path))
-    try:
-        _ = state.identity
-    except UnreadableInputError as error:
-        _skip(error, unreadable)
-        return None
-    return state
-
-
-def _skip(error: UnreadableInputError, unreadable: list[str]) -> None:
-    unreadable.append(str(error))
-    warn(str(error))
 
 
 def _load(state: RunState, warehouse: Warehouse) -> dict[str, Any]:

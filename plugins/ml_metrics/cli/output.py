@@ -1,11 +1,28 @@
-"""JSON documents, warnings and counts, as commands print them."""
+"""What commands print: JSON documents, warnings, tables, numbers, curves and verdicts, for 80 columns or more."""
+
+from __future__ import annotations
 
 import json
+import math
+import shutil
 import sys
-from typing import Any
+import textwrap
+from typing import TYPE_CHECKING, Any
 
-from ml_metrics.cli.table import printable
+from ml_metrics.model import Outcome, Severity
 from ml_metrics.run_folder import without_non_finite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from ml_metrics.judge import Alert
+    from ml_metrics.model import Verdict
+
+WIDTH = 80
+GAP = "  "
+BARS = "▁▂▃▄▅▆▇█"
+NO_VALUE = "·"
 
 
 def print_json(document: dict[str, Any] | list[Any]) -> None:
@@ -22,3 +39,110 @@ def warn(message: str) -> None:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: `1 file`, `2 files`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
+    """Return rows below their head. The first column is cut where a line would be too long."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(len(line[column]) for line in [list(head), *cells]) for column in range(len(head))]
+    spare = columns() - sum(widths[1:]) - len(GAP) * (len(widths) - 1)
+    widths[0] = min(widths[0], max(spare, len(head[0])))
+    return "\n".join(_line(line, widths, right) for line in [list(head), *cells])
+
+
+def columns() -> int:
+    """Return the length of a line: the width of the terminal, and 80 where it is narrower or there is none."""
+    return max(WIDTH, shutil.get_terminal_size().columns)
+
+
+def printable(text: str) -> str:
+    """Return the text with control characters escaped: a name from elsewhere must not move a terminal's cursor."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def minute(when: datetime) -> str:
+    """Return a UTC time to the minute."""
+    return f"{when:%Y-%m-%d %H:%M}"
+
+
+def number(value: float | None) -> str:
+    """Return a number as messages write it, or a dash."""
+    return "-" if value is None or not math.isfinite(value) else f"{value:.6g}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in its two largest units of hours, minutes and seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02}m"
+    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
+
+
+def sparkline(values: Sequence[float | None], width: int) -> str:
+    """Return the newest `width` values as a curve, oldest first, with a dot for a missing value."""
+    shown = [value if value is not None and math.isfinite(value) else None for value in values[-width:]]
+    finite = [value for value in shown if value is not None]
+    if not finite:
+        return NO_VALUE * len(shown)
+    low, high = min(finite), max(finite)
+    return "".join(NO_VALUE if value is None else _bar(value, low, high) for value in shown)
+
+
+def _bar(value: float, low: float, high: float) -> str:
+    if low == high:
+        return BARS[len(BARS) // 2]
+    # halved first: the difference of two finite numbers may be infinite
+    place = (value / 2 - low / 2) / (high / 2 - low / 2)
+    return BARS[min(len(BARS) - 1, int(place * len(BARS)))]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> str:
+    padded = [
+        cut(cell, width).rjust(width) if column in right else cut(cell, width).ljust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return GAP.join(padded).rstrip()
+
+
+def cut(text: str, width: int) -> str:
+    """Return the text, without its middle if it is too long: names of metrics differ at both ends."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield two or more lines for each verdict: the numbers, then the rule and the reason."""
+    if not verdicts:
+        yield "No condition covers any metric of this run: nothing was judged."
+    for verdict in verdicts:
+        severity = " (warn)" if verdict.severity is Severity.WARN and verdict.outcome is not Outcome.PASS else ""
+        value = "-" if verdict.value is None else f"{verdict.value:.6g}"
+        bounds = "" if verdict.bounds is None else f"  bounds {verdict.bounds}"
+        yield f"{verdict.outcome.replace('_', ' ') + severity:<18} {printable(verdict.metric)}"
+        yield from _indented(f"value {value}{bounds}")
+        why = "; ".join(part for part in (verdict.rule, verdict.reason) if part)
+        yield from _indented(f"{why} [{verdict.baseline_points} runs]" if verdict.baseline_points else why)
+
+
+def alert_lines(alerts: Iterable[Alert], indent: str = "") -> Iterator[str]:
+    """Yield the messages of the alerts, wrapped."""
+    for alert in alerts:
+        message = printable(f"{alert.message} ({alert.reason})" if alert.reason else alert.message)
+        yield from textwrap.wrap(
+            f"alert: {message}",
+            WIDTH,
+            initial_indent=indent,
+            subsequent_indent=f"{indent}  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+
+def _indented(text: str) -> list[str]:
+    indent = " " * 4
+    return textwrap.wrap(
+        printable(text), WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False
+    )

@@ -1,4 +1,13 @@
-"""`ml-metrics pools`: the Airflow pools in which tests wait for their accelerators."""
+"""Show the Airflow pools in which tests wait for their accelerators. Exit code 1: Airflow lacks one of them. Airflow
+never schedules a task whose pool does not exist.
+
+A test waits in the pool that its file names, or in the pool of its accelerator, if the setting [ml_metrics] pools lists
+the accelerator's name or kind: `pools = tpu, h100x8`. A run takes one slot.
+
+examples:
+  ml-metrics pools
+  ml-metrics pools --create 4
+"""
 
 from __future__ import annotations
 
@@ -9,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics.cli.arguments import add_json, whole_number
-from ml_metrics.cli.output import print_json
-from ml_metrics.cli.table import table
+from ml_metrics.cli.output import print_json, table
 from ml_metrics.clusters.pools import configured_pools, pool_of
 from ml_metrics.config.load import load_tests
 from ml_metrics.errors import ConfigError, UnreadableInputError
@@ -19,17 +27,6 @@ from ml_metrics.settings import Settings
 if TYPE_CHECKING:
     import argparse
 
-ABOUT = """\
-Show the Airflow pools in which tests wait for their accelerators. Exit code 1: Airflow lacks one of them. Airflow
-never schedules a task whose pool does not exist.
-
-A test waits in the pool that its file names, or in the pool of its accelerator, if the setting [ml_metrics] pools lists
-the accelerator's name or kind: `pools = tpu, h100x8`. A run takes one slot.
-"""
-EXAMPLES = """\
-  ml-metrics pools
-  ml-metrics pools --create 4
-"""
 DESCRIPTION = "accelerators of tests"
 MAX_SLOTS = 100_000
 

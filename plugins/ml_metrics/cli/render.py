@@ -1,4 +1,13 @@
-"""`ml-metrics render`: a test as a Kubernetes object, for kubectl."""
+"""Print a test as a Kubernetes object in YAML. Parameters have the values of the test file. A test of several hosts has
+a headless service, too.
+
+The workload writes below the storage root if that is a bucket, and otherwise into the bucket that the config map
+`gcs-buckets` names as OUTPUT_BUCKET.
+
+examples:
+  ml-metrics render include/metric_configs/mnist-cpu.yaml
+  ml-metrics render mnist-cpu.yaml --cronjob | kubectl apply -f -
+"""
 
 from __future__ import annotations
 
@@ -18,18 +27,6 @@ if TYPE_CHECKING:
     import argparse
 
     from ml_metrics.config.definition import TestDefinition
-
-ABOUT = """\
-Print a test as a Kubernetes object in YAML. Parameters have the values of the test file. A test of several hosts has a
-headless service, too.
-
-The workload writes below the storage root if that is a bucket, and otherwise into the bucket that the config map
-`gcs-buckets` names as OUTPUT_BUCKET.
-"""
-EXAMPLES = """\
-  ml-metrics render include/metric_configs/mnist-cpu.yaml
-  ml-metrics render mnist-cpu.yaml --cronjob | kubectl apply -f -
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,12 @@
-"""`ml-metrics replay`: judge every run of a history by the runs before it."""
+"""Try conditions on past runs: every run of the history is judged by the runs before it, with the conditions of CONFIG
+and the verdicts of this replay. Verdicts in the history are ignored. Exit code 1: a run did not pass.
+
+The history has one of the forms that `ml-metrics judge` reads.
+
+examples:
+  ml-metrics history my-test --jsonl > history.jsonl
+  ml-metrics replay vision.json --history history.jsonl
+"""
 
 from __future__ import annotations
 
@@ -6,26 +14,13 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.cli.arguments import add_json, text
 from ml_metrics.cli.judge import config_of, history_of
-from ml_metrics.cli.output import counted, print_json
-from ml_metrics.cli.table import minute, printable
-from ml_metrics.cli.verdict_table import alert_lines
+from ml_metrics.cli.output import alert_lines, counted, minute, print_json, printable
 from ml_metrics.judge import replay
 
 if TYPE_CHECKING:
     import argparse
 
     from ml_metrics.judge import Replay
-
-ABOUT = """\
-Try conditions on past runs: every run of the history is judged by the runs before it, with the conditions of CONFIG and
-the verdicts of this replay. Verdicts in the history are ignored. Exit code 1: a run did not pass.
-
-The history has one of the forms that `ml-metrics judge` reads.
-"""
-EXAMPLES = """\
-  ml-metrics history my-test --jsonl > history.jsonl
-  ml-metrics replay vision.json --history history.jsonl
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

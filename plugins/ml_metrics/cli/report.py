@@ -1,4 +1,11 @@
-"""`ml-metrics report`: the dashboard as static HTML files."""
+"""Write the dashboard into a folder: index.html with every test against time, and a page of curves for each test. A
+browser opens the files from a disk, a bucket or an attachment, without a server and without network access.
+
+examples:
+  ml-metrics report report/
+  ml-metrics report report/ my-test --since 2026-01-01 --tz Europe/Berlin
+  ml-metrics report gs://my-bucket/report
+"""
 
 from __future__ import annotations
 
@@ -6,23 +13,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.arguments import add_json, text
+from ml_metrics.cli.arguments import text
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, unknown_test
-from ml_metrics.cli.output import counted, print_json
-from ml_metrics.cli.table import printable
+from ml_metrics.cli.output import counted, print_json, printable
 
 if TYPE_CHECKING:
     import argparse
-
-ABOUT = """\
-Write the dashboard into a folder: index.html with every test against time, and a page of curves for each test. A
-browser opens the files from a disk, a bucket or an attachment, without a server and without network access.
-"""
-EXAMPLES = """\
-  ml-metrics report report/
-  ml-metrics report report/ my-test --since 2026-01-01 --tz Europe/Berlin
-  ml-metrics report gs://my-bucket/report
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", default="", metavar="DAY", help="the last day; default: today")
     parser.add_argument("--tz", default="UTC", metavar="ZONE", help="time zone of the days, as Europe/Berlin")
     add_warehouse(parser)
-    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,10 @@
-"""`ml-metrics schema`: create or update the tables of the warehouse."""
+"""Create the tables that are missing, and add the columns that older tables lack; no row is lost. Runs do the same when
+they first write, so use this command where the runs have no right to create tables.
+
+examples:
+  ml-metrics schema --warehouse bigquery://my-project/metrics_handler_dataset
+  ml-metrics schema --show
+"""
 
 from __future__ import annotations
 
@@ -7,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cli.arguments import add_json
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.cli.output import print_json
-from ml_metrics.cli.table import WIDTH, table
+from ml_metrics.cli.output import WIDTH, print_json, table
 from ml_metrics.warehouse.tables import TABLES
 
 if TYPE_CHECKING:
@@ -16,19 +21,10 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse.tables import Table
 
-ABOUT = """\
-Create the tables that are missing, and add the columns that older tables lack; no row is lost. Runs do the same when
-they first write, so use this command where the runs have no right to create tables.
-"""
-EXAMPLES = """\
-  ml-metrics schema --warehouse bigquery://my-project/metrics_handler_dataset
-  ml-metrics schema --show
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `schema`."""
-    add_warehouse(parser)
+    add_warehouse(parser, json=False)
     parser.add_argument("--show", action="store_true", help="only print the definitions; open no warehouse")
     add_json(parser)
 

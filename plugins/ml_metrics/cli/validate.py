@@ -1,4 +1,11 @@
-"""`ml-metrics validate`: every mistake in test files and metric configs, before anything runs."""
+"""Check test files and metric configs, and report every problem at once: file, line, key, reason, and what was probably
+meant. Without a path, the folder that Airflow reads is checked. Exit code 1: a file is invalid.
+
+examples:
+  ml-metrics validate
+  ml-metrics validate include/metric_configs
+  ml-metrics validate include/metric_configs/mnist-cpu.yaml --json
+"""
 
 from __future__ import annotations
 
@@ -15,16 +22,6 @@ from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
-
-ABOUT = """\
-Check test files and metric configs, and report every problem at once: file, line, key, reason, and what was probably
-meant. Without a path, the folder that Airflow reads is checked. Exit code 1: a file is invalid.
-"""
-EXAMPLES = """\
-  ml-metrics validate
-  ml-metrics validate include/metric_configs
-  ml-metrics validate include/metric_configs/mnist-cpu.yaml --json
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,13 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     warnings = list(dict.fromkeys(warning for one in found for warning in one.warnings))
     tests = sorted({test.name for one in found for test in one.tests})
     if arguments.json:
-        document = {
-            "valid": not problems,
-            "tests": tests,
-            "problems": list(map(asdict, problems)),
-            "warnings": warnings,
-        }
-        print_json(document)
+        documents = list(map(asdict, problems))
+        print_json({"valid": not problems, "tests": tests, "problems": documents, "warnings": warnings})
     else:
         _print(problems, warnings, tests, sum(len(_files(path)) for path in paths))
     return 1 if problems else 0

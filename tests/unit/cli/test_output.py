@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ml_metrics.cli.table import cut, duration, printable, sparkline, table
+from ml_metrics.cli.output import cut, duration, printable, sparkline, table
 
 
 def test_a_curve() -> None:
