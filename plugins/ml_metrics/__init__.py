@@ -7,10 +7,10 @@ each name. Everything else may change without notice, but for `ml_metrics.teleme
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from ml_metrics._moved import explain_moved_modules as _explain_moved_modules
 
+TYPE_CHECKING = False  # as type checkers know it; importing typing would double the cost of this module
 if TYPE_CHECKING:
     from ml_metrics.api import judge_metrics, measure_goodput, read_events, read_history
     from ml_metrics.config.definition import TestDefinition
@@ -49,7 +49,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'ml_metrics' has no attribute {name!r}")
     return getattr(import_module(f"ml_metrics.{_HOMES[name]}"), name)

@@ -117,3 +117,11 @@ def test_the_page_of_the_command_line_is_up_to_date(tmp_path: Path) -> None:
     made = PROJECT / "docs" / "cli.md" if os.environ.get("UPDATE_GOLDEN") else tmp_path / "cli.md"
     subprocess.run([sys.executable, PROJECT / "docs" / "make_cli.py", made], check=True)
     assert made.read_text() == (PROJECT / "docs" / "cli.md").read_text(), "`make docs` updates the page"
+
+
+def test_the_paths_in_contributing_exist() -> None:
+    page = (PROJECT / "docs" / "contributing.md").read_text()
+    paths = set(re.findall(r"`((?:[a-z_]+/)*[a-z_]+(?:\.py|/))`", page)) - {"_ml_metrics/"}
+    assert len(paths) > 50, "the pattern finds the paths"
+    package = PROJECT / "plugins" / "ml_metrics"
+    assert [path for path in sorted(paths) if not (package / path).exists() and not (PROJECT / path).exists()] == []
