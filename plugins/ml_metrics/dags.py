@@ -20,9 +20,8 @@ from ml_metrics.config.params import RUN_OVERRIDES
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.judge.wording import rule_of
 from ml_metrics.notify import notify_lost_gate, notify_overdue, notify_run
-from ml_metrics.operators.placeholders import InvalidTestFile
 from ml_metrics.operators.tasks import AssertSuccess, CollectMetrics, JudgeRun, LoadHistory, MeasureGoodput
-from ml_metrics.operators.workload_operator import workload_operator
+from ml_metrics.operators.workload_operator import InvalidTestFile, workload_operator
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import pytest
 
 from ml_metrics import steps
 from ml_metrics.collect import Collected
-from ml_metrics.config.definition import TestDefinition
-from ml_metrics.config.quarantine import Quarantine
+from ml_metrics.config.definition import Quarantine, TestDefinition
 from ml_metrics.model import JobStatus, Metric, Run, Workload
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState

@@ -7,9 +7,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.cloud.emulators import LOGGING, emulator_channel
-from ml_metrics.cloud.log_reading import EARLIEST, LogName, entries_of, filter_of
-from ml_metrics.cloud.log_writing import LogBatches
+from ml_metrics.cloud.clients import connect
+from ml_metrics.cloud.log_entries import EARLIEST, LogBatches, LogName, entries_of, filter_of
 from ml_metrics.errors import StorageError
 from ml_metrics.goodput.uploader import FactorySpec
 from ml_metrics.telemetry.record_log import RecordLog
@@ -17,7 +16,7 @@ from ml_metrics.telemetry.record_log import RecordLog
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ml_metrics.cloud.log_reading import LoggedEntry
+    from ml_metrics.cloud.log_entries import LoggedEntry
     from ml_metrics.goodput.entries import Entries, EntriesBuilder
 
 SCHEME = "cloud-logging://"
@@ -136,17 +135,10 @@ def _render(record: tuple[float, dict[str, Any]]) -> bytes:
 
 
 def _client() -> Any:
-    from google.auth.exceptions import GoogleAuthError
     from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2Client
     from google.cloud.logging_v2.services.logging_service_v2.transports import LoggingServiceV2GrpcTransport
 
-    channel = emulator_channel(LOGGING)
-    if channel is not None:
-        return LoggingServiceV2Client(transport=LoggingServiceV2GrpcTransport(channel=channel))
-    try:
-        return LoggingServiceV2Client()
-    except GoogleAuthError as error:
-        raise StorageError(f"Cloud Logging: no credentials: {error}") from error
+    return connect("Cloud Logging", LoggingServiceV2Client, LoggingServiceV2GrpcTransport, "LOGGING_EMULATOR_HOST")
 
 
 def _default_project() -> str:

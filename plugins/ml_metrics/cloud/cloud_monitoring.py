@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
+import urllib.error
+import urllib.request
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.cloud import metadata
-from ml_metrics.cloud.emulators import MONITORING, emulator_channel
+from ml_metrics.cloud.clients import connect
 from ml_metrics.cloud.series import Workload, points_of
 from ml_metrics.errors import ConfigError, StorageError
 from ml_metrics.goodput.report import Part
@@ -23,8 +25,27 @@ MAX_SERIES_PER_REQUEST = 200
 MIN_INTERVAL_SECONDS = 5.0
 """The service accepts one point of a series per interval."""
 TIMEOUT_SECONDS = 10.0
+METADATA_HOST = "GCE_METADATA_HOST"
+"""The environment variable with which Google's libraries configure another metadata server."""
+METADATA_TIMEOUT_SECONDS = 3.0
 UNKNOWN = "UNKNOWN"
 """The label of an unknown accelerator."""
+_ACCELERATORS = {
+    "tpu7x": "TPU-7x",
+    "ct6e": "TPU-v6e",
+    "ct5p": "TPU-v5p",
+    "ct5lp": "TPU-v5e",
+    "ct5l": "TPU-v5e",
+    "ct4p": "TPU-v4p",
+    "ct3p": "TPU-v3",
+    "ct3": "TPU-v3",
+    "a3-edgegpu": "NVIDIA-H100",
+    "a3-highgpu": "NVIDIA-H100",
+    "a3-megagpu": "NVIDIA-H100",
+    "a3-ultragpu": "NVIDIA-H200",
+    "a2": "NVIDIA-A100",
+}
+"""The names of accelerators in ml-goodput-measurement, by a part of the machine type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +159,10 @@ class CloudMonitoring:
     def _connect(self) -> None:
         """Look up missing options. This can take seconds: too long for a constructor in a training program."""
         options = self._options
-        project, location = options.project_id or metadata.project_id(), options.location or metadata.zone()
+        project, location = (
+            options.project_id or _metadata("project/project-id"),
+            options.location or _last(_metadata("instance/zone")),
+        )
         if not (project and location):
             raise StorageError(
                 "Cloud Monitoring: the project or location is unknown: give both, as project_id and location"
@@ -150,7 +174,7 @@ class CloudMonitoring:
             workload_id=self._job_name,
             location=location,
             replica_id=options.replica_id,
-            accelerator_type=options.acc_type or metadata.accelerator_type() or UNKNOWN,
+            accelerator_type=options.acc_type or _accelerator_type() or UNKNOWN,
             cluster_name=options.cluster_name,
             slice_efficiency=self._slice_efficiency,
         )
@@ -158,14 +182,30 @@ class CloudMonitoring:
 
 def metric_client() -> Any:
     """Return a client of the service or its emulator."""
-    from google.auth.exceptions import GoogleAuthError
-    from google.cloud import monitoring_v3
+    from google.cloud.monitoring_v3 import MetricServiceClient
     from google.cloud.monitoring_v3.services.metric_service.transports import MetricServiceGrpcTransport
 
-    channel = emulator_channel(MONITORING)
-    if channel is not None:
-        return monitoring_v3.MetricServiceClient(transport=MetricServiceGrpcTransport(channel=channel))
+    return connect("Cloud Monitoring", MetricServiceClient, MetricServiceGrpcTransport, "MONITORING_EMULATOR_HOST")
+
+
+def _accelerator_type() -> str | None:
+    """Return the accelerator of this machine, if its machine type determines it."""
+    machine = (_last(_metadata("instance/machine-type")) or "").lower()
+    return next((kind for part, kind in _ACCELERATORS.items() if part in machine), None)
+
+
+def _metadata(path: str) -> str | None:
+    """Return a property of this machine from the metadata server of Google Cloud."""
+    address = f"http://{os.environ.get(METADATA_HOST) or 'metadata.google.internal'}/computeMetadata/v1/{path}"
+    request = urllib.request.Request(address, headers={"Metadata-Flavor": "Google"})
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the server is never behind a proxy
     try:
-        return monitoring_v3.MetricServiceClient()
-    except GoogleAuthError as error:
-        raise StorageError(f"Cloud Monitoring: no credentials: {error}") from error
+        with opener.open(request, timeout=METADATA_TIMEOUT_SECONDS) as answer:
+            return str(answer.read(1024).decode().strip()) or None
+    except (OSError, ValueError):  # no metadata server: this machine is not in Google Cloud
+        return None
+
+
+def _last(text: str | None) -> str | None:
+    """Return `a3-highgpu-8g` for `projects/123/machineTypes/a3-highgpu-8g`."""
+    return text.rpartition("/")[2] if text else None

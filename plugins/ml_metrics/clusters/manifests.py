@@ -8,9 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.clusters.overrides import merged
-from ml_metrics.clusters.volumes import mounts_and_volumes
-from ml_metrics.config.naming import as_label
+from ml_metrics.config.naming import as_label, as_name
 from ml_metrics.errors import ConfigError
 from ml_metrics.model import WORKLOAD_CONTAINER
 
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.config.pod import Volume
 
 Manifest = dict[str, Any]
 
@@ -26,6 +25,8 @@ KEEP_FINISHED_SECONDS = 7 * 24 * 3600
 AS_CRON = {"@quarterly": "0 0 1 */3 *"}
 """Presets of Airflow that Kubernetes does not support, as cron expressions."""
 WITHOUT_CRON = frozenset({None, "@once", "@continuous"})
+BUCKET_DRIVER = "gcsfuse.csi.storage.gke.io"
+"""The GKE driver that mounts Cloud Storage."""
 
 
 def pod(
@@ -40,7 +41,7 @@ def pod(
     `run_dir` is the folder to which the workload writes. Default: a folder in `OUTPUT_BUCKET` of the cluster. `env` and
     `labels` take precedence over those of the test.
     """
-    made: Manifest = merged(
+    made: Manifest = _merged(
         _pod(test, "metadata.name", run_dir, env or {}, {**_queue(test), **(labels or {})}), _override(test)
     )
     return made
@@ -55,7 +56,7 @@ def job(
     labels: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Return the Job of a test with a pod for each host. Its default name is that of the test."""
-    template = merged(
+    template = _merged(
         _pod(test, JOB_NAME_FIELD, run_dir, env or {}, labels or {}, _discovery(test, name)),
         _override(test),
     )
@@ -129,7 +130,7 @@ def _pod(  # noqa: PLR0913, PLR0917  (the differences between a single pod and a
     labels: Mapping[str, str],
     discovery: Mapping[str, str] = MappingProxyType({}),
 ) -> Manifest:
-    mounts, volumes, annotations = mounts_and_volumes(test.volumes)
+    mounts, volumes, annotations = _mounts_and_volumes(test.volumes)
     accelerator = test.accelerator
     selector = {**accelerator.node_selector, **test.node_selector}
     container = {
@@ -233,3 +234,49 @@ def _override(test: TestDefinition) -> Manifest:
 def _without_empty(fields: Mapping[str, Any]) -> Manifest:
     """Return the fields that are set."""
     return {key: value for key, value in fields.items() if value not in (None, [], {}, "")}
+
+
+def _merged(base: Any, override: Any) -> Any:
+    """Return the base with the override merged into it.
+
+    Mappings are merged key by key, and null removes a key. Lists of named objects (containers, volumes, variables) are
+    merged by name and other lists are replaced, mostly like a strategic merge patch of Kubernetes.
+    """
+    if isinstance(base, dict) and isinstance(override, dict):
+        both = {key: _merged(base[key], value) if key in base else value for key, value in override.items()}
+        return {key: value for key, value in {**base, **both}.items() if value is not None}
+    if isinstance(base, list) and isinstance(override, list) and _have_names([*base, *override]):
+        by_name = {item["name"]: item for item in base}
+        for item in override:
+            by_name[item["name"]] = _merged(by_name.get(item["name"], {}), item)
+        return list(by_name.values())
+    return override
+
+
+def _have_names(items: list[Any]) -> bool:
+    return all(isinstance(item, dict) and "name" in item for item in items)
+
+
+def _mounts_and_volumes(volumes: Mapping[str, Volume]) -> tuple[list[Manifest], list[Manifest], dict[str, str]]:
+    """Return the mounts of the container, the volumes of the pod, and the annotations that they need."""
+    mounts: list[Manifest] = []
+    sources: list[Manifest] = []
+    for number, (path, volume) in enumerate(volumes.items()):
+        name = f"{as_name(path)[:50]}-{number}".lstrip("-")
+        mounts.append({"name": name, "mountPath": path, **({"readOnly": True} if volume.read_only else {})})
+        sources.append({"name": name, **_source(volume)})
+    bucket = any(volume.bucket for volume in volumes.values())
+    return mounts, sources, {"gke-gcsfuse/volumes": "true"} if bucket else {}
+
+
+def _source(volume: Volume) -> dict[str, Any]:
+    sources: dict[str, Manifest] = {
+        "claim": {"persistentVolumeClaim": {"claimName": volume.claim}},
+        "config_map": {"configMap": {"name": volume.config_map}},
+        "secret": {"secret": {"secretName": volume.secret}},
+        "host_path": {"hostPath": {"path": volume.host_path}},
+        "bucket": {"csi": {"driver": BUCKET_DRIVER, "volumeAttributes": {"bucketName": volume.bucket}}},
+        "memory": {"emptyDir": {"medium": "Memory", "sizeLimit": volume.memory}},
+        "scratch": {"emptyDir": {"sizeLimit": volume.scratch}},
+    }
+    return sources[volume.kind]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -28,6 +29,16 @@ DISRUPTIONS = {
     "DeletionByPodGC": "NodeLost",
 }
 """The failure reason for each reason of the condition DisruptionTarget."""
+
+EVENT_REASONS = {
+    "Preempted": "Preempted",
+    "Preempting": "Preempted",
+    "Evicted": "Evicted",
+    "TaintManagerEviction": "NodeLost",
+    "NodeNotReady": "NodeLost",
+    "NodeShutdown": "NodeShutdown",
+}
+"""The failure reason for each event that explains why a pod ended."""
 
 NEVER_STARTED = frozenset({"StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError"})
 """The reasons of terminated containers whose program never ran."""
@@ -58,6 +69,26 @@ def outcome_of(pod: dict[str, Any], events: list[dict[str, Any]]) -> Workload:
         image_digest=container.get("imageID") or None,
         peak_memory_bytes=_number((metadata.get("annotations") or {}).get(PEAK_MEMORY)),
     )
+
+
+def outcome_of_lost_pod(
+    pending: Workload, events: list[dict[str, Any]], last: dict[str, Any] | None = None
+) -> Workload:
+    """Return the outcome of a workload whose pod was created and no longer exists. `last` is its last known state.
+
+    Events outlive a pod by an hour.
+    """
+    started_at = started_at_by(events)
+    # without events it is unknown whether the workload ran
+    status = JobStatus.FAILURE if started_at or not events else JobStatus.MISSED
+    for event in reversed(events):
+        if event.get("reason") in EVENT_REASONS:
+            reason, detail = EVENT_REASONS[event["reason"]], event.get("message")
+            break
+    else:
+        disrupted = disruption((last or {}).get("status") or {})
+        reason, detail = disrupted or ("PodDeleted", "the pod was deleted before its workload had ended")
+    return replace(pending, status=status, failure_reason=reason, detail=detail, started_at=started_at)
 
 
 def started_at_by(events: list[dict[str, Any]]) -> datetime | None:

@@ -10,8 +10,7 @@ import numpy as np
 
 from ml_metrics.collect.strategies import BY_TIME, BY_VALUE, NUMBERS
 from ml_metrics.collect.untrusted_values import printable
-from ml_metrics.config.collection import Strategy
-from ml_metrics.config.patterns import matches
+from ml_metrics.config.collection import Strategy, matches
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.model import Metric, Series
 from ml_metrics.values import finite

@@ -18,8 +18,7 @@ from ml_metrics.model import Metric
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ml_metrics.config.collection import MetricCollectionConfig
-    from ml_metrics.config.sources import Sources
+    from ml_metrics.config.collection import MetricCollectionConfig, Sources
     from ml_metrics.model import Workload
     from ml_metrics.run_folder import RunFolder
 

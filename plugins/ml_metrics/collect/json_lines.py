@@ -17,8 +17,7 @@ from ml_metrics.collect.json_lines_columns import add_columns
 from ml_metrics.collect.lines_file import LinesFile, add_in_pieces
 from ml_metrics.collect.source import AS_WRITTEN, Found, Request
 from ml_metrics.collect.untrusted_values import number_of, text_of
-from ml_metrics.config.patterns import matches
-from ml_metrics.config.sources import LinesAs
+from ml_metrics.config.collection import LinesAs, matches
 from ml_metrics.json_lines import is_part_of
 from ml_metrics.model import Metric, Series
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ml_metrics import storage
-    from ml_metrics.config.sources import JsonLines
+    from ml_metrics.config.collection import JsonLines
 
 SAMPLE_LINES = 20
 """A file without `metrics` in its first lines holds something else. The rest, which may be large, is not read."""

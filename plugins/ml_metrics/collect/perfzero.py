@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics import storage
 from ml_metrics.collect.source import AS_WRITTEN, Found, Request
 from ml_metrics.collect.untrusted_values import number_of, text_of
-from ml_metrics.config.collection import TOTAL_WALL_TIME
-from ml_metrics.config.sources import ProcessInfo
+from ml_metrics.config.collection import TOTAL_WALL_TIME, ProcessInfo
 from ml_metrics.errors import StorageError, UnreadableInputError
 from ml_metrics.model import Metric
 

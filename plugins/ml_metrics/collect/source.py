@@ -1,7 +1,7 @@
 """The interface of sources of metrics: the request, and the result.
 
 A source is one function. To add one, write `def read(request: Request) -> Found` in a module of its own, add it to
-`ml_metrics.collect.collector.SOURCES`, and give it a switch in `ml_metrics.config.sources`. A source reports what it
+`ml_metrics.collect.collector.SOURCES`, and give it a switch in `ml_metrics.config.collection`. A source reports what it
 cannot read in `Found.warnings`. If it raises, its error becomes a warning, and the other sources are not affected.
 """
 

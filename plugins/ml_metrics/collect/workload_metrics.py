@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ml_metrics.collect.source import COMPUTED, Found, Request
-from ml_metrics.config.collection import MEMORY
-from ml_metrics.config.sources import Literal
+from ml_metrics.config.collection import MEMORY, Literal
 from ml_metrics.model import Metric
 
 if TYPE_CHECKING:

@@ -1,9 +1,18 @@
-"""The accelerator of a test, and the Kubernetes resources that its pods request."""
+"""The accelerators that tests run on, and the Kubernetes resources and GKE labels of each."""
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+_GPU_RESOURCE = "nvidia.com/gpu"
+_TPU_RESOURCE = "google.com/tpu"
+CHIPS_PER_HOST = 4
+"""In multi-host slices of every generation."""
+MAX_SMALL_CUBE_CHIPS = 64
+"""Up to this many chips, a side of a three-dimensional slice may be 2; above it, sides are multiples of 4."""
 
 
 class Kind(StrEnum):
@@ -44,3 +53,159 @@ CPU = Accelerator("cpu", Kind.CPU)
 def toleration(resource: str) -> dict[str, str]:
     """Return the toleration for nodes that are reserved for a resource."""
     return {"key": resource, "operator": "Exists", "effect": "NoSchedule"}
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A type of GPU."""
+
+    name: str
+    gke_label: str
+    counts: tuple[int, ...]
+    """The possible numbers in one machine."""
+
+    def times(self, count: int) -> Accelerator:
+        """Return the accelerator with this number of GPUs in one machine."""
+        if count not in self.counts:
+            raise ValueError(f"a machine can have {', '.join(map(str, self.counts))} of {self.name}, not {count}")
+        return Accelerator(
+            name=self.name if count == 1 else f"{self.name}x{count}",
+            kind=Kind.GPU,
+            count=count,
+            resource=_GPU_RESOURCE,
+            per_host=count,
+            node_selector={"cloud.google.com/gke-accelerator": self.gke_label},
+            tolerations=(toleration(_GPU_RESOURCE),),
+        )
+
+
+GPUS = {
+    gpu.name: gpu
+    for gpu in (
+        Gpu("t4", "nvidia-tesla-t4", (1, 2, 4)),
+        Gpu("l4", "nvidia-l4", (1, 2, 4, 8)),
+        Gpu("v100", "nvidia-tesla-v100", (1, 2, 4, 8)),
+        Gpu("a100", "nvidia-tesla-a100", (1, 2, 4, 8, 16)),
+        Gpu("a100-80gb", "nvidia-a100-80gb", (1, 2, 4, 8)),
+        Gpu("h100", "nvidia-h100-80gb", (1, 2, 4, 8)),
+        Gpu("h100-mega", "nvidia-h100-mega-80gb", (8,)),
+        Gpu("h200", "nvidia-h200-141gb", (8,)),
+        Gpu("b200", "nvidia-b200", (8,)),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tpu:
+    """A generation of Cloud TPU."""
+
+    version: str
+    prefix: str
+    """The name before its number: `v5litepod-`."""
+    gke_label: str
+    topologies: dict[int, str]
+    """The default topology for each number of chips."""
+    cores_per_chip: int = 1
+    """2 if the number in the name counts cores, not chips."""
+    one_host: tuple[int, ...] = (CHIPS_PER_HOST,)
+    """Numbers of chips of a single-host slice."""
+    one_host_label: str | None = None
+    """The GKE label of a single-host slice, if it differs."""
+    max_chips: int = 0
+    """The size of the largest slice, if other topologies than the defaults are possible."""
+    aliases: tuple[str, ...] = ()
+    nodes: bool = False
+    """Whether it is a TPU node: a resource that is reached over the network, from before GKE had TPU machines."""
+
+    def slice(self, chips: int, topology: str | None = None) -> Accelerator:
+        """Return the slice with this number of chips."""
+        usual = self.topologies.get(chips)
+        topology = topology or usual
+        own = f"{self.prefix}{chips * self.cores_per_chip}"
+        if topology is None:
+            raise ValueError(f"{own!r} does not exist; available: {', '.join(self.names())}")
+        if self.nodes:
+            resource = f"cloud-tpus.google.com/{self.version}"
+            cores = chips * self.cores_per_chip
+            return Accelerator(own, Kind.TPU, chips, resource=resource, per_host=cores, topology=topology)
+        alone = chips in self.one_host
+        label = (self.one_host_label if alone else None) or self.gke_label
+        return Accelerator(
+            name=own if topology == usual else f"{own}-{topology}",
+            kind=Kind.TPU,
+            count=chips,
+            hosts=1 if alone else chips // CHIPS_PER_HOST,
+            resource=_TPU_RESOURCE,
+            per_host=chips if alone else CHIPS_PER_HOST,
+            node_selector={
+                "cloud.google.com/gke-tpu-accelerator": label,
+                "cloud.google.com/gke-tpu-topology": topology,
+            },
+            tolerations=(toleration(_TPU_RESOURCE),),
+            topology=topology,
+        )
+
+    def with_topology(self, topology: object) -> Accelerator:
+        """Return the slice with this topology."""
+        usual = ", ".join(self.topologies.values())
+        if topology in self.topologies.values():
+            return self.slice(next(chips for chips, known in self.topologies.items() if known == topology))
+        if not isinstance(topology, str) or not re.fullmatch(r"[1-9][0-9]*(?:x[1-9][0-9]*){2}", topology):
+            raise ValueError(f"{topology!r} is not a topology of {self.version}; available: {usual}")
+        sides = [int(side) for side in topology.split("x")]
+        chips = math.prod(sides)
+        allowed = chips <= self.max_chips and sides == sorted(sides)
+        fits = (
+            all(side in {2, 4} for side in sides)
+            if chips <= MAX_SMALL_CUBE_CHIPS
+            else all(side % 4 == 0 for side in sides)
+        )
+        if not allowed or not fits:
+            rule = "; others have ascending sides that are multiples of 4" if self.max_chips else ""
+            raise ValueError(f"{topology!r} is not a topology of {self.version}; available: {usual}{rule}")
+        return self.slice(chips, topology)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the slices with default topologies."""
+        return tuple(f"{self.prefix}{chips * self.cores_per_chip}" for chips in self.topologies)
+
+
+_SQUARES = {4: "2x2", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x16", 256: "16x16", 512: "16x32", 1024: "32x32"}
+_E_SQUARES = {1: "1x1", 4: "2x2", 8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x16", 256: "16x16"}
+_CUBES = dict(
+    zip(
+        (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096),
+        "2x2x1 2x2x2 2x2x4 2x4x4 4x4x4 4x4x8 4x8x8 8x8x8 8x8x16 8x16x16 16x16x16".split(),  # noqa: SIM905  (reads better)
+        strict=True,
+    )
+)
+_V2_CHIPS = (4, 16, 64, 128, 256)
+
+TPUS = {
+    tpu.version: tpu
+    for tpu in (
+        Tpu("v2", "v2-", "", {chips: _SQUARES[chips] for chips in _V2_CHIPS}, cores_per_chip=2, nodes=True),
+        Tpu("v3", "v3-", "tpu-v3-slice", _SQUARES, cores_per_chip=2, one_host_label="tpu-v3-device"),
+        Tpu("v4", "v4-", "tpu-v4-podslice", _CUBES, cores_per_chip=2, max_chips=4096),
+        Tpu(
+            "v5e",
+            "v5litepod-",
+            "tpu-v5-lite-podslice",
+            _E_SQUARES,
+            one_host=(1, 4, 8),
+            aliases=("v5e-", "v5lite-"),
+        ),
+        Tpu("v5p", "v5p-", "tpu-v5p-slice", {**_CUBES, 6144: "16x16x24"}, cores_per_chip=2, max_chips=6144),
+        Tpu("v6e", "v6e-", "tpu-v6e-slice", _E_SQUARES, one_host=(1, 4, 8), aliases=("trillium-",)),
+        Tpu(
+            "7x",
+            "tpu7x-",
+            "tpu7x",
+            {1: "1x1x1", **_CUBES, 9216: "16x16x36"},
+            cores_per_chip=2,
+            one_host=(1, 4),
+            max_chips=9216,
+            aliases=("v7x-", "7x-", "ironwood-"),
+        ),
+    )
+}

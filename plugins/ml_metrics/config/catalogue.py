@@ -12,10 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator
 
-from ml_metrics.config.accelerator import CPU, Accelerator
-from ml_metrics.config.gpus import GPUS
+from ml_metrics.config.accelerator import CPU, GPUS, TPUS, Accelerator, Tpu
 from ml_metrics.config.problems import did_you_mean
-from ml_metrics.config.tpus import TPUS, Tpu
 
 
 @cache

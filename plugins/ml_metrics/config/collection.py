@@ -1,19 +1,139 @@
-"""`metric_collection_config`: which values of a run become metrics, and how series are aggregated."""
+"""`metric_collection_config`: where metrics are read from, which are kept, and how series are aggregated."""
 
+import re
 from enum import StrEnum
-from typing import Any
+from fnmatch import fnmatchcase
+from typing import Annotated, Any
 
-from pydantic import AliasChoices, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from ml_metrics.config.patterns import Pattern
-from ml_metrics.config.sources import Sources
 from ml_metrics.config.strict import Strict
 
 TOTAL_WALL_TIME = "total_wall_time"
 TIME_TO_ACCURACY = "time_to_accuracy"
 MEMORY = ("vm_memory_usage_bytes", "gpu_memory_usage_bytes")
-
 SPELLINGS = ("metric_to_aggregation_strategy", "metric_to_aggregation_strategies")
+EXPRESSION = "re:"
+
+
+def check_pattern(pattern: str) -> str:
+    """Return the pattern if it is valid. Raises ValueError if it is not."""
+    if not pattern:
+        raise ValueError("a tag pattern cannot be empty")
+    if pattern.startswith(EXPRESSION):
+        try:
+            re.compile(pattern.removeprefix(EXPRESSION))
+        except re.error as error:
+            raise ValueError(
+                f"{pattern!r} is not a tag pattern: the expression after `re:` is invalid: {error}"
+            ) from error
+    return pattern
+
+
+Pattern = Annotated[str, AfterValidator(check_pattern)]
+
+
+def matches(pattern: str, tag: str) -> bool:
+    """Return whether a pattern matches a tag. A tag always matches itself, even if it contains `*` or `[`."""
+    if pattern.startswith(EXPRESSION):
+        return re.fullmatch(pattern.removeprefix(EXPRESSION), tag) is not None
+    return pattern == tag or fnmatchcase(tag, pattern)
+
+
+class LinesAs(StrEnum):
+    """How the lines of a file relate to each other."""
+
+    SUB_RUNS = "sub_runs"
+    POINTS = "points"
+
+
+class ProcessInfo(StrEnum):
+    """How the process metrics of a PerfZero benchmark are named."""
+
+    PLAIN = "plain"
+    PREFIXED = "prefixed"
+
+
+class Literal(StrEnum):
+    """A number about the run itself."""
+
+    DURATION = "duration"
+    ATTEMPTS = "attempts"
+    QUEUE_TIME = "queue_time"
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(f"{text!r} cannot be part of the name of a metric")
+    return text
+
+
+def _by_name(literals: Any) -> Any:
+    """Accept a list of literals, in which each keeps its own name."""
+    if isinstance(literals, list | tuple):
+        twice = {str(one) for one in literals if literals.count(one) > 1}
+        if twice:
+            raise ValueError(f"contains {', '.join(sorted(twice))} twice")
+        return {str(one): one for one in literals}
+    return literals
+
+
+MetricName = Annotated[str, Field(min_length=1), AfterValidator(_printable)]
+Prefix = Annotated[str, AfterValidator(_printable)]
+Literals = Annotated[dict[MetricName, Literal], BeforeValidator(_by_name)]
+
+
+class JsonLines(Strict):
+    """Files with a line `{"metrics": {...}, "dimensions": {...}}` for each result."""
+
+    enabled: bool = True
+    """Whether they are read."""
+    files: tuple[Pattern, ...] = ("*.jsonl",)
+    """Patterns for their paths below the run folder."""
+    lines: LinesAs = LinesAs.SUB_RUNS
+    """`sub_runs`: each line is a result. `points`: lines with equal dimensions are points of a series."""
+    named_by: tuple[str, ...] = ()
+    """The dimensions that name sub-runs. Default: those in which the lines differ."""
+    prefix: Prefix = ""
+    """What the name of each metric begins with."""
+
+
+class PerfZero(Strict):
+    """The file `perfzero_summary.json` of a PerfZero benchmark."""
+
+    enabled: bool = True
+    """Whether it is read."""
+    process_info: ProcessInfo = ProcessInfo.PLAIN
+    """How process metrics are named: `plain`, as `max_rss`, or `prefixed`, as `process_info/max_rss`."""
+    prefix: Prefix = ""
+    """What the name of each metric begins with."""
+
+
+class Sources(Strict):
+    """The files and services that metrics are read from. A source without data adds nothing."""
+
+    tensorboard: bool = True
+    """TensorBoard event files."""
+    streams: bool = True
+    """Metric streams: `telemetry.jsonl`."""
+    json_lines: JsonLines = Field(default_factory=JsonLines)
+    """Results in JSON lines files."""
+    perfzero: PerfZero = Field(default_factory=PerfZero)
+    """The summary of a PerfZero benchmark."""
+    profile: bool = True
+    """The overview of a profile: `*.xplane.pb`."""
+    memory: bool = True
+    """The peak memory usage of the workload."""
+    literals: Literals = Field(default_factory=dict)
+    """Numbers about the run itself: a list of `duration`, `attempts` and `queue_time`, or a mapping of names."""
 
 
 class Strategy(StrEnum):

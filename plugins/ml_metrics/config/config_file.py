@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.document import Document
 
-
 BOOLEAN_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "t", "f", "y", "n", "1", "0"})
 """The strings that pydantic accepts as booleans."""
 

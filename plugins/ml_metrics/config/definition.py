@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from datetime import timedelta
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_validator
@@ -15,12 +18,58 @@ from ml_metrics.config.goodput import GoodputConfig
 from ml_metrics.config.naming import check_name
 from ml_metrics.config.params import Params, check_references
 from ml_metrics.config.pod import Cluster, EnvName, LabelValue, MountPath, PodOverride, Resources, Secrets, Text, Volume
-from ml_metrics.config.quarantine import Quarantine
+from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.regression import RegressionTestConfig
-from ml_metrics.config.schedule import Schedule
 from ml_metrics.config.strict import Strict
 
 NAME_PARTS = ("framework", "model", "mode", "accelerator")
+PRESETS = ("@once", "@continuous", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
+
+
+@lru_cache(maxsize=4096)
+def check_schedule(schedule: str) -> str:
+    """Return the schedule if it is valid. Raises ValueError with a suggestion."""
+    if schedule.startswith("@"):
+        if schedule not in PRESETS:
+            raise ValueError(
+                f"{schedule!r} is not a preset; available: {', '.join(PRESETS)}{did_you_mean(schedule, PRESETS)}"
+            )
+        return schedule
+    fields = schedule.split()
+    if len(fields) != 5:  # noqa: PLR2004  (minute, hour, day, month, weekday)
+        near = did_you_mean(f"@{schedule}", PRESETS)
+        count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
+        what = f"{schedule!r} is not a cron expression like '0 8 * * *': it has {count}, not 5"
+        raise ValueError(f"{what}{near}")
+    from croniter import croniter
+    from croniter.croniter import CroniterError
+
+    try:
+        croniter.expand(schedule)
+    except (CroniterError, ValueError, KeyError) as error:
+        reason = re.sub(r"^\[.*?\] is not acceptable,? ?", "", str(error)) or "a field is out of range"
+        raise ValueError(f"{schedule!r} is not a cron expression: {reason}") from error
+    return schedule
+
+
+Schedule = Annotated[str, AfterValidator(check_schedule)]
+
+
+class Quarantine(Strict):
+    """Mutes the alerts of a test until a date, with a reason. It expires by itself."""
+
+    until: dt.date
+    """The last day (UTC) without alerts."""
+    reason: str = Field(min_length=1)
+    """Why the alerts are muted."""
+    owner: str | None = None
+    """Who fixes the test."""
+    issue: str | None = None
+    """A link to the issue."""
+
+    def holds(self, now: dt.datetime) -> bool:
+        """Return whether the quarantine is in effect. Call it when the run ends, not when the DAG is parsed."""
+        return now.astimezone(dt.UTC).date() <= self.until
 
 
 def _check_address(text: str) -> str:

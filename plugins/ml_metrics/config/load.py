@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ml_metrics.config import locations
+from ml_metrics import storage
 from ml_metrics.config.config_file import LoadedFile, name_of_file, read_file
 from ml_metrics.config.document import SUFFIXES
 from ml_metrics.config.inherit import ConfigFolder
 from ml_metrics.config.naming import as_name
 from ml_metrics.config.problems import InvalidFileError, Problem
-from ml_metrics.settings import Settings
+from ml_metrics.errors import StorageError
+from ml_metrics.settings import Settings, airflow_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +89,7 @@ def load_test(root: Path | str, name: str) -> TestDefinition:
     all files.
     """
     root = Path(root)
-    hinted = locations.recall(root, name)
+    hinted = _recall(root, name)
     problems: list[Problem] = []
     with ConfigFolder(root) as folder:
         for path in chain(hinted, _likely_first(root, name)):
@@ -99,7 +102,7 @@ def load_test(root: Path | str, name: str) -> TestDefinition:
             for test in loaded.tests:
                 if test.name == name:
                     if path not in hinted:
-                        locations.remember(root, name, path)
+                        _remember(root, name, path)
                     return test
     own = [problem for problem in problems if problem.test == name]
     raise InvalidFileError(own or [Problem(str(root), None, "", f"no test {name!r}")])
@@ -137,3 +140,23 @@ def _duplicate_names(tests: list[TestDefinition]) -> list[Problem]:
         if len(same) > 1
         for test, other in zip(same, [*same[1:], same[0]], strict=True)
     ]
+
+
+def _recall(root: Path, name: str) -> list[Path]:
+    """Return the file in which the test was found last, if it still exists."""
+    with suppress(OSError, ValueError):
+        found = root / _hint(root, name).read_text(encoding="utf-8")
+        if found.is_file() and found.resolve().is_relative_to(root.resolve()):
+            return [found]
+    return []
+
+
+def _remember(root: Path, name: str, path: Path) -> None:
+    """Remember the file of a test."""
+    with suppress(StorageError, ValueError):
+        storage.write_bytes(str(_hint(root, name)), path.relative_to(root).as_posix().encode())
+
+
+def _hint(root: Path, name: str) -> Path:
+    key = hashlib.sha256(f"{root.resolve()}\0{name}".encode()).hexdigest()
+    return airflow_home() / "ml_metrics" / "locations" / key[:32]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from ml_metrics.config.naming import as_label
-from ml_metrics.config.strict import Strict
+from ml_metrics.config.strict import OneOf, Strict
 from ml_metrics.model import WORKLOAD_CONTAINER
 
-_QUANTITY = re.compile(r"([0-9]+(\.[0-9]+)?|\.[0-9]+)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)?")
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 _OVERRIDDEN = ("metadata", "spec")
 _SET_ELSEWHERE = {
@@ -30,16 +28,16 @@ def as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
-def _quantity(text: str) -> str:
-    if not _QUANTITY.fullmatch(text):
-        raise ValueError(f"{text!r} is not a Kubernetes quantity like 2, 500m or 16Gi")
-    return text
+def _matching(pattern: str, what: str) -> AfterValidator:
+    """Return the validator of texts that match a regular expression."""
+    compiled = re.compile(pattern)
 
+    def check(text: str) -> str:
+        if not compiled.fullmatch(text):
+            raise ValueError(f"{text!r} is not {what}")
+        return text
 
-def _env_name(text: str) -> str:
-    if not _ENV_NAME.fullmatch(text):
-        raise ValueError(f"{text!r} is not a variable name: use letters, digits, '_', '-' and '.', and no digit first")
-    return text
+    return AfterValidator(check)
 
 
 def _label_value(text: str) -> str:
@@ -83,8 +81,19 @@ def _container_override(container: Any) -> None:
 
 Text = Annotated[str, BeforeValidator(as_text)]
 """Text; numbers and booleans are converted."""
-Quantity = Annotated[str, BeforeValidator(as_text), AfterValidator(_quantity)]
-EnvName = Annotated[str, AfterValidator(_env_name)]
+Quantity = Annotated[
+    str,
+    BeforeValidator(as_text),
+    _matching(
+        r"([0-9]+(\.[0-9]+)?|\.[0-9]+)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)?", "a Kubernetes quantity like 2, 500m or 16Gi"
+    ),
+]
+EnvName = Annotated[
+    str,
+    _matching(
+        r"[A-Za-z_][A-Za-z0-9_.-]*", "a variable name: use letters, digits, '_', '-' and '.', and no digit first"
+    ),
+]
 LabelValue = Annotated[str, BeforeValidator(as_text), AfterValidator(_label_value)]
 MountPath = Annotated[str, AfterValidator(_mount_path)]
 PodOverride = Annotated[dict[str, Any], AfterValidator(_override)]
@@ -136,8 +145,11 @@ def _secret_key(value: Any) -> Any:
 Secrets = dict[EnvName, Annotated[SecretKey, BeforeValidator(_secret_key)]]
 
 
-class Volume(Strict):
+class Volume(OneOf):
     """A volume that is mounted at a path. Exactly one source is given."""
+
+    noun = "source"
+    modifiers = frozenset({"read_only"})
 
     claim: str | None = None
     """A persistent volume claim."""
@@ -155,21 +167,3 @@ class Volume(Strict):
     """An empty folder of this size on the disk of the node, deleted with the pod."""
     read_only: bool = False
     """Whether the volume is mounted read-only."""
-
-    @model_validator(mode="after")
-    def one_source(self) -> Self:
-        """Reject a volume without a source or with several."""
-        given = self._given()
-        if len(given) != 1:
-            what = " and ".join(given) if given else "none"
-            sources = [name for name in type(self).model_fields if name != "read_only"]
-            raise ValueError(f"give exactly one source, not {what}; available: {', '.join(sources)}")
-        return self
-
-    @property
-    def kind(self) -> str:
-        """The name of the source that is given."""
-        return self._given()[0]
-
-    def _given(self) -> list[str]:
-        return [name for name, value in self if name != "read_only" and value is not None]

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from ml_metrics.config.duration import Duration
-from ml_metrics.config.strict import Strict
+from ml_metrics.config.strict import OneOf, Strict
 from ml_metrics.model import Severity
 from ml_metrics.values import as_utc
 
@@ -89,8 +89,10 @@ class ChangePoint(Strict):
     """The minimum number of runs at the new level."""
 
 
-class SuccessThreshold(Strict):
+class SuccessThreshold(OneOf):
     """How the bound is computed. Exactly one key is given."""
+
+    noun = "threshold"
 
     fixed_value: float | None = None
     """A fixed value."""
@@ -105,28 +107,11 @@ class SuccessThreshold(Strict):
     change_point: ChangePoint | None = None
     """A lasting change of level within the series."""
 
-    @model_validator(mode="after")
-    def exactly_one(self) -> Self:
-        """Reject a condition without a threshold or with several."""
-        given = self._given()
-        if len(given) != 1:
-            what = " and ".join(given) if given else "none"
-            raise ValueError(f"give exactly one threshold, not {what}; available: {', '.join(type(self).model_fields)}")
-        return self
-
-    @property
-    def kind(self) -> str:
-        """The name of the threshold that is given."""
-        return self._given()[0]
-
     @property
     def percent(self) -> PercentDifference | None:
         """`percent_difference` in the long form."""
         given = self.percent_difference
         return PercentDifference(percent=given) if isinstance(given, float) else given
-
-    def _given(self) -> list[str]:
-        return [name for name in type(self).model_fields if getattr(self, name) is not None]
 
 
 class MinChange(Strict):

@@ -19,27 +19,20 @@ if TYPE_CHECKING:
     from ml_metrics.config.document import Document, Where
 
 EXPECTED = {
-    "string_type": "should be text; put it in quotes",
-    "bool_type": "should be true or false",
-    "bool_parsing": "should be true or false",
-    "int_type": "should be a whole number",
-    "int_parsing": "should be a whole number",
-    "int_from_float": "should be a whole number",
-    "float_type": "should be a number",
-    "float_parsing": "should be a number",
-    "finite_number": "should be a finite number",
-    "tuple_type": "should be a list, in [ ] or with a '-' before each item",
-    "list_type": "should be a list, in [ ] or with a '-' before each item",
-    "dict_type": "should be a mapping of keys to values",
-    "model_type": "should be a mapping of keys to values",
-    "too_short": "should not be empty",
-    "string_too_short": "should not be empty",
-    "date_from_datetime_parsing": "should be a day like 2026-05-31",
-    "date_parsing": "should be a day like 2026-05-31",
-    "date_type": "should be a day like 2026-05-31",
-    "datetime_from_date_parsing": "should be a time like 2026-05-31T12:00:00Z",
-    "datetime_parsing": "should be a time like 2026-05-31T12:00:00Z",
-    "datetime_type": "should be a time like 2026-05-31T12:00:00Z",
+    kind: text
+    for text, kinds in {
+        "should be text; put it in quotes": "string_type",
+        "should be true or false": "bool_type bool_parsing",
+        "should be a whole number": "int_type int_parsing int_from_float",
+        "should be a number": "float_type float_parsing",
+        "should be a finite number": "finite_number",
+        "should be a list, in [ ] or with a '-' before each item": "tuple_type list_type",
+        "should be a mapping of keys to values": "dict_type model_type",
+        "should not be empty": "too_short string_too_short",
+        "should be a day like 2026-05-31": "date_type date_parsing date_from_datetime_parsing",
+        "should be a time like 2026-05-31T12:00:00Z": "datetime_type datetime_parsing datetime_from_date_parsing",
+    }.items()
+    for kind in kinds.split()
 }
 
 
@@ -62,18 +55,20 @@ def problems_of(error: ValidationError, document: Document, model: type[BaseMode
 
 def annotation_at(model: type[BaseModel], where: Where) -> Any:
     """Return the type of a place in the model, or None if the model has no such place."""
-    candidates: list[Any] = [model]
-    for key in where:
-        candidates = [inner for candidate in candidates for inner in _step(candidate, key)]
-    return candidates[0] if candidates else None
+    return next(iter(_annotations_at(model, where)), None)
 
 
 def valid_keys(model: type[BaseModel], where: Where) -> list[str]:
     """Return the valid keys of the mapping at a place."""
+    return [name for one in _annotations_at(model, where) if _is_model(one) for name in spellings(one)]
+
+
+def _annotations_at(model: type[BaseModel], where: Where) -> list[Any]:
+    """Return the possible types of a place in the model."""
     candidates: list[Any] = [model]
     for key in where:
         candidates = [inner for candidate in candidates for inner in _step(candidate, key)]
-    return [name for candidate in candidates if _is_model(candidate) for name in spellings(candidate)]
+    return candidates
 
 
 def spellings(model: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -130,7 +125,9 @@ def _in_document(details: ErrorDetails, document: Document) -> Where:
     return where
 
 
-def _what(details: ErrorDetails, where: Where, model: type[BaseModel]) -> str:
+def _what(  # noqa: PLR0911  (one for each kind of error)
+    details: ErrorDetails, where: Where, model: type[BaseModel]
+) -> str:
     kind, context, value = details["type"], details.get("ctx", {}), details["input"]
     if kind == "extra_forbidden":
         valid = valid_keys(model, where[:-1])
@@ -140,10 +137,6 @@ def _what(details: ErrorDetails, where: Where, model: type[BaseModel]) -> str:
         return "is required"
     if value is None:
         return "has no value; give one, or remove the key"
-    return _what_of_value(kind, context, value, str(details["msg"]))
-
-
-def _what_of_value(kind: str, context: dict[str, Any], value: Any, message: str) -> str:
     if kind == "value_error":
         return str(context["error"])
     if kind == "enum":
@@ -151,7 +144,7 @@ def _what_of_value(kind: str, context: dict[str, Any], value: Any, message: str)
         return f"{value!r} is not one of {', '.join(allowed)}{did_you_mean(str(value), allowed)}"
     if kind in EXPECTED:
         return EXPECTED[kind] if kind.startswith(("too_", "string_too")) else f"{EXPECTED[kind]}, not {_short(value)}"
-    return f"{message.removeprefix('Input ')}, not {_short(value)}"
+    return f"{details['msg'].removeprefix('Input ')}, not {_short(value)}"
 
 
 def _in_a_section(model: type[BaseModel], where: Where) -> str:

@@ -42,8 +42,8 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
 
 _PLAIN = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
-
-Lines = dict[tuple[str | int, ...], int]
+Where = tuple[str | int, ...]
+Lines = dict[Where, int]
 
 
 def parse_yaml(text: str, file: str) -> tuple[Any, Lines, tuple[str, ...]]:
@@ -54,7 +54,7 @@ def parse_yaml(text: str, file: str) -> tuple[Any, Lines, tuple[str, ...]]:
         loader = _Loader(text)
         node = loader.get_single_node()
     except yaml.YAMLError as error:
-        raise InvalidFileError([_syntax_problem(error, file)]) from error
+        raise _syntax_error(error, file) from error
     finally:
         if loader is not None:
             loader.dispose()
@@ -88,65 +88,57 @@ class _Reader:
         self.lines: Lines = {}
         self.problems: list[Problem] = []
 
-    def value(self, node: yaml.Node, where: tuple[str | int, ...]) -> Any:
+    def value(self, node: yaml.Node, where: Where) -> Any:
         self.lines[where] = node.start_mark.line + 1
         if len(where) > MAX_DEPTH:
             raise InvalidFileError.of(self.file, "is nested too deeply", node.start_mark.line + 1)
         if len(self.lines) > MAX_VALUES:
-            raise InvalidFileError(
-                [Problem(self.file, None, "", f"has more than {MAX_VALUES:,} values, possibly from nested aliases")]
-            )
+            raise InvalidFileError.of(self.file, f"has more than {MAX_VALUES:,} values, possibly from nested aliases")
         if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN:
-            self.reject_tag(node, where)
-            return None
+            return self.problem(node, where, _unknown_tag(node))
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, where)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*where, position)) for position, item in enumerate(node.value)]
         return self.scalar(node, where)
 
-    def mapping(self, node: yaml.MappingNode, where: tuple[str | int, ...]) -> dict[str, Any]:
+    def mapping(self, node: yaml.MappingNode, where: Where) -> dict[str, Any]:
         found: dict[str, Any] = {}
         merged: list[yaml.Node] = []
         for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
                 merged += value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
                 continue
-            line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                self.problems.append(Problem(self.file, line, dotted(where), "a key must be text"))
+                self.problem(key_node, where, "a key must be text")
                 continue
             key = key_node.value
             if key in found:
                 first = self.lines[*where, key]
-                self.problems.append(
-                    Problem(self.file, line, dotted((*where, key)), f"is given twice, first in line {first}")
-                )
+                self.problem(key_node, (*where, key), f"is given twice, first in line {first}")
             found[key] = self.value(value_node, (*where, key))
-            self.lines[*where, key] = line
+            self.lines[*where, key] = key_node.start_mark.line + 1
         for source in merged:  # earlier ones take precedence
             found = {**self.value(source, where), **found} if isinstance(source, yaml.MappingNode) else found
         return found
 
-    def scalar(self, node: yaml.Node, where: tuple[str | int, ...]) -> Any:
+    def scalar(self, node: yaml.Node, where: Where) -> Any:
         text: str = node.value
         if node.tag == _STR:
             return text
         try:
             return _SCALARS[node.tag](text)
         except KeyError:
-            return self.reject_tag(node, where)
+            return self.problem(node, where, _unknown_tag(node))
         except ValueError:
-            what = f"{text!r} cannot be read as {node.tag.rpartition(':')[2]}"
-        self.problems.append(Problem(self.file, node.start_mark.line + 1, dotted(where), what))
-        return None
+            return self.problem(node, where, f"{text!r} cannot be read as {node.tag.rpartition(':')[2]}")
 
-    def reject_tag(self, node: yaml.Node, where: tuple[str | int, ...]) -> None:
-        tag = node.tag.replace("tag:yaml.org,2002:", "!!")
-        line = node.start_mark.line + 1
-        self.problems.append(
-            Problem(self.file, line, dotted(where), f"the tag {tag} is not allowed; write plain values")
-        )
+    def problem(self, node: yaml.Node, where: Where, what: str) -> None:
+        self.problems.append(Problem(self.file, node.start_mark.line + 1, dotted(where), what))
+
+
+def _unknown_tag(node: yaml.Node) -> str:
+    return f"the tag {node.tag.replace('tag:yaml.org,2002:', '!!')} is not allowed; write plain values"
 
 
 def _float(text: str) -> float:
@@ -160,10 +152,8 @@ def _int(text: str) -> int:
 _SCALARS = {_NULL: lambda _: None, _BOOL: lambda text: text.lower() == "true", _INT: _int, _FLOAT: _float}
 
 
-def _syntax_problem(error: Exception, file: str) -> Problem:
+def _syntax_error(error: yaml.YAMLError, file: str) -> InvalidFileError:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        context = f" ({error.context})" if error.context else ""
-        return Problem(
-            file, error.problem_mark.line + 1, "", f"is not YAML: {str(error.problem).removeprefix('but ')}{context}"
-        )
-    return Problem(file, None, "", f"is not YAML: {' '.join(str(error).split())}")
+        what = str(error.problem).removeprefix("but ") + (f" ({error.context})" if error.context else "")
+        return InvalidFileError.of(file, f"is not YAML: {what}", error.problem_mark.line + 1)
+    return InvalidFileError.of(file, f"is not YAML: {' '.join(str(error).split())}")

@@ -1,22 +1,125 @@
-"""Attempts of a workload, which are counted apart from the tries of the Airflow task that waits for it."""
+"""The attempts of a workload, which are counted apart from the tries of the Airflow task, and their outcomes."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.model import JobStatus
-from ml_metrics.operators.workload_end import end_is_known, unknown_end
+from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
+from kubernetes.client.exceptions import ApiException
+
+from ml_metrics.clusters.hosts import rejection_reason
+from ml_metrics.errors import ConfigError, MlMetricsError
+from ml_metrics.model import JobStatus, Workload
+from ml_metrics.operators.outage import is_outage
 
 if TYPE_CHECKING:
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
-    from ml_metrics.model import Workload
     from ml_metrics.run_folder import RunFolder
 
 MAX_LOST_WORKERS = 3
 """How often a task continues after its process died. The `retries` of the test are added."""
-
 DOCUMENT = "attempts"
+REJECTIONS = frozenset({400, 403, 404, 409, 413, 422})
+"""The statuses with which an API server rejects a pod permanently."""
+MAX_DETAIL_LENGTH = 500
+
+
+class TaskStoppedError(AirflowException):
+    """The Airflow task was stopped: it was marked or cleared, or its worker was shut down."""
+
+
+class TaskTimeoutError(AirflowException):
+    """The task ran longer than it may, as found outside Airflow's own timeout."""
+
+
+def unknown_end(attempt: int, image: str | None) -> Workload:
+    """Return what is recorded until the end of an attempt is known. It remains if the worker is lost."""
+    return Workload(
+        status=JobStatus.FAILURE,
+        failure_reason="WorkerLost",
+        detail="the Airflow task ended before the end of the workload was known; clear `run_workload` to continue",
+        queued_at=datetime.now(UTC),
+        attempts=attempt,
+        image=image,
+    )
+
+
+def end_of(
+    observed: Workload | None, error: BaseException | None, pending: Workload, *, created: bool = False
+) -> Workload:
+    """Return the outcome from what was observed in the cluster and from the error of the task.
+
+    `created` means that the cluster accepted the workload. From then on it may have run.
+    """
+    now = datetime.now(UTC)
+    if observed is None or isinstance(error, ConfigError):
+        rejected = not created or isinstance(error, ConfigError)
+        reason, status = _reason_if_rejected(error) if rejected else _reason_if_accepted(error)
+        return replace(pending, status=status, failure_reason=reason, detail=_detail(error), ended_at=now)
+    queued_at = observed.queued_at or pending.queued_at
+    ended = replace(observed, queued_at=queued_at, ended_at=observed.ended_at or now, attempts=pending.attempts)
+    if observed.status is JobStatus.SUCCESS:
+        return ended
+    if isinstance(error, AirflowTaskTimeout | TaskTimeoutError) and observed.started_at:
+        return replace(ended, status=JobStatus.TIMEOUT, failure_reason="ExecutionTimeout")
+    if isinstance(error, TaskStoppedError):
+        return replace(ended, failure_reason="Killed", detail=_detail(error))
+    return ended
+
+
+def end_is_known(end: Workload) -> bool:
+    """Return whether the workload has ended. If not, it may still run, and another try takes it over."""
+    unknown = {"WorkerLost", "ClusterUnreachable"}
+    return end.status is not JobStatus.FAILURE or end.failure_reason not in unknown
+
+
+def _reason_if_rejected(error: BaseException | None) -> tuple[str | None, JobStatus]:
+    """Return the reason why the cluster never had the workload."""
+    match error:
+        case ApiException() if error.status in REJECTIONS:
+            return rejection_reason(str(error.body)) or "PodRejected", JobStatus.MISSED
+        case MlMetricsError():
+            return type(error).__name__.removesuffix("Error"), JobStatus.MISSED
+        case TaskStoppedError():
+            return "Killed", JobStatus.MISSED
+        case _ if is_outage(error) or isinstance(error, OSError):
+            return "ClusterUnreachable", JobStatus.MISSED
+        case _:
+            return type(error).__name__, JobStatus.MISSED
+
+
+def _reason_if_accepted(error: BaseException | None) -> tuple[str | None, JobStatus]:
+    """Return the reason if the cluster accepted the workload, but nothing was observed."""
+    match error:
+        case None:
+            return None, JobStatus.SUCCESS  # it succeeded, and was removed before it was observed
+        case AirflowTaskTimeout() | TaskTimeoutError():
+            return "ExecutionTimeout", JobStatus.TIMEOUT
+        case TaskStoppedError():
+            return "Killed", JobStatus.FAILURE
+        case _ if is_outage(error):
+            return "ClusterUnreachable", JobStatus.FAILURE
+        case _:
+            return type(error).__name__, JobStatus.FAILURE
+
+
+def _detail(error: BaseException | None) -> str | None:
+    if isinstance(error, ApiException):
+        return _message(error)[:MAX_DETAIL_LENGTH]
+    return str(error)[:MAX_DETAIL_LENGTH] if error else None
+
+
+def _message(error: ApiException) -> str:
+    """Return the message of the API server without the headers of its response."""
+    try:
+        status = json.loads(error.body or "")
+    except ValueError:
+        status = None
+    return str((status if isinstance(status, dict) else {}).get("message") or error)
 
 
 def start_attempt(folder: RunFolder, ti: RuntimeTaskInstanceProtocol, image: str | None) -> Workload:

@@ -14,13 +14,13 @@ from kubernetes.client.exceptions import ApiException
 
 from ml_metrics.clusters.hosts import Hosts, Stage
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
+from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known
 from ml_metrics.operators.host_logs import HostLogs
 from ml_metrics.operators.host_objects import HostObjects
 from ml_metrics.operators.outage import is_outage
 from ml_metrics.operators.run_workload import NOT_FOUND
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.workload_base import LOG_INTERVAL_SECONDS, WorkloadBase
-from ml_metrics.operators.workload_end import TaskTimeoutError, end_is_known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

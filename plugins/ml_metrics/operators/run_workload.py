@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowException
 from kubernetes.client.exceptions import ApiException
 
-from ml_metrics.clusters.lost_pods import outcome_of_lost_pod
 from ml_metrics.clusters.manifests import pod as pod_of
-from ml_metrics.clusters.outcome import outcome_of
+from ml_metrics.clusters.outcome import outcome_of, outcome_of_lost_pod
 from ml_metrics.model import JobStatus
+from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known
 from ml_metrics.operators.outage import is_outage
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.workload_base import WorkloadBase
-from ml_metrics.operators.workload_end import TaskTimeoutError, end_is_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 
 from ml_metrics.cloud import CloudLogger
 from ml_metrics.cloud import cloud_logging as ours
-from ml_metrics.cloud.log_reading import LogName, filter_of
+from ml_metrics.cloud.log_entries import LogName, filter_of
 from ml_metrics.errors import StorageError
 from ml_metrics.goodput import GoodputCalculator, GoodputRecorder, measure
 from servers.google_cloud import Logging

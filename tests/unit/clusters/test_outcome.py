@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.clusters.outcome import outcome_of
-from ml_metrics.model import JobStatus
+from ml_metrics.clusters.outcome import outcome_of, outcome_of_lost_pod
+from ml_metrics.model import JobStatus, Workload
 
 STARTED, FINISHED = "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z"
 
@@ -144,3 +144,44 @@ def test_the_reason_can_come_from_events() -> None:
     ]
     workload = outcome_of(pod(waiting={"reason": "ContainerCreating"}), events)
     assert (workload.failure_reason, workload.detail) == ("FailedMount", "no such secret")
+
+
+PENDING = Workload(JobStatus.FAILURE, "WorkerLost", pod="p", attempts=2)
+STARTED_EVENT = {
+    "reason": "Started",
+    "involvedObject": {"fieldPath": "spec.containers{base}"},
+    "firstTimestamp": "2026-01-02T03:04:05Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("events", "status", "reason"),
+    [
+        ([], "failure", "PodDeleted"),
+        ([STARTED_EVENT, {"reason": "Killing"}], "failure", "PodDeleted"),
+        ([{"reason": "Scheduled"}], "missed", "PodDeleted"),
+        ([{"reason": "Started", "message": "Started container proxy"}], "missed", "PodDeleted"),
+        ([STARTED_EVENT, {"reason": "Preempted", "message": "by other/pod"}], "failure", "Preempted"),
+        ([STARTED_EVENT, {"reason": "TaintManagerEviction"}, {"reason": "Killing"}], "failure", "NodeLost"),
+        ([STARTED_EVENT, {"reason": "Evicted"}], "failure", "Evicted"),
+    ],
+)
+def test_the_reason_comes_from_the_events(events: list[dict[str, Any]], status: str, reason: str) -> None:
+    outcome = outcome_of_lost_pod(PENDING, events)
+    assert (outcome.status, outcome.failure_reason, outcome.pod, outcome.attempts) == (status, reason, "p", 2)
+    assert (outcome.started_at is not None) == (STARTED_EVENT in events)
+
+
+def test_the_reason_of_an_eviction_through_the_api_is_in_the_last_state() -> None:
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "evicting"}
+    leaving = {"status": {"phase": "Running", "conditions": [condition]}}
+    outcome = outcome_of_lost_pod(PENDING, [STARTED_EVENT, {"reason": "Killing"}], leaving)
+    assert (outcome.status, outcome.failure_reason, outcome.detail) == ("failure", "Evicted", "evicting")
+    by_hand = outcome_of_lost_pod(PENDING, [STARTED_EVENT, {"reason": "Killing"}], {"status": {"phase": "Running"}})
+    assert by_hand.failure_reason == "PodDeleted"
+
+
+def test_an_event_without_a_path_identifies_its_container_by_message() -> None:
+    event = {"reason": "Started", "message": "Started container base", "lastTimestamp": "2026-01-02T03:04:05Z"}
+    outcome = outcome_of_lost_pod(PENDING, [event])
+    assert (outcome.status, outcome.started_at) == ("failure", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 DOC = Path(__file__).parents[3] / "docs" / "configuration.md"
 EXAMPLE_FILE = Path(__file__).with_name("configuration_examples.yaml")
 EXAMPLES, LINES, _ = parse_yaml(EXAMPLE_FILE.read_text(encoding="utf-8"), EXAMPLE_FILE.name)
-MODULES = ("collection", "goodput", "params", "pod", "quarantine", "regression", "sources", "definition")
+MODULES = ("collection", "goodput", "params", "pod", "regression", "definition")
 MODELS = {
     name: model
     for module in MODULES
     for name, model in vars(importlib.import_module(f"ml_metrics.config.{module}")).items()
-    if inspect.isclass(model) and issubclass(model, BaseModel) and name != "Strict"
+    if inspect.isclass(model) and issubclass(model, BaseModel) and name not in {"OneOf", "Strict"}
 }
 
 

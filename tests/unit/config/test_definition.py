@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ml_metrics.config.definition import TestDefinition
-from ml_metrics.config.quarantine import Quarantine
+from ml_metrics.config.definition import Quarantine, TestDefinition
 
 
 def definition(**fields: Any) -> TestDefinition:

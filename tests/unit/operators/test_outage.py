@@ -13,7 +13,7 @@ from urllib3.exceptions import MaxRetryError, ProtocolError
 
 from ml_metrics.operators import outage
 from ml_metrics.operators.outage import is_outage, wait_for_answer
-from ml_metrics.operators.pod_watch import PodWatch
+from ml_metrics.operators.workload_base import PodWatch
 
 
 @pytest.mark.parametrize(

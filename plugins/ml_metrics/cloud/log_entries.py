@@ -1,4 +1,4 @@
-"""Reading the goodput entries of a job from Google Cloud Logging.
+"""Writing and reading the goodput entries of a job in Google Cloud Logging.
 
 Filters always contain a time: without one, the high-level client of Google reads one day, and ml-goodput-measurement
 seven. A page has up to a thousand entries and a project can read sixty pages a minute, so requests beyond the quota are
@@ -8,17 +8,24 @@ retried. Numbers are returned as floats.
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ml_metrics.errors import StorageError
+from ml_metrics.telemetry.destinations import writer_name
 from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+logger = logging.getLogger(__name__)
+
+BATCH_SIZE = 500
+"""Entries per request, whose maximum size is 10 MB."""
+WRITE_TIMEOUT_SECONDS = 10.0
 MAX_PAGE_SIZE = 1000
 """A limit of the service."""
 RETRY_TIMEOUT_SECONDS = 600.0
@@ -123,3 +130,73 @@ def _plain(value: Any) -> Any:
     if kind == "list_value":
         return [_plain(one) for one in value.list_value.values]
     return None if kind in {"null_value", None} else getattr(value, kind)
+
+
+class LogBatches:
+    """A destination of records: lines of `[time, entry]` are sent as entries of a log.
+
+    Each entry has a unique id, so that a batch whose response was lost can be sent again without duplicates.
+    """
+
+    interval = 0.5
+    remote = True
+
+    def __init__(self, connect: Callable[[], tuple[Any, LogName]]) -> None:
+        self._connect = connect
+        self._connected: tuple[Any, LogName] | None = None
+        self._writer = writer_name()
+        self._written = 0
+        """The number of records in all completed writes."""
+        self._sent = 0
+        """The number of records of the current write that were sent: a retry continues there."""
+
+    def write(self, data: bytes) -> None:
+        """Send all lines. After an error, writing the same data again continues where it stopped."""
+        if self._connected is None:
+            self._connected = self._connect()
+        client, name = self._connected
+        lines = data.splitlines()
+        while self._sent < len(lines):
+            batch = lines[self._sent : self._sent + BATCH_SIZE]
+            self._send(client, name, batch)
+            self._sent += len(batch)
+        self._written += len(lines)
+        self._sent = 0
+
+    def after_fork(self) -> None:
+        """Connect again, and write under another name: the connection and the name belong to the parent process."""
+        self._connected, self._writer = None, writer_name()
+        self._written = self._sent = 0
+
+    def close(self) -> None:
+        """Do nothing: no resource stays open between writes."""
+
+    def __str__(self) -> str:
+        return "Cloud Logging" if self._connected is None else str(self._connected[1])
+
+    def _send(self, client: Any, name: LogName, batch: list[bytes]) -> None:
+        from google.api_core import exceptions
+        from google.cloud.logging_v2.types import LogEntry
+
+        first = self._written + self._sent
+        entries = []
+        for number, line in enumerate(batch, first):
+            moment, payload = json.loads(line)
+            entries.append(
+                LogEntry(
+                    insert_id=f"{self._writer}-{number:012d}",
+                    timestamp=datetime.fromtimestamp(moment, UTC),
+                    severity="INFO",
+                    json_payload=payload,
+                )
+            )
+        request = {
+            "log_name": str(name),
+            "resource": {"type": "global", "labels": {"project_id": name.project}},
+            "entries": entries,
+            "partial_success": True,
+        }
+        try:
+            client.write_log_entries(request=request, timeout=WRITE_TIMEOUT_SECONDS)
+        except exceptions.InvalidArgument as error:  # retrying would not help; the valid entries are stored
+            logger.warning("%s rejected entries, which are lost: %s", name, error)
