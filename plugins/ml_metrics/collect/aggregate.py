@@ -131,10 +131,5 @@ def _merged(tag: str, group: list[Series]) -> str:
 def _joined(tag: str, group: list[Series]) -> Series:
     if len(group) == 1 and group[0].tag == tag:
         return group[0]
-    return Series(
-        group[0].run,
-        tag,
-        np.concatenate([one.step for one in group]),
-        np.concatenate([one.wall_time for one in group]),
-        np.concatenate([one.value for one in group]),
-    )
+    columns = (np.concatenate([getattr(one, name) for one in group]) for name in ("step", "wall_time", "value"))
+    return Series(group[0].run, tag, *columns)

@@ -27,6 +27,10 @@ TRUE, FALSE = b"1.0e00", b"0.0e00"
 """Placeholders for booleans: spelled as no program writes numbers, so that a replacement inside a text is noticed."""
 PLACEHOLDERS = ("NaN", "e00")
 """A name or text that contains one of these may have been changed by a replacement."""
+FLOAT = ("floating",)
+NUMBER = (*FLOAT, "integer")
+SCALAR = (*NUMBER, "boolean", "string")
+"""The types of dimensions: neither nested values nor text that pyarrow parsed as a time."""
 MAX_COMBINATIONS = 1 << 62
 
 
@@ -45,13 +49,13 @@ def _add(block: bytes, first_line: int, folder: str, sub_runs: SubRuns, *, repla
     metrics = _children(table, "metrics")
     dimensions = _children(table, "dimensions")
     times = table["timestamp"].combine_chunks() if "timestamp" in table.column_names else None
-    if metrics is None or dimensions is None or not (times is None or _is_number(times)):
+    if metrics is None or dimensions is None or not (times is None or _is(times, NUMBER)):
         return False
     if (
         any(map(_has_placeholder, metrics))
-        or not all(_is_number(column) or _is_boolean(column) for column in metrics.values())
-        or not all(map(_is_scalar, dimensions.values()))
-        or (replaced and any(map(_is_float, dimensions.values())))  # it may have been a boolean
+        or not all(_is(column, (*NUMBER, "boolean")) for column in metrics.values())
+        or not all(_is(column, SCALAR) for column in dimensions.values())
+        or (replaced and any(_is(column, FLOAT) for column in dimensions.values()))  # it may have been a boolean
     ):
         return False
     try:
@@ -146,32 +150,11 @@ def _has_placeholder(text: str) -> bool:
     return any(placeholder in text for placeholder in PLACEHOLDERS)
 
 
-def _is_float(column: pa.Array) -> bool:
-    """Whether a column holds floating-point numbers."""
+def _is(column: pa.Array, kinds: Iterable[str]) -> bool:
+    """Return whether the type of a column is of one of these kinds, by pyarrow's names."""
     import pyarrow as pa
 
-    return bool(pa.types.is_floating(column.type))
-
-
-def _is_boolean(column: pa.Array) -> bool:
-    """Whether a column holds booleans."""
-    import pyarrow as pa
-
-    return bool(pa.types.is_boolean(column.type))
-
-
-def _is_number(column: pa.Array) -> bool:
-    """Whether a column holds numbers."""
-    import pyarrow as pa
-
-    return _is_float(column) or bool(pa.types.is_integer(column.type))
-
-
-def _is_scalar(column: pa.Array) -> bool:
-    """Whether a column holds neither nested values nor text that pyarrow parsed as a time."""
-    import pyarrow as pa
-
-    return _is_number(column) or _is_boolean(column) or bool(pa.types.is_string(column.type))
+    return any(getattr(pa.types, f"is_{kind}")(column.type) for kind in kinds)
 
 
 def _floats(column: pa.Array) -> NDArray[np.float64]:

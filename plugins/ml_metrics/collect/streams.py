@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -68,10 +67,6 @@ def _add_lines(lines: LinesFile, points: Points[tuple[str, str]], block: bytes, 
         if value is None:
             lines.reject("the value is not a number", line["value"])
             continue
-        rows.add((lines.folder, f"{group}/{name}"), _time(line), value)
+        time = number_of(line.get("timestamp"))
+        rows.add((lines.folder, f"{group}/{name}"), math.nan if time is None else time, value)
     rows.move_to(points)
-
-
-def _time(line: dict[str, Any]) -> float:
-    time = number_of(line.get("timestamp"))
-    return math.nan if time is None else time

@@ -198,9 +198,8 @@ def source_of(cloud_logger: LogSource | EntryReader | None, folder: str, job_nam
 
 
 def _slice_efficiency(found: GoodputReport) -> dict[str, float]:
-    return dict(
-        zip(("stepping_slice_efficiency", "available_slice_efficiency"), found.slice_efficiency or (), strict=False)
-    )
+    names = ("stepping_slice_efficiency", "available_slice_efficiency")
+    return dict(zip(names, found.slice_efficiency, strict=True)) if found.slice_efficiency else {}
 
 
 def _goodput(found: GoodputReport) -> float:

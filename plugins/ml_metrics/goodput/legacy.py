@@ -95,8 +95,11 @@ def _figures(entries: Entries, total: float) -> LegacyFigures:
     breaks = _add_steps(entries, figures)
     figures.disruptions = len(breaks)
     _add_loads(entries, figures, breaks)
-    _add_pairs(entries, figures, Kind.TPU_INIT_START, Bucket.TPU_INITIALIZATION)
-    _add_pairs(entries, figures, Kind.TRAINING_PREP_START, Bucket.TRAINING_PREP)
+    for start, bucket in (
+        (Kind.TPU_INIT_START, Bucket.TPU_INITIALIZATION),
+        (Kind.TRAINING_PREP_START, Bucket.TRAINING_PREP),
+    ):
+        figures.add(bucket, sum(seconds for _, seconds in _pairs(entries, start)))
     if not 0 <= figures.productive <= figures.total:
         raise ValueError(f"Productive time is invalid: {figures.productive:.6g} s of {figures.total:.6g} s")
     for spent in (figures.badput, figures.custom):
@@ -124,10 +127,8 @@ def _add_steps(entries: Entries, figures: LegacyFigures) -> list[int]:
     job_start: float | None = None
     breaks = []
     at = entries.where(Kind.STEP, Kind.JOB_START)
-    rows = zip(
-        at.tolist(), entries.kind[at].tolist(), entries.time[at].tolist(), entries.number[at].tolist(), strict=True
-    )
-    for position, kind, time, number in rows:
+    columns = (at, entries.kind[at], entries.time[at], entries.number[at])
+    for position, kind, time, number in zip(*(column.tolist() for column in columns), strict=True):
         if kind == Kind.JOB_START:
             job_start = time
             continue
@@ -149,11 +150,6 @@ def _add_steps(entries: Entries, figures: LegacyFigures) -> list[int]:
             figures.max_productive_step = figures.last_step
         figures.productive -= figures.badput[Bucket.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME]
     return breaks
-
-
-def _add_pairs(entries: Entries, figures: LegacyFigures, start: Kind, bucket: Bucket) -> None:
-    """Add the spans of a kind. Of consecutive starts the last counts, and an end without a start is ignored."""
-    figures.add(bucket, sum(seconds for _, seconds in _pairs(entries, start)))
 
 
 def _add_loads(entries: Entries, figures: LegacyFigures, breaks: list[int]) -> None:
@@ -179,7 +175,7 @@ def _add_loads(entries: Entries, figures: LegacyFigures, breaks: list[int]) -> N
 
 
 def _pairs(entries: Entries, start: Kind) -> Iterator[tuple[int, float]]:
-    """Yield the position of each span's end, and its seconds."""
+    """Yield the position of each span's end, and its seconds. Of consecutive starts the last counts."""
     since: float | None = None
     for at in entries.where(start, Kind(start + 1)).tolist():
         time = float(entries.time[at])

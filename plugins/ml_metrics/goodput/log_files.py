@@ -40,11 +40,8 @@ class LogFile:
     @classmethod
     def open(cls, path: str, builder: EntriesBuilder) -> LogFile:
         """Return the file, of which nothing is read yet."""
-
-        def reject_long_line(_: bytes) -> None:
-            builder.reject(f"{path}: a line of more than {MAX_LINE_BYTES} bytes")
-
-        return cls(path, builder, LineReader(path, MAX_LINE_BYTES, reject_long_line))
+        reason = f"{path}: a line of more than {MAX_LINE_BYTES} bytes"
+        return cls(path, builder, LineReader(path, MAX_LINE_BYTES, lambda _: builder.reject(reason)))
 
     def read_new(self) -> None:
         """Add the entries of all complete lines that were not read before."""

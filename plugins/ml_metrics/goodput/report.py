@@ -82,6 +82,7 @@ class GoodputReport:
 
     def document(self) -> dict[str, Any]:
         """Return the document that `ml-metrics goodput --json` prints and `goodput.json` contains."""
+        slices = self.slice_efficiency
         return {
             "found": self.found,
             "job_name": self.job_name,
@@ -92,11 +93,7 @@ class GoodputReport:
             "last_step": self.last_step,
             "ideal_step_time": self.deviation.ideal if self.deviation else None,
             "step_deviation": self.deviation.document() if self.deviation else None,
-            "slice_efficiency": (
-                dict(zip(("stepping", "available"), self.slice_efficiency, strict=True))
-                if self.slice_efficiency
-                else None
-            ),
+            "slice_efficiency": slices and {"stepping": slices[0], "available": slices[1]},
             "rolling_windows": [
                 {"window_seconds": seconds, "started_at": window.start, **window._figures()}  # noqa: SLF001
                 for seconds, window in self.windows
