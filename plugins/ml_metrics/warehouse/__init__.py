@@ -4,16 +4,12 @@
 this package is cheap: SQLAlchemy and the BigQuery client are imported when a warehouse is opened.
 """
 
-from ml_metrics.warehouse.open import open_warehouse
+from ml_metrics.warehouse.decisions import QuarantineRow
+from ml_metrics.warehouse.deliveries import Delivery
+from ml_metrics.warehouse.incidents import Incident
 from ml_metrics.warehouse.record import JobRow, MetadataRow, RunRecord, run_record
-from ml_metrics.warehouse.rows import (
-    Delivery,
-    Incident,
-    QuarantineRow,
-    RunSummary,
-    TestStatus,
-)
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse.runs import RunSummary, TestStatus
+from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 
 __all__ = [
     "Delivery",

@@ -7,14 +7,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ml_metrics.values import as_utc
-from ml_metrics.warehouse.rows import QuarantineRow
 
 if TYPE_CHECKING:
     from ml_metrics.judge import Acceptance
     from ml_metrics.warehouse.database import Database
 
 ACCEPTANCES = """
-SELECT * FROM acceptances
+SELECT test_name AS test, metric_name AS metric, uuid AS run_key, timestamp, metric_value AS value, accepted_at,
+  accepted_by, reason
+FROM acceptances
 WHERE test_name = :test
 ORDER BY timestamp, metric_name, accepted_at
 """
@@ -50,6 +51,22 @@ VALUES (:test, :at, :until, :reason, :said_by)
 
 
 @dataclass(frozen=True, slots=True)
+class QuarantineRow:
+    """A quarantine of a test: its alerts are muted until a time."""
+
+    test: str
+    at: datetime
+    until: datetime
+    """The end of the quarantine; the same as `at` in a row that lifts an earlier one."""
+    reason: str
+    by: str
+
+    def holds(self, now: datetime) -> bool:
+        """Return whether the test is still quarantined."""
+        return as_utc(now) < self.until
+
+
+@dataclass(frozen=True, slots=True)
 class Acceptances:
     """The levels of metrics that users accepted."""
 
@@ -60,33 +77,14 @@ class Acceptances:
 
         False if it was accepted before or the run has no such metric; then nothing changes.
         """
-        written = self.database.change(
-            ACCEPT,
-            run=run_key,
-            metric=metric,
-            reason=reason,
-            accepted_by=by,
-            accepted_at=as_utc(at or datetime.now(UTC)),
-        )
-        return written > 0
+        row = {"run": run_key, "metric": metric, "reason": reason, "accepted_by": by}
+        return self.database.change(ACCEPT, **row, accepted_at=as_utc(at or datetime.now(UTC))) > 0
 
     def of_test(self, test: str) -> list[Acceptance]:
         """Return the accepted levels of a test's metrics, in the order of their runs."""
         from ml_metrics.judge import Acceptance
 
-        return [
-            Acceptance(
-                test=row["test_name"],
-                metric=row["metric_name"],
-                run_key=row["uuid"],
-                accepted_at=row["accepted_at"],
-                accepted_by=row["accepted_by"],
-                reason=row["reason"],
-                timestamp=row["timestamp"],
-                value=row["metric_value"],
-            )
-            for row in self.database.query(ACCEPTANCES, test=test)
-        ]
+        return [Acceptance(**row) for row in self.database.query(ACCEPTANCES, test=test)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +100,7 @@ class Quarantines:
         return row
 
     def newest(self) -> dict[str, QuarantineRow]:
-        """Return the newest row of each test that was ever quarantined. Ask the row whether it `holds`."""
-        return {
-            row["test_name"]: QuarantineRow(
-                row["test_name"], row["timestamp"], row["until"], row["reason"], row["said_by"]
-            )
-            for row in self.database.query(QUARANTINES)
-        }
+        """Return the newest row of each test that was ever quarantined; `holds` tells whether it is in force."""
+        names = ("test_name", "timestamp", "until", "reason", "said_by")
+        rows = [QuarantineRow(*(row[name] for name in names)) for row in self.database.query(QUARANTINES)]
+        return {row.test: row for row in rows}

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.values import as_utc
-from ml_metrics.warehouse.rows import Delivery
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.warehouse.database import Database
 
+COLUMNS = """message, channel, state, timestamp, test_name AS test, uuid AS run_key, occasion, owner, recipients,
+  subject, reasons, attempts, detail"""
+"""The fields of a `Delivery`."""
+
 RECORD = """
 INSERT INTO deliveries
   (message, channel, state, timestamp, test_name, uuid, occasion, owner, recipients, subject, reasons, attempts, detail)
-SELECT :message, :channel, :state, :at, :test, :run, :occasion, :owner, :recipients, :subject, :reasons, :attempts,
-  :detail
+SELECT :message, :channel, :state, :timestamp, :test, :run_key, :occasion, :owner, :recipients, :subject, :reasons,
+  :attempts, :detail
 FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (
   SELECT 1 FROM deliveries AS earlier
@@ -26,28 +29,51 @@ WHERE NOT EXISTS (
 )
 """
 
-SINCE = """
-SELECT * FROM deliveries
+SINCE = f"""
+SELECT {COLUMNS} FROM deliveries
 WHERE timestamp >= :since AND (:test = '' OR test_name = :test)
 ORDER BY timestamp DESC, message, channel, state
 LIMIT :limit
-"""
+"""  # noqa: S608
 
-WAITING = """
-SELECT * FROM deliveries AS one
+WAITING = f"""
+SELECT {COLUMNS} FROM deliveries AS one
 WHERE one.timestamp >= :since AND one.state IN ('held', 'kept') AND one.uuid <> '' AND NOT EXISTS (
   SELECT 1 FROM deliveries AS later
   WHERE later.message = one.message AND later.channel = one.channel AND later.timestamp >= :since
     AND later.state IN ('summarised', 'delivered')
 )
 ORDER BY one.timestamp, one.message, one.channel
-"""
+"""  # noqa: S608
 """Messages that are held for a digest, or that are kept because their channel failed."""
 
 COUNT = """
 SELECT COUNT(DISTINCT message) AS messages FROM deliveries
 WHERE timestamp >= :since AND owner = :owner AND state = 'delivered' AND uuid <> ''
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The state of one message on one channel."""
+
+    message: str
+    """The key of the message: the run key and the occasion."""
+    channel: str
+    state: str
+    """`delivered`, `kept` (in the outbox, because the channel failed), `held` for a digest, or `summarised` in one."""
+    timestamp: datetime
+    test: str
+    run_key: str
+    """Empty for a message about several runs."""
+    occasion: str
+    owner: str
+    recipients: tuple[str, ...]
+    subject: str
+    reasons: tuple[str, ...]
+    attempts: int = 1
+    detail: str = ""
+    """Where the message is, or why it could not be delivered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +84,9 @@ class Deliveries:
 
     def record(self, delivery: Delivery) -> bool:
         """Record the state of a message on a channel. False if that state was recorded before."""
-        written = self.database.change(
-            RECORD,
-            message=delivery.message,
-            channel=delivery.channel,
-            state=delivery.state,
-            at=as_utc(delivery.timestamp),
-            test=delivery.test,
-            run=delivery.run_key,
-            occasion=delivery.occasion,
-            owner=delivery.owner,
-            recipients=json.dumps(delivery.recipients),
-            subject=delivery.subject,
-            reasons=json.dumps(delivery.reasons),
-            attempts=delivery.attempts,
-            detail=delivery.detail,
-        )
-        return written > 0
+        lists = {"recipients": json.dumps(delivery.recipients), "reasons": json.dumps(delivery.reasons)}
+        row = {**asdict(delivery), **lists, "timestamp": as_utc(delivery.timestamp)}
+        return self.database.change(RECORD, **row) > 0
 
     def since(self, moment: datetime, test: str = "", limit: int = 100) -> list[Delivery]:
         """Return the deliveries since a moment, newest first."""
@@ -90,18 +102,5 @@ class Deliveries:
 
 
 def _delivery(row: dict[str, Any]) -> Delivery:
-    return Delivery(
-        message=row["message"],
-        channel=row["channel"],
-        state=row["state"],
-        timestamp=row["timestamp"],
-        test=row["test_name"],
-        run_key=row["uuid"],
-        occasion=row["occasion"],
-        owner=row["owner"],
-        recipients=tuple(json.loads(row["recipients"])),
-        subject=row["subject"],
-        reasons=tuple(json.loads(row["reasons"])),
-        attempts=row["attempts"],
-        detail=row["detail"],
-    )
+    lists = {"recipients": tuple(json.loads(row["recipients"])), "reasons": tuple(json.loads(row["reasons"]))}
+    return Delivery(**{**row, **lists})

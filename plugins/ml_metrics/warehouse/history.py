@@ -7,24 +7,22 @@ of a metric is bounded as well, only to limit the partitions that BigQuery reads
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics.errors import WarehouseError
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.values import as_utc
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
+from ml_metrics.warehouse.runs import BEGINNING_OF_TIME, END_OF_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from ml_metrics.judge import HistoryNeeds
     from ml_metrics.warehouse.database import Database
 
 Member = TypeVar("Member", JobStatus, Outcome)
-
-BEGINNING_OF_TIME = datetime(1900, 1, 1, tzinfo=UTC)
-END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
 
 EARLIEST_RUNS = """
 SELECT 'clean' AS kind, COUNT(*) AS runs, MIN(clean.timestamp) AS oldest

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.values import as_utc
-from ml_metrics.warehouse.rows import Incident
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ml_metrics.warehouse.database import Database
-
-OPEN_OF_TEST = """
-SELECT message.test_name, message.opened_by, message.kind, message.uuid, message.timestamp, message.fingerprint,
-  message.reasons, message.said_by, message.note
-FROM alerts AS message
-WHERE message.test_name = :test AND message.opened_by NOT IN (
-  SELECT ended.opened_by FROM alerts AS ended WHERE ended.test_name = :test AND ended.kind = 'closed'
-)
-ORDER BY message.opened_by, message.timestamp, CASE WHEN message.kind = 'opened' THEN 0 ELSE 1 END
-"""
-"""The rows of a test's open incident. An incident is open until one of its rows is `closed`."""
 
 ALL_OPEN = """
 SELECT message.test_name, message.opened_by, message.kind, message.uuid, message.timestamp, message.fingerprint,
@@ -37,6 +25,9 @@ WHERE NOT EXISTS (
 )
 ORDER BY message.test_name, message.opened_by, message.timestamp, CASE WHEN message.kind = 'opened' THEN 0 ELSE 1 END
 """
+"""The rows of open incidents. An incident is open until one of its rows is `closed`."""
+
+OPEN_OF_TEST = ALL_OPEN.replace("WHERE NOT EXISTS", "WHERE message.test_name = :test AND NOT EXISTS")
 
 OPEN = """
 INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons)
@@ -74,6 +65,33 @@ WHERE NOT EXISTS (
 
 
 @dataclass(frozen=True, slots=True)
+class Incident:
+    """An open incident: a test that an alert was sent about and that has not recovered."""
+
+    test: str
+    opened_by: str
+    """The key of the first broken run, which identifies the incident."""
+    opened_at: datetime
+    fingerprint: str
+    """What is broken now, without the numbers."""
+    reasons: tuple[str, ...]
+    """The reasons of the last alert."""
+    run_keys: tuple[str, ...]
+    """The keys of all runs that an alert was sent about."""
+    reported: tuple[str, ...] = ()
+    """The reasons of all alerts of this incident."""
+    acknowledged_by: str | None = None
+    acknowledged_at: datetime | None = None
+    note: str = ""
+    """The note of the user who acknowledged the incident."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the incident as a JSON document."""
+        older_names = {"run_keys": "told_about", "reported": "told"}
+        return {older_names.get(name, name): value for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True, slots=True)
 class Incidents:
     """Queries for open incidents, and the changes of an incident."""
 
@@ -95,52 +113,34 @@ class Incidents:
         Return whether a row was added. None is added if this run was recorded before and has no new reason, even
         where its incident has been closed since, or if the open incident already has this fingerprint.
         """
-        message = {"test": test, "run": run_key, "fingerprint": fingerprint, "reasons": json.dumps(list(reasons))}
+        message = {"fingerprint": fingerprint, "reasons": json.dumps(list(reasons))}
         moment = as_utc(at or datetime.now(UTC))
-        if self.database.change(OPEN, at=moment, **message):
+        if self.database.change(OPEN, test=test, run=run_key, at=moment, **message):
             return True
         incident = self.find_open(test)
         if incident is None or incident.fingerprint == fingerprint:
             return False
         if run_key in incident.run_keys and set(reasons) <= set(incident.reported):
             return False
-        return self._add(incident, "changed", at=moment, **message)
+        return self._add(ADD, incident, run_key, at, kind="changed", **message)
 
     def acknowledge(self, test: str, *, by: str, note: str = "", at: datetime | None = None) -> bool:
         """Record that a user acknowledged the open incident of a test. False if none is open or it already is."""
         incident = self.find_open(test)
-        if incident is None:
-            return False
-        written = self.database.change(
-            ACKNOWLEDGE,
-            test=test,
-            incident=incident.opened_by,
-            run=incident.run_keys[-1],
-            at=as_utc(at or datetime.now(UTC)),
-            fingerprint=incident.fingerprint,
-            reasons=json.dumps(incident.reasons),
-            said_by=by,
-            note=note,
+        return incident is not None and self._add(
+            ACKNOWLEDGE, incident, incident.run_keys[-1], at, said_by=by, note=note
         )
-        return written > 0
 
     def close(self, test: str, run_key: str, *, at: datetime | None = None) -> bool:
         """Record that the recovery of a test was reported. False if no incident was open."""
         incident = self.find_open(test)
-        if incident is None:
-            return False
-        return self._add(
-            incident,
-            "closed",
-            test=test,
-            run=run_key,
-            at=as_utc(at or datetime.now(UTC)),
-            fingerprint=incident.fingerprint,
-            reasons=json.dumps(incident.reasons),
-        )
+        return incident is not None and self._add(ADD, incident, run_key, at, kind="closed")
 
-    def _add(self, incident: Incident, kind: str, **message: Any) -> bool:
-        return self.database.change(ADD, incident=incident.opened_by, kind=kind, **message) > 0
+    def _add(self, statement: str, incident: Incident, run_key: str, at: datetime | None, **row: Any) -> bool:
+        """Add a row to an incident. Its fingerprint and reasons stay the same unless the row has others."""
+        same = {"fingerprint": incident.fingerprint, "reasons": json.dumps(incident.reasons)}
+        names = {"test": incident.test, "incident": incident.opened_by, "run": run_key}
+        return self.database.change(statement, **names, at=as_utc(at or datetime.now(UTC)), **{**same, **row}) > 0
 
 
 def _incidents(rows: Iterable[dict[str, Any]]) -> Iterator[Incident]:

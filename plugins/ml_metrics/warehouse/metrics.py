@@ -21,46 +21,41 @@ if TYPE_CHECKING:
 STATUSES = {status.value: status for status in JobStatus}
 OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
-COLUMNS = """job.uuid, job.test_name, job.dag_id, job.timestamp, job.job_status, metric.metric_name,
-  metric.metric_value, metric.metric_lower_bound, metric.metric_upper_bound, metric.verdict, metric.rule,
-  metric.baseline_points, metric.reference, metric.spread, metric.step, metric.timestamp AS written_at"""
+COLUMNS = """job.uuid AS run_key, job.test_name AS test, job.dag_id, job.timestamp, job.job_status,
+  metric.metric_name AS metric, metric.metric_value AS value, metric.metric_lower_bound AS lower,
+  metric.metric_upper_bound AS upper, metric.verdict AS outcome, metric.rule, metric.baseline_points, metric.reference,
+  metric.spread, metric.step, metric.timestamp AS written_at"""
+"""The fields of a `StoredMetric`."""
 
-VALUES = f"""
+METRICS = f"""
 SELECT {COLUMNS}
 FROM job_history AS job
-JOIN metric_history AS metric ON metric.uuid = job.uuid
+JOIN metric_history AS metric ON metric.uuid = job.uuid"""  # noqa: S608
+
+VALUES = f"""{METRICS}
 WHERE job.test_name = :test AND metric.test_name = :test AND metric.metric_name = :metric
 ORDER BY job.timestamp DESC, job.uuid DESC
 LIMIT :limit
-"""  # noqa: S608
+"""
 
-OF_RUN = f"""
-SELECT {COLUMNS}
-FROM job_history AS job
-JOIN metric_history AS metric ON metric.uuid = job.uuid
+OF_RUN = f"""{METRICS}
 WHERE job.uuid = :run AND metric.uuid = :run
 ORDER BY metric.metric_name
-"""  # noqa: S608
+"""
 
-OF_TEST = f"""
-SELECT {COLUMNS}
-FROM job_history AS job
-JOIN metric_history AS metric ON metric.uuid = job.uuid
+OF_TEST = f"""{METRICS}
 WHERE job.test_name = :test AND job.timestamp >= :since AND job.timestamp < :until
   AND metric.test_name = :test AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
 ORDER BY metric.metric_name
-"""  # noqa: S608
+"""
 
-OF_TESTS = f"""
-SELECT {COLUMNS}
-FROM job_history AS job
-JOIN metric_history AS metric ON metric.uuid = job.uuid
+OF_TESTS = f"""{METRICS}
 WHERE job.test_name IN :tests AND job.timestamp >= :since AND job.timestamp < :until
   AND metric.test_name IN :tests AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
   AND metric.metric_name IN :metrics
 ORDER BY metric.metric_name, job.test_name, job.timestamp, job.uuid
 LIMIT :limit
-"""  # noqa: S608
+"""
 
 NAMES = """
 SELECT DISTINCT metric_name
@@ -141,21 +136,5 @@ def _span(since: datetime, until: datetime) -> dict[str, datetime]:
 
 def _stored_metric(row: dict[str, Any]) -> StoredMetric:
     """Build a metric from its row. Unknown statuses, from an older system, count as failures."""
-    return StoredMetric(
-        run_key=row["uuid"],
-        timestamp=row["timestamp"],
-        metric=row["metric_name"],
-        value=row["metric_value"],
-        job_status=STATUSES.get(row["job_status"], JobStatus.FAILURE),
-        outcome=OUTCOMES.get(row["verdict"]),
-        test=row["test_name"],
-        lower=row["metric_lower_bound"],
-        upper=row["metric_upper_bound"],
-        rule=row["rule"],
-        baseline_points=row["baseline_points"],
-        reference=row["reference"],
-        spread=row["spread"],
-        step=row["step"],
-        written_at=row["written_at"],
-        dag_id=row["dag_id"] or row["test_name"],
-    )
+    status, outcome = STATUSES.get(row["job_status"], JobStatus.FAILURE), OUTCOMES.get(row["outcome"])
+    return StoredMetric(**{**row, "job_status": status, "outcome": outcome, "dag_id": row["dag_id"] or row["test"]})

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.errors import WarehouseError
 from ml_metrics.model import JobStatus, StoredMetric
 from ml_metrics.values import as_utc, finite
-from ml_metrics.warehouse.open import open_store
 from ml_metrics.warehouse.record import JobRow, MetadataRow, RunRecord
+from ml_metrics.warehouse.warehouse import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,12 +68,13 @@ def _by_run(rows: list[dict[str, Any]]) -> defaultdict[str, list[dict[str, Any]]
 def _record(job: dict[str, Any], metrics: list[dict[str, Any]], metadata: list[dict[str, Any]]) -> RunRecord:
     if job["job_status"] not in STATUSES:
         raise WarehouseError(f"run {job['uuid']}: job_status is {job['job_status']!r}, not 0, 1 or 2")
-    status, stopped = STATUSES[job["job_status"]], as_utc(job["timestamp"])
+    status, stopped, test = STATUSES[job["job_status"]], as_utc(job["timestamp"]), job["job_name"]
     about = {row["metadata_key"]: row["metadata_value"] for row in metadata}
     values = {row["metric_key"]: row["metric_value"] for row in metrics}
+    dag = about.get("dag_id")
     row = JobRow(
         uuid=job["uuid"],
-        test_name=job["job_name"],
+        test_name=test,
         test_type="",
         accelerator=about.get("accelerator") or "",
         framework_version="",
@@ -81,7 +82,7 @@ def _record(job: dict[str, Any], metrics: list[dict[str, Any]], metadata: list[d
         num_failures=int(status is not JobStatus.SUCCESS),
         job_duration_sec=0,
         timestamp=stopped,
-        dag_id=about.get("dag_id"),
+        dag_id=dag,
         run_id=about.get("run_id"),
         owner=job["owner"],
         loaded_at=datetime.now(UTC),
@@ -90,15 +91,7 @@ def _record(job: dict[str, Any], metrics: list[dict[str, Any]], metadata: list[d
         row,
         tuple(
             StoredMetric(
-                row.uuid,
-                stopped,
-                name,
-                finite(value),
-                status,
-                None,
-                row.test_name,
-                written_at=stopped,
-                dag_id=row.dag_id or row.test_name,
+                row.uuid, stopped, name, finite(value), status, None, test, written_at=stopped, dag_id=dag or test
             )
             for name, value in values.items()
         ),

@@ -4,30 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ml_metrics.values import as_utc
 from ml_metrics.warehouse.record import JobRow
-from ml_metrics.warehouse.rows import RunSummary, TestStatus
 
 if TYPE_CHECKING:
     from ml_metrics.warehouse.database import Database
 
+BEGINNING_OF_TIME = datetime(1900, 1, 1, tzinfo=UTC)
 END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
-
-NEWEST = """
-SELECT * FROM job_history
-WHERE test_name = :test
-ORDER BY timestamp DESC, uuid DESC
-LIMIT :limit
-"""
-
-PREVIOUS = """
-SELECT * FROM job_history
-WHERE test_name = :test AND uuid <> :run AND timestamp < :before
-ORDER BY timestamp DESC, uuid DESC
-LIMIT 1
-"""
 
 LAST_GOOD = """
 SELECT * FROM job_history
@@ -39,7 +25,7 @@ LIMIT 1
 
 OF_TEST = """
 SELECT * FROM job_history
-WHERE test_name = :test AND timestamp >= :since AND timestamp < :until
+WHERE test_name = :test AND timestamp >= :since AND timestamp < :until AND uuid <> :exclude
 ORDER BY timestamp DESC, uuid DESC
 LIMIT :limit
 """
@@ -94,6 +80,34 @@ ORDER BY job.test_name, job.uuid
 """The newest run of every test, the number of its runs, and the time of its last good run."""
 
 
+class RunSummary(NamedTuple):
+    """The columns of a run that a cell of the heatmap shows. A tuple, because a page reads thirty thousand."""
+
+    run_key: str
+    test: str
+    dag_id: str
+    """The DAG in Airflow; for a run of an older system, the test's name."""
+    at: datetime
+    job_status: str
+    verdict: str | None
+    failure_reason: str | None
+    goodput: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TestStatus:
+    """A test with its newest run."""
+
+    __test__ = False  # pytest would collect a class with this name
+
+    newest: RunSummary
+    runs: int
+    owner: str
+    framework: str
+    accelerator: str
+    last_good: datetime | None
+
+
 @dataclass(frozen=True, slots=True)
 class Runs:
     """Queries for runs and tests."""
@@ -102,21 +116,20 @@ class Runs:
 
     def newest(self, test: str, limit: int = 50) -> list[JobRow]:
         """Return the newest runs of a test, newest first."""
-        return [_job(row) for row in self.database.query(NEWEST, test=test, limit=limit)]
+        return self.of_test(test, BEGINNING_OF_TIME, END_OF_TIME, limit)
 
     def previous(self, test: str, before: datetime | None = None, exclude: str = "") -> JobRow | None:
         """Return the newest run of a test that stopped before a time and is not the run `exclude`."""
-        end = as_utc(before) if before else END_OF_TIME
-        return _first_job(self.database.query(PREVIOUS, test=test, run=exclude, before=end))
+        return next(iter(self.of_test(test, BEGINNING_OF_TIME, before or END_OF_TIME, 1, exclude)), None)
 
     def last_good(self, test: str, before: datetime, exclude: str = "") -> JobRow | None:
         """Return the newest run of a test before a time that passed."""
         return _first_job(self.database.query(LAST_GOOD, test=test, before=as_utc(before), run=exclude))
 
-    def of_test(self, test: str, since: datetime, until: datetime, limit: int) -> list[JobRow]:
-        """Return the newest runs of a test that stopped in a time span, newest first."""
-        rows = self.database.query(OF_TEST, test=test, since=as_utc(since), until=as_utc(until), limit=limit)
-        return [_job(row) for row in rows]
+    def of_test(self, test: str, since: datetime, until: datetime, limit: int, exclude: str = "") -> list[JobRow]:
+        """Return the newest runs of a test that stopped in a time span, newest first, without the run `exclude`."""
+        span = {"since": as_utc(since), "until": as_utc(until)}
+        return [_job(row) for row in self.database.query(OF_TEST, test=test, limit=limit, exclude=exclude, **span)]
 
     def between(self, since: datetime, until: datetime) -> list[RunSummary]:
         """Return every run of every test that stopped in a time span, oldest first."""
@@ -156,16 +169,9 @@ def _first_job(rows: list[dict[str, Any]]) -> JobRow | None:
 
 
 def _summary(row: dict[str, Any]) -> RunSummary:
-    return RunSummary(
-        row["uuid"],
-        row["test_name"],
-        row["dag_id"] or row["test_name"],
-        row["timestamp"],
-        row["job_status"],
-        row["verdict"],
-        row["failure_reason"],
-        row["goodput"],
-    )
+    dag_id = row["dag_id"] or row["test_name"]
+    status = row["job_status"], row["verdict"], row["failure_reason"], row["goodput"]
+    return RunSummary(row["uuid"], row["test_name"], dag_id, row["timestamp"], *status)
 
 
 def _status(row: dict[str, Any]) -> TestStatus:

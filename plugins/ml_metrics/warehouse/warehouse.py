@@ -1,9 +1,12 @@
-"""The warehouse: runs, metrics, incidents, deliveries and decisions over any engine."""
+"""The warehouse: runs, metrics, incidents, deliveries and decisions over any engine, opened by its address."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from ml_metrics.errors import WarehouseError
 from ml_metrics.warehouse.database import Database
 from ml_metrics.warehouse.decisions import Acceptances, Quarantines
 from ml_metrics.warehouse.deliveries import Deliveries
@@ -13,13 +16,12 @@ from ml_metrics.warehouse.runs import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from ml_metrics.warehouse.database import Store
     from ml_metrics.warehouse.record import RunRecord
 
 
-class Warehouse:
+class Warehouse(AbstractContextManager["Warehouse"]):
     """All stored runs and what was decided about them. Made by `open_warehouse`; use it in a `with`, or close it.
 
     `load` writes a run. Everything else is in a part: `runs`, `metrics`, `incidents`, `deliveries`, `acceptances` and
@@ -35,12 +37,7 @@ class Warehouse:
         self.acceptances = Acceptances(self.database)
         self.quarantines = Quarantines(self.database)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -66,3 +63,36 @@ class Warehouse:
     def load_all(self, records: Sequence[RunRecord]) -> None:
         """Write some runs in one transaction. An import passes a few hundred at a time."""
         self.database.replace(records)
+
+
+def open_warehouse(address: str, *, create: bool = True, client: Any = None) -> Warehouse:
+    """Open the warehouse at an address: any SQLAlchemy URL, or `bigquery://project/dataset`.
+
+    Nothing is sent to a server before the first query. What is missing is created on first use: the SQLite file with
+    its folder, the dataset, the tables. Pass `create=False` wherever an empty warehouse is of no use, as in a command
+    that only reads: then a missing file raises `WarehouseError` here, a missing dataset or a database without our
+    tables raises it on first use, and nothing is created. The tables of an existing warehouse are brought up to date
+    either way.
+
+    `client` is a ready `google.cloud.bigquery.Client`; by default, the client has the credentials of the environment.
+    """
+    return Warehouse(open_store(address, create=create, client=client))
+
+
+def open_store(address: str, *, create: bool, client: Any = None) -> Store:
+    """Open the engine alone, for reading tables that are not ours."""
+    if address.startswith("bigquery://"):
+        return _bigquery(address, client, create=create)
+    from ml_metrics.warehouse.sql import SqlStore
+
+    return SqlStore(address, create=create)
+
+
+def _bigquery(address: str, client: Any, *, create: bool) -> Store:
+    parts = urlsplit(address)
+    project, dataset = parts.netloc, parts.path.strip("/")
+    if not project or not dataset or "/" in dataset:
+        raise WarehouseError(f"{address}: should be bigquery://project/dataset")
+    from ml_metrics.warehouse.bigquery import BigQueryStore
+
+    return BigQueryStore(project, dataset, client, create=create)
