@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ml_metrics.goodput import GoodputReport
     from ml_metrics.judge import Judgement
 
-THIS_RUN = "this run"
-
 
 def read_events(folder: str | Path, *, restarts: str = "keep") -> Events:
     """Read the TensorBoard event files of a folder and its sub-folders, on this machine or in a bucket.
@@ -86,7 +84,7 @@ def judge_metrics(
         list(_metrics(metrics)),
         points,
         status=JobStatus.SUCCESS,
-        run_key=THIS_RUN,
+        run_key="this run",
         now=newest + timedelta(microseconds=1),
     )
 

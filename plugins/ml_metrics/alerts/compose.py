@@ -1,10 +1,13 @@
-"""Turns a report into a message. Everything that a user can name is escaped."""
+"""Composes messages: about a run, the digest of held messages, and the weekly heartbeat.
+
+Everything that a user can name is escaped.
+"""
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Reason
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
-    from ml_metrics.alerts.message import Report
+    from ml_metrics.alerts.message import Heartbeat, HeldMessage, Report
 
 HEADLINES = {
     MessageKind.BROKEN: "failed",
@@ -38,21 +41,69 @@ def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Mess
         "facts": [fact for fact in report.facts if not fact.link],
         "links": links,
     }
-    return Message(
+    return _message(
+        "message",
+        values,
+        recipients,
+        sender,
         key=f"{report.run_key}-{report.kind}",
         kind=report.kind,
         test=report.test,
         run_key=report.run_key,
         owner=report.owner,
         subject=subject_of(report),
-        text=render("message.txt", values),
-        html=render("message.html", values),
-        recipients=tuple(one_line(recipient) for recipient in recipients),
-        sender=one_line(sender),
         reasons=tuple(Reason(problem.name, problem.sentence) for problem in report.problems),
         links=tuple(Fact(link.name, link.value, link.link) for link in links if is_link(link.link)),
         pictures=tuple(problem.picture for problem in report.problems if problem.picture),
     )
+
+
+def compose_digest(
+    key: str, messages: Sequence[HeldMessage], recipients: Sequence[str], sender: str, dashboard_url: str
+) -> Message:
+    """Return the message about everything that was held, by test and oldest first."""
+    tests = sorted({message.test for message in messages})
+    groups = [(test, [message for message in messages if message.test == test]) for test in tests]
+    number = "1 message was" if len(messages) == 1 else f"{len(messages)} messages were"
+    headline = f"{number} held back, about {_tests(len(tests))}"
+    values = {"headline": headline, "groups": groups, "dashboard": f"{dashboard_url}/"}
+    reasons = tuple(Reason(f"digest:{each.test}", each.subject.removeprefix("[ML Metrics] ")) for each in messages)
+    about = {"key": key, "kind": MessageKind.DIGEST, "subject": one_line(f"[ML Metrics] digest: {headline}")}
+    return _message("digest", values, recipients, sender, **about, reasons=reasons, links=_dashboard(dashboard_url))
+
+
+def compose_heartbeat(
+    key: str, heartbeat: Heartbeat, recipients: Sequence[str], sender: str, dashboard_url: str
+) -> Message:
+    """Return the message about the tests that did not run as scheduled. It is sent even if there are none."""
+    missed = len(heartbeat.missed)
+    headline = (
+        f"{missed} of {_tests(heartbeat.tests)} did not run as scheduled"
+        if missed
+        else f"{_tests(heartbeat.tests)} ran as scheduled"
+    )
+    values = {"headline": headline, "heartbeat": heartbeat, "dashboard": f"{dashboard_url}/"}
+    reasons = tuple(
+        Reason(f"silent:{one.test}", f"{one.test} ran {one.ran} of {one.expected} times") for one in heartbeat.missed
+    )
+    about = {"key": key, "kind": MessageKind.HEARTBEAT, "subject": one_line(f"[ML Metrics] weekly: {headline}")}
+    return _message("heartbeat", values, recipients, sender, **about, reasons=reasons, links=_dashboard(dashboard_url))
+
+
+def _message(
+    template: str, values: Mapping[str, object], recipients: Sequence[str], sender: str, **fields: Any
+) -> Message:
+    return Message(
+        text=render(f"{template}.txt", values),
+        html=render(f"{template}.html", values),
+        recipients=tuple(one_line(recipient) for recipient in recipients),
+        sender=one_line(sender),
+        **fields,
+    )
+
+
+def _dashboard(url: str) -> tuple[Fact]:
+    return (Fact("dashboard", "every test", f"{url}/"),)
 
 
 def subject_of(report: Report) -> str:
@@ -104,3 +155,7 @@ def _templates() -> Environment:
 def _plain(text: str, indent: int = 0) -> str:
     """Return user input for plain text. Its further lines are indented, so they cannot imitate the message's own."""
     return printable(text).strip().replace("\n", "\n" + " " * (indent + 2))
+
+
+def _tests(number: int) -> str:
+    return "1 test" if number == 1 else f"{number} tests"

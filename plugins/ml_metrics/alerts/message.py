@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import date, datetime
 
 
 class MessageKind(StrEnum):
@@ -85,16 +89,67 @@ class Message:
     key: str
     """Identifies the event, so that a callback that runs twice sends one message."""
     kind: MessageKind
-    test: str
-    """Empty for a message about several tests."""
-    run_key: str
-    owner: str
     subject: str
     text: str
     html: str
     recipients: tuple[str, ...]
+    test: str = ""
+    """Empty for a message about several tests, as are the two that follow."""
+    run_key: str = ""
+    owner: str = ""
     sender: str = ""
     """Empty for the channel's default."""
     reasons: tuple[Reason, ...] = ()
     links: tuple[Fact, ...] = ()
     pictures: tuple[Picture, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeldMessage:
+    """A message that was not sent, or that a channel did not accept."""
+
+    test: str
+    subject: str
+    reasons: tuple[str, ...]
+    at: datetime
+    held_because: str
+
+
+@dataclass(frozen=True, slots=True)
+class MissedRuns:
+    """A test that ran less often than scheduled."""
+
+    test: str
+    expected: int
+    ran: int
+    last_run: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailingTest:
+    """A test with an open incident."""
+
+    test: str
+    since: datetime
+    problems: tuple[str, ...]
+    acknowledged_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedTest:
+    """A test in quarantine."""
+
+    test: str
+    until: date
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The state of the tests that share a list of recipients."""
+
+    since: datetime
+    tests: int
+    missed: tuple[MissedRuns, ...] = ()
+    failing: tuple[FailingTest, ...] = ()
+    quarantined: tuple[QuarantinedTest, ...] = ()

@@ -121,7 +121,7 @@ def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:
 def draw_chart(warehouse: Warehouse, settings: Settings) -> Path:
     """Write a chart of the accuracy of every run within its bounds."""
     from ml_metrics.charts import as_svg, metric_chart
-    from ml_metrics.reports.picture import failed_runs
+    from ml_metrics.reports.metric import failed_runs
 
     points = warehouse.metrics.values(TEST, METRIC)
     path = Path(settings.outbox).with_name("charts") / f"{TEST}-{METRIC}.svg"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ml_metrics.judge.judgement import Alert, AlertKind
-from ml_metrics.judge.wording import job_failed, level_changed, out_of_bounds
 from ml_metrics.model import BROKEN, JobStatus, Outcome
 
 if TYPE_CHECKING:
@@ -31,7 +30,8 @@ def alerts_for(  # noqa: PLR0913  (the alerts depend on all of these)
             config.alert_after_second_test_failure and not _job_failed_before(earlier)
         ):
             return ()
-        return (Alert(AlertKind.JOB_STATUS, None, job_failed(status, earlier.test), failure_reason or ""),)
+        message = f"job_status was `{status}` for test `{earlier.test}`"
+        return (Alert(AlertKind.JOB_STATUS, None, message, failure_reason or ""),)
     broken = [verdict for verdict in verdicts if verdict.broken and _alerts(verdict, config, missing)]
     if config.alert_after_second_test_failure:
         broken = [verdict for verdict in broken if _broken_before(verdict.metric, earlier)]
@@ -71,5 +71,9 @@ def _alert(verdict: Verdict, config: RegressionTestConfig, test: str, missing: M
         return Alert(AlertKind.NOT_JUDGED, metric, f"Metric `{metric}` was not judged for test `{test}`: {reason}")
     condition = config.condition_for(metric)
     if condition is not None and condition.success_threshold.change_point is not None:
-        return Alert(AlertKind.CHANGE_POINT, metric, level_changed(metric, test, reason))
-    return Alert(AlertKind.OUT_OF_BOUNDS, metric, out_of_bounds(metric, test, verdict.bounds, verdict.value))
+        return Alert(AlertKind.CHANGE_POINT, metric, f"Metric `{metric}` changed its level for test `{test}`: {reason}")
+    message = (
+        f"Metric `{metric}` was out of bounds for test `{test}`. "
+        f"Bounds were {verdict.bounds} and value was {verdict.value:.6g}"
+    )
+    return Alert(AlertKind.OUT_OF_BOUNDS, metric, message)

@@ -11,20 +11,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
 from typing import TYPE_CHECKING
 
 from ml_metrics.config.regression import Against, Comparison
-from ml_metrics.judge.levels import best_level, mean_level, median_level
 from ml_metrics.model import Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ml_metrics.config.regression import Condition, MinChange, PercentDifference, WithinBounds
-    from ml_metrics.judge.levels import Level
 
 POINTS_NEEDED = {"stddevs_from_mean": 2, "mads_from_median": 2, "percent_difference": 1}
 """The minimum number of points in the baseline for each threshold."""
+PLATEAU = 9
+"""How many runs in a row make a best level: one to four lucky runs do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +121,48 @@ def minimum_change(min_change: MinChange | None, reference: float) -> float:
 def _percent_of(reference: float, percent: float) -> float:
     """Return a percentage of the magnitude: 10 % of -10 is 1."""
     return abs(reference) * percent / 100
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The level of a series, and its spread in the unit of a rule."""
+
+    value: float
+    spread: float
+    name: str
+    """`mean`, `median`, `best level`."""
+
+
+def mean_level(values: Sequence[float]) -> Level:
+    """Return the mean and the standard deviation of the population (ddof 0)."""
+    level = mean(values)
+    return Level(level, math.dist(values, [level] * len(values)) / math.sqrt(len(values)), "mean")
+
+
+def median_level(values: Sequence[float]) -> Level:
+    """Return the median and the median absolute deviation from it."""
+    level = median(values)
+    return Level(level, median([abs(value - level) for value in values]), "median")
+
+
+def best_level(values: Sequence[float], *, greater_is_better: bool, robust: bool = False) -> Level:
+    """Return the best plateau: the best median of `PLATEAU` runs in a row, or the median of all if there are fewer.
+
+    The spread is computed from differences d of neighbours, because deviations from the mean would grow with the slow
+    change to be detected: `sqrt(mean(d²) / 2)`, or `median(|d|) / sqrt(2)` if `robust`. For steady noise these are the
+    standard deviation and the median absolute deviation.
+    """
+    length = min(PLATEAU, len(values))
+    plateaus = [median(values[start : start + length]) for start in range(len(values) - length + 1)]
+    steps = [after - before for before, after in pairwise(values)]
+    level = max(plateaus) if greater_is_better else min(plateaus)
+    if not steps:
+        return Level(level, 0.0, "best level")
+    spread = median(map(abs, steps)) if robust else math.hypot(*steps) / math.sqrt(len(steps))
+    return Level(level, spread / math.sqrt(2), "best level")
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean, exact for equal values: rounding must not make a constant differ from its mean."""
+    least, greatest = min(values), max(values)
+    return least if least == greatest else min(max(math.fsum(values) / len(values), least), greatest)

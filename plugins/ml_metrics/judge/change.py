@@ -8,8 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from ml_metrics.judge.baseline import baseline_of, is_measured, series_of
-from ml_metrics.judge.bounds import minimum_change
-from ml_metrics.judge.levels import PLATEAU
+from ml_metrics.judge.bounds import PLATEAU, minimum_change
 from ml_metrics.model import Bounds, JobStatus, Outcome, StoredMetric
 
 if TYPE_CHECKING:
@@ -17,11 +16,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.config.regression import ChangePoint, Condition, MinChange
-    from ml_metrics.judge.changepoint import Step
     from ml_metrics.judge.history import EarlierRuns
     from ml_metrics.model import Verdict
-
-NO_ATTRIBUTES: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +49,21 @@ def changes_in(
     attributes: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Change]:
     """Return the change points of a metric, oldest first. Rows without a finite value are skipped."""
+    from ml_metrics.judge.changepoint import change_points  # imports numpy, which no other rule needs
+
     ordered = sorted(
         (row for row in rows if row.value is not None and math.isfinite(row.value)),
         key=lambda row: (row.timestamp, row.run_key),
     )
-    steps = _steps([row.value for row in ordered if row.value is not None], rule, min_change)
+    smallest = (min_change.absolute if min_change else None) or 0.0
+    smallest_percent = (min_change.percent if min_change else None) or 0.0
+    steps = change_points(
+        [row.value for row in ordered if row.value is not None],
+        p_value=rule.p_value,
+        min_change_percent=max(rule.min_change_percent, smallest_percent),
+        min_runs=rule.min_runs,
+        min_change=smallest,
+    )
     return [
         Change(
             run_key=ordered[step.index].run_key,
@@ -73,7 +79,7 @@ def changes_in(
 
 def differences(attributes: Mapping[str, Mapping[str, str]], before: str, after: str) -> tuple[str, ...]:
     """Return the attributes that differ between two runs, by name."""
-    old, new = attributes.get(before, NO_ATTRIBUTES), attributes.get(after, NO_ATTRIBUTES)
+    old, new = attributes.get(before, {}), attributes.get(after, {})
     return tuple(
         f"{name}: {old.get(name, 'none')} -> {new.get(name, 'none')}"
         for name in sorted({*old, *new})
@@ -96,7 +102,8 @@ def level_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) 
     if len(rows) < needed:
         return replace(verdict, reason=f"the history has {len(rows)} of the {needed} runs required")
     if verdict.value is not None:
-        rows = [*rows, _row_of(verdict.metric, verdict.value, earlier)]
+        own = (earlier.run_key, earlier.now, verdict.metric, verdict.value)
+        rows = [*rows, StoredMetric(*own, JobStatus.SUCCESS, None, earlier.test)]
     changes = changes_in(rows, rule, min_change=condition.min_change, attributes=earlier.attributes)
     levels = [changes[0].before, *(change.after for change in changes)] if changes else [_median(rows)]
     before = _level_before_the_loss(verdict.metric, condition, rule, earlier)
@@ -144,23 +151,6 @@ def _bounds(level: float, condition: Condition, rule: ChangePoint) -> Bounds:
         level + margin if condition.comparison.bounds_above else math.inf,
         inclusive=True,
     )
-
-
-def _steps(values: Sequence[float], rule: ChangePoint, min_change: MinChange | None) -> list[Step]:
-    from ml_metrics.judge.changepoint import change_points  # imports numpy, which no other rule needs
-
-    percent = max(rule.min_change_percent, (min_change.percent or 0.0) if min_change else 0.0)
-    return change_points(
-        values,
-        p_value=rule.p_value,
-        min_change_percent=percent,
-        min_runs=rule.min_runs,
-        min_change=(min_change.absolute or 0.0) if min_change else 0.0,
-    )
-
-
-def _row_of(metric: str, value: float, earlier: EarlierRuns) -> StoredMetric:
-    return StoredMetric(earlier.run_key, earlier.now, metric, value, JobStatus.SUCCESS, None, earlier.test)
 
 
 def _median(rows: Sequence[StoredMetric]) -> float:

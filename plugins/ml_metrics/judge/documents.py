@@ -82,7 +82,7 @@ def _rows(path: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
     if exported is not None:
         yield from ((number, f"{path}: row {number}", row) for number, row in enumerate(exported, start=1))
         return
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(storage.read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if line.strip():
             yield number, f"{path}:{number}", _object(f"{path}:{number}", line)
 
@@ -103,17 +103,11 @@ def _exported(path: str) -> list[dict[str, Any]] | None:
     return None
 
 
-def _lines(path: str) -> Iterator[str]:
-    for number, line in enumerate(storage.read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        try:
-            yield line.decode()
-        except UnicodeDecodeError as error:
-            raise UnreadableInputError(f"{path}:{number}: is not UTF-8 text: {error.reason}") from error
-
-
-def _object(where: str, line: str) -> dict[str, Any]:
+def _object(where: str, line: bytes) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        row = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise UnreadableInputError(f"{where}: is not UTF-8 text: {error.reason}") from error
     except (ValueError, RecursionError) as error:
         raise UnreadableInputError(f"{where}: is not JSON: {error}") from error
     if not isinstance(row, dict):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.judge.needs import history_needs
+from ml_metrics.judge.baseline import history_needs
 from ml_metrics.judge.run import judge_run
 from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
 from ml_metrics.values import as_utc
@@ -35,13 +35,9 @@ class ReplayedRun:
 
     def document(self) -> dict[str, Any]:
         """Return the run as JSON."""
-        document = self.judgement.document()
-        return {
-            "uuid": self.run_key,
-            "timestamp": self.timestamp.isoformat(),
-            "verdicts": document["verdicts"],
-            "alerts": document["alerts"],
-        }
+        document = {"uuid": self.run_key, "timestamp": self.timestamp.isoformat(), **self.judgement.document()}
+        del document["passed"]
+        return document
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.regression import DEFAULT
 from ml_metrics.judge.alerting import alerts_for
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 MIN_PRESENT_RUNS = 3
 """Two runs with a metric are not enough to expect it in the next."""
-NO_ATTRIBUTES: Mapping[str, Mapping[str, str]] = MappingProxyType({})
-NOTHING: Mapping[str, str] = MappingProxyType({})
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
@@ -41,7 +40,7 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
     acceptances: Sequence[Acceptance] = (),
     failure_reason: str | None = None,
     test: str = "",
-    attributes: Mapping[str, Mapping[str, str]] = NO_ATTRIBUTES,
+    attributes: Mapping[str, Mapping[str, str]] = NOTHING,
 ) -> Judgement:
     """Judge the metrics of a run by its conditions and the runs before it.
 

@@ -1,4 +1,4 @@
-"""The texts of conditions, verdicts and alerts. Numbers are formatted with %.6g."""
+"""The texts of conditions and verdicts. Numbers are formatted with %.6g."""
 
 from __future__ import annotations
 
@@ -44,21 +44,6 @@ def violation(value: float, bounds: Bounds) -> str:
     if value == bound:
         return f"{written} is on its {'lower' if below else 'upper'} bound"
     return f"{written} is {'below' if below else 'above'} {limit}"
-
-
-def out_of_bounds(metric: str, test: str, bounds: Bounds, value: float) -> str:
-    """Return the alert message of an out-of-bounds metric."""
-    return f"Metric `{metric}` was out of bounds for test `{test}`. Bounds were {bounds} and value was {value:.6g}"
-
-
-def level_changed(metric: str, test: str, reason: str) -> str:
-    """Return the alert message of a changed level."""
-    return f"Metric `{metric}` changed its level for test `{test}`: {reason}"
-
-
-def job_failed(status: str, test: str) -> str:
-    """Return the alert message of a failed job."""
-    return f"job_status was `{status}` for test `{test}`"
 
 
 def _bound(condition: Condition) -> str:

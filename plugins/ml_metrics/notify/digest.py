@@ -10,8 +10,9 @@ from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from ml_metrics.alerts.compose import compose_digest
 from ml_metrics.alerts.delivery import DeliveryState, deliver
-from ml_metrics.alerts.digest import HeldMessage, compose_digest
+from ml_metrics.alerts.message import HeldMessage
 from ml_metrics.alerts.policy import A_WARNING, ACKNOWLEDGED
 from ml_metrics.errors import MlMetricsError
 

@@ -7,7 +7,8 @@ from datetime import UTC, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.digest import FailingTest, Heartbeat, MissedRuns, QuarantinedTest, compose_heartbeat
+from ml_metrics.alerts.compose import compose_heartbeat
+from ml_metrics.alerts.message import FailingTest, Heartbeat, MissedRuns, QuarantinedTest
 from ml_metrics.notify.digest import send_summary
 from ml_metrics.reports import short_name
 

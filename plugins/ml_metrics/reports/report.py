@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from ml_metrics.alerts.message import Fact, MessageKind, Problem, Report
-from ml_metrics.model import JobStatus, Workload
-from ml_metrics.reports.metric import MetricHistory, TestHistory, metric_facts
-from ml_metrics.reports.picture import picture_of
+from ml_metrics.config.load import load_file
+from ml_metrics.errors import MlMetricsError
+from ml_metrics.model import JobStatus, Outcome, Workload
+from ml_metrics.reports.metric import MetricHistory, TestHistory, metric_facts, picture_of
 from ml_metrics.reports.problems import metric_of, subject_text
 from ml_metrics.reports.suspects import Streak, level_change, streak_of, suspects
-from ml_metrics.reports.warnings import warnings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -154,3 +154,23 @@ def _commands(run: Run, folder: RunFolder, workload: Workload) -> Iterator[Fact]
 
 def _status(workload: Workload) -> str:
     return f"{workload.status} ({workload.failure_reason})" if workload.failure_reason else str(workload.status)
+
+
+def warnings_of(test: TestDefinition, state: RunState) -> Iterator[str]:
+    """Yield the warnings of the collector and the test file, and metrics that should alert but have no condition."""
+    yield from state.collected.warnings if state.collected else ()
+    yield from _test_file_warnings(test.source)
+    if state.workload.status is JobStatus.SUCCESS and state.judgement:
+        for verdict in state.judgement.verdicts:
+            if verdict.outcome is Outcome.SKIPPED and not verdict.rule and verdict.reason:
+                yield f"{verdict.metric}: {verdict.reason}"
+
+
+def _test_file_warnings(path: str) -> tuple[str, ...]:
+    """Return the warnings of a test file; none if the file was removed or broken since the run."""
+    if not path:
+        return ()
+    try:
+        return tuple(load_file(path).warnings)
+    except (MlMetricsError, OSError):
+        return ()

@@ -14,17 +14,20 @@ from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
-from ml_metrics.alerts.compose import compose, is_link
-from ml_metrics.alerts.digest import (
+from ml_metrics.alerts.compose import compose, compose_digest, compose_heartbeat, is_link
+from ml_metrics.alerts.message import (
+    Fact,
     FailingTest,
     Heartbeat,
     HeldMessage,
+    Message,
+    MessageKind,
     MissedRuns,
+    Picture,
+    Problem,
     QuarantinedTest,
-    compose_digest,
-    compose_heartbeat,
+    Report,
 )
-from ml_metrics.alerts.message import Fact, Message, MessageKind, Picture, Problem, Report
 from servers.channels import Answer, MailServer, Service
 from servers.github import GitHub
 from unit.alerts.hostile import HOSTILE

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ml_metrics.judge import Acceptance
+from ml_metrics.judge import Acceptance, history_needs
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, point, verdict
 
@@ -185,3 +185,21 @@ def test_only_successful_jobs_are_in_a_baseline() -> None:
     for status in JobStatus:
         found = verdict(MEAN, 10.0, [point(1, 10.0, status=status)])
         assert found.baseline_points == (1 if status is JobStatus.SUCCESS else 0)
+
+
+def test_a_fixed_rule_needs_no_baseline() -> None:
+    needs = history_needs(config({"loss": condition({"fixed_value": 1}, "less")}), "a")
+    assert (needs.tests, needs.window, needs.earliest) == (("a",), 0, None)
+    assert needs.recent > 0
+
+
+def test_the_needs_of_all_conditions_fit_one_query() -> None:
+    since = {"since": "2026-03-01"}
+    rules = {
+        "loss": condition({"stddevs_from_mean": 4}, "less", window=20, **since),
+        "acc": condition({"percent_difference": 4}, "greater", window=300, since="2026-02-01", compare_to="nightly"),
+    }
+    needs = history_needs(config(rules), "a")
+    assert (needs.tests, needs.window, needs.recent) == (("a", "nightly"), 300, 300)
+    assert needs.earliest == datetime(2026, 2, 1, tzinfo=UTC)
+    assert history_needs(config({**rules, "x": condition({"percent_difference": 4}, "less")}), "a").earliest is None

@@ -11,8 +11,7 @@ import pytest
 from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.judge import Judgement, judge_run
 from ml_metrics.model import Bounds, JobStatus, Metric, Outcome, Run, StoredMetric, Verdict, Workload
-from ml_metrics.reports.metric import MetricHistory, metric_facts
-from ml_metrics.reports.picture import picture_of
+from ml_metrics.reports.metric import MetricHistory, metric_facts, picture_of
 from ml_metrics.warehouse import open_warehouse, run_record
 
 if TYPE_CHECKING:

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ml_metrics.alerts.message import MessageKind
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.config.load import load_file
 from ml_metrics.connections import warehouse
 from ml_metrics.reports import problems_of, report_of
-from ml_metrics.reports.report import MAX_DETAILED_METRICS
+from ml_metrics.reports.report import MAX_DETAILED_METRICS, warnings_of
 from ml_metrics.run_state import RunState
 from ml_metrics.warehouse.database import Database
-from simulated_runs import SimulatedRun, good, run_of, simulate, with_test
+from simulated_runs import TEST, SimulatedRun, good, run_of, simulate, with_test
 
 MANY = {f"metric-{number}": 1.0 for number in range(300)}
 CONFIG = {
@@ -59,3 +62,35 @@ def test_links_to_airflow_only_inside_airflow() -> None:
         "https://airflow.example/dags/tf-mnist-example-cpu/runs/scheduled__2026-01-02T03%3A00%3A00%2B00%3A00"
     )
     assert "tasks" not in links("https://metrics.example")
+
+
+def warnings_about(test: TestDefinition) -> list[str]:
+    folder = simulate(1, with_test(good(), **test.model_dump(exclude_unset=True)))
+    return list(warnings_of(test, RunState(folder)))
+
+
+def test_a_normal_run_has_no_warnings() -> None:
+    assert warnings_about(TEST) == []
+
+
+def test_a_subset_with_a_metric_without_condition_is_a_warning() -> None:
+    config = TEST.regression_test_config.model_dump() | {"metric_subset_to_alert": ["step_time_final"]}
+    test = TestDefinition.model_validate({**TEST.model_dump(exclude_unset=True), "regression_test_config": config})
+    assert warnings_about(test) == [
+        "step_time_final: metric_subset_to_alert names it, but no condition covers it: it can never alert"
+    ]
+
+
+def test_warnings_of_the_test_file_are_included_if_it_still_exists(tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(
+        "name: tf-mnist-example-cpu\nimage: i\ncommand: [c]\nmetric_collection_config: {write_to_bigquery: 'True'}\n"
+    )
+    (test,) = load_file(path).tests
+    warnings = warnings_about(test)
+    assert len(warnings) == 1
+    assert "write_to_bigquery" in warnings[0]
+    path.write_text("name: [")
+    assert warnings_about(test) == []
+    path.unlink()
+    assert warnings_about(test) == []
