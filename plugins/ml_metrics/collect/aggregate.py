@@ -52,7 +52,10 @@ def by_tag(sources: Mapping[str, Iterable[Series]], config: MetricCollectionConf
                 )
                 continue
             if len(group) > 1 and is_wanted(tag, config):
-                warnings.append(_merged(tag, group))
+                warnings.append(
+                    f"tag {tag!r} was written in several folders ({', '.join(one.run for one in group)}); their points "
+                    "are aggregated together. Set use_run_name_prefix to separate them."
+                )
             tagged[tag], source_of[tag] = _joined(tag, group), source
     return Tagged(tagged, tuple(warnings))
 
@@ -119,13 +122,6 @@ def metrics_of(series: Series, strategies: Iterable[Strategy]) -> Iterator[Metri
         elif values.size:
             number = NUMBERS[strategy](values)
         yield Metric(f"{series.tag}_{strategy}", number, series.tag, strategy, step, wall_time, points, non_finite)
-
-
-def _merged(tag: str, group: list[Series]) -> str:
-    return (
-        f"tag {tag!r} was written in several folders ({', '.join(one.run for one in group)}); their points are "
-        "aggregated together. Set use_run_name_prefix to separate them."
-    )
 
 
 def _joined(tag: str, group: list[Series]) -> Series:

@@ -137,11 +137,8 @@ class SubRuns:
 
     def add(self, dimensions: Mapping[str, str]) -> SubRun:
         """Return the sub-run of a line with these dimensions, which replace those of its earlier lines."""
-        if self.named_by:
-            dimensions_in_name = {name: dimensions[name] for name in self.named_by if name in dimensions}
-            sub_run = tuple(sorted(dimensions_in_name.items()))
-        else:
-            sub_run = tuple(sorted(dimensions.items()))
+        names = set(self.named_by) or dimensions.keys()
+        sub_run = tuple(sorted((name, value) for name, value in dimensions.items() if name in names))
         self._dimensions[sub_run] = dimensions
         return sub_run
 

@@ -55,7 +55,7 @@ def overview(profiles: list[str]) -> dict[str, Any]:
 
 
 def _steps(page: list[dict[str, Any]], properties: dict[str, str]) -> Iterator[tuple[str, float]]:
-    exact = [step for table in page for step in _column(table, "stepTimeMs")]
+    exact = [row["stepTimeMs"] for table in page for row in _rows(table) if "stepTimeMs" in row]
     mean = statistics.fmean(exact) if exact else float(properties.get("steptime_ms_average") or 0)
     if mean:
         yield "average_step_time_ms", mean
@@ -94,10 +94,6 @@ def _memory(pages: Pages) -> Iterator[tuple[str, float]]:
 def _rows(table: dict[str, Any]) -> Iterator[dict[str, Any]]:
     names = [column["id"] for column in table.get("cols", [])]
     return (dict(zip(names, (cell["v"] for cell in row["c"]), strict=False)) for row in table.get("rows", []))
-
-
-def _column(table: dict[str, Any], name: str) -> list[float]:
-    return [row[name] for row in _rows(table) if name in row]
 
 
 if __name__ == "__main__":

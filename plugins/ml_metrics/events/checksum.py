@@ -12,8 +12,6 @@ import google_crc32c
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
 POLYNOMIAL = 0x82F63B78
@@ -34,14 +32,6 @@ def mask(crc: int) -> int:
 def length_checksum(length: int) -> int:
     """Return the masked CRC-32C of a record's length field."""
     return checksum(length.to_bytes(8, "little"))
-
-
-def checksum_of_chunks(chunks: Iterable[bytes]) -> int:
-    """Return the masked CRC-32C of a payload that is too large for memory."""
-    crc = 0
-    for chunk in chunks:
-        crc = google_crc32c.extend(crc, chunk)
-    return mask(crc)
 
 
 def mask_all(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -67,7 +67,11 @@ def read_events(
         progress: Called with the number of bytes after each read.
         block_size: The size of the buffer in bytes.
     """
-    sources = [_event_file(file) for file in sorted(files, key=lambda file: file.name) if is_event_file(file)]
+    sources = [
+        EventFile(file.path, file.name, file.size, [Session(str(PurePosixPath(file.name).parent))])
+        for file in sorted(files, key=lambda file: file.name)
+        if is_event_file(file)
+    ]
     accumulator = Accumulator()
     decoder = Decoder(accumulator, verify=verify)
     for item in BlockReader(progress, decoder.can_skip, block_size).read(sources):
@@ -82,10 +86,6 @@ def read_events(
         [*(file.fault for file in sources if file.fault), *_notes(accumulator)],
         len(sources),
     )
-
-
-def _event_file(file: storage.File) -> EventFile:
-    return EventFile(file.path, file.name, file.size, [Session(str(PurePosixPath(file.name).parent))])
 
 
 def _series(accumulator: Accumulator, sessions: list[Session], *, supersede: bool) -> Iterator[Series]:

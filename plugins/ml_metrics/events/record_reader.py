@@ -9,11 +9,12 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, overload
 
+import google_crc32c
 import numpy as np
 
 from ml_metrics.events.accumulator import Accumulator, BlockContents, Columns
 from ml_metrics.events.blocks import ALWAYS_VERIFIED_SIZE
-from ml_metrics.events.checksum import checksum, checksum_of_chunks
+from ml_metrics.events.checksum import checksum, mask
 from ml_metrics.events.framing import FOOTER
 from ml_metrics.events.layout import Layout, Slot, read_layout
 from ml_metrics.events.protobuf_fallback import NotAnEventError, parse_event
@@ -37,8 +38,6 @@ PAGE_SIZE = 4096
 CHUNK_SIZE = 1 << 20
 CachedLayouts = tuple[tuple[slice, ...], dict[bytes, tuple[Slot, ...]]]
 CHECKSUM_FAILS = "a record fails its checksum; the rest of the file is not read"
-TOO_LARGE = "a record is too large for its unusual encoding; the rest of the file is not read"
-NOT_AN_EVENT = "a record is not an event; the rest of the file is not read"
 _DOUBLE = struct.Struct("<d").unpack_from
 
 
@@ -72,9 +71,11 @@ class PayloadWindow:
 
     def verified(self) -> PayloadWindow:
         """Return this window after verifying the checksum of the whole payload."""
-        found = checksum_of_chunks(self._read(start, CHUNK_SIZE) for start in range(0, self._record.length, CHUNK_SIZE))
+        crc = 0
+        for start in range(0, self._record.length, CHUNK_SIZE):
+            crc = google_crc32c.extend(crc, self._read(start, CHUNK_SIZE))
         self._record.stream.seek(self._record.start + self._record.length)
-        if found != int.from_bytes(self._record.stream.read(FOOTER), "little"):
+        if mask(crc) != int.from_bytes(self._record.stream.read(FOOTER), "little"):
             raise CorruptRecordError(CHECKSUM_FAILS)
         return self
 
@@ -153,11 +154,13 @@ class RecordReader:
         except NonCanonicalError:
             payload = verified()
             if length > MAX_FALLBACK_SIZE:
-                raise CorruptRecordError(TOO_LARGE) from None
+                raise CorruptRecordError(
+                    "a record is too large for its unusual encoding; the rest of the file is not read"
+                ) from None
             try:
                 event = parse_event(bytes(payload[:length]))
             except NotAnEventError as error:
-                raise CorruptRecordError(NOT_AN_EVENT) from error
+                raise CorruptRecordError("a record is not an event; the rest of the file is not read") from error
         else:
             if layout.slots or layout.texts or layout.session_start:
                 data = verified()

@@ -70,7 +70,12 @@ class GoodputCalculator:
         where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR, "")
         if cloud_logger is None and not where:
             raise NoGoodputError(f"there is no log to read: pass a folder, or set {RUN_DIR}")
-        self._log = source_of(cloud_logger, where, job_name)
+        if cloud_logger is None:
+            self._log: LogSource = FollowedLog(where, job_name)
+        elif isinstance(cloud_logger, LogSource):
+            self._log = cloud_logger
+        else:
+            self._log = EntryReaderSource(cloud_logger, job_name)
 
     def get_job_goodput(
         self,
@@ -188,13 +193,6 @@ class GoodputCalculator:
         if not found.found:
             raise NoGoodputError("; ".join(found.warnings))
         return found
-
-
-def source_of(cloud_logger: LogSource | EntryReader | None, folder: str, job_name: str) -> LogSource:
-    """Return the source of a job's entries: the cloud logger, or the log in the folder."""
-    if cloud_logger is None:
-        return FollowedLog(folder, job_name)
-    return cloud_logger if isinstance(cloud_logger, LogSource) else EntryReaderSource(cloud_logger, job_name)
 
 
 def _slice_efficiency(found: GoodputReport) -> dict[str, float]:

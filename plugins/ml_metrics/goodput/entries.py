@@ -216,9 +216,7 @@ class EntriesBuilder:
     def build(self) -> Entries:
         """Return everything that was added so far."""
         blocks = self._blocks or [(np.empty(0, np.uint8), np.empty(0), np.empty(0, np.int64))]
-        kind = np.concatenate([kind for kind, _, _ in blocks])
-        time = np.concatenate([time for _, time, _ in blocks])
-        number = np.concatenate([number for _, _, number in blocks])
+        kind, time, number = map(np.concatenate, zip(*blocks, strict=True))
         self._blocks = [(kind, time, number)]
         return Entries(
             kind,

@@ -25,7 +25,8 @@ def open_scalar_log(folder: str | os.PathLike[str]) -> RecordLog:
         folder: A path or any URL that fsspec understands.
     """
     where = os.fspath(folder)
-    return RecordLog(BucketParts(where, _PREFIX, "", _head) if is_remote(where) else EventFile(where), _render)
+    destination = BucketParts(where, _PREFIX, "", _head) if is_remote(where) else EventFile(where)
+    return RecordLog(destination, lambda scalar: record(scalar_event(*scalar)))
 
 
 class EventFile(LocalFile):
@@ -43,10 +44,6 @@ class EventFile(LocalFile):
 
 def _head() -> bytes:
     return record(version_event(time.time()))
-
-
-def _render(scalar: tuple[str, float, int, float]) -> bytes:
-    return record(scalar_event(*scalar))
 
 
 def record(data: bytes) -> bytes:
