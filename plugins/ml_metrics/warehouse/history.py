@@ -56,7 +56,7 @@ FROM (
 """How far back to read. `window` runs that did not fail usually hold `window` good values of every metric."""
 
 RECENT_HISTORY = """
-SELECT uuid, timestamp, metric_name, metric_value, job_status, verdict
+SELECT uuid AS run_key, timestamp, metric_name AS metric, metric_value AS value, job_status, verdict AS outcome
 FROM (
   SELECT uuid, timestamp, metric_name, metric_value, job_status, verdict, good,
     ROW_NUMBER() OVER (PARTITION BY metric_name ORDER BY timestamp DESC, uuid DESC) AS place,
@@ -82,7 +82,7 @@ A run without any metric is included under an empty metric name: its failure can
 """
 
 OLDER_HISTORY = """
-SELECT uuid, timestamp, metric_name, metric_value, job_status, verdict
+SELECT uuid AS run_key, timestamp, metric_name AS metric, metric_value AS value, job_status, verdict AS outcome
 FROM (
   SELECT
     job.uuid, job.timestamp, metric.metric_name, metric.metric_value, job.job_status, metric.verdict,
@@ -133,32 +133,27 @@ def _of_test(
 
 
 def _history_point(test: str, row: dict[str, Any]) -> StoredMetric:
-    return StoredMetric(
-        run_key=row["uuid"],
-        timestamp=row["timestamp"],
-        metric=row["metric_name"],
-        value=row["metric_value"],
-        job_status=_member(JobStatus, row, "job_status"),
-        outcome=_member(Outcome, row, "verdict") if row["verdict"] is not None else None,
-        test=test,
-    )
+    status = _member(JobStatus, row, "job_status")
+    outcome = _member(Outcome, row, "outcome") if row["outcome"] is not None else None
+    return StoredMetric(**{**row, "job_status": status, "outcome": outcome, "test": test})
 
 
 def _short_of_good_values(rows: list[dict[str, Any]], metrics: set[str], window: int) -> list[str]:
     """Return the metrics that have fewer good values in these rows than a baseline takes."""
     good = Counter(
-        row["metric_name"]
+        row["metric"]
         for row in rows
-        if row["job_status"] == JobStatus.SUCCESS and row["metric_value"] is not None and row["verdict"] != Outcome.FAIL
+        if row["job_status"] == JobStatus.SUCCESS and row["value"] is not None and row["outcome"] != Outcome.FAIL
     )
-    named = metrics.union(row["metric_name"] for row in rows) - {""}
+    named = metrics.union(row["metric"] for row in rows) - {""}
     return sorted(name for name in named if good[name] < window)
 
 
-def _member(members: type[Member], row: dict[str, Any], column: str) -> Member:
+def _member(members: type[Member], row: dict[str, Any], field: str) -> Member:
     try:
-        return members(row[column])
+        return members(row[field])
     except ValueError as error:
+        column = "verdict" if field == "outcome" else field
         raise WarehouseError(
-            f"run {row['uuid']}: column {column} holds {row[column]!r}, which is none of {', '.join(members)}"
+            f"run {row['run_key']}: column {column} holds {row[field]!r}, which is none of {', '.join(members)}"
         ) from error
