@@ -52,7 +52,7 @@ DTYPE, SHAPE, VERSION, CONTENT, FLOAT_VAL, DOUBLE_VAL, STRING_VAL = 1, 2, 3, 4, 
 
 
 class TagName(NamedTuple):
-    """The tag of a value, and whether its plugin is known."""
+    """The tag of a value, and whether its plugin is unknown."""
 
     tag: bytes
     plugin_unknown: bool

@@ -190,7 +190,7 @@ class RecordReader:
             self._cached_layouts.clear()
             self._cached_count = 0
         cached = self._cached_layouts.setdefault(len(rest), [])
-        slots_by_bytes = next((known for pieces, known in cached if pieces == constant), None)
+        slots_by_bytes = next((slots_of for pieces, slots_of in cached if pieces == constant), None)
         if slots_by_bytes is None:
             slots_by_bytes = {}
             cached.append((constant, slots_by_bytes))

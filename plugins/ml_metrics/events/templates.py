@@ -127,7 +127,7 @@ class TemplateCache:
         if layout is None:
             return None
         new = Template(length, layout)
-        template = next((known for known in templates if known.same_slots(new)), new)
+        template = next((other for other in templates if other.same_slots(new)), new)
         if template is new:
             templates.append(new)
         return template

@@ -69,7 +69,7 @@ class Segments:
 
     @cached_property
     def median_step_seconds(self) -> float:
-        """The median time of a step in all segments; 0 if none is known."""
+        """The median time of a step in all segments; 0 if no step has an end."""
         seconds = np.concatenate([segment.step_seconds for segment in self.segments])
         return float(np.median(seconds)) if len(seconds) else 0.0
 

@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,7 +25,7 @@ from ml_metrics.goodput.report_builder import build_report
 from ml_metrics.goodput.tensorboard import TensorBoard
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
     from ml_metrics.goodput.log_files import LogSource
     from ml_metrics.goodput.report import GoodputReport
@@ -98,20 +98,14 @@ class Options:
         return sinks
 
 
-@dataclass(slots=True)
 class Uploader:
     """Uploads the figures of one job to the sinks."""
 
-    options: Options
-    _log: LogSource = field(init=False)
-    _sinks: Sequence[Sink] = field(init=False)
-    _due: dict[Part, float] = field(default_factory=dict)
-    _last_warning: str = ""
-
-    def __post_init__(self) -> None:
-        self._log = self.options.log()
-        self._sinks = self.options.sinks()
-        self.change(self.options)
+    def __init__(self, options: Options) -> None:
+        self._log, self._sinks = options.log(), options.sinks()
+        self._due: dict[Part, float] = {}
+        self._last_warning = ""
+        self.change(options)
 
     def change(self, options: Options) -> None:
         """Continue with other parts or intervals. The log and the sinks stay the same."""
