@@ -1,4 +1,4 @@
-"""What an engine must do for the warehouse, and the tables that are created on first use."""
+"""The interface of an engine, and the database that creates its tables on first use."""
 
 from __future__ import annotations
 

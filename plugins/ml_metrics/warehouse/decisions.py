@@ -1,4 +1,4 @@
-"""What users decided about tests: accepted levels and quarantines. Rows are only added."""
+"""The decisions of users about tests: accepted levels and quarantines. Rows are only added."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Quarantines:
         return row
 
     def newest(self) -> dict[str, QuarantineRow]:
-        """Return the newest row of each test that was ever quarantined; `holds` tells whether it is in force."""
+        """Return the newest row of each test that was ever quarantined; `holds` returns whether it is in force."""
         names = ("test_name", "timestamp", "until", "reason", "said_by")
         rows = [QuarantineRow(*(row[name] for name in names)) for row in self.database.query(QUARANTINES)]
         return {row.test: row for row in rows}
