@@ -21,7 +21,8 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    _allow_any_output()
+    if reconfigure := getattr(sys.stdout, "reconfigure", None):
+        reconfigure(errors="backslashreplace")  # escape, instead of failing on, what the encoding of the terminal lacks
     try:
         return _run(arguments)
     except BrokenPipeError:  # `ml-metrics ... | head` is no error
@@ -81,12 +82,6 @@ def _is_text(argument: str) -> bool:
         return b"\0" not in argument.encode()
     except UnicodeEncodeError:  # what was typed is not UTF-8
         return False
-
-
-def _allow_any_output() -> None:
-    """Escape, instead of failing on, characters that the encoding of standard output lacks."""
-    if reconfigure := getattr(sys.stdout, "reconfigure", None):
-        reconfigure(errors="backslashreplace")
 
 
 def _version() -> str:

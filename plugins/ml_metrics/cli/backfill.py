@@ -60,7 +60,8 @@ def run_folders(root: str, name: str) -> list[RunFolder]:
     ]
     if not folders:
         raise UsageError(f"{place}: there is no run folder of a test {name!r}{_near(root, name)}")
-    return sorted(folders, key=_ended_at)
+    never = datetime.max.replace(tzinfo=UTC)
+    return sorted(folders, key=lambda folder: RunState(folder).workload.ended_at or never)
 
 
 def _process(config: LoadedFile | None, state: RunState, warehouse: Warehouse) -> dict[str, Any]:
@@ -93,7 +94,3 @@ def _near(root: str, name: str) -> str:
         return ""
     folder = storage.local_path(root)
     return did_you_mean(name, [each.name for each in folder.iterdir()]) if folder.is_dir() else ""
-
-
-def _ended_at(folder: RunFolder) -> datetime:
-    return RunState(folder).workload.ended_at or datetime.max.replace(tzinfo=UTC)

@@ -85,14 +85,11 @@ def _opened(address: str | None, *, create: bool) -> AbstractContextManager[Ware
     from ml_metrics.warehouse import open_warehouse
 
     settings = Settings.load()
-    if address == AIRFLOW or (address is None and _has_variable(settings)):
+    variable = f"AIRFLOW_CONN_{settings.warehouse_conn_id.upper()}"
+    if address == AIRFLOW or (address is None and variable in os.environ):
         from ml_metrics.connections import warehouse
 
         return warehouse(create=create)
     if address is None and not create and not Path(settings.warehouse_file).exists():
         raise NothingRecordedError(f"no run was recorded yet in {settings.warehouse_file}; {HOW_TO_RECORD}")
     return open_warehouse(address or f"sqlite:///{settings.warehouse_file}", create=create)
-
-
-def _has_variable(settings: Settings) -> bool:
-    return f"AIRFLOW_CONN_{settings.warehouse_conn_id.upper()}" in os.environ

@@ -53,7 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     config = load_file(arguments.config).metric_collection_config
     folder = _folder(arguments.run_dir)
-    with Progress(_bytes(folder)) as progress:
+    # only the bar needs the total size
+    total = sum(file.size for file in folder.files(lambda _: None)) if sys.stderr.isatty() else 0
+    with Progress(total) as progress:
         collected = collect_run(config, folder, folder.read_workload(), verify=arguments.verify, progress=progress)
     if arguments.json:
         print_json(collected.document())
@@ -108,11 +110,6 @@ def _table(collected: Collected) -> Iterator[str]:
     for name, why in collected.missing.items():
         yield from textwrap.wrap(f"{printable(name)}: missing: {printable(why)}", columns(), subsequent_indent="  ")
     yield f"{counted(len(collected.metrics), 'metric')} from {counted(collected.files, 'file')}"
-
-
-def _bytes(folder: RunFolder) -> int:
-    """Return the total size of the files, which only the progress bar needs."""
-    return sum(file.size for file in folder.files(lambda _: None)) if sys.stderr.isatty() else 0
 
 
 def _folder(place: str) -> RunFolder:

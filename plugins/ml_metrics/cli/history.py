@@ -75,7 +75,7 @@ def _print_runs(warehouse: Warehouse, test: str, limit: int, *, as_json: bool) -
         print_json({"test": test, "runs": [asdict(run) for run in runs]})
         return
     head = ("run", "stopped", "status", "verdict", "took", "goodput", "why")
-    print(table(head, [_run_row(run) for run in runs], right=(4, 5)))
+    print(table(head, list(map(_run_row, runs)), right=(4, 5)))
     recent = _points(warehouse, test, None, limit)
     if metrics := sorted({point.metric for point in recent if point.metric}):
         curves = [_curve_row(metric, [point for point in recent if point.metric == metric]) for metric in metrics]

@@ -65,9 +65,7 @@ def _tests_by_pool(settings: Settings) -> dict[str, list[str]]:
     if not Path(settings.config_root).is_dir():
         raise UnreadableInputError(f"{settings.config_root}: there is no such folder of test files")
     configured = configured_pools(settings.pools)
-    waiting: dict[str, list[str]] = defaultdict(list)
-    for name in configured:
-        waiting[name] = []
+    waiting: dict[str, list[str]] = defaultdict(list, {name: [] for name in configured})
     for test in load_tests(settings.config_root).tests:
         if pool := pool_of(test, configured):
             waiting[pool].append(test.name)

@@ -76,9 +76,8 @@ def _chosen(tests: tuple[TestDefinition, ...], name: str | None, file: str) -> T
 def _object(test: TestDefinition, kind: str) -> manifests.Manifest:
     root = Settings.load().storage_root
     run_dir = None if is_local(root) else join(root, test.name, "$(JOB_NAME)")
-    if kind == "pod":
-        return manifests.pod(test, run_dir=run_dir)
-    return manifests.cron_job(test, run_dir=run_dir) if kind == "cronjob" else manifests.job(test, run_dir=run_dir)
+    make = {"job": manifests.job, "pod": manifests.pod, "cronjob": manifests.cron_job}[kind]
+    return make(test, run_dir=run_dir)
 
 
 def _yaml(documents: list[Any]) -> str:

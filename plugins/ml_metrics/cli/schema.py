@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse.tables import Table
 
+TABLE_FIELDS = ("name", "about", "key", "partition", "cluster")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `schema`."""
@@ -50,14 +52,8 @@ def _definition(one: Table) -> str:
 
 
 def _document(one: Table) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "about": one.about,
-        "key": one.key,
-        "partition": one.partition,
-        "cluster": one.cluster,
-        "columns": [
-            {"name": column.name, "type": column.kind, "required": column.required, "about": column.about}
-            for column in one.columns
-        ],
-    }
+    columns = [
+        {"name": column.name, "type": column.kind, "required": column.required, "about": column.about}
+        for column in one.columns
+    ]
+    return {name: getattr(one, name) for name in TABLE_FIELDS} | {"columns": columns}

@@ -44,12 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
         documents = list(map(asdict, problems))
         print_json({"valid": not problems, "tests": tests, "problems": documents, "warnings": warnings})
     else:
-        _print(problems, warnings, tests, sum(len(_files(path)) for path in paths))
+        files = sum(len(list(config_files(path))) if path.is_dir() else 1 for path in paths)
+        _print(problems, warnings, tests, files)
     return 1 if problems else 0
-
-
-def _files(path: Path) -> list[Path]:
-    return list(config_files(path)) if path.is_dir() else [path]
 
 
 def _checked(path: Path) -> LoadedTests:

@@ -26,9 +26,8 @@ def alerts_for(  # noqa: PLR0913  (the alerts depend on all of these)
 ) -> tuple[Alert, ...]:
     """Return the alerts of a run: one for the job if it failed, else one for each broken metric."""
     if status is not JobStatus.SUCCESS:
-        if not config.alert_for_failed_jobs or (
-            config.alert_after_second_test_failure and not _job_failed_before(earlier)
-        ):
+        failed_before = bool(earlier.runs) and earlier.runs[-1].job_status is not JobStatus.SUCCESS
+        if not config.alert_for_failed_jobs or (config.alert_after_second_test_failure and not failed_before):
             return ()
         message = f"job_status was `{status}` for test `{earlier.test}`"
         return (Alert(AlertKind.JOB_STATUS, None, message, failure_reason or ""),)
@@ -53,10 +52,6 @@ def _broken_before(metric: str, earlier: EarlierRuns) -> bool:
     """Whether the stored verdict of the last run that was judged by this metric is broken."""
     judged = (row.outcome for row in reversed(earlier.rows(metric)) if row.outcome is not Outcome.SKIPPED)
     return next(judged, None) in BROKEN
-
-
-def _job_failed_before(earlier: EarlierRuns) -> bool:
-    return bool(earlier.runs) and earlier.runs[-1].job_status is not JobStatus.SUCCESS
 
 
 def _alert(verdict: Verdict, config: RegressionTestConfig, test: str, missing: Mapping[str, str]) -> Alert:

@@ -53,7 +53,8 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
     judge = _RunJudge(config, earlier, _values(metrics), missing)
     verdicts = tuple(judge.verdicts())
     if status is not JobStatus.SUCCESS:
-        verdicts = tuple(_skipped(verdict, status) for verdict in verdicts)
+        reason = f"the job's status was {status}: its metrics may be incomplete"
+        verdicts = tuple(replace(verdict, outcome=Outcome.SKIPPED, reason=reason) for verdict in verdicts)
     passed = status is JobStatus.SUCCESS and not any(
         verdict.broken and verdict.severity is Severity.FAIL for verdict in verdicts
     )
@@ -72,7 +73,9 @@ class _RunJudge:
 
     def verdicts(self) -> Iterable[Verdict]:
         """Yield the verdicts on the produced metrics in their order, then on the missing ones."""
-        for name in dict.fromkeys([*self.values, *self._requested(), *self._disappeared()]) or self._default_alone():
+        names = dict.fromkeys([*self.values, *self._requested(), *self._disappeared()])
+        # a run without metrics is judged under the name of the default condition
+        for name in names or {DEFAULT} & self.config.metric_success_conditions.keys():
             verdict = self._verdict(name)
             if verdict is not None:
                 yield verdict
@@ -80,10 +83,6 @@ class _RunJudge:
     def _requested(self) -> list[str]:
         conditions = [name for name in self.config.metric_success_conditions if name != DEFAULT]
         return [*conditions, *self.config.required_metrics, *self.missing, *self.config.metric_subset_to_alert]
-
-    def _default_alone(self) -> list[str]:
-        """Return the name under which a run without metrics is judged if there is a default condition."""
-        return [DEFAULT] if DEFAULT in self.config.metric_success_conditions else []
 
     def _disappeared(self) -> list[str]:
         """Return the missing metrics that only the default condition covers and that the last runs had."""
@@ -94,10 +93,7 @@ class _RunJudge:
         return [name for name in self.earlier.metrics() if name not in covered and self._expected(name)]
 
     def _expected(self, metric: str) -> bool:
-        """Whether a metric is expected in this run.
-
-        It is if each of the newest runs had it, or if its last verdict is `missing`.
-        """
+        """Whether a metric is expected: each of the newest runs had it, or its last verdict is `missing`."""
         default = self.config.metric_success_conditions[DEFAULT]
         accepted = self.earlier.accepted(metric)
         starts = [start for start in (default.since, accepted and accepted[1]) if start is not None]
@@ -160,9 +156,3 @@ def _values(metrics: Sequence[Metric]) -> dict[str, list[float]]:
     for metric in metrics:
         values[metric.name].append(float(metric.value))
     return values
-
-
-def _skipped(verdict: Verdict, status: JobStatus) -> Verdict:
-    return replace(
-        verdict, outcome=Outcome.SKIPPED, reason=f"the job's status was {status}: its metrics may be incomplete"
-    )

@@ -86,7 +86,8 @@ def channel_of(name: str, settings: Settings, outbox: Outbox) -> Channel:
     if kind not in FACTORIES:
         return Unusable(name, f"[ml_metrics] channels: {kind!r} is not one of outbox, {', '.join(FACTORIES)}")
     try:
-        return FACTORIES[kind](name, conn_id or CONNECTIONS[kind], settings)
+        make, default_conn_id = FACTORIES[kind]
+        return make(name, conn_id or default_conn_id, settings)
     except MlMetricsError as error:
         return Unusable(name, str(error))
     except Exception as error:  # noqa: BLE001  (an error of one Airflow hook must not silence the other channels)
@@ -200,21 +201,14 @@ def _error_reporting(name: str, conn_id: str, settings: Settings) -> Channel:  #
     return ErrorReporting(str(hook.project_id), token, host=(connection.host or HOST).rstrip("/"), name=name)
 
 
-FACTORIES: dict[str, Callable[[str, str, Settings], Channel]] = {
-    "smtp": _smtp,
-    "sendgrid": _sendgrid,
-    "webhook": _webhook,
-    "github": _github,
-    "error_reporting": _error_reporting,
+FACTORIES: dict[str, tuple[Callable[[str, str, Settings], Channel], str]] = {
+    "smtp": (_smtp, "smtp_default"),
+    "sendgrid": (_sendgrid, "sendgrid_default"),
+    "webhook": (_webhook, "ml_metrics_webhook"),
+    "github": (_github, "ml_metrics_github"),
+    "error_reporting": (_error_reporting, "google_cloud_default"),
 }
-CONNECTIONS = {
-    "smtp": "smtp_default",
-    "sendgrid": "sendgrid_default",
-    "webhook": "ml_metrics_webhook",
-    "github": "ml_metrics_github",
-    "error_reporting": "google_cloud_default",
-}
-"""The connection of a channel for which the settings name none."""
+"""The factory of each kind of channel, and the connection of a channel for which the settings name none."""
 
 
 def _connection(conn_id: str) -> Any:

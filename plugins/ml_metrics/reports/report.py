@@ -123,7 +123,8 @@ def _facts(test: TestDefinition, run: Run, workload: Workload) -> Iterator[Fact]
     yield Fact("run key", run.key)
     if workload.ended_at is not None:
         yield Fact("ended", f"{workload.ended_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")
-    yield Fact("job status", _status(workload))
+    reason = f" ({workload.failure_reason})" if workload.failure_reason else ""
+    yield Fact("job status", f"{workload.status}{reason}")
     if workload.duration_seconds is not None:
         yield Fact("duration", f"{workload.duration_seconds:.0f} s")
     if workload.attempts > 1:
@@ -150,10 +151,6 @@ def _commands(run: Run, folder: RunFolder, workload: Workload) -> Iterator[Fact]
     if workload.status is JobStatus.SUCCESS:
         yield Fact("See the values of earlier runs", f"ml-metrics history {run.test}")
     yield Fact("The files of the run", folder.path)
-
-
-def _status(workload: Workload) -> str:
-    return f"{workload.status} ({workload.failure_reason})" if workload.failure_reason else str(workload.status)
 
 
 def warnings_of(test: TestDefinition, state: RunState) -> Iterator[str]:
