@@ -24,7 +24,7 @@ from ml_metrics.dashboard.page import NotFoundError, templates
 from ml_metrics.dashboard.pages.all_tests import page_of_tests
 from ml_metrics.dashboard.pages.compare import page_of_comparison
 from ml_metrics.dashboard.pages.one_run import page_of_run
-from ml_metrics.dashboard.pages.one_test import page_of_test
+from ml_metrics.dashboard.pages.one_test_page import page_of_test
 from ml_metrics.dashboard.query import BadQueryError, choice, required
 from ml_metrics.dashboard.source import SOURCE
 from ml_metrics.errors import MlMetricsError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ml_metrics import storage
 from ml_metrics.dashboard.links import ASSETS, FileLinks, file_of
 from ml_metrics.dashboard.pages.all_tests import page_of_tests
-from ml_metrics.dashboard.pages.one_test import page_of_test
+from ml_metrics.dashboard.pages.one_test_page import page_of_test
 from ml_metrics.dashboard.query import span_of
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
             f"No run stopped between {span.first} and {span.last}. The newest stopped on {newest.timestamp:%Y-%m-%d}."
         )
     return Page(
-        "one_test.html",
+        "one_test_page.html",
         {
             "title": test,
             "span": span,

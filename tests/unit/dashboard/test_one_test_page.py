@@ -7,7 +7,7 @@ import re
 import pytest
 from fastapi.testclient import TestClient
 
-from ml_metrics.dashboard.pages import one_test
+from ml_metrics.dashboard.pages import one_test_page
 from ml_metrics.warehouse import Warehouse
 from unit.dashboard.sample_runs import SHIFTED, TODAY, csv_rows, recorded, run_of
 
@@ -45,8 +45,8 @@ def test_a_table_behind_each_chart_has_every_value(shown: TestClient) -> None:
 
 
 def test_a_table_that_is_cut_links_to_all_values(shown: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(one_test, "MAX_TABLE_ROWS", 1)
-    monkeypatch.setattr(one_test, "MIN_TABLE_ROWS", 5)
+    monkeypatch.setattr(one_test_page, "MAX_TABLE_ROWS", 1)
+    monkeypatch.setattr(one_test_page, "MIN_TABLE_ROWS", 5)
     text = shown.get(f"/test?test={SHIFTED}").text
     (table,) = re.findall(r'<details class="values">.*?</details>', text, re.DOTALL)
     assert table.count("<tr><td>") == 5
