@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness import wait_for
-from local_kube.pods.images import pull_failure
+from local_kube.pods.container_runner import pull_failure
 
 if TYPE_CHECKING:
     from harness import Pods

@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_kube.jobs.status import ranges, status_of
-from local_kube.jobs.view import COMPLETION_INDEX, EndedPod, JobView
+from local_kube.jobs.view import COMPLETION_INDEX, EndedPod, JobView, ranges, status_of
 
 ENDED = st.builds(
     EndedPod, st.sampled_from(["Succeeded", "Failed", "Dropped"]), st.none() | st.integers(0, 5), st.floats(0, 100)

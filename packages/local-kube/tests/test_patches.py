@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_kube.api.patches import apply_patch
+from local_kube.api.requests import apply_patch
 from local_kube.errors import ApiError
 
 if TYPE_CHECKING:

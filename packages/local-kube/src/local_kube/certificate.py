@@ -97,14 +97,11 @@ def _name(text: str) -> x509.Name:
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    encryption = ("key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only")
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         key_cert_sign=signs_certificates,
         crl_sign=signs_certificates,
         content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
+        **dict.fromkeys(encryption, False),
     )

@@ -21,24 +21,22 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from local_kube.api import admission, discovery
+from local_kube.api import discovery
 from local_kube.api.authentication import TokenAuthentication
+from local_kube.api.discovery import NodeObjects
 from local_kube.api.exec import ExecApi
-from local_kube.api.nodes import NodeObjects
-from local_kube.api.objects import ObjectsApi, Rules
+from local_kube.api.objects import ObjectsApi, Rules, admit_secret, admit_service
 from local_kube.api.pods import PodsApi
 from local_kube.certificate import Certificate
 from local_kube.errors import ApiError, ClusterError
 from local_kube.jobs import admission as job_admission
-from local_kube.jobs.controller import JobController
-from local_kube.jobs.ledger import JobLedger
+from local_kube.jobs.controller import JobController, JobLedger
 from local_kube.kinds import CONFIG_MAP, JOB, SECRET, SERVICE
 from local_kube.kubeconfig import Address, read_address, write_address
 from local_kube.options import MOUNT_VARIABLE_PREFIX, ServerOptions, add_node_arguments, duration, node_from, port
 from local_kube.pods.kubelet import Kubelet
-from local_kube.state.objects import Objects
 from local_kube.state.owner_references import GarbageCollector
-from local_kube.state.store import Store
+from local_kube.state.store import Objects, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -134,11 +132,7 @@ async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None
     listener = _listen(options.port or (previous.port if previous else 0), required=bool(options.port))
     port = listener.getsockname()[1]
     config = uvicorn.Config(
-        authenticated,
-        log_level="warning",
-        lifespan="off",
-        ws="websockets-sansio",
-        ssl_certfile=certificate.server,
+        authenticated, log_level="warning", lifespan="off", ws="websockets-sansio", ssl_certfile=certificate.server
     )
     server = _Server(config, authenticated, kubelet)
     loop = asyncio.get_running_loop()
@@ -152,12 +146,8 @@ async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None
     def busy() -> bool:
         return bool(kubelet.active or jobs.active or authenticated.open_requests)
 
-    background = [
-        kubelet.housekeeping(),
-        jobs.run(),
-        _stop_when_idle(options.idle_seconds, authenticated, busy, server),
-    ]
-    tasks = [asyncio.create_task(coroutine) for coroutine in background]
+    idleness = _stop_when_idle(options.idle_seconds, authenticated, busy, server)
+    tasks = [asyncio.create_task(coroutine) for coroutine in (kubelet.housekeeping(), jobs.run(), idleness)]
     listener.listen()  # from here on, clients can connect and are served as soon as the event loop runs
     when_ready()
     await server.serve([listener])
@@ -167,9 +157,9 @@ async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None
 
 def _rules(jobs: JobController) -> dict[Kind, Rules]:
     return {
-        SECRET: Rules(admission.admit_secret),
+        SECRET: Rules(admit_secret),
         CONFIG_MAP: Rules(),
-        SERVICE: Rules(admission.admit_service),
+        SERVICE: Rules(admit_service),
         # the one kind whose dependents stay unless a client requests otherwise, as in Kubernetes
         JOB: Rules(job_admission.admit, job_admission.admit_change, jobs.reconcile, "Orphan"),
     }

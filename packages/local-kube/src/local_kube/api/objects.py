@@ -1,7 +1,9 @@
-"""Requests for Secrets, ConfigMaps, Services and Jobs."""
+"""Requests for Secrets, ConfigMaps, Services and Jobs, and the admission of Secrets and Services."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,11 +13,10 @@ from starlette.routing import Route
 
 from local_kube.api import tables
 from local_kube.api.listing import Listing
-from local_kube.api.patches import apply_patch
-from local_kube.api.requests import body_of, check_version, media_type_of
+from local_kube.api.requests import apply_patch, body_of, check_version, media_type_of
 from local_kube.errors import ApiError, not_found
 from local_kube.formats import now
-from local_kube.metadata import metadata_errors, name_of
+from local_kube.kinds import metadata_errors, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
 
     from local_kube.json_files import Document
     from local_kube.kinds import Kind
-    from local_kube.state.objects import Objects
     from local_kube.state.owner_references import GarbageCollector
-    from local_kube.state.store import Store
+    from local_kube.state.store import Objects, Store
 
 SERVER_FIELDS = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 """The metadata that clients cannot change."""
@@ -139,3 +139,30 @@ class ObjectsApi:
         """Return the object as it is stored now; None if it is gone."""
         metadata = document["metadata"]
         return self._objects.find(self._kind.singular, metadata["namespace"], metadata["name"])
+
+
+def admit_secret(secret: Document) -> Document:
+    """Return a Secret with `stringData` merged into `data`; raise ApiError if `data` is not base64."""
+    plain = secret.get("stringData") or {}
+    data = {
+        **(secret.get("data") or {}),
+        **{name: base64.b64encode(text.encode()).decode() for name, text in plain.items()},
+    }
+    for name, text in data.items():
+        try:
+            base64.b64decode(text, validate=True)
+        except (binascii.Error, TypeError, ValueError) as error:
+            raise ApiError(400, f"Secret in version v1 cannot be handled: data.{name} is not base64") from error
+    rest = {name: value for name, value in secret.items() if name != "stringData"}
+    return {"type": "Opaque", **rest, "data": data}
+
+
+def admit_service(service: Document) -> Document:
+    """Return a complete Service; raise ApiError unless it is headless, because the cluster has no network."""
+    spec = {"type": "ClusterIP", "sessionAffinity": "None", **(service.get("spec") or {})}
+    if spec["type"] != "ClusterIP" or spec.get("clusterIP") != "None":
+        name = service["metadata"]["name"]
+        raise ApiError(
+            422, f'Service "{name}" is invalid: spec.clusterIP: the local cluster has headless Services only: "None"'
+        )
+    return {**service, "spec": {**spec, "clusterIPs": ["None"]}, "status": {"loadBalancer": {}}}

@@ -11,8 +11,7 @@ from starlette.routing import Route
 
 from local_kube.api import tables
 from local_kube.api.listing import Listing
-from local_kube.api.patches import apply_patch
-from local_kube.api.requests import body_of, check_version, media_type_of
+from local_kube.api.requests import apply_patch, body_of, check_version, media_type_of
 from local_kube.errors import ApiError, not_found
 from local_kube.kinds import EVENT, NAMESPACE, NODE, POD
 from local_kube.pods import admission
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from local_kube.api.nodes import NodeObjects
+    from local_kube.api.discovery import NodeObjects
     from local_kube.json_files import Document
     from local_kube.kinds import Kind
     from local_kube.pods.kubelet import Kubelet

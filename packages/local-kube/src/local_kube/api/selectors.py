@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from local_kube.json_files import Document
 
-
 BETWEEN_TERMS = re.compile(r",(?![^()]*\))")
 SET_TERM = re.compile(r"(?P<key>[^\s=!(),]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 EQUALITY_TERM = re.compile(r"(?P<key>[^\s=!(),]+)\s*(?P<operator>==|=|!=)\s*(?P<value>[^\s=!(),]*)")

@@ -54,14 +54,7 @@ def pod_cells(pod: Document) -> list[Any]:
     ready = f"{sum(entry['ready'] for entry in entries)}/{len(pod['spec']['containers'])}"
     restarts = sum(entry["restartCount"] for entry in entries)
     where = [pod["status"].get("podIP", "<none>"), pod["spec"].get("nodeName", "<none>")]
-    return [
-        pod["metadata"]["name"],
-        ready,
-        pod_status(pod),
-        restarts,
-        age(pod["metadata"]["creationTimestamp"]),
-        *where,
-    ]
+    return [_name(pod), ready, pod_status(pod), restarts, _age(pod), *where]
 
 
 def pod_status(pod: Document) -> str:
@@ -105,17 +98,9 @@ def job_cells(job: Document) -> list[Any]:
     wanted = spec.get("completions")
     done = f"{status.get('succeeded', 0)}/{'1' if wanted is None else wanted}"
     containers = spec["template"]["spec"]["containers"]
+    names, images = (",".join(container.get(key, "") for container in containers) for key in ("name", "image"))
     selector = ",".join(f"{name}={value}" for name, value in spec["selector"].get("matchLabels", {}).items())
-    return [
-        job["metadata"]["name"],
-        job_status(job),
-        done,
-        _duration(status),
-        age(job["metadata"]["creationTimestamp"]),
-        ",".join(container["name"] for container in containers),
-        ",".join(container.get("image", "") for container in containers),
-        selector,
-    ]
+    return [_name(job), job_status(job), done, _duration(status), _age(job), names, images, selector]
 
 
 def job_status(job: Document) -> str:

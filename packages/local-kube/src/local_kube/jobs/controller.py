@@ -7,6 +7,7 @@ server continues where a killed one stopped, and a removed pod is still counted,
 from __future__ import annotations
 
 import copy
+import dataclasses
 import logging
 import secrets
 import time
@@ -15,20 +16,19 @@ from typing import TYPE_CHECKING
 
 from local_kube.errors import ApiError
 from local_kube.formats import now
-from local_kube.jobs.status import has_ended, status_of
-from local_kube.jobs.view import COMPLETION_INDEX, EndedPod, JobView, index_of
+from local_kube.jobs.view import COMPLETION_INDEX, EndedPod, JobView, has_ended, index_of, status_of
+from local_kube.json_files import read_json, write_json
 from local_kube.kinds import JOB
 from local_kube.pods import admission, statuses
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
-    from local_kube.jobs.ledger import JobLedger
     from local_kube.json_files import Document
     from local_kube.pods.kubelet import Kubelet
-    from local_kube.state.objects import Objects
     from local_kube.state.owner_references import GarbageCollector
-    from local_kube.state.store import Store
+    from local_kube.state.store import Objects, Store
 
 MAX_WAIT_SECONDS = 0.5
 """How long to wait for a change at most, because deadlines and back-offs pass without one."""
@@ -192,3 +192,39 @@ def _owner(pod: Document) -> str | None:
         if reference.get("kind") == JOB.kind and reference.get("controller"):
             return str(reference.get("uid"))
     return None
+
+
+class JobLedger:
+    """A file for each Job, removed with the Job."""
+
+    def __init__(self, folder: Path, jobs: Iterable[Document]) -> None:
+        self._folder = folder
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        uids = {str(job["metadata"]["uid"]) for job in jobs}
+        self._ended = {uid: self._read(uid) for uid in uids}
+        for file in self._folder.glob("*.json"):
+            if file.stem not in uids:  # the server was killed while it removed the Job
+                file.unlink()
+
+    def ended_pods(self, job: Document) -> Mapping[str, EndedPod]:
+        """Return the pods of a Job that have ended, by uid."""
+        return self._ended.get(job["metadata"]["uid"], {})
+
+    def add(self, job: Document, pod_uid: str, ended: EndedPod) -> None:
+        """Record the end of a pod; raise OSError if it cannot be written."""
+        uid = str(job["metadata"]["uid"])
+        entries = {**self._ended.get(uid, {}), pod_uid: ended}
+        write_json(self._file(uid), {pod: dataclasses.asdict(entry) for pod, entry in entries.items()})
+        self._ended[uid] = entries
+
+    def remove(self, job: Document) -> None:
+        """Remove the record of a Job."""
+        self._ended.pop(job["metadata"]["uid"], None)
+        self._file(job["metadata"]["uid"]).unlink(missing_ok=True)
+
+    def _read(self, uid: str) -> dict[str, EndedPod]:
+        record = read_json(self._file(uid)) or {}
+        return {pod: EndedPod(**entry) for pod, entry in record.items()}
+
+    def _file(self, uid: str) -> Path:
+        return self._folder / f"{uid}.json"

@@ -1,19 +1,23 @@
-"""A Job and its pods at one moment, and the decisions that follow from them. Pure."""
+"""A Job and its pods at one moment, the decisions that follow from them, and the Job's status. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from local_kube.json_files import Document
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 FIRST_BACK_OFF_SECONDS, MAX_BACK_OFF_SECONDS = 10.0, 360.0
+FINAL_CONDITIONS = ("Complete", "Failed")
+EARLY_CONDITIONS = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
+"""The condition that announces each final one, while the last pods are still ending."""
 DECIDED = {"FailureTarget": "Failed", "SuccessCriteriaMet": "Complete"}
 """The conditions that decide how a Job will end, while its last pods are still ending."""
 
@@ -96,11 +100,7 @@ class JobView:
         if self._exceeded_backoff_limit():
             return Verdict("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
         seconds, start = self.spec.get("activeDeadlineSeconds"), self.job["status"].get("startTime")
-        if (
-            seconds is not None
-            and start is not None
-            and self.now >= datetime.fromisoformat(start).timestamp() + seconds
-        ):
+        if seconds is not None and start and self.now >= datetime.fromisoformat(start).timestamp() + seconds:
             return Verdict("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
         if self._complete():
             return Verdict("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
@@ -156,3 +156,64 @@ def index_of(pod: Document) -> int | None:
     """Return a pod's completion index."""
     index = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX)
     return None if index is None else int(index)
+
+
+def has_ended(job: Document) -> bool:
+    """Return whether a Job has ended."""
+    return any(entry["type"] in FINAL_CONDITIONS for entry in job["status"].get("conditions") or [])
+
+
+def status_of(view: JobView, verdict: Verdict | None, now: str) -> Document:
+    """Return the status of a Job."""
+    before, suspended = view.job["status"], view.spec["suspend"] and verdict is None
+    status = _counts(view)
+    if not suspended:
+        status["startTime"] = before.get("startTime") or now
+    conditions = {entry["type"]: entry for entry in before.get("conditions") or []}
+
+    def set_condition(kind: str, value: str, reason: str, message: str) -> None:
+        if conditions.get(kind, {}).get("status") != value:
+            condition = {"type": kind, "status": value, "reason": reason, "message": message}
+            conditions[kind] = {**condition, "lastProbeTime": now, "lastTransitionTime": now}
+
+    if suspended:
+        set_condition("Suspended", "True", "JobSuspended", "Job suspended")
+    elif "Suspended" in conditions:
+        set_condition("Suspended", "False", "JobResumed", "Job resumed")
+    if verdict is not None:
+        set_condition(EARLY_CONDITIONS[verdict.kind], "True", verdict.reason, verdict.message)
+        if not view.pods:
+            set_condition(verdict.kind, "True", verdict.reason, verdict.message)
+            if verdict.kind == "Complete":
+                status["completionTime"] = now
+    if conditions:
+        status["conditions"] = list(conditions.values())
+    return status
+
+
+def _counts(view: JobView) -> Document:
+    counts = {
+        "active": len(view.active),
+        "ready": sum(map(_ready, view.active)),
+        "terminating": len(view.terminating),
+        "succeeded": view.succeeded,
+        "failed": view.failed,
+        "completedIndexes": ranges(view.done_indexes),
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return sorted numbers as `0,1,3-5`: three or more in a row are written as a range."""
+    runs = (list(pairs) for _, pairs in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]))
+    return ",".join(_run([number for _, number in run]) for run in runs)
+
+
+def _run(numbers: list[int]) -> str:
+    first, *_, last = [*numbers, numbers[-1]]
+    return f"{first}-{last}" if last > first + 1 else ",".join(map(str, numbers))
+
+
+def _ready(pod: Document) -> bool:
+    conditions = pod["status"].get("conditions") or []
+    return any(entry["type"] == "Ready" and entry["status"] == "True" for entry in conditions)

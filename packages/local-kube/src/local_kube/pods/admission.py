@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from local_kube.errors import ApiError
 from local_kube.formats import now, parse_quantity
-from local_kube.metadata import metadata_errors, name_of
+from local_kube.kinds import metadata_errors, name_of
 
 if TYPE_CHECKING:
     from local_kube.json_files import Document

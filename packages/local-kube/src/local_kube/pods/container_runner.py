@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,18 +12,26 @@ from typing import TYPE_CHECKING, Any
 from local_kube.formats import parse_quantity
 from local_kube.kinds import SERVICE
 from local_kube.pods import statuses
-from local_kube.pods.environment import container_command, container_variables, mount_variables, resolve_names
+from local_kube.pods.environment import (
+    MissingReferenceError,
+    container_command,
+    container_variables,
+    mount_variables,
+    resolve_names,
+)
 from local_kube.pods.files import ContainerFiles
-from local_kube.pods.images import PullFailure, pull_failure
-from local_kube.pods.references import MissingReferenceError
 from local_kube.processes.container import KILLED, Container
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from local_kube.json_files import Document
-    from local_kube.pods.references import References
+    from local_kube.pods.environment import References
 
+HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*(?::[0-9]+)?/)?"
+PATH = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+REFERENCE = re.compile(rf"({HOST})({PATH}(?:/{PATH})*)(:[\w][\w.-]{{0,127}})?(@[a-z0-9]+:[a-fA-F0-9]{{32,}})?")
+MAX_IMAGE_NAME_LENGTH = 255
 PEAK_MEMORY = "local-kube/peak-memory-bytes."
 """The prefix of the annotation with the most memory that a container used; the container's name follows."""
 LOST = "The container could not be located when the pod was terminated"
@@ -213,12 +222,36 @@ def _back_off_seconds(failures: int) -> float:
 
 
 def _never_started() -> Document:
-    return {
-        "terminated": {
-            "exitCode": KILLED,
-            "reason": "ContainerStatusUnknown",
-            "message": LOST,
-            "startedAt": None,
-            "finishedAt": None,
-        }
-    }
+    unknown = {"exitCode": KILLED, "reason": "ContainerStatusUnknown", "message": LOST}
+    return {"terminated": {**unknown, "startedAt": None, "finishedAt": None}}
+
+
+@dataclass(frozen=True, slots=True)
+class PullFailure:
+    """The reason why an image cannot be pulled, with the kubelet's message."""
+
+    reason: str
+    message: str
+    final: bool
+    """True if the kubelet does not retry."""
+
+
+def pull_failure(image: str) -> PullFailure | None:
+    """Return why an image cannot be pulled; None if the cluster, which pulls nothing, accepts it.
+
+    A registry below the reserved top-level domain `.invalid` cannot exist, so pulling an image from there fails on
+    every cluster: tests and demos can use it to see that failure.
+    """
+    found = REFERENCE.fullmatch(image)
+    if found is None or len(found[1] + found[2]) > MAX_IMAGE_NAME_LENGTH:
+        detail = f'couldn\'t parse image name "{image}": invalid reference format'
+        return PullFailure("InvalidImageName", f'Failed to apply default image tag "{image}": {detail}', final=True)
+    host = found[1].rstrip("/").partition(":")[0]
+    if host.endswith(".invalid"):
+        name = image if found[3] or found[4] else f"{image}:latest"
+        message = (
+            f'failed to pull and unpack image "{name}": failed to resolve reference "{name}": failed to do request: '
+            f'Head "https://{found[1]}v2/": dial tcp: lookup {host}: no such host'
+        )
+        return PullFailure("ErrImagePull", message, final=False)
+    return None

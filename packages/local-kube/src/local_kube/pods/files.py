@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from local_kube.json_files import replace_file
-from local_kube.pods.environment import Mounts
-from local_kube.pods.references import MissingReferenceError
+from local_kube.pods.environment import MissingReferenceError, Mounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from local_kube.json_files import Document
-    from local_kube.pods.references import References
+    from local_kube.pods.environment import References
 
 TERMINATION_LOG = "/dev/termination-log"
 

@@ -13,8 +13,8 @@ from local_kube.formats import now
 from local_kube.node import NODE_NAME
 from local_kube.pods import scheduling, statuses
 from local_kube.pods.container_runner import PodContext
+from local_kube.pods.environment import References
 from local_kube.pods.pod_runner import PodRunner
-from local_kube.pods.references import References
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from local_kube.json_files import Document
     from local_kube.options import ServerOptions
     from local_kube.pods.container_runner import ContainerRunner
-    from local_kube.state.objects import Objects
-    from local_kube.state.store import Store
+    from local_kube.state.store import Objects, Store
 
 STEP_SECONDS = 0.1
 FIRST_STEP_SECONDS, FIRST_STEPS = 0.02, 25

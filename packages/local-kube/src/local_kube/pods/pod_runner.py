@@ -6,17 +6,21 @@ outlives the server that started it.
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from local_kube.formats import now
-from local_kube.pods import disk_usage, statuses
+from local_kube.formats import now, parse_quantity
+from local_kube.pods import statuses
 from local_kube.pods.container_runner import ContainerRunner, PodContext
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from local_kube.json_files import Document
 
+EPHEMERAL_STORAGE = "ephemeral-storage"
 DEADLINE_EXCEEDED = "DeadlineExceeded"
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 DISK_CHECK_SECONDS = 1.0
@@ -86,7 +90,7 @@ class PodRunner:
         if time.monotonic() < self._next_disk_check or "reason" in self.pod["status"]:
             return
         self._next_disk_check = time.monotonic() + DISK_CHECK_SECONDS
-        if message := disk_usage.exceeded_limit(self.pod, self._context.folder):
+        if message := _exceeded_limit(self.pod, self._context.folder):
             self.fail("Evicted", message, 0)
 
     def _stop(self) -> None:
@@ -95,3 +99,33 @@ class PodRunner:
             if runner.stop(min(grace, self._grace_seconds)) and runner.name not in self._stopping:
                 self._stopping.add(runner.name)
                 self._context.record_event("Killing", f"Stopping container {runner.name}")
+
+
+def _exceeded_limit(pod: Document, folder: Path) -> str | None:
+    """Return the kubelet's message for the limit that a pod exceeds; None if it exceeds none."""
+    for volume in pod["spec"].get("volumes") or []:
+        limit = (volume.get("emptyDir") or {}).get("sizeLimit")
+        if limit is not None and used_bytes(folder / "volumes" / str(volume["name"])) > parse_quantity(limit):
+            return f'Usage of EmptyDir volume "{volume["name"]}" exceeds the limit "{limit}". '
+    for container in pod["spec"]["containers"]:
+        limit = ((container.get("resources") or {}).get("limits") or {}).get(EPHEMERAL_STORAGE)
+        if limit is None:
+            continue
+        name = str(container["name"])
+        used = sum(used_bytes(folder / kind / name) for kind in ("files", "containers"))
+        if used > parse_quantity(limit):
+            return f'Container {name} exceeded its local ephemeral storage limit "{limit}". '
+    return None
+
+
+def used_bytes(folder: Path) -> int:
+    """Return the bytes that the files below a folder occupy, without following links."""
+    total = 0
+    for place, _, files in os.walk(folder):
+        for name in files:
+            try:
+                found = os.lstat(os.path.join(place, name))  # noqa: PTH118  (pathlib is slower, and this runs every second)
+            except OSError:  # the file was removed in the meantime
+                continue
+            total += found.st_blocks * 512
+    return total

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from local_kube.json_files import Document
     from local_kube.kinds import Kind
     from local_kube.pods.kubelet import Kubelet
-    from local_kube.state.objects import Objects
-    from local_kube.state.store import Store
+    from local_kube.state.store import Objects, Store
 
 FOREGROUND = "foregroundDeletion"
 """The finalizer of an object that is deleted after its dependents."""
