@@ -6,6 +6,7 @@ import sys
 from datetime import timedelta
 from functools import cache
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.config.problems import Problem
 
 RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": 10.0, "retry_exponential_backoff": True}
 """For the tasks that only read and write, whose failures are mostly temporary errors of other services."""
@@ -50,8 +50,9 @@ def tests_from(config_root: str | None = None) -> Iterator[DAG]:  # noqa: PT028 
     library = load_tests(root)
     for test in library.tests:
         yield accelerator_test(test)
+    test_of = attrgetter("test")
     valid = {test.name for test in library.tests}
-    for name, problems in groupby(sorted(library.problems, key=_test_of), key=_test_of):
+    for name, problems in groupby(sorted(library.problems, key=test_of), key=test_of):
         dag_id = f"{name}--cannot-be-read" if name in valid else name
         yield invalid_test(dag_id, "\n".join(str(problem) for problem in problems))
 
@@ -63,10 +64,6 @@ def _one(root: str, name: str) -> Iterator[DAG]:
         if any(problem.test == name for problem in error.problems):
             yield invalid_test(name, str(error))
         # otherwise no file defines it: it belongs to another DAG file
-
-
-def _test_of(problem: Problem) -> str:
-    return problem.test
 
 
 def accelerator_test(test: TestDefinition) -> DAG:

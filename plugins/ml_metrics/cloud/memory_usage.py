@@ -54,17 +54,17 @@ class MemoryReader:
             self.wait(min(visible_in, VISIBLE_AFTER.total_seconds()))
         client = self.client or metric_client()
         found = {
-            # evictable memory is page cache, which the program does not need
-            "vm_memory_usage_bytes": self._peak(client, workload, MEMORY, without={"memory_type": "evictable"}),
-            "gpu_memory_usage_bytes": self._peak(client, workload, ACCELERATOR_MEMORY, without={}),
+            "vm_memory_usage_bytes": self._peak(client, workload, MEMORY),
+            "gpu_memory_usage_bytes": self._peak(client, workload, ACCELERATOR_MEMORY),
         }
         return {name: value for name, value in found.items() if value is not None}
 
-    def _peak(self, client: Any, workload: Workload, metric: str, without: dict[str, str]) -> float | None:
+    def _peak(self, client: Any, workload: Workload, metric: str) -> float | None:
+        """Return the peak without page cache: "evictable" memory, which the program does not need."""
         values = [
             _value(point)
             for series in self._series(client, workload, metric)
-            if not any(series.metric.labels.get(name) == value for name, value in without.items())
+            if series.metric.labels.get("memory_type") != "evictable"
             for point in series.points
         ]
         return max(values, default=None)

@@ -86,13 +86,11 @@ class Hosts:
         if self.stage is Stage.ENDED:
             return self._combined(outcomes, *self._failure(outcomes))
         if self.stage is Stage.QUEUED:
-            return self._combined(
-                outcomes, JobStatus.MISSED, "Queued", self._last_job_message() or "not admitted by its queue"
-            )
+            message = next((event.get("message") for event in reversed(self._events_of(self.job))), None)
+            return self._combined(outcomes, JobStatus.MISSED, "Queued", message or "not admitted by its queue")
         if self.stage is Stage.RUNNING:
-            return self._combined(
-                outcomes, JobStatus.FAILURE, "Interrupted", "the Job was still running when the task ended"
-            )
+            detail = "the Job was still running when the task ended"
+            return self._combined(outcomes, JobStatus.FAILURE, "Interrupted", detail)
         return self._combined(outcomes, JobStatus.MISSED, *self._missing(outcomes))
 
     def _failure(self, outcomes: list[tuple[int, Workload]]) -> tuple[JobStatus, str | None, str | None]:
@@ -151,14 +149,11 @@ class Hosts:
         )
 
     def _outcome_of(self, pod: dict[str, Any]) -> Workload:
-        uid = pod["metadata"].get("uid")
-        own = [event for event in self.events if (event.get("involvedObject") or {}).get("uid") == uid]
-        return outcome_of(pod, own)
+        return outcome_of(pod, self._events_of(pod))
 
-    def _last_job_message(self) -> str | None:
-        uid = self.job["metadata"].get("uid")
-        own = [event for event in self.events if (event.get("involvedObject") or {}).get("uid") == uid]
-        return own[-1].get("message") if own else None
+    def _events_of(self, thing: dict[str, Any]) -> list[dict[str, Any]]:
+        uid = thing["metadata"].get("uid")
+        return [event for event in self.events if (event.get("involvedObject") or {}).get("uid") == uid]
 
     def _condition(self, kind: str) -> dict[str, Any] | None:
         conditions = (self.job.get("status") or {}).get("conditions") or []

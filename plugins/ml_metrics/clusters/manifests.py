@@ -42,7 +42,7 @@ def pod(
     `labels` take precedence over those of the test.
     """
     made: Manifest = _merged(
-        _pod(test, "metadata.name", run_dir, env or {}, {**_queue(test), **(labels or {})}), _override(test)
+        _pod(test, "metadata.name", run_dir, env or {}, {**_queue(test), **(labels or {})}), test.pod
     )
     return made
 
@@ -58,7 +58,7 @@ def job(
     """Return the Job of a test with a pod for each host. Its default name is that of the test."""
     template = _merged(
         _pod(test, JOB_NAME_FIELD, run_dir, env or {}, labels or {}, _discovery(test, name)),
-        _override(test),
+        test.pod,
     )
     for key in ("apiVersion", "kind"):
         template.pop(key)
@@ -225,10 +225,6 @@ def _queue(test: TestDefinition) -> dict[str, str]:
 
 def _namespace(test: TestDefinition) -> dict[str, str]:
     return {"namespace": test.namespace} if test.namespace else {}
-
-
-def _override(test: TestDefinition) -> Manifest:
-    return {key: value for key, value in test.pod.items() if key in {"metadata", "spec"}}
 
 
 def _without_empty(fields: Mapping[str, Any]) -> Manifest:

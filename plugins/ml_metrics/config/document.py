@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.problems import InvalidFileError
+from ml_metrics.config.problems import InvalidFileError, Problem, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +47,11 @@ class Document:
         while where not in self.places and where:
             where = where[:-1]
         return self.places.get(where) or Place(self.file)
+
+    def problem(self, where: Where, what: str) -> Problem:
+        """Return a problem of a value."""
+        place = self.place(where)
+        return Problem(place.file, place.line, dotted(where), what)
 
     def texts(self) -> Iterator[tuple[Where, str]]:
         """Yield every string in the document with its path."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.document import SUFFIXES, Document, read_document
-from ml_metrics.config.problems import InvalidFileError, Problem, did_you_mean
+from ml_metrics.config.problems import InvalidFileError, did_you_mean
 
 if TYPE_CHECKING:
     from ml_metrics.config.jsonnet import Jsonnet
@@ -70,7 +70,7 @@ class ConfigFolder:
             return document
         base = self._named(document, "extends", path)
         if base in {path, *extended_by}:
-            raise InvalidFileError([_problem(document, "extends", f"circular: {base.name} extends this file")])
+            raise _error(document, "extends", f"circular: {base.name} extends this file")
         return document.over(self._extended(base, (*extended_by, path)).without("name"))
 
     def _with_metric_config(self, document: Document, path: Path) -> Document:
@@ -79,25 +79,23 @@ class ConfigFolder:
         shared = self._named(document, "metric_config", path)
         base = self._extended(shared, (path,))
         if not is_shared(base):
-            raise InvalidFileError(
-                [_problem(document, "metric_config", f"{shared.name} is a test, not a metric config")]
-            )
+            raise _error(document, "metric_config", f"{shared.name} is a test, not a metric config")
         return document.over(base.without(*base.content.keys() - METRIC_KEYS))
 
     def _named(self, document: Document, key: str, path: Path) -> Path:
         """Return the file that a key names: in the folder of the document, or in the root."""
         name = document.content[key]
         if not isinstance(name, str) or not name:
-            raise InvalidFileError([_problem(document, key, f"should be the name of a file, not {name!r}")])
+            raise _error(document, key, f"should be the name of a file, not {name!r}")
         root = self.root.resolve()
         for folder in dict.fromkeys((path.parent, self.root)):
             for found in [folder / name] if Path(name).suffix in SUFFIXES else _present(folder, name):
                 if not found.resolve().is_relative_to(root):
-                    raise InvalidFileError([_problem(document, key, f"{name!r} is outside {self.root}")])
+                    raise _error(document, key, f"{name!r} is outside {self.root}")
                 if found.is_file():
                     return found
         near = did_you_mean(name, _names(path.parent, self.root))
-        raise InvalidFileError([_problem(document, key, f"no file {name!r} in this folder or in {self.root}{near}")])
+        raise _error(document, key, f"no file {name!r} in this folder or in {self.root}{near}")
 
 
 def is_shared(document: Document) -> bool:
@@ -105,9 +103,8 @@ def is_shared(document: Document) -> bool:
     return TEST_KEYS.isdisjoint(document.content)
 
 
-def _problem(document: Document, key: str, what: str) -> Problem:
-    place = document.place((key,))
-    return Problem(place.file, place.line, key, what)
+def _error(document: Document, key: str, what: str) -> InvalidFileError:
+    return InvalidFileError([document.problem((key,), what)])
 
 
 def _folders(folder: Path, root: Path) -> list[Path]:

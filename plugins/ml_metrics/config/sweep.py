@@ -12,7 +12,7 @@ from typing import Any
 from ml_metrics.config.catalogue import accelerator
 from ml_metrics.config.document import Document
 from ml_metrics.config.naming import as_name
-from ml_metrics.config.problems import InvalidFileError, Problem, dotted
+from ml_metrics.config.problems import InvalidFileError
 
 FIELDS = frozenset({"accelerator", "framework", "hosts", "image", "mode", "model"})
 """Keys of a test that a sweep can set. Any other key becomes a parameter and an environment variable."""
@@ -86,8 +86,7 @@ def _check(sweep: Any, document: Document) -> None:
     problems = []
 
     def wrong(what: str, *where: str | int) -> None:
-        place = document.place(("sweep", *where))
-        problems.append(Problem(place.file, place.line, dotted(("sweep", *where)), what))
+        problems.append(document.problem(("sweep", *where), what))
 
     if not isinstance(sweep, dict):
         wrong("should be a mapping of names to lists of values")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel
 
-from ml_metrics.config.problems import Problem, did_you_mean, dotted
+from ml_metrics.config.problems import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from ml_metrics.config.document import Document, Where
+    from ml_metrics.config.problems import Problem
 
 EXPECTED = {
     kind: text
@@ -41,12 +42,11 @@ def problems_of(error: ValidationError, document: Document, model: type[BaseMode
     found: dict[Where, Problem] = {}
     for details in error.errors(include_url=False):
         where = _in_document(details, document)
-        place = document.place(where)
         what = _what(details, where, model)
         earlier = found.get(where)
         if earlier is not None and what not in earlier.what:  # another member of a union
             what = f"{earlier.what}, or {what}"
-        found[where] = Problem(place.file, place.line, dotted(where), what)
+        found[where] = document.problem(where, what)
     for where in list(found):  # errors of a list or mapping that only follow from errors within it
         if any(other[: len(where)] == where and len(other) > len(where) for other in found):
             del found[where]

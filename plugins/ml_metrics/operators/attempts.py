@@ -13,7 +13,7 @@ from kubernetes.client.exceptions import ApiException
 from ml_metrics.clusters.hosts import rejection_reason
 from ml_metrics.errors import ConfigError, MlMetricsError
 from ml_metrics.model import JobStatus, Workload
-from ml_metrics.operators.outage import is_outage
+from ml_metrics.operators.cluster import is_outage
 
 if TYPE_CHECKING:
     from airflow.sdk.types import RuntimeTaskInstanceProtocol

@@ -13,7 +13,7 @@ from ml_metrics import storage
 from ml_metrics.clusters.hosts import index_of
 from ml_metrics.clusters.outcome import outcome_of
 from ml_metrics.errors import StorageError
-from ml_metrics.operators.outage import is_outage
+from ml_metrics.operators.cluster import is_outage
 from ml_metrics.run_folder import DOCUMENTS
 
 if TYPE_CHECKING:

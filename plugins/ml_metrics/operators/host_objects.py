@@ -14,7 +14,7 @@ from ml_metrics.clusters.manifests import job as job_of
 from ml_metrics.clusters.manifests import service as service_of
 from ml_metrics.clusters.outcome import outcome_of
 from ml_metrics.errors import ConfigError
-from ml_metrics.operators.run_workload import CONFLICT, NOT_FOUND, without_program
+from ml_metrics.operators.run_workload import CONFLICT, NOT_FOUND
 from ml_metrics.operators.workload_base import RUN_KEY
 
 if TYPE_CHECKING:
@@ -50,15 +50,8 @@ class HostObjects:
     @staticmethod
     def job(test: TestDefinition, name: str, run: Run, run_dir: str) -> dict[str, Any]:
         """Return the Job of a run."""
-        # the same name for all attempts, so that their goodput is measured as that of one job
-        env = {"JOB_NAME": f"{run.test}-{run.key[:8]}"}
+        env = {"JOB_NAME": run.job_name}
         return job_of(test, name=name, run_dir=run_dir, env=env, labels={RUN_KEY: run.key})
-
-    @staticmethod
-    def template(job: dict[str, Any]) -> dict[str, Any]:
-        """Return the pod template of a Job in the form that the provider accepts."""
-        template = job["spec"]["template"]
-        return {"apiVersion": "v1", "kind": "Pod", **template, "spec": without_program(template)}
 
     @staticmethod
     def without_provider_fields(job: k8s.V1Job) -> k8s.V1Job:

@@ -15,9 +15,9 @@ from kubernetes.client.exceptions import ApiException
 from ml_metrics.clusters.hosts import Hosts, Stage
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known
+from ml_metrics.operators.cluster import is_outage
 from ml_metrics.operators.host_logs import HostLogs
 from ml_metrics.operators.host_objects import HostObjects
-from ml_metrics.operators.outage import is_outage
 from ml_metrics.operators.run_workload import NOT_FOUND
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.workload_base import LOG_INTERVAL_SECONDS, WorkloadBase
@@ -70,7 +70,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
             return super().build_job_request_obj(context)
         run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
         made = HostObjects.job(self.test, f"{JOB_NAME_PREFIX}{self.name}", run, folder.path)
-        self.use_template(HostObjects.template(made), context)
+        self.use_template({"apiVersion": "v1", "kind": "Pod", **made["spec"]["template"]}, context)
         self.ttl_seconds_after_finished = made["spec"]["ttlSecondsAfterFinished"]
         self.labels = {**made["metadata"]["labels"], **self.labels}
         return HostObjects.without_provider_fields(super().build_job_request_obj(context))

@@ -12,7 +12,7 @@ from ml_metrics.clusters.manifests import pod as pod_of
 from ml_metrics.clusters.outcome import outcome_of, outcome_of_lost_pod
 from ml_metrics.model import JobStatus
 from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known
-from ml_metrics.operators.outage import is_outage
+from ml_metrics.operators.cluster import is_outage
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.workload_base import WorkloadBase
 
@@ -56,10 +56,8 @@ class RunWorkload(WorkloadBase):
         """Return the pod that `ml-metrics render` prints, with the folder and the parameters of this run."""
         if context is not None:
             run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
-            # the same name for all attempts, so that their goodput is measured as that of one job
-            job_name = {"JOB_NAME": f"{run.test}-{run.key[:8]}"}
-            template = pod_of(self.test, run_dir=folder.path, env=job_name, labels=self.labels)
-            self.use_template({**template, "spec": without_program(template)}, context)
+            env = {"JOB_NAME": run.job_name}
+            self.use_template(pod_of(self.test, run_dir=folder.path, env=env, labels=self.labels), context)
         return super().build_pod_request_obj(context, **options)
 
     def get_or_create_pod(self, pod_request_obj: k8s.V1Pod, context: Context) -> k8s.V1Pod:
@@ -110,10 +108,3 @@ class RunWorkload(WorkloadBase):
             if error.status != NOT_FOUND:
                 raise
             return outcome_of_lost_pod(self.pending, events, plain(self.pod_manager.last))
-
-
-def without_program(template: dict[str, Any]) -> dict[str, Any]:
-    """Return the spec of a pod without image and argv, which the operator sets and shows in the UI."""
-    own = {"image", "command", "args"}
-    first, *others = template["spec"]["containers"]
-    return {**template["spec"], "containers": [{k: v for k, v in first.items() if k not in own}, *others]}

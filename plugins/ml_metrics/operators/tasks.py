@@ -53,13 +53,9 @@ class TestTask(BaseOperator):
         """Do the work of the task and return a one-line summary."""
         raise NotImplementedError
 
-    def folder(self, context: Mapping[str, Any]) -> RunFolder:
-        """Return the folder of the run."""
-        return folder_of(self.test.name, context)
-
     def state(self, context: Mapping[str, Any]) -> RunState:
         """Return the documents of the run, for one step."""
-        return RunState(self.folder(context))
+        return RunState(folder_of(self.test.name, context))
 
 
 class CollectMetrics(TestTask):

@@ -26,9 +26,8 @@ from ml_metrics.operators.attempts import (
     start_attempt,
     unknown_end,
 )
-from ml_metrics.operators.cluster import place_of
+from ml_metrics.operators.cluster import MAX_FIRST_OUTAGE, MAX_OUTAGE, MAX_OUTAGES, is_outage, place_of, wait_for_answer
 from ml_metrics.operators.links import logs_command, workload_link
-from ml_metrics.operators.outage import MAX_FIRST_OUTAGE, MAX_OUTAGE, MAX_OUTAGES, is_outage, wait_for_answer
 from ml_metrics.operators.tasks import folder_of, run_of
 
 if TYPE_CHECKING:
@@ -144,7 +143,13 @@ class WorkloadBase(KubernetesPodOperator):
             self.cmds, self.arguments = list(given["command"]), []
 
     def use_template(self, template: dict[str, Any], context: Context) -> None:
-        """Build the pod from a template, rendered with the parameters of the run."""
+        """Build the pod from a template, rendered with the parameters of the run.
+
+        Image and argv are left out: the operator sets them and shows them in the UI.
+        """
+        first, *others = template["spec"]["containers"]
+        first = {key: value for key, value in first.items() if key not in {"image", "command", "args"}}
+        template = {**template, "spec": {**template["spec"], "containers": [first, *others]}}
         self.pod_template_dict = self.render_template(template, context)
         # otherwise the provider overwrites the policy of the test with its own default
         workload = next(
@@ -213,13 +218,13 @@ class WorkloadBase(KubernetesPodOperator):
     def wait_until_reachable(self) -> bool:
         """Wait until the API server answers. Return False if that takes too long."""
 
-        def ask() -> None:
+        def request() -> None:
             self.use_cluster()
             self.client.list_namespaced_pod(self.own_namespace, limit=1)
 
         timeout = MAX_OUTAGE if self.created else MAX_FIRST_OUTAGE
         self.log.warning("the API server does not answer; waiting up to %s for it", timeout)
-        return wait_for_answer(ask, timeout)
+        return wait_for_answer(request, timeout)
 
     def observe(self) -> Workload | None:
         """Return the state of the workload in the cluster; None if it was never there."""
