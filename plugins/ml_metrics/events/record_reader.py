@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 MIN_CACHED_SIZE = 16
 """The minimum size of a record with a wall time, a step and a scalar."""
 MAX_CACHED_LAYOUTS = 100_000
-"""The maximum number of cached layouts."""
 MAX_FALLBACK_SIZE = 64 << 20
 """The maximum size of a record of unusual encoding, which has to be loaded completely."""
 PAGE_SIZE = 4096
