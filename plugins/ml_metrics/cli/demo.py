@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ml_metrics.warehouse import Warehouse
 
@@ -49,50 +50,44 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  (the signature o
     from ml_metrics.warehouse import open_warehouse
 
     os.environ["AIRFLOW__ML_METRICS__MAILS_PER_HOUR"] = "1000"  # every demo of an hour sends its mails
-    settings, clock = Settings.load(), Clock()
+    settings, log = Settings.load(), partial(log_progress, time.monotonic())
     with open_warehouse(f"sqlite:///{settings.warehouse_file}") as warehouse:
-        clock.log(f"1 of 2: {TEST} with --train_epochs=1")
-        if train(1, clock):
+        log(f"1 of 2: {TEST} with --train_epochs=1")
+        if train(1, log):
             raise DemoError(f"{TEST} passed after one epoch; it should not reach 0.96 so early")
         broken = mail(warehouse, settings, "broken")
-        clock.log("the run is red, and a mail gives the reason")
-        clock.log(f"2 of 2: {TEST} with --train_epochs=10")
-        if not train(10, clock):
+        log("the run is red, and a mail gives the reason")
+        log(f"2 of 2: {TEST} with --train_epochs=10")
+        if not train(10, log):
             raise DemoError(f"{TEST} failed after ten epochs; `airflow dags test {TEST}` shows why")
         recovered = mail(warehouse, settings, "recovered")
-        clock.log("the run is green, and a mail reports the recovery")
+        log("the run is green, and a mail reports the recovery")
         chart = draw_chart(warehouse, settings)
         for line in summary(warehouse, broken, recovered, chart):
             print(line)
     return 0
 
 
-class Clock:
-    """Prints lines of progress with the time since the start."""
-
-    def __init__(self) -> None:
-        self.start = time.monotonic()
-
-    def log(self, line: str) -> None:
-        """Print a line of progress."""
-        minutes, seconds = divmod(int(time.monotonic() - self.start), 60)
-        print(f"{minutes}:{seconds:02}  {line}", flush=True)
+def log_progress(start: float, line: str) -> None:
+    """Print a line with the time since the start."""
+    minutes, seconds = divmod(int(time.monotonic() - start), 60)
+    print(f"{minutes}:{seconds:02}  {line}", flush=True)
 
 
-def train(epochs: int, clock: Clock) -> bool:
+def train(epochs: int, log: Callable[[str], None]) -> bool:
     """Run the test through Airflow, with its progress. True if the run is green."""
     command = ["airflow", "dags", "test", TEST, "--conf", json.dumps({"train_epochs": epochs})]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as process:
-        log = list(follow(process, clock))
-    if not any("assert_success" in line for line in log):
-        sys.stderr.writelines(log[-40:])
+        lines = list(follow(process, log))
+    if not any("assert_success" in line for line in lines):
+        sys.stderr.writelines(lines[-40:])
         raise DemoError(f"`{' '.join(command)}` ended before the test did; its last lines are above")
     return process.returncode == 0
 
 
-def follow(process: subprocess.Popen[str], clock: Clock) -> Iterator[str]:
+def follow(process: subprocess.Popen[str], log: Callable[[str], None]) -> Iterator[str]:
     """Yield every line that Airflow prints, and log the begin of each task and the lines of the workload."""
     task = ""
     for line in process.stdout or ():
@@ -100,9 +95,9 @@ def follow(process: subprocess.Popen[str], clock: Clock) -> Iterator[str]:
         found = next((name for name in steps.TASKS if f"task_id={name}" in line or f".{name} " in line), task)
         if found != task:
             task = found
-            clock.log(f"    {task}")
+            log(f"    {task}")
         if "[base]" in line:
-            clock.log(f"      {LOG_ORIGIN.sub('', line.split('[base]', 1)[1]).strip()}")
+            log(f"      {LOG_ORIGIN.sub('', line.split('[base]', 1)[1]).strip()}")
 
 
 def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:
