@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubernetes.client import ApiClient
 from kubernetes.client.exceptions import ApiException
 
 from ml_metrics.clusters.hosts import Hosts
-from ml_metrics.clusters.manifests import job as job_of
 from ml_metrics.clusters.manifests import service as service_of
 from ml_metrics.clusters.outcome import outcome_of
 from ml_metrics.errors import ConfigError
@@ -24,13 +23,9 @@ if TYPE_CHECKING:
     from kubernetes.client import models as k8s
 
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.model import Run
 
-MAX_TEST_NAME_LENGTH = 36
-"""Longer names of tests are cut in names of Jobs: host names, which add a number, have at most 63 characters."""
 MAX_PODS_WITH_EVENTS = 5
 """For how many hosts that have not started events are read: more would not add information."""
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +36,6 @@ class HostObjects:
     batch: BatchV1Api
     namespace: str
     labels: dict[str, str]
-
-    @staticmethod
-    def name(run: Run, attempt: int) -> str:
-        """Return the name of an attempt, which is the same in every process."""
-        return f"{run.test[:MAX_TEST_NAME_LENGTH].rstrip('-')}-{run.key[:8]}-{attempt}"
-
-    @staticmethod
-    def job(test: TestDefinition, name: str, run: Run, run_dir: str) -> dict[str, Any]:
-        """Return the Job of a run."""
-        env = {"JOB_NAME": run.job_name}
-        return job_of(test, name=name, run_dir=run_dir, env=env, labels={RUN_KEY: run.key})
-
-    @staticmethod
-    def without_provider_fields(job: k8s.V1Job) -> k8s.V1Job:
-        """Remove what the provider adds to the pod template, but pods of a Job must not have."""
-        pod = job.spec.template.metadata
-        pod.name = pod.namespace = None
-        pod.labels.pop(QUEUE_LABEL, None)  # the queue admits the Job, and must not queue its pods again
-        return job
 
     def newest_job(self) -> k8s.V1Job | None:
         """Return the newest Job of the run that is not being deleted."""

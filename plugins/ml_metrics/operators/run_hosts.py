@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowException, TaskDeferred
 from kubernetes.client.exceptions import ApiException
 
 from ml_metrics.clusters.hosts import Hosts, Stage
+from ml_metrics.clusters.manifests import job as job_of
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known
 from ml_metrics.operators.cluster import is_outage
@@ -20,7 +21,7 @@ from ml_metrics.operators.host_logs import HostLogs
 from ml_metrics.operators.host_objects import HostObjects
 from ml_metrics.operators.run_workload import NOT_FOUND
 from ml_metrics.operators.tasks import folder_of, run_of
-from ml_metrics.operators.workload_base import LOG_INTERVAL_SECONDS, WorkloadBase
+from ml_metrics.operators.workload_base import LOG_INTERVAL_SECONDS, RUN_KEY, WorkloadBase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from ml_metrics.model import Workload
 
 POLL_SECONDS = 5.0
+MAX_TEST_NAME_LENGTH = 36
+"""Longer names of tests are cut in names of Jobs: host names, which add a number, have at most 63 characters."""
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 class RunHosts(WorkloadBase, KubernetesJobOperator):
@@ -69,11 +73,21 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         if context is None:
             return super().build_job_request_obj(context)
         run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
-        made = HostObjects.job(self.test, f"{JOB_NAME_PREFIX}{self.name}", run, folder.path)
+        made = job_of(
+            self.test,
+            name=f"{JOB_NAME_PREFIX}{self.name}",
+            run_dir=folder.path,
+            env={"JOB_NAME": run.job_name},
+            labels={RUN_KEY: run.key},
+        )
         self.use_template({"apiVersion": "v1", "kind": "Pod", **made["spec"]["template"]}, context)
         self.ttl_seconds_after_finished = made["spec"]["ttlSecondsAfterFinished"]
         self.labels = {**made["metadata"]["labels"], **self.labels}
-        return HostObjects.without_provider_fields(super().build_job_request_obj(context))
+        job = super().build_job_request_obj(context)
+        added = job.spec.template.metadata  # by the provider, and not allowed in pods of a Job
+        added.name = added.namespace = None
+        added.labels.pop(QUEUE_LABEL, None)  # the queue admits the Job, and must not queue its pods again
+        return job
 
     def end_workload(self) -> None:
         """Remove the Job and its service."""
@@ -117,7 +131,9 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
     def _start(self, context: Context) -> None:
         run = run_of(self.test.name, context)
         self.start_attempt(context, None, None)
-        self.name = HostObjects.name(run, self.pending.attempts if self.pending else 1)
+        # the same in every process
+        attempt = self.pending.attempts if self.pending else 1
+        self.name = f"{run.test[:MAX_TEST_NAME_LENGTH].rstrip('-')}-{run.key[:8]}-{attempt}"
         request = self.job_request_obj = self.build_job_request_obj(context)
         name, namespace = request.metadata.name, request.metadata.namespace
         self.start_attempt(context, namespace, name)
