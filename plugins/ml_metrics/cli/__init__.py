@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from ml_metrics import __version__
 from ml_metrics.errors import MlMetricsError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def _run(argv: list[str]) -> int:
         return 0 if argv else USAGE
     name, *rest = argv
     if name == "--version":
-        print(f"ml-metrics {_version()}")
+        print(f"ml-metrics {__version__}")
         return 0
     if not all(map(_is_text, argv)):
         return _fail("", "an argument holds a NUL byte or is not UTF-8 text")
@@ -82,12 +83,3 @@ def _is_text(argument: str) -> bool:
         return b"\0" not in argument.encode()
     except UnicodeEncodeError:  # what was typed is not UTF-8
         return False
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("ml-metrics")
-    except PackageNotFoundError:  # a plugins folder needs no installation
-        return "(not installed as a package)"
