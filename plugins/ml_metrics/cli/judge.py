@@ -19,7 +19,7 @@ from ml_metrics.cli.arguments import UsageError, add_json, moment, text
 from ml_metrics.cli.output import alert_lines, print_json, verdict_lines
 from ml_metrics.config.load import load_file
 from ml_metrics.judge import history_needs, judge_run
-from ml_metrics.judge.documents import read_history, read_metrics
+from ml_metrics.judge.input_files import read_history, read_metrics
 from ml_metrics.model import JobStatus
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ml_metrics.config.regression import RegressionTestConfig
-    from ml_metrics.judge.documents import Measured
+    from ml_metrics.judge.input_files import Measured
     from ml_metrics.model import StoredMetric
 
 MICROSECOND = timedelta(microseconds=1)

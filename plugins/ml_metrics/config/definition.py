@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_validator
 
 from ml_metrics.config.accelerator import CPU
-from ml_metrics.config.catalogue import AcceleratorField
+from ml_metrics.config.accelerator_catalogue import AcceleratorField
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.duration import Duration
 from ml_metrics.config.goodput import GoodputConfig

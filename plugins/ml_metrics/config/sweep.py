@@ -9,7 +9,7 @@ import re
 from itertools import product
 from typing import Any
 
-from ml_metrics.config.catalogue import accelerator
+from ml_metrics.config.accelerator_catalogue import accelerator
 from ml_metrics.config.document import Document
 from ml_metrics.config.naming import as_name
 from ml_metrics.config.problems import InvalidFileError

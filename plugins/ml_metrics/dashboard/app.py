@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from ml_metrics.dashboard import csrf
 from ml_metrics.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
 from ml_metrics.dashboard.actions import DONE, router
-from ml_metrics.dashboard.formatting import as_csv, as_json
+from ml_metrics.dashboard.export import as_csv, as_json
 from ml_metrics.dashboard.links import ASSETS, ServerLinks, asset_hash, with_query
 from ml_metrics.dashboard.page import NotFoundError, templates
 from ml_metrics.dashboard.pages.all_tests import page_of_tests

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.charts import PRODUCTIVE, Annotation, goodput_chart, metric_chart
 from ml_metrics.charts.theme import theme
 from ml_metrics.config.regression import ChangePoint
-from ml_metrics.dashboard.formatting import as_script_json
+from ml_metrics.dashboard.export import as_script_json
 from ml_metrics.judge.baseline import in_baseline
-from ml_metrics.judge.change import changes_in
+from ml_metrics.judge.level_changes import changes_in
 from ml_metrics.model import BROKEN, JobStatus
 
 if TYPE_CHECKING:

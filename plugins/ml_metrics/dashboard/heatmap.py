@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.dashboard.run_status import BAD, Letter, by_run, letter_of, reason_of
+from ml_metrics.dashboard.status_letters import BAD, Letter, by_run, letter_of, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

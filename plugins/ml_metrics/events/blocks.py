@@ -13,7 +13,8 @@ import numpy as np
 
 from ml_metrics import storage
 from ml_metrics.errors import StorageError
-from ml_metrics.events.framing import FOOTER, FRAMING_SIZE, HEADER, Frames, frame
+from ml_metrics.events.checksum import FOOTER, FRAMING_SIZE, HEADER
+from ml_metrics.events.framing import Frames, frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

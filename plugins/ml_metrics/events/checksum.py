@@ -14,6 +14,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+HEADER = 12
+"""Bytes before a payload: its length, and the checksum of the length."""
+FOOTER = 4
+"""Bytes after a payload: its checksum."""
+FRAMING_SIZE = HEADER + FOOTER
+
 POLYNOMIAL = 0x82F63B78
 ROTATION = 0xA282EAD8
 

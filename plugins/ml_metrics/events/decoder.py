@@ -17,7 +17,8 @@ import numpy as np
 from ml_metrics.events.blocks import ALWAYS_VERIFIED_SIZE
 from ml_metrics.events.checksum import checksum
 from ml_metrics.events.column_reader import MAX_GROUP_ROWS, MAX_RECORD_LENGTH, MIN_GROUP_ROWS, ColumnReader, Group
-from ml_metrics.events.record_reader import CHECKSUM_FAILS, CorruptRecordError, PayloadWindow, RecordReader
+from ml_metrics.events.oversized_records import CHECKSUM_FAILS, CorruptRecordError, PayloadWindow
+from ml_metrics.events.record_reader import RecordReader
 from ml_metrics.events.sessions import Session
 from ml_metrics.events.skip_records import skipped_tag
 from ml_metrics.events.templates import TemplateCache

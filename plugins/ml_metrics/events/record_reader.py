@@ -7,16 +7,15 @@ dictionary lookup.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
-import google_crc32c
 import numpy as np
 
 from ml_metrics.events.accumulator import Accumulator, BlockContents, Columns
 from ml_metrics.events.blocks import ALWAYS_VERIFIED_SIZE
-from ml_metrics.events.checksum import checksum, mask
-from ml_metrics.events.framing import FOOTER
+from ml_metrics.events.checksum import checksum
 from ml_metrics.events.layout import Layout, Slot, read_layout
+from ml_metrics.events.oversized_records import CHECKSUM_FAILS, CorruptRecordError
 from ml_metrics.events.protobuf_fallback import NotAnEventError, parse_event
 from ml_metrics.events.protobuf_wire import CONTINUATION_BIT, NonCanonicalError, Readable, signed, varint
 from ml_metrics.events.skip_records import STEP, WALL_TIME
@@ -24,7 +23,6 @@ from ml_metrics.events.skip_records import STEP, WALL_TIME
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ml_metrics.events.blocks import OversizedRecord
     from ml_metrics.events.layout import Event
     from ml_metrics.events.sessions import Session
 
@@ -33,54 +31,8 @@ MIN_CACHED_SIZE = 16
 MAX_CACHED_LAYOUTS = 100_000
 MAX_FALLBACK_SIZE = 64 << 20
 """The maximum size of a record of unusual encoding, which has to be loaded completely."""
-PAGE_SIZE = 4096
-CHUNK_SIZE = 1 << 20
 CachedLayouts = tuple[tuple[slice, ...], dict[bytes, tuple[Slot, ...]]]
-CHECKSUM_FAILS = "a record fails its checksum; the rest of the file is not read"
 _DOUBLE = struct.Struct("<d").unpack_from
-
-
-class CorruptRecordError(Exception):
-    """A record is corrupt, and so is everything after it."""
-
-
-class PayloadWindow:
-    """A payload in a file, of which only the current page is in memory."""
-
-    def __init__(self, record: OversizedRecord) -> None:
-        self._record = record
-        self._page = b""
-        self._page_start = 0
-
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-    @overload
-    def __getitem__(self, index: slice) -> bytes: ...
-    def __getitem__(self, index: int | slice) -> int | bytes:
-        """Index like bytes, with an integer or a slice without a step."""
-        if isinstance(index, slice):
-            start, end, _ = index.indices(self._record.length)
-            return self._read(start, max(0, end - start))
-        at = index - self._page_start
-        if not 0 <= at < len(self._page):
-            if not 0 <= index < self._record.length:
-                raise IndexError(index)
-            self._page, self._page_start, at = self._read(index, PAGE_SIZE), index, 0
-        return self._page[at]
-
-    def verified(self) -> PayloadWindow:
-        """Return this window after verifying the checksum of the whole payload."""
-        crc = 0
-        for start in range(0, self._record.length, CHUNK_SIZE):
-            crc = google_crc32c.extend(crc, self._read(start, CHUNK_SIZE))
-        self._record.stream.seek(self._record.start + self._record.length)
-        if mask(crc) != int.from_bytes(self._record.stream.read(FOOTER), "little"):
-            raise CorruptRecordError(CHECKSUM_FAILS)
-        return self
-
-    def _read(self, start: int, size: int) -> bytes:
-        self._record.stream.seek(self._record.start + start)
-        return self._record.stream.read(min(size, self._record.length - start))
 
 
 class RecordReader:

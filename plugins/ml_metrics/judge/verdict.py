@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.judge.baseline import baseline_of, uses_history
 from ml_metrics.judge.bounds import points_needed, span_of
-from ml_metrics.judge.change import level_verdict
+from ml_metrics.judge.level_changes import level_verdict
 from ml_metrics.judge.wording import rule_of, violation
 from ml_metrics.model import Outcome, Severity, Verdict
 from ml_metrics.values import finite

@@ -56,7 +56,7 @@ def suspects(
 
 def level_change(verdict: Verdict, history: MetricHistory, run: Run, workload: Workload, first_failed: str) -> str:
     """Return a sentence on the last change of the metric's level if it came before the first failed run; else empty."""
-    from ml_metrics.judge.change import changes_in
+    from ml_metrics.judge.level_changes import changes_in
 
     point = StoredMetric(
         run_key=run.key,

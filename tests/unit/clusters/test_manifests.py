@@ -10,7 +10,7 @@ import yaml
 
 from golden import check
 from ml_metrics.clusters.manifests import cron_job, job, pod, service
-from ml_metrics.config.catalogue import catalogue
+from ml_metrics.config.accelerator_catalogue import catalogue
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.errors import ConfigError
 

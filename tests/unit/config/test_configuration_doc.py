@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticUndefined
 
 from golden import check
-from ml_metrics.config.catalogue import Accelerator, catalogue
+from ml_metrics.config.accelerator_catalogue import Accelerator, catalogue
 from ml_metrics.config.validation import spellings
 from ml_metrics.config.yaml_text import parse_yaml
 

@@ -13,7 +13,7 @@ import yaml
 from golden import check
 from ml_metrics.clusters.manifests import cron_job, job
 from ml_metrics.config.accelerator import Kind
-from ml_metrics.config.catalogue import catalogue
+from ml_metrics.config.accelerator_catalogue import catalogue
 from ml_metrics.config.jsonnet import ANNOTATION
 from ml_metrics.config.load import load_file
 from ml_metrics.errors import ConfigError

@@ -10,7 +10,7 @@ from ml_metrics.dashboard.formatting import duration_text, number_text
 from ml_metrics.dashboard.heatmap import PASSED_ONCE, heatmap_of
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.query import MAX_DAYS, choice, span_of, text, whole_number
-from ml_metrics.dashboard.run_status import BAD, CLASSES, MEANINGS, QUARANTINED, Letter
+from ml_metrics.dashboard.status_letters import BAD, CLASSES, MEANINGS, QUARANTINED, Letter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

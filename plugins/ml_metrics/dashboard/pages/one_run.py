@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics import storage
 from ml_metrics.alerts.mail import file_name
 from ml_metrics.dashboard.page import Page
-from ml_metrics.dashboard.run_status import status_and_links
+from ml_metrics.dashboard.status_letters import status_and_links
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.model import BROKEN
 from ml_metrics.run_folder import RunFolder

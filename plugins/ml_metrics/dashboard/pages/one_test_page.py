@@ -11,7 +11,7 @@ from ml_metrics.dashboard.chart_data import charts_of_test, charts_script, curve
 from ml_metrics.dashboard.links import airflow_dag
 from ml_metrics.dashboard.page import NotFoundError, Page
 from ml_metrics.dashboard.query import choice, required, span_of, text
-from ml_metrics.dashboard.run_status import by_run, status_and_links
+from ml_metrics.dashboard.status_letters import by_run, status_and_links
 from ml_metrics.model import BROKEN
 
 if TYPE_CHECKING:

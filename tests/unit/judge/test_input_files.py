@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.judge.documents import read_history, read_metrics
+from ml_metrics.judge.input_files import read_history, read_metrics
 from ml_metrics.model import JobStatus, Outcome
 
 

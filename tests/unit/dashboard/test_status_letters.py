@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ml_metrics.dashboard.run_status import CLASSES, MEANINGS, Letter, letter_of
+from ml_metrics.dashboard.status_letters import CLASSES, MEANINGS, Letter, letter_of
 from ml_metrics.warehouse import RunSummary
 from unit.dashboard.sample_runs import TODAY
 
