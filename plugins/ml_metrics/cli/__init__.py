@@ -67,7 +67,7 @@ def _run_command(name: str, argv: list[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        return _fail(name, f"{error.filename or 'the system'}: {error.strerror or error}")
+        return _fail(name, f"{error.filename or 'standard output'}: {error.strerror or error}")
 
 
 def _fail(command: str, message: str) -> int:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EXPECTED = {
     kind: text
     for text, kinds in {
-        "should be text; put it in quotes": "string_type",
+        "should be text in quotes": "string_type",
         "should be true or false": "bool_type bool_parsing",
         "should be a whole number": "int_type int_parsing int_from_float",
         "should be a number": "float_type float_parsing",

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
 from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
 
 from ml_metrics.clusters.hosts import rejection_reason
-from ml_metrics.errors import ConfigError, MlMetricsError
+from ml_metrics.errors import ClusterError, ConfigError, MlMetricsError
 from ml_metrics.model import JobStatus, Workload
 from ml_metrics.operators.cluster import is_outage
 
@@ -82,6 +83,8 @@ def _reason_if_rejected(error: BaseException | None) -> tuple[str | None, JobSta
     match error:
         case ApiException() if error.status in REJECTIONS:
             return rejection_reason(str(error.body)) or "PodRejected", JobStatus.MISSED
+        case ClusterError() | ConfigException():
+            return "ClusterUnavailable", JobStatus.MISSED
         case MlMetricsError():
             return type(error).__name__.removesuffix("Error"), JobStatus.MISSED
         case TaskStoppedError():
@@ -110,6 +113,8 @@ def _reason_if_accepted(error: BaseException | None) -> tuple[str | None, JobSta
 def _detail(error: BaseException | None) -> str | None:
     if isinstance(error, ApiException):
         return _message(error)[:MAX_DETAIL_LENGTH]
+    if isinstance(error, ConfigException):
+        return f"no kubeconfig was found: check the Kubernetes connection and KUBECONFIG ({error})"[:MAX_DETAIL_LENGTH]
     return str(error)[:MAX_DETAIL_LENGTH] if error else None
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP}
 TIMES |= {"oldest", "last_good", "written_at"}
+FORMS = "should be sqlite:///FILE, postgresql+psycopg://HOST/DATABASE or bigquery://PROJECT/DATASET"
 TIME_LENGTH = len("2026-03-31 23:59:59.000000")
 """The length of a time as this package writes it into SQLite. Other programs may write another form."""
 
@@ -39,7 +40,9 @@ class SqlStore:
         try:
             self._url = make_url(address)
             self._engine = engine_of(self._url, create=create)
-        except (ArgumentError, ImportError, SQLAlchemyError) as error:
+        except (ArgumentError, ModuleNotFoundError) as error:
+            raise WarehouseError(f"{_shown(address)}: cannot be opened: {FORMS}") from error
+        except (ImportError, SQLAlchemyError) as error:
             raise WarehouseError(f"{_shown(address)}: cannot be opened: {_first_line(error)}") from error
         self._is_sqlite = self._engine.dialect.name == "sqlite"
 

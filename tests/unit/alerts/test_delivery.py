@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import smtplib
+import socket
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -116,6 +117,11 @@ def test_a_timeout_is_retried(service: Service, outbox: Outbox) -> None:
     assert caught.value.transient
     (done,) = deliver(MESSAGE, [hook], outbox)
     assert done.state is DeliveryState.DELIVERED
+
+
+def test_a_mail_server_that_never_answers_took_too_long() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(UndeliveredError, match="took too long"):
+        Smtp("127.0.0.1", silent.getsockname()[1], starttls=False).send(MESSAGE, 0.1)
 
 
 def test_an_unreachable_service_is_retried_and_the_message_saved(outbox: Outbox) -> None:

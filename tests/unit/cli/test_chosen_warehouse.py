@@ -52,9 +52,10 @@ def test_a_connection_that_a_variable_defines_is_the_warehouse(
     assert TEST in printed.out
 
 
-def test_an_address_of_no_database(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["tests", "--warehouse", "nonsense"]) == 2
-    assert "cannot be opened" in capsys.readouterr().err
+@pytest.mark.parametrize("address", ["nonsense", "mysql://host/database", "postgres://host/database"])
+def test_an_address_of_no_database(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tests", "--warehouse", address]) == 2
+    assert "cannot be opened: should be sqlite:///FILE, postgresql+psycopg://" in capsys.readouterr().err
 
 
 def test_the_file_of_the_settings_is_the_default(

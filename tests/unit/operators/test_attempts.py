@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
 from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
 from urllib3.exceptions import MaxRetryError
 
 from ml_metrics.errors import ClusterError, ConfigError
@@ -148,7 +149,8 @@ def test_a_config_error_takes_precedence_over_the_state() -> None:
         (refusal(503), "ClusterUnreachable"),
         (MaxRetryError(None, "/api"), "ClusterUnreachable"),
         (ConnectionRefusedError(), "ClusterUnreachable"),
-        (ClusterError("no server"), "Cluster"),
+        (ClusterError("no server"), "ClusterUnavailable"),
+        (ConfigException("No configuration found"), "ClusterUnavailable"),
         (ConfigError("hosts"), "Config"),
         (TaskStoppedError("by hand"), "Killed"),
         (AirflowException("something"), "AirflowException"),

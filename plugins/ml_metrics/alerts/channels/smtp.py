@@ -63,7 +63,9 @@ class Smtp:
         except smtplib.SMTPNotSupportedError as error:
             raise UndeliveredError(f"{self.host}: {error}") from None
         except (smtplib.SMTPException, OSError) as error:
-            kind = "took too long" if isinstance(error, TimeoutError) else f"cannot be reached ({type(error).__name__})"
+            # smtplib raises its own error while it handles the TimeoutError
+            timed_out = isinstance(error, TimeoutError) or isinstance(error.__context__, TimeoutError)
+            kind = "took too long" if timed_out else f"cannot be reached ({type(error).__name__})"
             raise UndeliveredError(f"{self.host} {kind}", transient=True) from None
         if rejected:
             raise _rejected(rejected, message.recipients)
