@@ -69,7 +69,7 @@ def _uses_local_cluster(settings: Settings) -> bool:
             connection = find_connection(settings.kubernetes_conn_id)
             return connection is None or not (connection.extra_dejson or connection.host)
         case other:
-            raise ConfigError(f"[ml_metrics] cluster: {other!r} is none of auto, local, kubernetes")
+            raise ConfigError(f"[ml_metrics] cluster: {other!r} is not one of auto, local, kubernetes")
 
 
 def _sql_address(connection: Any) -> str:

@@ -155,5 +155,5 @@ def _member(members: type[Member], row: dict[str, Any], field: str) -> Member:
     except ValueError as error:
         column = "verdict" if field == "outcome" else field
         raise WarehouseError(
-            f"run {row['run_key']}: column {column} holds {row[field]!r}, which is none of {', '.join(members)}"
+            f"run {row['run_key']}: column {column} holds {row[field]!r}, which is not one of {', '.join(members)}"
         ) from error

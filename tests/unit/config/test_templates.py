@@ -192,3 +192,11 @@ def test_a_mixin_sets_mode_and_schedule(tmp_path: Path) -> None:
     path.write_text(MNIST % "" + "(mnist + base.Convergence).test", encoding="utf-8")
     (test,) = load_file(path).tests
     assert (test.name, test.schedule) == ("tf-mnist-conv-cpu", "0 6 * * 0,3")
+
+
+def test_the_former_name_of_a_template_can_be_imported(tmp_path: Path) -> None:
+    path = tmp_path / "test.jsonnet"
+    test = "{ name: 'former-name', image: 'python:3.11', command: ['true'], owner: null }"
+    path.write_text(f"local said = import 'templates/said.libsonnet'; said({test})", encoding="utf-8")
+    (definition,) = load_file(path).tests
+    assert (definition.name, definition.owner) == ("former-name", None)
