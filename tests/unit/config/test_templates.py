@@ -199,4 +199,4 @@ def test_the_former_name_of_a_template_can_be_imported(tmp_path: Path) -> None:
     test = "{ name: 'former-name', image: 'python:3.11', command: ['true'], owner: null }"
     path.write_text(f"local said = import 'templates/said.libsonnet'; said({test})", encoding="utf-8")
     (definition,) = load_file(path).tests
-    assert (definition.name, definition.owner) == ("former-name", None)
+    assert (definition.name, definition.owner) == ("former-name", "unowned")
