@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"pools": found})
     elif not found:
-        print("No test uses a pool: the setting `pools` names none that a test needs.")
+        print("No test uses a pool: the setting `pools` is empty.")
     else:
         rows = [(name, str(slots.get(name, "missing")), ", ".join(tests) or "-") for name, tests in waiting.items()]
         print(table(("pool", "slots", "tests"), sorted(rows), right=(1,)))

@@ -42,7 +42,7 @@ def test_without_pools_airflow_is_not_called(capsys: pytest.CaptureFixture[str])
     Path("configs/a.yaml").write_text(TEST_FILE.replace(", pool: tpu", ""))
     Path("airflow").unlink()
     assert main(["pools"]) == 0
-    assert capsys.readouterr().out == "No test uses a pool: the setting `pools` names none that a test needs.\n"
+    assert capsys.readouterr().out == "No test uses a pool: the setting `pools` is empty.\n"
 
 
 def test_a_mistyped_folder_is_an_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
