@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 CHANGE_LOCK = multiprocessing.get_context("fork").Lock()
 """Serializes changes: BigQuery checks and reserves a job id or a table name atomically, but the emulator does not.
 
+A table is looked up under the lock as well: the emulator shows a table before it has its columns.
+
 The proxies of several processes share the lock, because they are forked from the process that imported this module."""
 
 
@@ -125,7 +127,8 @@ class _Forward(BaseHTTPRequestHandler):
         headers = {
             name: value for name, value in self.headers.items() if name.lower() not in {"host", "accept-encoding"}
         }
-        with nullcontext() if self.command == "GET" else CHANGE_LOCK:
+        only_reads = self.command == "GET" and "/tables/" not in self.path
+        with nullcontext() if only_reads else CHANGE_LOCK:
             connection = HTTPConnection("127.0.0.1", self.server.upstream, timeout=60)
             try:
                 connection.request(self.command, self.path, body, headers)
