@@ -9,10 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.arguments import Parser
-
 if TYPE_CHECKING:
     from types import ModuleType
+
+    from ml_metrics.cli.arguments import Parser
 
 GROUPS = {
     "Run and judge": {
@@ -65,6 +65,8 @@ def load_command(name: str) -> ModuleType:
 
 def parser_of(name: str) -> Parser:
     """Return the parser of a command line that follows `ml-metrics NAME`."""
+    from ml_metrics.cli.arguments import Parser
+
     command = load_command(name)
     about, heading, examples = (command.__doc__ or "").partition("examples:\n")
     parser = Parser(prog=f"ml-metrics {name}", description=about, epilog=heading + examples)
