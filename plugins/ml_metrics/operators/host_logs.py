@@ -75,11 +75,11 @@ class HostLogs:
         for thread in self._threads.values():
             thread.join(max(0.0, deadline - time.monotonic()))
         self._over.set()
+        for pod in pods:
+            if index_of(pod) not in self._threads:  # also all hosts of a workload that had ended when it was first seen
+                self._read(index_of(pod), pod["metadata"]["name"])
         while not self._lines.empty():
             self._log(self._lines.get())
-        for pod in pods:
-            if index_of(pod) not in self._threads:
-                self._read(index_of(pod), pod["metadata"]["name"])
         saved = []
         for file in sorted(Path(self._folder.name).iterdir()):
             path = storage.join(folder.path, DOCUMENTS, "logs", f"attempt-{attempt}-{file.name}")

@@ -75,6 +75,14 @@ def test_logs_of_hosts_that_are_not_followed_are_saved_at_the_end(
         assert len(logs.save(RunFolder(str(tmp_path)), 1, pods)) == 3
 
 
+def test_hosts_that_had_ended_when_they_were_first_seen_are_in_the_task_log(tmp_path: Path) -> None:
+    logged: list[str] = []
+    with HostLogs(lambda _: LINES[:2], logged.append) as logs:
+        paths = logs.save(RunFolder(str(tmp_path)), 1, [pod(0, ended=True), pod(1, ended=True)])
+    assert logged == ["line 10", "line 11"], "those of the first host"
+    assert len(paths) == 2
+
+
 def test_an_unreadable_log_is_reported_and_ends_nothing(tmp_path: Path) -> None:
     def refuses(_: str) -> Iterable[bytes]:
         raise PermissionError("no")
