@@ -24,6 +24,8 @@ for step in range(2):
 
 SECOND_HOST_FAILS = "import os, sys, time\nif os.environ['JOB_COMPLETION_INDEX'] == '1': sys.exit(3)\ntime.sleep(600)"
 PRINT = ["python3", "-c", "print('from the pod')"]
+PRINT_AND_WAIT = ["python3", "-c", "import time; print('from the pod', flush=True); time.sleep(1)"]
+"""Long enough for the cluster to measure its memory: without it, the run waits three minutes for Cloud Monitoring."""
 DEFERRED = {"AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True"}
 
 
@@ -102,7 +104,7 @@ def test_tests_run_on_their_own_gke_cluster(home: Home, tmp_path: Path) -> None:
     (tmp_path / "gke_tests.py").write_text(dag_file)
     gke = {"project": "a-project", "location": "us-central1-a", "name": "tests"}
     for name, hosts in (("gke-pod", 1), ("gke-job", 2)):
-        home.add_test(name, command=PRINT, hosts=hosts, cluster=gke)
+        home.add_test(name, command=PRINT_AND_WAIT, hosts=hosts, cluster=gke)
     outputs = home.run_all(
         ["gke-pod", "gke-job"],
         AIRFLOW__CORE__DAGS_FOLDER=str(tmp_path),
