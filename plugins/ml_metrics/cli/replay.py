@@ -1,10 +1,11 @@
-"""Try conditions on past runs: every run of the history is judged by the runs before it, with the conditions of CONFIG
-and the verdicts of this replay. Verdicts in the history are ignored. Exit code 1: a run did not pass.
+"""Try conditions on past runs: every run is judged by the runs before it, with the conditions of the test or of CONFIG
+and the verdicts of this replay. Stored verdicts are ignored. Exit code 1: a run did not pass.
 
-The history has one of the forms that `ml-metrics judge` reads.
+The runs are those of the warehouse, or of a file in one of the forms that `ml-metrics judge` reads.
 
 examples:
-  ml-metrics history my-test --jsonl > history.jsonl
+  ml-metrics replay tf-mnist-example-cpu
+  ml-metrics replay stricter.yaml --test tf-mnist-example-cpu --runs 100
   ml-metrics replay vision.json --history history.jsonl
 """
 
@@ -12,9 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.arguments import add_json, text
-from ml_metrics.cli.judge import config_of, history_of
 from ml_metrics.cli.output import alert_lines, counted, minute, print_json, printable
+from ml_metrics.cli.past_runs import add_past_runs, past_runs
 from ml_metrics.judge import replay
 
 if TYPE_CHECKING:
@@ -25,16 +25,13 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `replay`."""
-    parser.add_argument("config", type=text, metavar="CONFIG", help="a test file or a metric config")
-    parser.add_argument("--history", type=text, metavar="FILE", required=True, help="the past runs")
-    parser.add_argument("--test", default="", metavar="NAME", help="the test's name, if CONFIG does not state it")
-    add_json(parser)
+    add_past_runs(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Replay the history, and print the alerts and the number of failures."""
-    test, config = config_of(arguments.config, arguments.test)
-    replayed = replay(config, history_of(arguments.history, test, config), test=test)
+    past = past_runs(arguments)
+    replayed = replay(past.config, past.rows, test=past.test, acceptances=past.acceptances)
     if arguments.json:
         print_json(replayed.document())
     else:

@@ -32,7 +32,7 @@ HOSTILE = {
     "quote": "'; DROP TABLE job_history; --",
 }
 NUMBERS = {
-    "--limit", "--days", "--window", "--ideal-step-time", "--interval", "--create", "--max-pods",
+    "--limit", "--runs", "--days", "--window", "--ideal-step-time", "--interval", "--create", "--max-pods",
 }  # fmt: skip
 """Options for which every value above is wrong."""
 TEST_FILE = "{name: a-test, image: i, command: [c]}"
