@@ -1,0 +1,108 @@
+"""How the rules do run by run: on a zoo of noises with planted changes, and on real windows that people marked.
+
+The zoo (`run_by_run/noise.py`, `run_by_run/stories.py`) has 27 families of noise and 17 stories, 365 nights each, with
+fixed seeds. Higher is worse. Reported for each rule, and for `change_point` in each family:
+
+- found within 5 and within 15 runs: the share of losses of which one of the first 5 (15) runs fails; ever: one fails;
+- delay: how many runs of a loss passed before the first one failed, of the losses that were found;
+- false starts: healthy runs that fail after a run that did not, in 1,000 healthy runs;
+- failing healthy runs, in 1,000, without the five runs after a recovery;
+- stuck: metrics that fail for 30 healthy runs in a row; blind: losses of 20 runs or more of which no run fails;
+- creeps (0.3 % a week) that were found, and at which rise of the level (the median).
+
+`run_by_run/stories.py` defines losses and healthy runs, `run_by_run/real_windows.py` the real windows. A rule is judged
+by failing verdicts, whether or not they alert. apache-otava reports places instead of verdicts: each new place for the
+worse is one failing run. It runs if `OTAVA_PYTHON`, or .venv-otava, has it, and on four stories only (it is slow).
+
+    python benchmarks/online_rules.py            # all rules, one seed; four minutes
+    python benchmarks/online_rules.py --short    # change_point and the bounds, four stories; half a minute
+    python benchmarks/online_rules.py --docs     # also rewrite the tables in docs/semantics.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from run_by_run.noise import FAMILIES
+from run_by_run.real_windows import LABELLED, Window, real_figures, windows
+from run_by_run.rules import OTAVA_PYTHON, Rule, rules
+from run_by_run.scores import Score
+from run_by_run.stories import STORIES, cases
+from run_by_run.tables import in_docs, tables
+
+if TYPE_CHECKING:
+    from run_by_run.stories import Case
+
+ROOT = Path(__file__).parents[1]
+MEASURED = Path(__file__).parent / "run_by_run" / "measured.json"
+PAGE = ROOT / "docs" / "semantics.md"
+SEED = 2026
+SEEDS = range(SEED, SEED + 5)
+"""The seeds of the table for each family; the first one serves to compare the rules."""
+FEW_STORIES = ("nothing", "step", "gain, then loss", "creep")
+"""The stories for slow rules, and for the short form."""
+
+
+def main() -> None:
+    """Measure, print and store."""
+    parser = argparse.ArgumentParser(description="compare rules run by run")
+    parser.add_argument("--short", action="store_true", help="few stories, one seed, no slow rule")
+    parser.add_argument("--docs", action="store_true", help="rewrite the tables in docs/semantics.md")
+    arguments = parser.parse_args()
+    figures = measure(short=arguments.short)
+    print(tables(figures))
+    if arguments.docs and not arguments.short:
+        MEASURED.write_text(json.dumps(figures, indent=1) + "\n")
+        PAGE.write_text(in_docs(PAGE.read_text(), figures))
+
+
+def measure(*, short: bool) -> dict[str, Any]:
+    """Return the figures of every table."""
+    compared = [rule for rule in rules() if not (short and rule.few_stories)]
+    stories = FEW_STORIES if short else tuple(STORIES)
+    seeds = SEEDS[:1] if short else SEEDS
+    if not OTAVA_PYTHON.exists():
+        print(f"apache-otava is absent: there is no {OTAVA_PYTHON}")
+    if not LABELLED.exists():
+        print(f"the labelled series are absent: there is no {LABELLED}")
+    return {
+        "seeds": len(seeds),
+        "zoo": {
+            rule.name: _zoo_figures(rule, cases(SEED, stories=_stories(rule, stories)), stories) for rule in compared
+        },
+        "real": _real(compared, windows()) if LABELLED.exists() else {},
+        "families": _families(compared[0], [case for seed in seeds for case in cases(seed, stories=stories)]),
+    }
+
+
+def _stories(rule: Rule, stories: tuple[str, ...]) -> tuple[str, ...]:
+    return FEW_STORIES if rule.few_stories else stories
+
+
+def _zoo_figures(rule: Rule, many: list[Case], stories: tuple[str, ...]) -> dict[str, Any]:
+    return {**_score(rule, many).figures(), "whole": _stories(rule, stories) == stories}
+
+
+def _score(rule: Rule, many: list[Case]) -> Score:
+    score = Score()
+    started = time.process_time()
+    for case, failing in zip(many, rule.fails([case.values for case in many]), strict=True):
+        score.add(case, failing)
+    print(f"{rule.name}: {len(many)} metrics, {time.process_time() - started:.1f} s", flush=True)
+    return score
+
+
+def _real(compared: list[Rule], found: list[Window]) -> dict[str, Any]:
+    return {rule.name: real_figures(rule, found) for rule in compared}
+
+
+def _families(rule: Rule, many: list[Case]) -> dict[str, Any]:
+    return {family: _score(rule, [case for case in many if case.family == family]).figures() for family in FAMILIES}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""The tables of the figures, for a terminal and for the docs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Figures = dict[str, Any]
+BEGIN = "<!-- made by benchmarks/online_rules.py: begin -->"
+END = "<!-- made by benchmarks/online_rules.py: end -->"
+
+
+def in_docs(page: str, figures: Figures) -> str:
+    """Return a page with the tables between its two markers replaced."""
+    before, rest = page.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n{tables(figures)}\n{END}{after}"
+
+
+def tables(figures: Figures) -> str:
+    """Return all tables, in Markdown."""
+    zoo = figures["zoo"]
+    first = next(iter(zoo.values()))
+    losses = f"{first['cases']} metrics, {first['losses']} losses, {first['creeps']} creeps"
+    parts = [
+        f"\nEvery rule, over all families ({losses}):\n",
+        *_table(ZOO_HEAD, [_zoo_row(name, row) for name, row in zoo.items()]),
+    ]
+    if figures.get("real"):
+        row = next(iter(figures["real"].values()))
+        parts += [
+            f"\nReal windows ({row['changes']} changes, {row['quiet']} quiet):\n",
+            *_table(REAL_HEAD, [_real_row(name, row) for name, row in figures["real"].items()]),
+        ]
+    families = figures["families"]
+    parts += [
+        f"\n`change_point: {{}}` in each family of noise ({figures['seeds']} seeds):\n",
+        *_table(FAMILY_HEAD, [_family_row(name, row) for name, row in families.items()]),
+    ]
+    return "\n".join(parts)
+
+
+ZOO_HEAD = (
+    "rule",
+    "found within 5 / 15 runs",
+    "ever",
+    "delay p50 / p90",
+    "false starts",
+    "failing healthy runs",
+    "stuck",
+    "blind",
+    "creeps found, at",
+)
+REAL_HEAD = ("rule", "found within 5 / 15 runs", "precision", "quiet windows that alert", "false starts")
+FAMILY_HEAD = ("noise", "within 5 / 15", "delay p50 / p90", "false starts", "failing", "stuck", "blind", "creeps, at")
+
+
+def _zoo_row(name: str, row: Figures) -> list[str]:
+    return [
+        name + ("" if row["whole"] else " ¹"),
+        f"{row['soon']:.0f} / {row['late']:.0f} %",
+        f"{row['ever']:.0f} %",
+        _delays(row),
+        f"{row['starts']:.2f}",
+        f"{row['failing']:.1f}",
+        str(row["stuck"]),
+        str(row["blind"]),
+        _creeps(row),
+    ]
+
+
+def _real_row(name: str, row: Figures) -> list[str]:
+    return [
+        name,
+        f"{row['soon']:.0f} / {row['late']:.0f} %",
+        f"{row['precision']:.0f} %",
+        str(row["quiet that alert"]),
+        f"{row['starts']:.2f}",
+    ]
+
+
+def _family_row(name: str, row: Figures) -> list[str]:
+    return [
+        name,
+        f"{row['soon']:.0f} / {row['late']:.0f} %",
+        _delays(row),
+        f"{row['starts']:.2f}",
+        f"{row['failing']:.1f}",
+        str(row["stuck"]),
+        str(row["blind"]),
+        _creeps(row),
+    ]
+
+
+def _delays(row: Figures) -> str:
+    return "" if row["delay p50"] is None else f"{row['delay p50']} / {row['delay p90']}"
+
+
+def _creeps(row: Figures) -> str:
+    found = f"{row['creeps found']} of {row['creeps']}"
+    return found if row["crept"] is None else f"{found}, {row['crept']:.1f} %"
+
+
+def _table(head: tuple[str, ...], rows: list[list[str]]) -> list[str]:
+    line = ["---"] + ["---:"] * (len(head) - 1)
+    return ["| " + " | ".join(cells) + " |" for cells in [head, line, *rows]]
