@@ -20,6 +20,7 @@ from ml_metrics.config.params import Params, check_references
 from ml_metrics.config.pod import Cluster, EnvName, LabelValue, MountPath, PodOverride, Resources, Secrets, Text, Volume
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.regression import RegressionTestConfig
+from ml_metrics.config.schedule import unfillable
 from ml_metrics.config.strict import Strict
 
 NAME_PARTS = ("framework", "model", "mode", "accelerator")
@@ -188,6 +189,16 @@ class TestDefinition(Strict):
             for argument in argv:
                 check_references(argument, info.data["params"])
         return argv
+
+    @field_validator("regression_test_config", mode="after")
+    @classmethod
+    def the_schedule_fills_time_windows(
+        cls, config: RegressionTestConfig, info: ValidationInfo
+    ) -> RegressionTestConfig:
+        """Reject a condition whose baseline the schedule can never fill."""
+        for metric, what in unfillable(info.data.get("schedule"), config):
+            raise ValueError(f"the condition of {metric!r} {what}")
+        return config
 
     @field_validator("metric_config", "extends", mode="after")
     @classmethod

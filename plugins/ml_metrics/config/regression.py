@@ -1,6 +1,6 @@
 """`regression_test_config`: the conditions for a run to pass, and when to alert."""
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -15,6 +15,11 @@ DEFAULT = "default"
 """The key of the condition for metrics without their own."""
 MAX_CHANGE_POINT_RUNS = 2_000
 """How many runs a search for change points can cover."""
+
+TIME_ZONES = timedelta(days=1)
+"""How far ahead of UTC a time may be that its author takes for now."""
+ALL = 100
+"""A whole, in percent."""
 
 
 class Comparison(StrEnum):
@@ -87,6 +92,11 @@ class ChangePoint(Strict):
     """The minimum size of the change, in percent."""
     min_runs: int = Field(3, ge=2)
     """The minimum number of runs at the new level."""
+
+    @property
+    def fewest_runs(self) -> int:
+        """The number of earlier runs without which no change can be found."""
+        return 2 * self.min_runs - 1
 
 
 class SuccessThreshold(OneOf):
@@ -191,6 +201,34 @@ class Condition(Strict):
                 f"wait_for_n_points_of_history ({required}) can never be reached with a window of {self.window}"
             )
         return self
+
+    @model_validator(mode="after")
+    def it_can_decide(self) -> Self:
+        """Reject a condition whose verdict would be `insufficient_data`, or `pass`, for ever."""
+        kind, window = self.success_threshold.kind, self.baseline_runs
+        if window < self.fewest_runs:
+            raise ValueError(f"{kind} needs {self.fewest_runs} earlier runs, so a window of {window} never suffices")
+        if self.since is not None and self.since > datetime.now(UTC) + TIME_ZONES:
+            raise ValueError(f"since ({self.since:%Y-%m-%d}) is in the future: until then no run has a baseline")
+        percent = self.success_threshold.percent
+        of_history = percent is not None and percent.value is None
+        if of_history and percent.percent >= ALL and not self.comparison.bounds_above:
+            raise ValueError(
+                f"no positive metric can fall by {percent.percent:g} %: its bound would be 0 or below; "
+                "give less than 100, or a fixed_value for a metric that may be negative"
+            )
+        return self
+
+    @property
+    def fewest_runs(self) -> int:
+        """The number of earlier runs in the baseline from which the condition decides."""
+        threshold = self.success_threshold
+        minimum = {"stddevs_from_mean": 2, "mads_from_median": 2}.get(threshold.kind, 0)
+        if threshold.percent is not None and threshold.percent.value is None:
+            minimum = 1
+        if threshold.change_point is not None:
+            minimum = threshold.change_point.fewest_runs
+        return max(self.wait_for_n_points_of_history or 0, minimum)
 
     @property
     def baseline_runs(self) -> int:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.regression import Condition, MinChange, PercentDifference, WithinBounds
 
-POINTS_NEEDED = {"stddevs_from_mean": 2, "mads_from_median": 2, "percent_difference": 1}
-"""The minimum number of points in the baseline for each threshold."""
 PLATEAU = 9
 """How many runs in a row make a best level: one to four lucky runs do not."""
 
@@ -38,15 +36,6 @@ class Span:
     spread: float | None = None
     text: str = ""
     """`mean 61, sd 0.76`."""
-
-
-def points_needed(condition: Condition) -> int:
-    """Return the size of the baseline from which a condition is enforced."""
-    threshold = condition.success_threshold
-    minimum = POINTS_NEEDED.get(threshold.kind, 0)
-    if threshold.percent is not None and threshold.percent.value is not None:
-        minimum = 0
-    return max(condition.wait_for_n_points_of_history or 0, minimum)
 
 
 def span_of(condition: Condition, baseline: Sequence[float]) -> Span:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ml_metrics.judge.baseline import baseline_of, uses_history
-from ml_metrics.judge.bounds import points_needed, span_of
+from ml_metrics.judge.bounds import span_of
 from ml_metrics.judge.level_changes import level_verdict
 from ml_metrics.judge.wording import rule_of, violation
 from ml_metrics.model import Outcome, Severity, Verdict
@@ -78,7 +78,7 @@ def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> V
     if uses_history(condition):
         values = [row.value for row in baseline_of(verdict.metric, condition, earlier) if row.value is not None]
     verdict = replace(verdict, baseline_points=len(values))
-    needed = points_needed(condition)
+    needed = condition.fewest_runs
     if len(values) < needed:
         return replace(verdict, reason=f"the history has {len(values)} of the {needed} runs required")
     span = span_of(condition, values)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from datetime import UTC, timedelta
-from itertools import groupby
+from datetime import timedelta
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.compose import compose_heartbeat
 from ml_metrics.alerts.message import FailingTest, Heartbeat, MissedRuns, QuarantinedTest
+from ml_metrics.config.schedule import times_after
 from ml_metrics.notify.digest import send_summary
 from ml_metrics.reports import short_name
 
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 
 WEEK = timedelta(days=7)
 MAX_RUNS = 1000
-PRESETS = {
-    "@hourly": "0 * * * *",
-    "@daily": "0 0 * * *",
-    "@weekly": "0 0 * * 0",
-    "@monthly": "0 0 1 * *",
-    "@quarterly": "0 0 1 */3 *",
-    "@yearly": "0 0 1 1 *",
-}
-"""Airflow's presets as cron expressions; `@once` and `@continuous` have no times."""
 
 
 def send_heartbeats(tests: Sequence[TestDefinition], warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
@@ -71,17 +62,7 @@ def _missed_runs(test: TestDefinition, warehouse: Warehouse, since: datetime, no
 
 def times_between(schedule: str | None, start: datetime, end: datetime) -> int:
     """Return how many runs a schedule has between two times."""
-    from croniter import CroniterBadDateError, croniter
-
-    expression = PRESETS.get(schedule or "", schedule or "@once")
-    if expression.startswith("@") or start >= end:
-        return 0
-    times = croniter(expression, start.astimezone(UTC))
-    count = 0
-    with suppress(CroniterBadDateError):  # the 30th of February never comes
-        while times.get_next(float) <= end.timestamp():
-            count += 1
-    return count
+    return sum(1 for _ in takewhile(lambda time: time <= end.timestamp(), times_after(schedule, start)))
 
 
 def _failing(incident: Incident) -> FailingTest:

@@ -55,7 +55,7 @@ def test_a_dumped_test_validates_to_the_same_test() -> None:
                     "comparison": "less",
                     "success_threshold": {"stddevs_from_mean": 3},
                     "time_window": "7d",
-                    "since": dt.datetime(2030, 1, 1, tzinfo=dt.UTC),
+                    "since": dt.datetime(2020, 1, 1, tzinfo=dt.UTC),
                 }
             }
         },

@@ -29,6 +29,20 @@ CONTRADICTORY = [
     ),
     (condition({"stddevs_from_mean": float("nan")}, "less"), "finite"),
     (condition({"stddevs_from_mean": 2}, "less", time_window="soon"), "not a duration"),
+    (condition({"stddevs_from_mean": 2}, "less", window=1), "needs 2 earlier runs, so a window of 1 never suffices"),
+    (condition({"mads_from_median": 2}, "less", window=1), "needs 2 earlier runs"),
+    (condition({"change_point": {}}, "less", window=3), "so a window of 3 never suffices"),
+    (condition({"stddevs_from_mean": 2}, "less", since="2999-01-01"), r"since \(2999-01-01\) is in the future"),
+    (condition({"percent_difference": 200}, "greater"), "no positive metric can fall by 200 %"),
+    (condition({"percent_difference": {"percent": 100}}, "greater_or_equal"), "no positive metric can fall by 100 %"),
+]
+POSSIBLE = [
+    condition({"percent_difference": 200}, "less"),
+    condition({"percent_difference": 200}, "within"),
+    condition({"percent_difference": {"percent": 200, "value": -3}}, "greater"),
+    condition({"percent_difference": 5}, "greater", window=1),
+    condition({"fixed_value": 5}, "greater", window=1),
+    condition({"stddevs_from_mean": 2}, "greater", window=2),
 ]
 
 
@@ -36,6 +50,16 @@ CONTRADICTORY = [
 def test_contradictory_conditions_are_errors(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Condition.model_validate(given)
+
+
+@pytest.mark.parametrize("given", POSSIBLE)
+def test_a_condition_that_can_decide_is_accepted(given: dict[str, Any]) -> None:
+    assert Condition.model_validate(given)
+
+
+def test_since_may_be_today_in_every_time_zone() -> None:
+    soon = datetime.now(UTC) + timedelta(hours=14)
+    assert Condition.model_validate(condition({"stddevs_from_mean": 2}, "less", since=soon.isoformat())).since == soon
 
 
 def test_the_older_value_for_no_wait_is_accepted() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ml_metrics.config.regression import Condition
 from ml_metrics.judge import Judgement, history_needs, replay
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, point
@@ -50,7 +51,8 @@ def rules(draw: st.DrawFn) -> dict[str, Any]:
     threshold, comparison = draw(THRESHOLDS), draw(COMPARISONS)
     rest: dict[str, Any] = {}
     if draw(st.booleans()):
-        rest["window"] = draw(st.integers(1, 12))
+        fewest = Condition.model_validate(condition(threshold, comparison)).fewest_runs
+        rest["window"] = draw(st.integers(fewest, fewest + 11))
     if draw(st.booleans()):
         rest["time_window"] = f"{draw(st.integers(1, 30))}d"
     if draw(st.booleans()):

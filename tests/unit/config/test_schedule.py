@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.config.schedule import shortest_span, unfillable
+from unit.judge.cases import condition, config
+
+DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "runs", "span"),
+    [
+        ("0 3 * * *", 10, 10 * DAY),
+        ("@weekly", 2, 14 * DAY),
+        ("@quarterly", 1, 90 * DAY),
+        ("0 3 * * 1-5", 1, DAY),
+        ("0 3 * * 1-5", 5, 7 * DAY),
+        ("@continuous", 3, None),
+        (None, 3, None),
+        ("0 0 30 2 *", 1, None),
+    ],
+)
+def test_the_shortest_time_for_a_number_of_runs(schedule: str | None, runs: int, span: timedelta | None) -> None:
+    assert shortest_span(schedule, runs) == span
+
+
+def test_a_time_window_has_to_hold_the_runs_that_its_condition_needs() -> None:
+    rules = {
+        "short": condition({"stddevs_from_mean": 4}, "less", time_window="5d", wait_for_n_points_of_history=6),
+        "enough": condition({"stddevs_from_mean": 4}, "less", time_window="6d", wait_for_n_points_of_history=6),
+        "fixed": condition({"fixed_value": 4}, "less", time_window="1h"),
+        "unlimited": condition({"stddevs_from_mean": 4}, "less"),
+    }
+    ((metric, what),) = unfillable("@daily", config(rules))
+    assert metric == "short"
+    assert what == (
+        "needs 6 earlier runs, which the schedule '@daily' makes in 6 days, but time_window is only 5 days: "
+        "it would never decide"
+    )
+    assert not list(unfillable(None, config(rules)))
+
+
+def test_a_test_with_such_a_condition_is_invalid() -> None:
+    rule = condition({"percent_difference": 4}, "less", time_window="30m")
+    with pytest.raises(ValueError, match="time_window is only 0.5 hours"):
+        TestDefinition(
+            name="a",
+            image="i",
+            command=("c",),
+            schedule="@hourly",
+            regression_test_config={"metric_success_conditions": {"loss": rule}},
+        )
