@@ -57,11 +57,9 @@ def unfillable(schedule: str | None, config: RegressionTestConfig) -> Iterator[t
             continue
         span = shortest_span(schedule, needed)
         if span is not None and span > condition.time_window:
-            yield (
-                metric,
-                f"needs {needed} earlier runs, which the schedule {schedule!r} makes in {_days(span)}, but time_window "
-                f"is only {_days(condition.time_window)}: it would never decide",
-            )
+            made = f"which the schedule {schedule!r} makes in {_days(span)}"
+            limit = _days(condition.time_window)
+            yield metric, f"needs {needed} earlier runs, {made}, but time_window is only {limit}: it would never decide"
 
 
 def _days(span: timedelta) -> str:

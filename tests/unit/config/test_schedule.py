@@ -46,7 +46,7 @@ def test_a_time_window_has_to_hold_the_runs_that_its_condition_needs() -> None:
 
 def test_a_test_with_such_a_condition_is_invalid() -> None:
     rule = condition({"percent_difference": 4}, "less", time_window="30m")
-    with pytest.raises(ValueError, match="time_window is only 0.5 hours"):
+    with pytest.raises(ValueError, match=r"time_window is only 0\.5 hours"):
         TestDefinition(
             name="a",
             image="i",
