@@ -211,8 +211,8 @@ class Condition(Strict):
         if self.since is not None and self.since > datetime.now(UTC) + TIME_ZONES:
             raise ValueError(f"since ({self.since:%Y-%m-%d}) is in the future: until then no run has a baseline")
         percent = self.success_threshold.percent
-        of_history = percent is not None and percent.value is None
-        if of_history and percent.percent >= ALL and not self.comparison.bounds_above:
+        falls = not self.comparison.bounds_above
+        if falls and percent is not None and percent.value is None and percent.percent >= ALL:
             raise ValueError(
                 f"no positive metric can fall by {percent.percent:g} %: its bound would be 0 or below; "
                 "give less than 100, or a fixed_value for a metric that may be negative"
