@@ -75,17 +75,25 @@ def compose_digest(
 def compose_heartbeat(
     key: str, heartbeat: Heartbeat, recipients: Sequence[str], sender: str, dashboard_url: str
 ) -> Message:
-    """Return the message about the tests that did not run as scheduled. It is sent even if there are none."""
+    """Return the message about tests that did not run and metrics that were not judged. It is sent even without any."""
     missed = len(heartbeat.missed)
     headline = (
         f"{missed} of {_tests(heartbeat.tests)} did not run as scheduled"
         if missed
         else f"{_tests(heartbeat.tests)} ran as scheduled"
     )
+    if heartbeat.undecided:
+        number = len(heartbeat.undecided)
+        headline += f", {number} metric{'s were' if number > 1 else ' was'} not judged"
     values = {"headline": headline, "heartbeat": heartbeat, "dashboard": f"{dashboard_url}/"}
-    reasons = tuple(
+    silent = [
         Reason(f"silent:{one.test}", f"{one.test} ran {one.ran} of {one.expected} times") for one in heartbeat.missed
-    )
+    ]
+    unjudged = [
+        Reason(f"undecided:{one.test}:{one.metric}", f"{one.metric} of {one.test}: {one.runs} runs without a decision")
+        for one in heartbeat.undecided
+    ]
+    reasons = (*silent, *unjudged)
     about = {"key": key, "kind": MessageKind.HEARTBEAT, "subject": one_line(f"[ML Metrics] weekly: {headline}")}
     return _message("heartbeat", values, recipients, sender, **about, reasons=reasons, links=_dashboard(dashboard_url))
 

@@ -145,6 +145,16 @@ class QuarantinedTest:
 
 
 @dataclass(frozen=True, slots=True)
+class UndecidedMetric:
+    """A metric whose condition has not decided for many runs."""
+
+    test: str
+    metric: str
+    runs: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeat:
     """The state of the tests that share a list of recipients."""
 
@@ -153,3 +163,4 @@ class Heartbeat:
     missed: tuple[MissedRuns, ...] = ()
     failing: tuple[FailingTest, ...] = ()
     quarantined: tuple[QuarantinedTest, ...] = ()
+    undecided: tuple[UndecidedMetric, ...] = ()

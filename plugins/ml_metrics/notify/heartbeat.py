@@ -1,4 +1,4 @@
-"""The weekly heartbeat, which reports tests that did not run: they cause no other message."""
+"""The weekly heartbeat, which reports what causes no other message: tests that did not run, metrics never judged."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from itertools import groupby, takewhile
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.compose import compose_heartbeat
-from ml_metrics.alerts.message import FailingTest, Heartbeat, MissedRuns, QuarantinedTest
+from ml_metrics.alerts.message import FailingTest, Heartbeat, MissedRuns, QuarantinedTest, UndecidedMetric
 from ml_metrics.config.schedule import times_after
+from ml_metrics.judge import HistoryNeeds
+from ml_metrics.judge.undecided import patience_of, undecided
 from ml_metrics.notify.digest import send_summary
 from ml_metrics.reports import short_name
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 WEEK = timedelta(days=7)
 MAX_RUNS = 1000
+SPARE_RUNS = 30
+"""Runs read beyond those needed: some jobs may have failed."""
 
 
 def send_heartbeats(tests: Sequence[TestDefinition], warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
@@ -35,6 +39,7 @@ def send_heartbeats(tests: Sequence[TestDefinition], warehouse: Warehouse, mail:
             since=since,
             tests=len(own),
             missed=tuple(missed for test in own for missed in _missed_runs(test, warehouse, since, now)),
+            undecided=tuple(metric for test in own for metric in _undecided(test, warehouse)),
             failing=tuple(_failing(incidents[test.name]) for test in own if test.name in incidents),
             quarantined=tuple(
                 QuarantinedTest(test.name, test.quarantine.until, test.quarantine.reason)
@@ -58,6 +63,18 @@ def _missed_runs(test: TestDefinition, warehouse: Warehouse, since: datetime, no
     ran = sum(run.timestamp >= since and not (run.run_id or "").startswith("manual__") for run in runs)
     if ran < expected:
         yield MissedRuns(test.name, expected, ran, runs[0].timestamp if runs else None)
+
+
+def _undecided(test: TestDefinition, warehouse: Warehouse) -> Iterator[UndecidedMetric]:
+    """Yield the metrics of a test whose conditions have not decided for many runs."""
+    config = test.regression_test_config
+    conditions = config.metric_success_conditions.values()
+    if not conditions or not test.metric_collection_config.write_to_bigquery:
+        return
+    recent = min(MAX_RUNS, max(map(patience_of, conditions)) + SPARE_RUNS)
+    rows = warehouse.metrics.history(HistoryNeeds(tests=(test.name,), window=0, recent=recent, earliest=None))
+    for one in undecided(config, rows, test.name):
+        yield UndecidedMetric(test.name, one.metric, one.runs, one.reason)
 
 
 def times_between(schedule: str | None, start: datetime, end: datetime) -> int:

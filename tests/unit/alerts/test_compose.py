@@ -1,12 +1,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, date, datetime
 
 import pytest
 
 from golden import check
-from ml_metrics.alerts.compose import compose, one_line, subject_of
-from ml_metrics.alerts.message import MessageKind
+from ml_metrics.alerts.compose import compose, compose_heartbeat, one_line, subject_of
+from ml_metrics.alerts.message import (
+    FailingTest,
+    Heartbeat,
+    MessageKind,
+    MissedRuns,
+    QuarantinedTest,
+    UndecidedMetric,
+)
 from unit.alerts.reports import LOSS, REPORT
 
 RUN_OCCASIONS = [each for each in MessageKind if each not in {MessageKind.DIGEST, MessageKind.HEARTBEAT}]
@@ -20,6 +28,33 @@ def test_messages_match_their_golden_files(occasion: MessageKind) -> None:
     message = compose(report, ["vision-team@example.com"])
     check(f"alerts/{occasion}.txt", f"Subject: {message.subject}\n\n{message.text}")
     check(f"alerts/{occasion}.html", message.html)
+
+
+def test_the_heartbeat_matches_its_golden_files() -> None:
+    monday = datetime(2026, 1, 12, 7, tzinfo=UTC)
+    heartbeat = Heartbeat(
+        since=monday,
+        tests=12,
+        missed=(MissedRuns("tf-mnist-example-cpu", 7, 5, monday), MissedRuns("pt-bert-func-v5e-8", 7, 0, None)),
+        failing=(FailingTest("jax-resnet50-conv-v5e-8", monday, ("loss_final out of bounds",), "a new user"),),
+        quarantined=(QuarantinedTest("pt-llama-func-h100-8", date(2026, 2, 1), "the data set moves"),),
+        undecided=(
+            UndecidedMetric("tf-mnist-example-cpu", "loss_final", 45, "change_point needs 20 earlier runs"),
+            UndecidedMetric(
+                "pt-bert-func-v5e-8",
+                "total_wall_time",
+                31,
+                "stddevs_from_mean needs 10 earlier runs with compare_to: pt-brt-func-v5e-8",
+            ),
+        ),
+    )
+    message = compose_heartbeat("heartbeat-1", heartbeat, ["a@example.com"], "", "https://airflow.example/ml-metrics")
+    check("alerts/heartbeat.txt", f"Subject: {message.subject}\n\n{message.text}")
+    check("alerts/heartbeat.html", message.html)
+    assert [reason.name for reason in message.reasons][2:] == [
+        "undecided:tf-mnist-example-cpu:loss_final",
+        "undecided:pt-bert-func-v5e-8:total_wall_time",
+    ]
 
 
 def test_a_subject_has_the_test_and_the_first_problem() -> None:

@@ -27,6 +27,7 @@ from ml_metrics.alerts.message import (
     Problem,
     QuarantinedTest,
     Report,
+    UndecidedMetric,
 )
 from servers.channels import Answer, MailServer, Service
 from servers.github import GitHub
@@ -60,6 +61,7 @@ def messages(name: str) -> list[Message]:
         (MissedRuns(name, 2, 1, NOON),),
         (FailingTest(name, NOON, (name,), name),),
         (QuarantinedTest(name, NOON.date(), name),),
+        (UndecidedMetric(name, name, 21, name),),
     )
     return [
         compose(report(name), ["a@example.com"], "me@example.com"),

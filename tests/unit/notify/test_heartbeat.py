@@ -9,7 +9,7 @@ import pytest
 
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.connections import warehouse
-from ml_metrics.model import JobStatus, Run, Workload
+from ml_metrics.model import JobStatus, Metric, Outcome, Run, Verdict, Workload
 from ml_metrics.notify.heartbeat import send_heartbeats, times_between
 from ml_metrics.notify.mail_settings import load_mail_settings
 from ml_metrics.settings import Settings
@@ -22,11 +22,16 @@ def a_test(name: str, schedule: str | None, **more: Any) -> TestDefinition:
     return TestDefinition(name=name, image="i", command=("c",), schedule=schedule, **more)
 
 
-def ran(test: str, times: list[datetime], run_id: str = "scheduled__") -> None:
+def ran(
+    test: str, times: list[datetime], run_id: str = "scheduled__", outcomes: dict[str, Outcome] | None = None
+) -> None:
+    metrics = [Metric(name, 1.0, tag=name, strategy="final") for name in outcomes or {}]
+    verdicts = [Verdict(name, outcome, 1.0, None, "a rule") for name, outcome in (outcomes or {}).items()]
     with warehouse() as open_warehouse:
         for ended in times:
             run, workload = Run(test, test, f"{run_id}{ended}", "local"), Workload(JobStatus.SUCCESS, ended_at=ended)
-            record = run_record(run, workload, (), (), {}, test_type="", accelerator="", framework_version="")
+            about = {"test_type": "", "accelerator": "", "framework_version": ""}
+            record = run_record(run, workload, metrics, verdicts, {}, **about)
             open_warehouse.load(record)
 
 
@@ -97,6 +102,17 @@ def test_a_heartbeat_without_missed_runs_lists_incidents_and_quarantines() -> No
     assert text.startswith("[ML Metrics] weekly: 1 test ran as scheduled\n")
     assert "* fine since 2026-01-19 07:00 UTC: loss out of bounds (acknowledged by a new user)" in text
     assert "* fine until 2026-02-01: the data set moves" in text
+
+
+def test_a_metric_that_is_never_judged_is_listed() -> None:
+    ran("daily", days(24)[2:], outcomes={"loss": Outcome.INSUFFICIENT_DATA, "time": Outcome.INSUFFICIENT_DATA})
+    ran("daily", days(2), "later__", {"loss": Outcome.INSUFFICIENT_DATA, "time": Outcome.PASS})
+    rule = {"comparison": "less", "success_threshold": {"mads_from_median": 5}, "compare_to": "dialy"}
+    send(a_test("daily", "0 3 * * *", regression_test_config={"metric_success_conditions": {"default": rule}}))
+    (text,) = mails().values()
+    assert text.startswith("[ML Metrics] weekly: 1 test ran as scheduled, 1 metric was not judged\n")
+    assert "* daily: loss had insufficient_data in 24 runs in a row: mads_from_median needs 2 earlier runs" in text
+    assert "time had" not in text
 
 
 def test_a_test_that_records_nothing_is_not_listed() -> None:
