@@ -141,14 +141,24 @@ def best_level(values: Sequence[float], *, greater_is_better: bool, robust: bool
     change to be detected: `sqrt(mean(d²) / 2)`, or `median(|d|) / sqrt(2)` if `robust`. For steady noise these are the
     standard deviation and the median absolute deviation.
     """
-    length = min(PLATEAU, len(values))
-    plateaus = [median(values[start : start + length]) for start in range(len(values) - length + 1)]
+    plateaus = _plateaus(values)
     steps = [after - before for before, after in pairwise(values)]
     level = max(plateaus) if greater_is_better else min(plateaus)
     if not steps:
         return Level(level, 0.0, "best level")
     spread = median(map(abs, steps)) if robust else math.hypot(*steps) / math.sqrt(len(steps))
     return Level(level, spread / math.sqrt(2), "best level")
+
+
+def _plateaus(values: Sequence[float]) -> list[float]:
+    """Return the median of each `PLATEAU` runs in a row, or of all if there are fewer."""
+    if len(values) <= PLATEAU:
+        return [median(values)]
+    import numpy as np  # only a long history is worth the import
+
+    runs = np.lib.stride_tricks.sliding_window_view(np.asarray(values, dtype=np.float64), PLATEAU)
+    medians: list[float] = np.partition(runs, PLATEAU // 2, axis=1)[:, PLATEAU // 2].tolist()
+    return medians
 
 
 def mean(values: Sequence[float]) -> float:

@@ -7,15 +7,17 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from operator import attrgetter
-from typing import TYPE_CHECKING
+from operator import attrgetter, lt
+from typing import TYPE_CHECKING, TypeVar
 
 from ml_metrics.model import JobStatus, StoredMetric
 from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
+Rule = TypeVar("Rule", bound="Hashable")
+Levels = TypeVar("Levels")
 Moment = tuple[datetime, str]
 """The end and the key of a run, which also order runs that end at the same time."""
 PRESENT_RUNS = 5
@@ -23,6 +25,7 @@ PRESENT_RUNS = 5
 RECENT = 2 * PRESENT_RUNS
 """The number of newest rows to read for the checks of the last runs; some may be of failed jobs."""
 _MOMENT = attrgetter("timestamp", "run_key")
+_TIME, _KEY = attrgetter("timestamp"), attrgetter("run_key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +65,12 @@ class EarlierRuns:
         self.now = as_utc(now)
         self.run_key = run_key
         self.test = test
-        self._acceptances: dict[tuple[str, str], list[Acceptance]] = defaultdict(list)
-        for each in acceptances:
-            self._acceptances[each.test or test, each.metric].append(each)
-        self._rows: dict[tuple[str, str], list[StoredMetric]] = {}
+        self._acceptances = by_series(acceptances, test)
         self._ordered: dict[tuple[str, str], list[StoredMetric]] = {}
+        rows: dict[tuple[str, str], list[StoredMetric]] = defaultdict(list)
         for row in history:
-            key = (row.test or test, row.metric)
-            if key in self._rows:
-                self._rows[key].append(row)
-            else:
-                self._rows[key] = [row]
+            rows[row.test or test, row.metric].append(row)
+        self._rows = dict(rows)
 
     def rows(self, metric: str, test: str | None = None) -> list[StoredMetric]:
         """Return the earlier rows of a metric, oldest first, one for each run."""
@@ -80,6 +78,16 @@ class EarlierRuns:
         if key not in self._ordered:
             self._ordered[key] = self._in_order(self._rows.get(key, []))
         return self._ordered[key]
+
+    def levels(
+        self, metric: str, values: Sequence[float], rule: Rule, follow: Callable[[Sequence[float], Rule], Levels]
+    ) -> tuple[Levels, int]:
+        """Return `follow(values, rule)` and the index of the newest value. A replay follows each series only once.
+
+        `follow` is causal: what it finds for a value depends on that value and those before it alone.
+        """
+        del metric  # only a replay remembers what it followed
+        return follow(values, rule), len(values) - 1
 
     def metrics(self) -> list[str]:
         """Return the names of all metrics in the history of this test, sorted."""
@@ -129,6 +137,8 @@ class EarlierRuns:
         )
 
     def _in_order(self, rows: list[StoredMetric]) -> list[StoredMetric]:
+        if self._is_in_order(rows):
+            return rows
         if None in [row.timestamp.tzinfo for row in rows]:
             rows = [replace(row, timestamp=as_utc(row.timestamp)) for row in rows]
         earlier = [row for row in rows if row.timestamp <= self.now and row.run_key != self.run_key]
@@ -138,6 +148,24 @@ class EarlierRuns:
         if len({row.run_key for row in earlier}) == len(earlier):
             return earlier
         return _each_run_once(earlier)
+
+    def _is_in_order(self, rows: list[StoredMetric]) -> bool:
+        """Whether rows are in order already, as a warehouse nearly always returns them. This makes no call per row."""
+        times, keys = list(map(_TIME, rows)), set(map(_KEY, rows))
+        if len(keys) < len(rows) or self.run_key in keys or not rows or times[0].tzinfo is None:
+            return False
+        try:
+            return times[-1] < self.now and all(map(lt, times, times[1:]))
+        except TypeError:  # another time is naive
+            return False
+
+
+def by_series(acceptances: Iterable[Acceptance], test: str) -> dict[tuple[str, str], list[Acceptance]]:
+    """Return acceptances by test and metric. Those without a test are of the given one."""
+    found: dict[tuple[str, str], list[Acceptance]] = defaultdict(list)
+    for each in acceptances:
+        found[each.test or test, each.metric].append(each)
+    return found
 
 
 def _each_run_once(rows: list[StoredMetric]) -> list[StoredMetric]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.judge.baseline import history_needs
-from ml_metrics.judge.run import judge_run
+from ml_metrics.judge.replayed_history import ReplayedHistory
+from ml_metrics.judge.run import judge_after
 from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
 from ml_metrics.values import as_utc
 
@@ -88,37 +87,47 @@ def _replayed(
     config: RegressionTestConfig, history: list[StoredMetric], test: str, acceptances: Sequence[Acceptance]
 ) -> Iterator[ReplayedRun]:
     others = [row for row in history if (row.test or test) != test]
-    needs = history_needs(config, test)
-    earlier: dict[str, list[StoredMetric]] = defaultdict(list)
-    for key, ended, rows in _runs(row for row in history if (row.test or test) == test):
-        status = next((row.job_status for row in rows if row.job_status is not JobStatus.SUCCESS), JobStatus.SUCCESS)
-        measured, missing = _measured(rows)
-        judgement = judge_run(
-            config,
-            measured,
-            chain(others, *earlier.values()),
-            status=status,
-            run_key=key,
-            now=ended,
-            missing=missing,
-            acceptances=[each for each in acceptances if as_utc(each.accepted_at) <= ended],
-            test=test,
-        )
-        run = ReplayedRun(key, ended, judgement)
-        yield run
-        for row in _stored(rows, run, status, test):
-            metric_rows = earlier[row.metric]
-            metric_rows.append(row)
-            if not acceptances and len(metric_rows) > 2 * (needs.window + needs.recent):
-                earlier[row.metric] = needs.select(metric_rows)
+    runs = _runs(row for row in history if (row.test or test) == test)
+    series: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        for metric in run.metrics if run.status is JobStatus.SUCCESS else ():
+            if math.isfinite(metric.value):
+                series[metric.name].append(metric.value)
+    earlier = ReplayedHistory(others, acceptances, test=test, series=series)
+    for run in runs:
+        earlier.begin(run.key, run.ended)
+        judgement = judge_after(config, run.metrics, earlier, status=run.status, missing=run.missing)
+        earlier.add(_stored(run, judgement, test))
+        yield ReplayedRun(run.key, run.ended, judgement)
 
 
-def _runs(rows: Iterable[StoredMetric]) -> list[tuple[str, datetime, list[StoredMetric]]]:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of the history, as it was before it was judged."""
+
+    key: str
+    ended: datetime
+    status: JobStatus
+    metrics: list[Metric]
+    """The metrics that the run produced, each once."""
+    missing: dict[str, str]
+    """The reasons for those that it failed to produce."""
+    values: dict[str, float | None]
+    """The stored values."""
+
+
+def _runs(rows: Iterable[StoredMetric]) -> list[_Run]:
+    """Return the runs in the order in which they ended."""
     by_run: dict[str, list[StoredMetric]] = defaultdict(list)
     for row in rows:
         by_run[row.run_key].append(row)
-    runs = [(key, max(as_utc(row.timestamp) for row in group), group) for key, group in by_run.items()]
-    return sorted(runs, key=lambda run: (run[1], run[0]))
+    return sorted((_run(key, rows) for key, rows in by_run.items()), key=lambda run: (run.ended, run.key))
+
+
+def _run(key: str, rows: list[StoredMetric]) -> _Run:
+    ended = max(as_utc(row.timestamp) for row in rows)
+    status = next((row.job_status for row in rows if row.job_status is not JobStatus.SUCCESS), JobStatus.SUCCESS)
+    return _Run(key, ended, status, *_measured(rows), {row.metric: row.value for row in rows})
 
 
 def _measured(rows: list[StoredMetric]) -> tuple[list[Metric], dict[str, str]]:
@@ -136,11 +145,10 @@ def _measured(rows: list[StoredMetric]) -> tuple[list[Metric], dict[str, str]]:
     return found, {name: reason for name, reason in missing.items() if name not in values}
 
 
-def _stored(rows: list[StoredMetric], run: ReplayedRun, status: JobStatus, test: str) -> list[StoredMetric]:
+def _stored(run: _Run, judgement: Judgement, test: str) -> list[StoredMetric]:
     """Return the rows that the run would have stored, with the verdicts of the replay."""
-    outcomes = {verdict.metric: verdict.outcome for verdict in run.judgement.verdicts}
-    values = {row.metric: row.value for row in rows}
+    outcomes = {verdict.metric: verdict.outcome for verdict in judgement.verdicts}
     return [
-        StoredMetric(run.run_key, run.timestamp, name, values.get(name), status, outcomes.get(name), test)
-        for name in dict.fromkeys([*values, *outcomes])
+        StoredMetric(run.key, run.ended, name, run.values.get(name), run.status, outcomes.get(name), test)
+        for name in dict.fromkeys([*run.values, *outcomes])
     ]

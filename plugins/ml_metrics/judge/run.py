@@ -50,6 +50,19 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
     fails its metric and affects no other.
     """
     earlier = EarlierRuns(history, acceptances, test=test, run_key=run_key, now=now, attributes=attributes)
+    return judge_after(config, metrics, earlier, status=status, missing=missing, failure_reason=failure_reason)
+
+
+def judge_after(  # noqa: PLR0913  (as `judge_run`)
+    config: RegressionTestConfig,
+    metrics: Sequence[Metric],
+    earlier: EarlierRuns,
+    *,
+    status: JobStatus,
+    missing: Mapping[str, str] = NOTHING,
+    failure_reason: str | None = None,
+) -> Judgement:
+    """Judge the metrics of a run by its conditions and the runs before it, which a replay keeps from run to run."""
     judge = _RunJudge(config, earlier, _values(metrics), missing)
     verdicts = tuple(judge.verdicts())
     if status is not JobStatus.SUCCESS:
