@@ -21,14 +21,16 @@ from ml_metrics.config.params import RUN_OVERRIDES
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.judge.wording import rule_of
 from ml_metrics.notify import notify_lost_gate, notify_overdue, notify_run
-from ml_metrics.operators.tasks import AssertSuccess, CollectMetrics, JudgeRun, LoadHistory, MeasureGoodput
+from ml_metrics.operators.tasks import AssertSuccess, CollectMetrics, ConfirmRun, JudgeRun, LoadHistory, MeasureGoodput
 from ml_metrics.operators.workload_operator import InvalidTestFile, workload_operator
 from ml_metrics.settings import Settings
+from ml_metrics.steps import CONFIRM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.operators.tasks import TestTask
 
 RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": 10.0, "retry_exponential_backoff": True}
 """For the tasks that only read and write, whose failures are mostly temporary errors of other services."""
@@ -90,7 +92,9 @@ def accelerator_test(test: TestDefinition) -> DAG:
         collect_metrics = CollectMetrics(task_id="collect_metrics", test=test, **RETRIES)
         measure_goodput = MeasureGoodput(task_id="measure_goodput", test=test, **RETRIES)
         judge_run = JudgeRun(task_id="judge_run", test=test, **RETRIES)
-        load_history = LoadHistory(task_id="load_history", test=test, **RETRIES)
+        recorded: list[TestTask] = [LoadHistory(task_id="load_history", test=test, **RETRIES)]
+        if test.regression_test_config.confirms_by_rerun:
+            recorded.append(ConfirmRun(task_id=CONFIRM, test=test, **RETRIES))
         assert_success = AssertSuccess(
             task_id="assert_success",
             test=test,
@@ -98,7 +102,7 @@ def accelerator_test(test: TestDefinition) -> DAG:
             on_failure_callback=notify_run,
             on_success_callback=notify_run,
         )
-        chain(run_workload, [collect_metrics, measure_goodput], judge_run, load_history, assert_success)
+        chain(run_workload, [collect_metrics, measure_goodput], judge_run, *recorded, assert_success)
     # set after the tasks: otherwise each has a copy, which Airflow validates twice whenever it serialises the DAG
     dag.params = ParamsDict(parameters(test))
     return dag

@@ -143,6 +143,8 @@ class Verdict:
     fixed."""
     spread: float | None = None
     """The spread of the baseline that the bounds were computed from; None if the rule does not use one."""
+    false_alarm_rate: float | None = None
+    """Of healthy runs with such a history, the share whose value would be at least this bad; None if it is unknown."""
 
     @property
     def broken(self) -> bool:

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.goodput import GoodputReport
     from ml_metrics.judge import Judgement
+    from ml_metrics.judge.confirmation import ConfirmingRun
     from ml_metrics.model import Run
     from ml_metrics.run_state import RunState
     from ml_metrics.warehouse import RunRecord, Warehouse
 
 TASKS = ("run_workload", "collect_metrics", "measure_goodput", "judge_run", "load_history", "assert_success")
 """The tasks of a run, in order."""
+
+CONFIRM = "confirm_run"
+"""A task before the last, only in tests whose failed runs may be run again."""
 
 TEST_FILE = "the test file"
 """The author of a quarantine that a test file sets, as the warehouse records it."""
@@ -107,6 +111,16 @@ def load(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse) 
     warehouse.load(record)
     _record_quarantine(test, warehouse)
     return record
+
+
+def confirm(test: TestDefinition, run: Run, state: RunState) -> ConfirmingRun | None:
+    """Return the run that is to be started to confirm the verdicts of this one, or None."""
+    from ml_metrics.judge.confirmation import confirming_run
+
+    quarantined = test.quarantine is not None and test.quarantine.holds(datetime.now(UTC))
+    if state.judgement is None or quarantined:
+        return None
+    return confirming_run(run.run_id, state.judgement.unconfirmed)
 
 
 def decide(state: RunState, task_states: Mapping[str, str]) -> Gate:

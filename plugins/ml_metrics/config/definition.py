@@ -208,6 +208,20 @@ class TestDefinition(Strict):
             raise ValueError("works in test files only; in Python, pass the configs that `load_file` returns")
         return file
 
+    @field_validator("regression_test_config", mode="after")
+    @classmethod
+    def confirmation_is_possible(cls, config: RegressionTestConfig, info: ValidationInfo) -> RegressionTestConfig:
+        """Reject alerts that wait for the verdicts of earlier runs where no verdict is recorded."""
+        collection = info.data.get("metric_collection_config")
+        unrecorded = collection is not None and not collection.write_to_bigquery
+        for metric, condition in config.metric_success_conditions.items():
+            if unrecorded and condition.confirm is not None and condition.confirm.runs > 1:
+                raise ValueError(
+                    f"`confirm` of {metric} needs the verdicts of earlier runs, which `write_to_bigquery: false` does "
+                    "not record: it would never alert"
+                )
+        return config
+
     @property
     def source(self) -> str:
         """The file that defines this test; empty for a test that is written in Python."""

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ml_metrics.config.duration import Duration
 from ml_metrics.config.strict import OneOf, Strict
@@ -13,6 +13,8 @@ from ml_metrics.values import as_utc
 
 DEFAULT = "default"
 """The key of the condition for metrics without their own."""
+MAX_CONFIRMING_RUNS = 5
+"""The verdicts of more runs are not read when a run is judged."""
 MAX_CHANGE_POINT_RUNS = 2_000
 """How many runs a search for change points can cover."""
 
@@ -133,6 +135,51 @@ class MinChange(Strict):
     """In percent of the baseline."""
 
 
+class ConfirmBy(StrEnum):
+    """Which runs confirm a value."""
+
+    RERUN = "rerun"
+    """The test is run again at once, with the same parameters."""
+    NEXT = "next"
+    """The next runs, whenever they are."""
+
+
+class Near(Strict):
+    """A distance beyond a bound. If both sizes are given, the greater counts."""
+
+    absolute: float | None = Field(None, ge=0)
+    """In the unit of the metric."""
+    percent: float | None = Field(None, ge=0)
+    """In percent of the bound."""
+
+    @model_validator(mode="after")
+    def some_size_is_given(self) -> Self:
+        """Reject a distance without a size."""
+        if self.absolute is None and self.percent is None:
+            raise ValueError("give percent, absolute or both")
+        return self
+
+
+class Confirm(Strict):
+    """How a value out of bounds is confirmed before it alerts."""
+
+    runs: int = Field(2, ge=1, le=MAX_CONFIRMING_RUNS)
+    """The number of runs in a row that must be out of bounds; 1 alerts at once."""
+    within: Near | None = None
+    """Values farther beyond their bound than this alert at once. Default: all values need confirmation."""
+    by: ConfirmBy = ConfirmBy.RERUN
+    """Whether the test is run again at once (`rerun`) or its next run is awaited (`next`)."""
+
+
+def _confirm(value: Any) -> Any:
+    """Accept a number of runs alone."""
+    if value is None or isinstance(value, Confirm | dict):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"runs": value}
+    raise ValueError(f"give a number of runs, or a mapping such as {{runs: 2, by: next}}; {value!r} is neither")
+
+
 class Condition(Strict):
     """The condition for one metric to pass."""
 
@@ -158,6 +205,8 @@ class Condition(Strict):
     """Whether the metric may be missing from a run."""
     severity: Severity = Severity.FAIL
     """Whether a broken condition fails the run (`fail`) or is only reported (`warn`)."""
+    confirm: Annotated[Confirm | None, BeforeValidator(_confirm)] = None
+    """The number of runs in a row that must be out of bounds before they alert, or a mapping."""
 
     @model_validator(mode="after")
     def comparison_fits_threshold(self) -> Self:
@@ -200,6 +249,13 @@ class Condition(Strict):
             raise ValueError(
                 f"wait_for_n_points_of_history ({required}) can never be reached with a window of {self.window}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def nearness_has_a_bound(self) -> Self:
+        """Reject a distance from the bound where the verdict is about several runs."""
+        if self.confirm is not None and self.confirm.within is not None and self.success_threshold.change_point:
+            raise ValueError("change_point judges a level, not one value: remove `within` from `confirm`")
         return self
 
     @model_validator(mode="after")
@@ -258,3 +314,9 @@ class RegressionTestConfig(Strict):
     def condition_for(self, metric: str) -> Condition | None:
         """Return the condition of a metric: its own, or the one named `default`."""
         return self.metric_success_conditions.get(metric) or self.metric_success_conditions.get(DEFAULT)
+
+    @property
+    def confirms_by_rerun(self) -> bool:
+        """Whether a failed run may be run again before it alerts."""
+        given = [condition.confirm for condition in self.metric_success_conditions.values()]
+        return any(confirm and confirm.by is ConfirmBy.RERUN and confirm.runs > 1 for confirm in given)

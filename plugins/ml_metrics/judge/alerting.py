@@ -1,40 +1,95 @@
-"""Decides which broken verdicts become alerts."""
+"""Decides which broken verdicts become alerts, and which need the confirmation of another run."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from ml_metrics.judge.judgement import Alert, AlertKind
+from ml_metrics.config.regression import Confirm, ConfirmBy
+from ml_metrics.judge.judgement import Alert, AlertKind, Unconfirmed
 from ml_metrics.model import BROKEN, JobStatus, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ml_metrics.config.regression import RegressionTestConfig
+    from ml_metrics.config.regression import Near, RegressionTestConfig
     from ml_metrics.judge.history import EarlierRuns
-    from ml_metrics.model import Verdict
+    from ml_metrics.model import Bounds, Verdict
+
+AT_ONCE = Confirm(runs=1)
+SECOND_FAILURE = 2
+"""The number of failures that `alert_after_second_test_failure` requires."""
 
 
-def alerts_for(  # noqa: PLR0913  (the alerts depend on all of these)
-    config: RegressionTestConfig,
-    verdicts: Iterable[Verdict],
-    earlier: EarlierRuns,
-    *,
-    status: JobStatus,
-    missing: Mapping[str, str],
-    failure_reason: str | None,
+def job_alerts(
+    config: RegressionTestConfig, earlier: EarlierRuns, status: JobStatus, failure_reason: str | None
 ) -> tuple[Alert, ...]:
-    """Return the alerts of a run: one for the job if it failed, else one for each broken metric."""
-    if status is not JobStatus.SUCCESS:
-        failed_before = bool(earlier.runs) and earlier.runs[-1].job_status is not JobStatus.SUCCESS
-        if not config.alert_for_failed_jobs or (config.alert_after_second_test_failure and not failed_before):
-            return ()
-        message = f"job_status was `{status}` for test `{earlier.test}`"
-        return (Alert(AlertKind.JOB_STATUS, None, message, failure_reason or ""),)
+    """Return the alert about a job that failed. Its metrics do not alert."""
+    failed_before = bool(earlier.runs) and earlier.runs[-1].job_status is not JobStatus.SUCCESS
+    if not config.alert_for_failed_jobs or (config.alert_after_second_test_failure and not failed_before):
+        return ()
+    message = f"job_status was `{status}` for test `{earlier.test}`"
+    return (Alert(AlertKind.JOB_STATUS, None, message, failure_reason or ""),)
+
+
+def metric_alerts(
+    config: RegressionTestConfig, verdicts: Iterable[Verdict], test: str, missing: Mapping[str, str]
+) -> tuple[Alert, ...]:
+    """Return the alerts about verdicts that are broken and not muted."""
     broken = [verdict for verdict in verdicts if verdict.broken and _alerts(verdict, config, missing)]
-    if config.alert_after_second_test_failure:
-        broken = [verdict for verdict in broken if _broken_before(verdict.metric, earlier)]
-    return tuple(_alert(verdict, config, earlier.test, missing) for verdict in broken)
+    return tuple(_alert(verdict, config, test, missing) for verdict in broken)
+
+
+def confirmed(
+    config: RegressionTestConfig, verdicts: Iterable[Verdict], earlier: EarlierRuns, missing: Mapping[str, str]
+) -> tuple[tuple[Verdict, ...], tuple[Unconfirmed, ...]]:
+    """Return the verdicts with their state of confirmation in the reason, and those that are not confirmed yet."""
+    found: list[Verdict] = []
+    unconfirmed: list[Unconfirmed] = []
+    for verdict in verdicts:
+        confirm = _confirmation(verdict, config) if verdict.broken and _alerts(verdict, config, missing) else AT_ONCE
+        if confirm.runs == 1:
+            found.append(verdict)
+            continue
+        broken = 1 + _broken_before(verdict.metric, earlier)
+        if broken < confirm.runs:
+            unconfirmed.append(Unconfirmed(verdict.metric, broken, confirm.runs, confirm.by is ConfirmBy.RERUN))
+            state = f"not yet confirmed: {broken} of {confirm.runs} runs"
+        else:
+            state = f"confirmed by {broken} runs"
+        found.append(replace(verdict, reason=f"{verdict.reason}; {state}" if verdict.reason else state))
+    return tuple(found), tuple(unconfirmed)
+
+
+def _confirmation(verdict: Verdict, config: RegressionTestConfig) -> Confirm:
+    """Return how a broken verdict is to be confirmed.
+
+    `confirm` is about noise: a metric that is missing, not a number or not judged alerts at once.
+    """
+    second = Confirm(runs=SECOND_FAILURE, by=ConfirmBy.NEXT) if config.alert_after_second_test_failure else AT_ONCE
+    condition = config.condition_for(verdict.metric)
+    given = condition.confirm if condition is not None else None
+    if given is None or verdict.value is None or verdict.bounds is None or verdict.outcome is not Outcome.FAIL:
+        return second
+    if given.within is not None and _distance(verdict.value, verdict.bounds) > _width(given.within, verdict):
+        return second
+    return given if given.runs >= second.runs else second
+
+
+def _distance(value: float, bounds: Bounds) -> float:
+    """Return how far a value is beyond its bounds."""
+    return max(bounds.lower - value, value - bounds.upper)
+
+
+def _width(near: Near, verdict: Verdict) -> float:
+    """Return a distance from the violated bound in the unit of the metric."""
+    if verdict.value is None or verdict.bounds is None:
+        return 0.0
+    bound = verdict.bounds.lower if verdict.value <= verdict.bounds.lower else verdict.bounds.upper
+    width = max(near.absolute or 0.0, abs(bound) * (near.percent or 0.0) / 100)
+    return width + math.ulp(bound)  # a value at this distance is within it, whatever the rounding
 
 
 def _alerts(verdict: Verdict, config: RegressionTestConfig, missing: Mapping[str, str]) -> bool:
@@ -48,10 +103,10 @@ def _alerts(verdict: Verdict, config: RegressionTestConfig, missing: Mapping[str
     return config.alert_for_oob_metrics and in_subset
 
 
-def _broken_before(metric: str, earlier: EarlierRuns) -> bool:
-    """Whether the stored verdict of the last run that was judged by this metric is broken."""
+def _broken_before(metric: str, earlier: EarlierRuns) -> int:
+    """Return how many of the newest runs that were judged by this metric were broken, as stored, without a gap."""
     judged = (row.outcome for row in reversed(earlier.rows(metric)) if row.outcome is not Outcome.SKIPPED)
-    return next(judged, None) in BROKEN
+    return sum(1 for _ in takewhile(BROKEN.__contains__, judged))
 
 
 def _alert(verdict: Verdict, config: RegressionTestConfig, test: str, missing: Mapping[str, str]) -> Alert:

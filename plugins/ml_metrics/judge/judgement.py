@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -42,6 +42,23 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True)
+class Unconfirmed:
+    """A broken verdict that alerts only if further runs confirm it."""
+
+    metric: str
+    broken: int
+    """How many runs in a row were out of bounds, with this one."""
+    required: int
+    """How many there must be for an alert."""
+    rerun: bool = False
+    """Whether the test is run again to confirm it. Otherwise the next run is awaited."""
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """The verdicts and alerts of one run, and whether the run passed."""
 
@@ -49,6 +66,8 @@ class Judgement:
     alerts: tuple[Alert, ...]
     passed: bool
     """The workload succeeded and no verdict of severity `fail` is broken. Muted alerts do not change this."""
+    unconfirmed: tuple[Unconfirmed, ...] = ()
+    """The broken verdicts that do not alert yet."""
 
     @property
     def outcome(self) -> Outcome:
@@ -59,12 +78,17 @@ class Judgement:
         return next((each for each in (Outcome.PASS, Outcome.INSUFFICIENT_DATA) if each in found), Outcome.SKIPPED)
 
     def document(self) -> dict[str, Any]:
-        """Return the judgement as JSON, as in `ml-metrics judge --json` and `verdicts.json`."""
-        return {
+        """Return the judgement as JSON, as in `ml-metrics judge --json` and `verdicts.json`.
+
+        It has `unconfirmed` only if some verdict does not alert yet.
+        """
+        document = {
             "passed": self.passed,
             "verdicts": [verdict_document(verdict) for verdict in self.verdicts],
             "alerts": [alert.document() for alert in self.alerts],
         }
+        unconfirmed = [each.document() for each in self.unconfirmed]
+        return {**document, "unconfirmed": unconfirmed} if unconfirmed else document
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Judgement:
@@ -77,13 +101,17 @@ class Judgement:
                     for each in document["alerts"]
                 ),
                 passed=bool(document["passed"]),
+                unconfirmed=tuple(Unconfirmed(**each) for each in document.get("unconfirmed", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise UnreadableInputError(f"not a judgement document: {type(error).__name__}: {error}") from error
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as JSON: null for an open bound, and `severity` only if it is not `fail`."""
+    """Return a verdict as JSON: null for an open bound.
+
+    It has `severity` only if that is not `fail`, and `false_alarm_rate` only if it is known.
+    """
     bounds = verdict.bounds or Bounds()
     document: dict[str, Any] = {
         "metric": verdict.metric,
@@ -98,6 +126,8 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "spread": verdict.spread,
         "reason": verdict.reason,
     }
+    if verdict.false_alarm_rate is not None:
+        document["false_alarm_rate"] = verdict.false_alarm_rate
     if verdict.severity is not Severity.FAIL:
         document["severity"] = str(verdict.severity)
     plain: dict[str, Any] = without_non_finite(document)
@@ -120,6 +150,7 @@ def _verdict(document: dict[str, Any]) -> Verdict:
         baseline_points=int(document["baseline_points"]),
         reference=_number_or_none(document.get("reference")),
         spread=_number_or_none(document.get("spread")),
+        false_alarm_rate=_number_or_none(document.get("false_alarm_rate")),
         reason=document["reason"],
         severity=Severity(document.get("severity", Severity.FAIL)),
     )

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.regression import DEFAULT
-from ml_metrics.judge.alerting import alerts_for
+from ml_metrics.judge.alerting import confirmed, job_alerts, metric_alerts
 from ml_metrics.judge.history import PRESENT_RUNS, EarlierRuns
 from ml_metrics.judge.judgement import Judgement
 from ml_metrics.judge.verdict import not_judged, verdict_on, verdict_without_condition
@@ -67,12 +67,15 @@ def judge_after(  # noqa: PLR0913  (as `judge_run`)
     verdicts = tuple(judge.verdicts())
     if status is not JobStatus.SUCCESS:
         reason = f"the job's status was {status}: its metrics may be incomplete"
-        verdicts = tuple(replace(verdict, outcome=Outcome.SKIPPED, reason=reason) for verdict in verdicts)
-    passed = status is JobStatus.SUCCESS and not any(
-        verdict.broken and verdict.severity is Severity.FAIL for verdict in verdicts
-    )
-    alerts = alerts_for(config, verdicts, earlier, status=status, missing=missing, failure_reason=failure_reason)
-    return Judgement(verdicts, alerts, passed)
+        verdicts = tuple(
+            replace(verdict, outcome=Outcome.SKIPPED, reason=reason, false_alarm_rate=None) for verdict in verdicts
+        )
+        return Judgement(verdicts, job_alerts(config, earlier, status, failure_reason), passed=False)
+    verdicts, unconfirmed = confirmed(config, verdicts, earlier, missing)
+    passed = not any(verdict.broken and verdict.severity is Severity.FAIL for verdict in verdicts)
+    names = {each.metric for each in unconfirmed}
+    ready = [verdict for verdict in verdicts if verdict.metric not in names]
+    return Judgement(verdicts, metric_alerts(config, ready, earlier.test, missing), passed, unconfirmed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.judge.baseline import baseline_of, uses_history
 from ml_metrics.judge.bounds import span_of
+from ml_metrics.judge.certainty import false_alarm_rate, healthy_values, with_words
 from ml_metrics.judge.level_changes import level_verdict
 from ml_metrics.judge.wording import rule_of, violation
 from ml_metrics.model import Outcome, Severity, Verdict
@@ -42,7 +43,7 @@ def verdict_on(metric: str, value: float | None, condition: Condition, earlier: 
         return replace(verdict, outcome=Outcome.MISSING, reason="the run did not produce it")
     if not math.isfinite(value):
         return replace(verdict, outcome=Outcome.NON_FINITE, reason=f"the value is {value}")
-    return verdict
+    return with_words(verdict)
 
 
 def verdict_without_condition(metric: str, value: float | None, *, required: bool) -> Verdict | None:
@@ -74,18 +75,20 @@ def not_judged(metric: str, value: float | None, condition: Condition | None, er
 
 
 def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> Verdict:
-    values: list[float] = []
-    if uses_history(condition):
-        values = [row.value for row in baseline_of(verdict.metric, condition, earlier) if row.value is not None]
+    baseline = baseline_of(verdict.metric, condition, earlier) if uses_history(condition) else []
+    values = [row.value for row in baseline if row.value is not None]
     verdict = replace(verdict, baseline_points=len(values))
     needed = condition.fewest_runs
     if len(values) < needed:
         return replace(verdict, reason=f"the history has {len(values)} of the {needed} runs required")
     span = span_of(condition, values)
     verdict = replace(verdict, bounds=span.bounds, reference=span.reference, spread=span.spread, reason=span.text)
-    if verdict.value is None:
+    value = verdict.value
+    if value is None:
         return verdict
-    if span.bounds.contains(verdict.value):
+    healthy = healthy_values(baseline, earlier.rows(verdict.metric, condition.compare_to)) if baseline else []
+    verdict = replace(verdict, false_alarm_rate=false_alarm_rate(value, healthy, condition.comparison))
+    if span.bounds.contains(value):
         return replace(verdict, outcome=Outcome.PASS)
-    reason = violation(verdict.value, span.bounds)
+    reason = violation(value, span.bounds)
     return replace(verdict, outcome=Outcome.FAIL, reason=f"{reason} ({span.text})" if span.text else reason)

@@ -1,4 +1,4 @@
-"""The five tasks of a run that follow its workload. Each calls one function of `ml_metrics.steps`."""
+"""The tasks of a run that follow its workload. Each calls one function of `ml_metrics.steps`."""
 
 from __future__ import annotations
 
@@ -115,6 +115,36 @@ class LoadHistory(TestTask):
         return f"1 job row and {len(record.metrics)} metric rows for run {run.key}"
 
 
+class ConfirmRun(TestTask):
+    """Start another run of the test, with the same parameters, if a verdict alerts only once it is confirmed."""
+
+    def perform(self, context: Mapping[str, Any]) -> str:
+        """Start the run. It has the same run id however often this task is executed, so it is started once."""
+        from airflow.sdk.exceptions import DagRunTriggerException
+
+        confirming = steps.confirm(self.test, run_of(self.test.name, context), self.state(context))
+        if confirming is None:
+            raise AirflowSkipException("no verdict of this run waits for another run of the test")
+        ti, dag_run = context["ti"], context["dag_run"]
+        if ti.get_dag(ti.dag_id).is_paused:
+            raise AirflowSkipException("the DAG is paused, so no run is started: the next run of the test confirms")
+        self.log.info("%s. It is run %s", confirming.note, confirming.run_id)
+        raise DagRunTriggerException(
+            trigger_dag_id=ti.dag_id,
+            dag_run_id=confirming.run_id,
+            conf=dict(dag_run.conf or {}),
+            logical_date=None,
+            reset_dag_run=False,
+            skip_when_already_exists=True,
+            wait_for_completion=False,
+            allowed_states=[],
+            failed_states=[],
+            poke_interval=60,
+            deferrable=False,
+            note=confirming.note,
+        )
+
+
 class AssertSuccess(TestTask):
     """Fail, with all reasons, if the workload, a verdict or an earlier task failed. No other task fails the run."""
 
@@ -131,6 +161,6 @@ class AssertSuccess(TestTask):
     def _upstream_states(self, context: Mapping[str, Any]) -> dict[str, str]:
         """Return the state of each earlier task; "missing" if Airflow has none, since the task never ran."""
         ti = context["ti"]
-        names = [task for task in steps.TASKS if task in self.get_flat_relative_ids(upstream=True)]
+        names = [task for task in (*steps.TASKS, steps.CONFIRM) if task in self.get_flat_relative_ids(upstream=True)]
         states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=names).get(ti.run_id, {})
         return {name: str(states.get(name) or "missing") for name in names}

@@ -1,0 +1,113 @@
+"""How often healthy runs are given a small false alarm rate, for several kinds of noise.
+
+A rate promises: of healthy runs with such a history, at most this share has a value at least as bad. So at most one
+healthy run in a hundred may be given a rate of 0.01 or less, whatever the noise. The promise is about a run of unknown
+age: noise whose size changes with time is sampled at every time.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ml_metrics.config.regression import Comparison
+from ml_metrics.judge.certainty import false_alarm_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.random import Generator
+    from numpy.typing import NDArray
+
+    Noise = Callable[[Generator, int], NDArray[np.float64]]
+
+RATES = (0.1, 0.01, 0.001)
+HISTORIES = (5, 10, 20, 50, 100)
+SERIES, RUNS = 60, 40
+"""How many series of each kind, and how many runs of each are judged."""
+SAMPLING_ERROR = 1.25
+"""How far a measured share may exceed its rate: runs of one series share their history, so they are not independent."""
+
+
+def remembering(share: float) -> Noise:
+    """Return noise of which this share of each run's deviation stays in the next."""
+
+    def noise(rng: Generator, runs: int) -> NDArray[np.float64]:
+        values = rng.normal(size=runs + 200)
+        for run in range(1, len(values)):
+            values[run] = share * values[run - 1] + np.sqrt(1 - share**2) * values[run]
+        return values[200:]
+
+    return noise
+
+
+def two_modes(rng: Generator, runs: int) -> NDArray[np.float64]:
+    """Return noise around two levels, of which the less frequent one can be rare."""
+    return rng.normal(size=runs) * 0.4 + 2.2 * (rng.random(runs) < rng.choice([0.15, 0.3, 0.5]))
+
+
+def quantised(rng: Generator, runs: int) -> NDArray[np.float64]:
+    """Return noise that a coarse clock measured."""
+    step = rng.choice([0.7, 1.5, 3])
+    return np.round(rng.normal(size=runs) / step) * step
+
+
+def weekly(rng: Generator, runs: int) -> NDArray[np.float64]:
+    """Return noise with a period of seven runs."""
+    return 0.8 * rng.normal(size=runs) + 0.85 * np.sin(2 * np.pi * np.arange(runs) / 7 + rng.random() * 6)
+
+
+def changing(rng: Generator, runs: int) -> NDArray[np.float64]:
+    """Return noise that becomes two and a half times as great, and small again, every few weeks."""
+    return rng.normal(size=runs) * np.where((np.arange(runs) // rng.integers(25, 60)) % 2 == 0, 0.5, 1.3)
+
+
+KINDS: dict[str, Noise] = {
+    "normal": lambda rng, runs: rng.normal(size=runs),
+    "heavy tails": lambda rng, runs: rng.standard_t(3, size=runs),
+    "memory 0.3": remembering(0.3),
+    "memory 0.5": remembering(0.5),
+    "memory 0.7": remembering(0.7),
+    "two modes": two_modes,
+    "quantised": quantised,
+    "weekly": weekly,
+    "changing": changing,
+    "skewed": lambda rng, runs: rng.exponential(size=runs),
+}
+
+
+def rates_of(noise: Noise, history: int, rng: Generator) -> list[float]:
+    """Return the rates of healthy runs of one series, for both directions."""
+    rates = []
+    values = noise(rng, 2 * RUNS + history + 60)[int(rng.integers(60)) :]
+    for run in range(history, history + 2 * RUNS, 2):
+        for way in (Comparison.LESS, Comparison.GREATER, Comparison.WITHIN):
+            rate = false_alarm_rate(float(values[run]), values[run - history : run].tolist(), way)
+            rates.append(1.0 if rate is None else rate)
+    return rates
+
+
+def main() -> None:
+    """Print the shares of healthy runs with small rates, by noise and length of the history."""
+    rng = np.random.default_rng(16)
+    failed = []
+    print("healthy runs with a stated rate of at most 0.1, 0.01 and 0.001, in 1,000 runs")
+    print("runs of history", *(f"{history:>17}" for history in HISTORIES), f"{'all':>17}")
+    for kind, noise in KINDS.items():
+        by_history = [
+            np.array([rate for _ in range(SERIES) for rate in rates_of(noise, history, rng)]) for history in HISTORIES
+        ]
+        groups = [*by_history, np.concatenate(by_history)]
+        shares = [[float(np.mean(group <= rate)) for rate in RATES] for group in groups]
+        cells = ("{:6.1f}{:6.2f}{:5.2f}".format(*(1_000 * share for share in three)) for three in shares)
+        print(f"{kind:15}", *cells)
+        if any(share > rate * SAMPLING_ERROR for share, rate in zip(shares[-1], RATES, strict=True)):
+            failed.append(kind)
+    if failed:
+        sys.exit(f"more false alarms than stated: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""The false alarm rate of a verdict, and its words."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ml_metrics.config.regression import Comparison
+from ml_metrics.judge import Judgement
+from ml_metrics.judge.certainty import LEAST, certainty_of, false_alarm_rate
+from ml_metrics.judge.judgement import verdict_document
+from unit.judge.cases import condition, config, history, judged, point, verdict
+
+LESS, GREATER, WITHIN = Comparison.LESS, Comparison.GREATER, Comparison.WITHIN
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+HISTORIES = st.lists(NUMBERS, min_size=5, max_size=30)
+SPREAD = condition({"stddevs_from_mean": 4}, "less")
+
+
+def noise(runs: int = 100, seed: int = 1) -> list[float]:
+    random = Random(seed)
+    return [100 + random.gauss(0, 1) for _ in range(runs)]
+
+
+def rate(value: float, healthy: list[float], comparison: Comparison = LESS) -> float:
+    found = false_alarm_rate(value, healthy, comparison)
+    assert found is not None
+    return found
+
+
+def test_a_value_like_the_others_is_common() -> None:
+    assert rate(100, noise()) > 0.4
+
+
+def test_a_value_that_few_runs_reached_has_the_share_of_those_runs() -> None:
+    healthy = noise()
+    third = sorted(healthy)[-3]
+    assert rate(third, healthy) == pytest.approx(1.1 * 4 / 101)
+
+
+def test_a_value_beyond_all_runs_is_rarer_the_farther_it_is() -> None:
+    healthy = noise()
+    rates = [rate(value, healthy) for value in (104, 110, 130, 200)]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] < 0.01
+    assert rates[2] < 0.0001
+
+
+def test_a_longer_history_makes_it_surer() -> None:
+    assert rate(110, noise(100)) < rate(110, noise(30)) < rate(110, noise(8))
+
+
+def test_the_bad_side_is_that_of_the_comparison() -> None:
+    healthy = noise()
+    assert rate(90, healthy, LESS) == 1
+    assert rate(90, healthy, GREATER) < 0.01
+    assert rate(90, healthy, WITHIN) == pytest.approx(rate(110, healthy, WITHIN), rel=0.5)
+
+
+def test_noise_that_remembers_makes_it_less_sure() -> None:
+    random = Random(1)
+    remembered, value = [], 0.0
+    for _ in range(100):
+        value = 0.8 * value + 0.6 * random.gauss(0, 1)
+        remembered.append(100 + value)
+    shuffled = remembered.copy()
+    random.shuffle(shuffled)
+    assert rate(110, remembered) > 3 * rate(110, shuffled)
+
+
+def test_two_modes_are_no_alarm() -> None:
+    assert rate(120, [100.0] * 17 + [120.0, 100.0, 120.0]) > 0.1
+
+
+def test_a_constant_says_nothing_about_the_size_of_its_noise() -> None:
+    assert rate(1.001, [1.0] * 99) == pytest.approx(0.011)
+    assert rate(1.0, [1.0] * 99) == 1
+
+
+def test_no_rate_without_a_history() -> None:
+    assert false_alarm_rate(5, [1.0] * 4, LESS) is None
+
+
+@given(HISTORIES, NUMBERS, st.sampled_from([LESS, GREATER, WITHIN]))
+def test_any_history_gives_a_rate(healthy: list[float], value: float, comparison: Comparison) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = rate(value, healthy, comparison)
+    assert LEAST <= found <= 1
+
+
+@given(HISTORIES, NUMBERS, NUMBERS)
+def test_a_worse_value_is_never_less_sure(healthy: list[float], one: float, other: float) -> None:
+    assert rate(max(one, other), healthy) <= rate(min(one, other), healthy)
+
+
+@given(st.lists(st.integers(-1000, 1000), min_size=5, max_size=30), st.integers(-3000, 3000), st.integers(-60, 60))
+def test_the_unit_does_not_matter(healthy: list[int], value: int, power: int) -> None:
+    scale = 2.0**power
+    before = rate(value, [float(each) for each in healthy])
+    assert rate(value * scale, [each * scale for each in healthy]) == pytest.approx(before)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.9, "quite possibly noise: many healthy runs look like this"),
+        (0.2, "quite possibly noise: about 1 in 5 healthy runs looks like this"),
+        (0.05, "possibly noise: about 1 in 20 healthy runs looks like this"),
+        (0.0048, "unlikely to be noise: about 1 in 200 healthy runs looks like this"),
+        (0.00007, "very unlikely to be noise: about 1 in 14,000 healthy runs looks like this"),
+        (0.000049, "very unlikely to be noise: about 1 in 20,000 healthy runs looks like this"),
+        (LEAST, "very unlikely to be noise: fewer than 1 in 1,000,000 healthy runs look like this"),
+    ],
+)
+def test_the_words(number: float, text: str) -> None:
+    assert certainty_of(number) == text
+
+
+def test_a_broken_verdict_says_how_sure_it_is() -> None:
+    found = verdict(SPREAD, 130, history(noise()))
+    assert found.outcome == "fail"
+    assert found.false_alarm_rate is not None
+    assert found.reason.endswith("very unlikely to be noise: about 1 in 30,000 healthy runs looks like this")
+
+
+def test_a_passed_verdict_has_the_number_alone() -> None:
+    found = verdict(SPREAD, 100, history(noise()))
+    assert found.outcome == "pass"
+    assert found.false_alarm_rate is not None
+    assert "healthy" not in found.reason
+
+
+@pytest.mark.parametrize("value", [9.0, math.nan])
+def test_a_fixed_bound_without_a_history_has_no_rate(value: float) -> None:
+    found = verdict(condition({"fixed_value": 1}, "less"), value, history(noise()))
+    assert found.outcome in {"fail", "non_finite"}
+    assert found.false_alarm_rate is None
+
+
+def test_a_failed_job_has_no_rate() -> None:
+    (found,) = judged(config({"loss": SPREAD}), {"loss": 130.0}, history(noise()), status="failure").verdicts
+    assert (found.outcome, found.false_alarm_rate) == ("skipped", None)
+
+
+def test_failures_on_their_own_belong_to_the_noise() -> None:
+    """A bound narrower than the noise fails healthy runs, and the next one of them is no surprise."""
+    narrow = condition({"percent_difference": 0.5}, "less")
+    past = [point(day, value, "fail" if value > 100.5 else "pass") for day, value in enumerate(noise(60))]
+    found = verdict(narrow, 101.5, past)
+    assert found.outcome == "fail"
+    assert found.false_alarm_rate is not None
+    assert found.false_alarm_rate > 0.03
+
+
+def test_a_lasting_regression_does_not_become_noise() -> None:
+    past = history(noise(60))
+    rates = []
+    for day in range(60, 75):
+        found = verdict(SPREAD, 120, past)
+        past.append(point(day, 120.0, found.outcome))
+        rates.append(found.false_alarm_rate)
+    assert len(set(rates)) == 1
+
+
+def test_the_document_of_a_verdict_keeps_the_rate() -> None:
+    judgement = judged(config({"loss": SPREAD}), {"loss": 130.0}, history(noise()))
+    document = json.loads(json.dumps(judgement.document()))
+    assert Judgement.from_document(document) == judgement
+    del document["verdicts"][0]["false_alarm_rate"]
+    assert Judgement.from_document(document).verdicts[0].false_alarm_rate is None
+
+
+def test_a_verdict_without_a_rate_has_no_such_key() -> None:
+    assert "false_alarm_rate" not in verdict_document(verdict(condition({"fixed_value": 1}, "less"), 9.0))
