@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.charts import PRODUCTIVE, Annotation, goodput_chart, metric_chart
 from ml_metrics.charts.theme import theme
-from ml_metrics.config.regression import ChangePoint
 from ml_metrics.dashboard.export import as_script_json
 from ml_metrics.judge.baseline import in_baseline
 from ml_metrics.judge.level_changes import changes_in
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 NOT_SHAPE = ("datasets", "config")
 """The parts of a spec that do not belong to its shape. The values of its parameters do not, either."""
 BADPUT_PREFIX, BADPUT_SUFFIX = "badput_", "_percent"
-RULE = ChangePoint()
-"""Change points are drawn for every metric with the defaults of the rule, whatever the metric's condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +141,7 @@ def _curve(
     accepted = [(one.timestamp, one) for one in acceptances if one.metric == name and one.timestamp]
     newest = max((((at, one.run_key), one.accepted_at) for at, one in accepted), default=None)
     excluded = frozenset(row.run_key for row in ordered if not in_baseline(row, newest))
-    changes = changes_in([row for row in ordered if row.job_status is JobStatus.SUCCESS], RULE, attributes=attributes)
+    changes = changes_in([row for row in ordered if row.job_status is JobStatus.SUCCESS], attributes=attributes)
     annotations = [Annotation(change.timestamp, str(change), "level") for change in changes]
     annotations += [Annotation(at, f"accepted by {one.accepted_by}: {one.reason}", "accepted") for at, one in accepted]
     rule = next((row.rule for row in reversed(ordered) if row.rule), "")

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ml_metrics import storage
-from ml_metrics.config.regression import ChangePoint
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.model import JobStatus, StoredMetric
 from ml_metrics.run_folder import RunFolder
@@ -66,7 +65,7 @@ def level_change(verdict: Verdict, history: MetricHistory, run: Run, workload: W
         job_status=JobStatus.SUCCESS,
         outcome=None,
     )
-    changes = changes_in([*history.points(), point], ChangePoint())
+    changes = changes_in([*history.points(), point])
     keys = [value.run_key for value in history.values]
     before = keys[: keys.index(first_failed)] if first_failed in keys else keys
     return f"{verdict.metric}: {changes[-1]}" if changes and changes[-1].run_key in before else ""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
-from ml_metrics.config.regression import ChangePoint
+from ml_metrics.config.regression import MinChange
 from ml_metrics.judge import Acceptance, changes_in, replay
-from ml_metrics.judge.changepoint import change_points, student_tail
+from ml_metrics.judge.older_change_points import change_points, student_tail
 from ml_metrics.model import Outcome, StoredMetric
 from unit.judge.cases import DAY, START, TEST, condition, config, history, judged, point, verdict
 
@@ -109,10 +111,44 @@ def test_the_reason_names_the_first_run_of_the_new_level_and_its_differences() -
 def test_annotations_skip_non_finite_values() -> None:
     values: list[float | None] = [*noisy([(100, 30), (120, 10)])]
     rows: list[StoredMetric] = [*history(values), point(12.5, None), point(13.5, float("inf"))]
-    (change,) = changes_in(rows, ChangePoint())
-    assert change.run_key == "run-00030"
+    (change,) = changes_in(rows)
+    assert (change.run_key, change.index) == ("run-00030", 30)
     assert change.before == pytest.approx(100, abs=1)
     assert change.after == pytest.approx(120, abs=1)
+
+
+def test_rows_in_any_order_have_the_same_changes() -> None:
+    rows = [point(0.25, math.nan), *history(noisy([(100, 30), (120, 20)]))]
+    assert changes_in(rows[::-1]) == changes_in(rows)
+
+
+def test_a_change_that_is_smaller_than_asked_is_left_out() -> None:
+    rows = history(noisy([(100, 30), (106, 30)]))
+    assert len(changes_in(rows, min_change=MinChange(absolute=5, percent=5))) == 1
+    assert changes_in(rows, min_change=MinChange(absolute=8)) == []
+    assert changes_in(rows, min_change=MinChange(percent=8)) == []
+
+
+def test_only_changes_that_are_certain_enough_are_returned() -> None:
+    rows = history(noisy([(100, 40), (102, 40)]))
+    (change,) = changes_in(rows)
+    assert changes_in(rows, certainty=change.certainty) == [change]
+    assert changes_in(rows, certainty=change.certainty + 0.001) == []
+
+
+def test_a_change_names_what_differs_from_the_run_before() -> None:
+    rows = history(noisy([(100, 30), (90, 20)]))
+    images = {row.run_key: {"image": "a" if number < 30 else "b", "node": "n1"} for number, row in enumerate(rows)}
+    (change,) = changes_in(rows, attributes=images)
+    assert change.differs == ("image: a -> b",)
+    assert str(change).startswith("the level fell from ")
+    assert str(change).endswith("%), first in run run-00030 of 2026-01-31 00:00, where image: a -> b")
+
+
+def test_a_change_from_zero_has_no_percentage() -> None:
+    (change,) = changes_in(history([0.0] * 20 + [3.0] * 20))
+    assert change.percent is None
+    assert "the level rose from 0 to 3, first" in str(change)
 
 
 def test_a_series_without_noise_has_exact_steps() -> None:
