@@ -168,7 +168,7 @@ class _Shape:
 def _at_one_level(scaled: Values) -> tuple[Values, int]:
     """Return the newest values, moved to the newest level, and the index of the last change of level."""
     with np.errstate(all="ignore"):
-        steps = change_points(scaled.tolist(), p_value=0.001, min_change_percent=0.0, min_runs=5)
+        steps = change_points(scaled.tolist())
     edges = [0, *(step.index for step in steps), len(scaled)]
     newest = scaled[edges[-2] :]
     used = [newest]
