@@ -24,7 +24,7 @@ _STR, _NULL, _BOOL, _INT, _FLOAT, _MERGE = (
 )
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml is seven times as fast
+class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml is seven times as fast
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 
 
@@ -39,7 +39,7 @@ for _tag, _pattern, _first in (
     ),
     (_MERGE, r"(?:<<)$", "<"),
 ):
-    _Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
+    Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
 
 _PLAIN = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
 Where = tuple[str | int, ...]
@@ -51,7 +51,7 @@ def parse_yaml(text: str, file: str) -> tuple[Any, Lines, tuple[str, ...]]:
     loader = None
     try:
         _check_depth(text, file)
-        loader = _Loader(text)
+        loader = Loader(text)
         node = loader.get_single_node()
     except yaml.YAMLError as error:
         raise _syntax_error(error, file) from error
@@ -73,7 +73,7 @@ def _check_depth(text: str, file: str) -> None:
     if openings < SAFE_DEPTH and len(text) < SAFE_LENGTH:
         return
     depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
+    for event in yaml.parse(text, Loader=Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > SAFE_DEPTH:
             line = event.start_mark.line + 1 if event.start_mark else None
