@@ -25,6 +25,8 @@ _STR, _NULL, _BOOL, _INT, _FLOAT, _MERGE = (
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml is seven times as fast
+    """Reads plain values by the core schema."""
+
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 
 

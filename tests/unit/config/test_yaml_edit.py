@@ -112,27 +112,37 @@ regression_test_config:
 """,
     ),
     "braces": (
-        "regression_test_config: {metric_success_conditions: {default: {comparison: less,\n"
-        "  success_threshold: {fixed_value: 1}}, loss: {optional: true, comparison: greater, success_threshold:\n"
-        "  {fixed_value: 1}}}}  # short\n",
-        "regression_test_config: {metric_success_conditions: {default: {comparison: less,\n"
-        "  success_threshold: {fixed_value: 1}}, loss: {comparison: less, success_threshold: {change_point: {}}, "
-        "optional: true}}}  # short\n",
+        (
+            "regression_test_config: {metric_success_conditions: {default: {comparison: less,\n"
+            "  success_threshold: {fixed_value: 1}}, loss: {optional: true, comparison: greater, success_threshold:\n"
+            "  {fixed_value: 1}}}}  # short\n"
+        ),
+        (
+            "regression_test_config: {metric_success_conditions: {default: {comparison: less,\n"
+            "  success_threshold: {fixed_value: 1}}, loss: {comparison: less, success_threshold: {change_point: {}}, "
+            "optional: true}}}  # short\n"
+        ),
     ),
     "empty braces": (
         "regression_test_config: { } # none\n",
-        "regression_test_config: {metric_success_conditions: {loss: {comparison: less, success_threshold: "
-        "{change_point: {}}}} } # none\n",
+        (
+            "regression_test_config: {metric_success_conditions: {loss: {comparison: less, success_threshold: "
+            "{change_point: {}}}} } # none\n"
+        ),
     ),
     "another metric in braces": (
         "regression_test_config:\n  metric_success_conditions: {'a': {comparison: less}}\n",
-        "regression_test_config:\n  metric_success_conditions: {'a': {comparison: less}, loss: {comparison: less, "
-        "success_threshold: {change_point: {}}}}\n",
+        (
+            "regression_test_config:\n  metric_success_conditions: {'a': {comparison: less}, loss: {comparison: less, "
+            "success_threshold: {change_point: {}}}}\n"
+        ),
     ),
     "a last value that is an alias": (
         "x: &x {comparison: less}\nregression_test_config:\n  metric_success_conditions: {a: *x}\n",
-        "x: &x {comparison: less}\nregression_test_config:\n  metric_success_conditions: {a: *x, loss: {comparison: "
-        "less, success_threshold: {change_point: {}}}}\n",
+        (
+            "x: &x {comparison: less}\nregression_test_config:\n  metric_success_conditions: {a: *x, loss: {comparison: "
+            "less, success_threshold: {change_point: {}}}}\n"
+        ),
     ),
     "text at the end": (
         "name: a\ndescription: |\n  text # no comment\n\n  more\n",
@@ -186,12 +196,14 @@ def test_several_metrics_and_more_keys() -> None:
         ),
         ("regression_test_config: [1]\n", "a.yaml:1: regression_test_config: has no mapping here"),
         (
-            "regression_test_config:\n  metric_success_conditions:\n    loss: {comparison: less, # why\n      window: 3}\n",
+            "regression_test_config:\n  metric_success_conditions:\n    loss: {window: 3, # why\n      }\n",
             "a.yaml:3: has comments within { }",
         ),
         (
-            "x: &x {window: 3}\nregression_test_config:\n  metric_success_conditions:\n    loss:\n      <<: *x\n"
-            "      comparison: less\n",
+            (
+                "x: &x {window: 3}\nregression_test_config:\n  metric_success_conditions:\n    loss:\n      <<: *x\n"
+                "      comparison: less\n"
+            ),
             "cannot be edited safely",
         ),
     ],
