@@ -140,8 +140,8 @@ regression_test_config:
     "a last value that is an alias": (
         "x: &x {comparison: less}\nregression_test_config:\n  metric_success_conditions: {a: *x}\n",
         (
-            "x: &x {comparison: less}\nregression_test_config:\n  metric_success_conditions: {a: *x, loss: {comparison: "
-            "less, success_threshold: {change_point: {}}}}\n"
+            "x: &x {comparison: less}\nregression_test_config:\n  metric_success_conditions: {a: *x, loss: {"
+            "comparison: less, success_threshold: {change_point: {}}}}\n"
         ),
     ),
     "text at the end": (
