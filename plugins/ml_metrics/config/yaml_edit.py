@@ -65,7 +65,7 @@ def _replaced(old: Mapping[str, Any], rule: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _with_condition(text: str, file: str, metric: str, condition: Mapping[str, Any]) -> str:
-    node = yaml.compose(text, Loader=Loader)
+    node: Any = yaml.compose(text, Loader=Loader)
     lines = _Lines(text)
     path = (*CONDITIONS, metric)
     for depth, key in enumerate(path):
