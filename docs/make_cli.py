@@ -114,6 +114,7 @@ def examples() -> dict[str, list[str]]:
             f"ml-metrics history {TEST} accuracy",
             f"ml-metrics history {TEST} accuracy --limit 1 --jsonl",
         ],
+        "changes": [f"ml-metrics changes {TEST}"],
         "alerts": ["ml-metrics alerts"],
         "report": ["ml-metrics report report --since 2026-03-01 --until 2026-03-31"],
         "accept": [f'ml-metrics accept {TEST} accuracy --reason "a smaller network" --by jane'],

@@ -101,7 +101,8 @@ def whole_number(minimum: int, maximum: int) -> Callable[[str], int]:
 
 
 def positive_number(unit: str, maximum: float) -> Callable[[str], float]:
-    """A type for numbers above zero."""
+    """A type for numbers above zero; the unit may be empty."""
+    noun = f"a number of {unit}" if unit else "a number"
 
     def parse(argument: str) -> float:
         try:
@@ -109,9 +110,7 @@ def positive_number(unit: str, maximum: float) -> Callable[[str], float]:
         except ValueError:
             value = math.nan
         if not 0 < value <= maximum:
-            raise argparse.ArgumentTypeError(
-                f"{argument!r} should be a number of {unit} above 0, at most {maximum:.6g}"
-            )
+            raise argparse.ArgumentTypeError(f"{argument!r} should be {noun} above 0, at most {maximum:.6g}")
         return value
 
     return parse

@@ -26,6 +26,7 @@ GROUPS = {
     "Look at recorded runs": {
         "tests": "list the tests with their newest results",
         "history": "show the runs of a test, or the values of a metric",
+        "changes": "show when the level of each metric changed",
         "alerts": "show open alerts, and the messages that were sent",
         "report": "write the dashboard as static HTML files",
     },

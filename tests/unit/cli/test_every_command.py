@@ -33,6 +33,7 @@ HOSTILE = {
 }
 NUMBERS = {
     "--limit", "--runs", "--days", "--window", "--ideal-step-time", "--interval", "--create", "--max-pods",
+    "--certainty", "--min-change",
 }  # fmt: skip
 """Options for which every value above is wrong."""
 TEST_FILE = "{name: a-test, image: i, command: [c]}"
@@ -56,6 +57,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "render": ["configs/a.yaml"],
         "tests": warehouse,
         "history": [TEST, *warehouse],
+        "changes": [TEST, *warehouse],
         "alerts": warehouse,
         "report": ["report", *warehouse],
         "accept": [TEST, "total_wall_time", "--reason", "x", *warehouse],

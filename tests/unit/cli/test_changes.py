@@ -1,0 +1,165 @@
+"""`ml-metrics changes`: from the warehouse, from files, and for people."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from ml_metrics import cli
+from ml_metrics.model import JobStatus, Outcome, Workload
+from ml_metrics.warehouse import open_warehouse, run_record
+from unit.warehouse.records import MONDAY, metric, run_of, verdict
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+KEYS = {"index", "uuid", "timestamp", "before", "after", "percent", "in_noise", "certainty"}
+CONFIG = """
+regression_test_config:
+  metric_success_conditions:
+    loss: {comparison: less, success_threshold: {fixed_value: 1}, min_change: {percent: 20}}
+"""
+
+
+def levels(*parts: tuple[float, int], seed: int = 0) -> list[float]:
+    random = Random(seed)
+    return [level * random.gauss(1, 0.01) for level, count in parts for _ in range(count)]
+
+
+def line(metric: str, day: int, value: float | None, **rest: Any) -> dict[str, Any]:
+    when = (START + timedelta(days=day)).isoformat()
+    return {"uuid": f"run-{day}", "timestamp": when, "metric_name": metric, "metric_value": value, **rest}
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> str:
+    """A file of three metrics: one with a step, one without, and one from 0."""
+    lines = [line("loss", day, value) for day, value in enumerate(levels((100, 30), (110, 30)))]
+    lines[3]["metric_value"] = None
+    lines += [line("accuracy", day, value) for day, value in enumerate(levels((0.9, 60)))]
+    lines += [line("errors", day, 0.0 if day < 40 else 2.0) for day in range(60)]
+    lines.append({"uuid": "run-61", "timestamp": (START + timedelta(days=61)).isoformat(), "job_status": "failure"})
+    path = tmp_path / "history.jsonl"
+    Random(1).shuffle(lines)
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    return str(path)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    capsys.readouterr()
+    assert cli.main(["changes", *argv]) == 0
+    return capsys.readouterr().out
+
+
+def series(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, list[dict[str, Any]]]:
+    (found,) = json.loads(printed(capsys, *argv, "--json")).items()
+    assert found[0] == "series"
+    return found[1]
+
+
+def test_every_metric_of_a_file_has_its_changes(history: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = series(capsys, "--history", history)
+    assert list(found) == ["accuracy", "errors", "loss"]
+    assert found["accuracy"] == []
+    (loss,) = found["loss"]
+    assert loss.keys() == KEYS
+    assert (loss["uuid"], loss["timestamp"]) == ("run-30", "2026-01-31T00:00:00+00:00")
+    assert loss["index"] == 29  # run 3 has no value
+    assert (loss["before"], loss["after"]) == (pytest.approx(100, rel=0.01), pytest.approx(110, rel=0.01))
+    assert loss["percent"] == pytest.approx((loss["after"] - loss["before"]) / loss["before"] * 100)
+    assert loss["in_noise"] == pytest.approx(10, rel=0.6)
+    assert 0.5 <= loss["certainty"] <= 1
+    (errors,) = found["errors"]
+    assert (errors["index"], errors["before"], errors["after"], errors["percent"]) == (40, 0, 2, None)
+
+
+def test_one_metric(history: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(series(capsys, "--history", history, "--metric", "loss")) == ["loss"]
+    assert cli.main(["changes", "--history", history, "--metric", "los"]) == 2
+    assert "did you mean 'loss'" in capsys.readouterr().err
+
+
+def test_the_least_certainty_and_the_least_size(history: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def count(*argv: str) -> int:
+        return len(series(capsys, "--history", history, "--metric", "loss", *argv)["loss"])
+
+    assert count("--certainty", "1") == 0
+    assert count("--min-change", "9") == 1
+    assert count("--min-change", "11") == 0
+
+
+def test_min_change_of_a_condition_is_the_default(
+    history: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG)
+    found = series(capsys, str(config), "--history", history)
+    assert (len(found["loss"]), len(found["errors"])) == (0, 1)
+    assert len(series(capsys, str(config), "--history", history, "--min-change", "9")["loss"]) == 1
+
+
+def test_a_history_of_several_tests_needs_a_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "history.jsonl"
+    rows = [line("loss", day, 1.0 + (day >= 20) * (name == "b"), test_name=name) for day in range(40) for name in "ab"]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert cli.main(["changes", "--history", str(path)]) == 2
+    assert "--test" in capsys.readouterr().err
+    assert series(capsys, "--history", str(path), "--test", "a") == {"loss": []}
+    assert [each["index"] for each in series(capsys, "--history", str(path), "--test", "b")["loss"]] == [20]
+
+
+def test_no_test_and_no_file_is_an_error(empty_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert empty_home.is_dir()
+    assert cli.main(["changes"]) == 2
+    assert "--history FILE" in capsys.readouterr().err
+
+
+@pytest.fixture
+def shifted(tmp_path: Path) -> str:
+    """A warehouse with one test: the framework changed with the level."""
+    place = f"sqlite:///{tmp_path}/shifted.db"
+    with open_warehouse(place) as warehouse:
+        for day, value in enumerate(levels((300, 20), (250, 20))):
+            ended = MONDAY + timedelta(days=day)
+            workload = Workload(JobStatus.SUCCESS, started_at=ended - timedelta(seconds=300), ended_at=ended)
+            warehouse.load(
+                run_record(
+                    run_of(day),
+                    workload,
+                    [metric("throughput", value), metric("loss", math.nan if day == 9 else 0.5)],
+                    [verdict("throughput", Outcome.PASS)],
+                    {},
+                    test_type="",
+                    accelerator="cpu",
+                    framework_version="tf-2.18" if day < 20 else "tf-2.19",
+                    owner="me",
+                )
+            )
+    return place
+
+
+def test_a_change_of_the_warehouse_names_what_differs(shifted: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed(capsys, run_of(0).test, "--warehouse", shifted)
+    assert max(map(len, out.splitlines())) <= 80
+    sentence, summary = " ".join(out.split()).split(" certain) ")
+    assert sentence.startswith("throughput: the level fell from 298.728 to 249.651 (-16.4 %), ")
+    assert f"first in run {run_of(20).key} of {MONDAY + timedelta(days=20):%Y-%m-%d}" in sentence
+    assert "framework version: tf-2.18 -> tf-2.19 (" in sentence
+    assert summary == "1 change of level in 1 of 2 metrics"
+    (change,) = series(capsys, run_of(0).test, "--metric", "throughput", "--warehouse", shifted)["throughput"]
+    assert (change["index"], change["uuid"]) == (20, run_of(20).key)
+
+
+@pytest.mark.parametrize("form", [["--jsonl"], ["throughput", "--json"]], ids=" ".join)
+def test_an_exported_history_has_the_same_changes(
+    form: list[str], shifted: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = run_of(0).test
+    assert cli.main(["history", test, *form, "--limit", "100", "--warehouse", shifted]) == 0
+    (tmp_path / "exported").write_text(capsys.readouterr().out)
+    exported = series(capsys, "--history", str(tmp_path / "exported"), "--metric", "throughput")
+    assert exported == series(capsys, test, "--metric", "throughput", "--warehouse", shifted)
