@@ -14,8 +14,8 @@ fixed seeds. Higher is worse. Reported for each rule, and for `change_point` in 
 by failing verdicts, whether or not they alert. apache-otava reports places instead of verdicts: each new place for the
 worse is one failing run. It runs if `OTAVA_PYTHON`, or .venv-otava, has it, and on four stories only (it is slow).
 
-    python benchmarks/online_rules.py            # all rules, one seed; four minutes
-    python benchmarks/online_rules.py --short    # change_point and the bounds, four stories; half a minute
+    python benchmarks/online_rules.py            # four minutes; apache-otava, if there, adds as much
+    python benchmarks/online_rules.py --short    # four stories, no real windows; less than a minute
     python benchmarks/online_rules.py --docs     # also rewrite the tables in docs/semantics.md
 """
 
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from run_by_run.noise import FAMILIES
-from run_by_run.real_windows import LABELLED, Window, real_figures, windows
+from run_by_run.real_windows import LABELLED, real_figures, windows
 from run_by_run.rules import OTAVA_PYTHON, Rule, rules
 from run_by_run.scores import Score
 from run_by_run.stories import STORIES, cases
@@ -65,6 +65,7 @@ def measure(*, short: bool) -> dict[str, Any]:
     compared = [rule for rule in rules() if not (short and rule.few_stories)]
     stories = FEW_STORIES if short else tuple(STORIES)
     seeds = SEEDS[:1] if short else SEEDS
+    found = windows() if LABELLED.exists() and not short else []
     if not OTAVA_PYTHON.exists():
         print(f"apache-otava is absent: there is no {OTAVA_PYTHON}")
     if not LABELLED.exists():
@@ -74,7 +75,7 @@ def measure(*, short: bool) -> dict[str, Any]:
         "zoo": {
             rule.name: _zoo_figures(rule, cases(SEED, stories=_stories(rule, stories)), stories) for rule in compared
         },
-        "real": _real(compared, windows()) if LABELLED.exists() else {},
+        "real": {rule.name: real_figures(rule, found) for rule in compared} if found else {},
         "families": _families(compared[0], [case for seed in seeds for case in cases(seed, stories=stories)]),
     }
 
@@ -84,24 +85,22 @@ def _stories(rule: Rule, stories: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _zoo_figures(rule: Rule, many: list[Case], stories: tuple[str, ...]) -> dict[str, Any]:
-    return {**_score(rule, many).figures(), "whole": _stories(rule, stories) == stories}
+    started = time.process_time()
+    score = _score(rule, many)
+    print(f"{rule.name}: {len(many)} metrics, {time.process_time() - started:.1f} s", flush=True)
+    return {**score.figures(), "whole": _stories(rule, stories) == stories}
+
+
+def _families(rule: Rule, many: list[Case]) -> dict[str, Any]:
+    scores = {family: _score(rule, [case for case in many if case.family == family]) for family in FAMILIES}
+    return {family: score.figures() for family, score in scores.items()}
 
 
 def _score(rule: Rule, many: list[Case]) -> Score:
     score = Score()
-    started = time.process_time()
     for case, failing in zip(many, rule.fails([case.values for case in many]), strict=True):
         score.add(case, failing)
-    print(f"{rule.name}: {len(many)} metrics, {time.process_time() - started:.1f} s", flush=True)
     return score
-
-
-def _real(compared: list[Rule], found: list[Window]) -> dict[str, Any]:
-    return {rule.name: real_figures(rule, found) for rule in compared}
-
-
-def _families(rule: Rule, many: list[Case]) -> dict[str, Any]:
-    return {family: _score(rule, [case for case in many if case.family == family]).figures() for family in FAMILIES}
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.judge.changepoint import change_points
+from older_change_points import change_points
 
 if TYPE_CHECKING:
     from run_by_run.noise import Values
