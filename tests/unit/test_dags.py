@@ -52,6 +52,20 @@ def test_a_dag_has_six_tasks_of_which_the_last_decides() -> None:
     assert [task.task_id for task in dag.tasks if task.on_failure_callback] == ["assert_success"]
 
 
+def test_a_test_that_may_run_again_has_a_task_for_it_before_the_gate() -> None:
+    condition = {"comparison": "less", "success_threshold": {"fixed_value": 1}}
+
+    def upstream_of_the_gate(confirm: object) -> set[str]:
+        conditions = {"metric_success_conditions": {"loss": {**condition, "confirm": confirm}}}
+        test = TestDefinition(name="t", image="i", command=("c",), regression_test_config=conditions)
+        return set(dags.accelerator_test(test).get_task("assert_success").upstream_task_ids)
+
+    assert upstream_of_the_gate(2) == {"confirm_run"}
+    assert upstream_of_the_gate({"runs": 2, "within": {"percent": 5}}) == {"confirm_run"}
+    assert upstream_of_the_gate({"runs": 2, "by": "next"}) == {"load_history"}
+    assert upstream_of_the_gate(1) == {"load_history"}
+
+
 FOR_ONE_TASK = """
 import sys
 from airflow.sdk.definitions._internal.dag_parsing_context import _airflow_parsing_context_manager

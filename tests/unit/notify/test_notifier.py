@@ -156,6 +156,22 @@ def test_the_first_failure_is_not_reported_if_a_second_is_required() -> None:
     assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
 
 
+def test_nothing_is_sent_about_a_value_that_was_not_confirmed_nor_about_its_recovery() -> None:
+    config = TEST.regression_test_config.model_dump()
+    config["metric_success_conditions"]["accuracy_final"]["confirm"] = 2
+    bad = with_test(BAD, regression_test_config=config)
+    for number, simulated in enumerate((good(), bad, good(), bad), start=1):
+        run_and_notify(number, simulated)
+    assert subjects() == []
+    assert open_alert() is None
+    folder = run_and_notify(5, bad)
+    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
+    assert "confirmed by 2 runs" in next(Path(Settings.load().outbox).glob("*.eml")).read_text().replace("=\n", "")
+    assert RunState(folder).judgement is not None
+    run_and_notify(6, good())
+    assert len(subjects()) == 2
+
+
 def overdue(number: int, quiet_until: str = "") -> None:
     run = run_of(number)
     dag_run = {"dag_id": run.dag_id, "dag_run_id": run.run_id, "state": "running", "queued_at": "2026-01-02T03:04:05Z"}

@@ -1,0 +1,117 @@
+"""Values out of bounds that are confirmed by another run: when people are notified, and when not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from airflow_home import Home
+from standalone_airflow import Standalone, standalone, wait_until
+
+pytestmark = [pytest.mark.e2e]
+
+WORK = """
+import os, pathlib
+from tensorboard.summary import Writer
+counter = pathlib.Path(os.environ["COUNTER"])
+number = int(counter.read_text()) + 1 if counter.exists() else 1
+counter.write_text(str(number))
+log = Writer(os.environ["MODEL_DIR"])
+log.add_scalar("loss", 5.0 if str(number) in os.environ["BAD"] else 0.1, 1)
+log.close()
+"""
+FLAKY, REGRESSED, KILLED, PAUSED = "flaky", "regressed", "killed", "paused"
+RUN = "by_hand"
+RERUN = f"confirm__{RUN}__1"
+CONF = {"image": "local/other:2"}
+
+
+def add_test(home: Home, name: str, bad: str) -> None:
+    condition = {"comparison": "less", "success_threshold": {"fixed_value": 1}, "confirm": 2}
+    home.add_test(
+        name,
+        command=["python3", "-c", WORK],
+        env={"COUNTER": str(home.path / f"{name}.count"), "BAD": bad},
+        regression_test_config={"metric_success_conditions": {"loss_final": condition}},
+    )
+
+
+@pytest.fixture(scope="module")
+def airflow(home: Home) -> Iterator[Standalone]:
+    add_test(home, FLAKY, "1")
+    for name in (REGRESSED, KILLED):
+        add_test(home, name, "123456789")
+    with standalone(home) as running:
+        yield running
+
+
+def runs(airflow: Standalone, dag: str) -> set[str]:
+    found: dict[str, Any] = airflow.client.get(f"/api/v2/dags/{dag}/dagRuns").raise_for_status().json()
+    return {one["dag_run_id"] for one in found["dag_runs"]}
+
+
+def wait_for_both(airflow: Standalone, dag: str) -> list[str]:
+    """Wait until a run and the run that confirms it have ended, and return their states."""
+    first = airflow.wait_until_ended(dag, RUN)
+    wait_until(lambda: RERUN in runs(airflow, dag), f"{dag} runs again")
+    return [first, airflow.wait_until_ended(dag, RERUN)]
+
+
+def test_no_run_waits_for_a_paused_dag(home: Home) -> None:
+    add_test(home, PAUSED, "1")
+    done = home.run(PAUSED)
+    assert done.returncode == 1
+    assert "the DAG is paused, so no run is started" in done.stdout
+    assert "not yet confirmed: 1 of 2 runs" in done.stdout
+    listed = home.airflow("dags", "list-runs", PAUSED, "--output", "plain").stdout
+    assert "confirm__" not in listed
+    assert home.run(PAUSED).returncode == 0  # the next run does not confirm it
+    assert home.mails(PAUSED) == []
+
+
+def test_a_run_that_fails_once_and_a_regression(airflow: Standalone, home: Home) -> None:
+    for name in (FLAKY, REGRESSED):
+        airflow.unpause(name)
+        airflow.trigger(name, CONF, RUN)
+    with ThreadPoolExecutor(2) as executor:
+        flaky, regressed = executor.map(lambda name: wait_for_both(airflow, name), (FLAKY, REGRESSED))
+    assert flaky == ["failed", "success"]
+    assert regressed == ["failed", "failed"]
+    wait_until(lambda: bool(home.mails(REGRESSED)), "the mail about the regression is sent")
+    (mail,) = home.mails(REGRESSED)
+    text = mail.read_text().replace("=\n", "")
+    assert "confirmed by 2 runs" in text
+    assert RERUN in text
+    assert home.mails(FLAKY) == []
+    assert airflow.run(REGRESSED, RERUN)["conf"] == CONF
+    assert airflow.run(REGRESSED, RERUN)["note"] == f"Confirms {RUN}: loss_final (1 of 2 runs)"
+    with home.warehouse() as warehouse:
+        newest = warehouse.metrics.values(FLAKY, "loss_final", 10)
+    assert [row.outcome for row in newest] == ["pass", "fail"]
+
+    airflow.clear(FLAKY, RUN, "confirm_run")
+    airflow.wait_until_ended(FLAKY, RUN)
+    airflow.clear(REGRESSED, RERUN, "judge_run")
+    airflow.wait_until_ended(REGRESSED, RERUN)
+    assert airflow.tasks(FLAKY, RUN)["confirm_run"]["state"] == "skipped"
+    assert runs(airflow, FLAKY) == {RUN, RERUN}
+    assert runs(airflow, REGRESSED) == {RUN, RERUN}
+    assert home.mails(FLAKY) == []
+    assert home.mails(REGRESSED) == [mail]
+
+
+def test_killed_tasks_start_one_run_and_send_one_mail(airflow: Standalone, home: Home) -> None:
+    airflow.unpause(KILLED)
+    airflow.trigger(KILLED, {}, RUN)
+    airflow.kill(KILLED, RUN, "confirm_run")
+    airflow.kill(KILLED, RUN, "assert_success")
+    airflow.kill(KILLED, RUN, "assert_success")
+    wait_until(lambda: RERUN in runs(airflow, KILLED), "the run is confirmed")
+    airflow.kill(KILLED, RERUN, "assert_success")
+    assert wait_for_both(airflow, KILLED) == ["failed", "failed"]
+    wait_until(lambda: bool(home.mails(KILLED)), "the next try of the gate has sent the mail")
+    assert len(home.mails(KILLED)) == 1
+    assert runs(airflow, KILLED) == {RUN, RERUN}
