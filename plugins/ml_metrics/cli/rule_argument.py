@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ml_metrics.cli.arguments import UsageError
 from ml_metrics.config.document import Document
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.config.regression import Comparison, Condition
@@ -18,15 +19,16 @@ from ml_metrics.config.yaml_text import parse_yaml
 _NUMBER = r"(?P<{}>\d{{1,15}}(?:\.\d*)?|\.\d+)"
 _WORDS = re.compile(
     rf"""(?P<comparison>less|greater|within)?\s*
-    (?: (?:than\s+)(?P<fixed>[-+]?[\d.]+(?:e[-+]?\d+)?)
-      | {_NUMBER.format("size")}\s*(?P<unit>sd|mad|%)
+    (?: (?:than\s+)(?P<fixed>[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)
+      | {_NUMBER.format("size")}\s*(?P<unit>sd|sigma|mad|%|percent)
       | (?P<change>change[_ ]points?)
     )?
     (?:\s*of\s+(?:the\s+)?(?P<against>best|mean|median)(?:\s+level)?)?
     (?:\s*and\s+{_NUMBER.format("least")}\s*%)?
-    (?:\s*(?:wait\s+(?P<wait>\d{1, 9})|window\s+(?P<window>\d{1, 9})))*""",
+    (?:\s*(?:wait\s+(?P<wait>\d{{1,9}})|window\s+(?P<window>\d{{1,9}})))*""",
     re.VERBOSE | re.IGNORECASE,
 )
+_UNITS = {"sigma": "sd", "percent": "%"}
 _THRESHOLDS = {"sd": "stddevs_from_mean", "mad": "mads_from_median", "%": "percent_difference"}
 _LEVELS = {"sd": "mean", "mad": "median", "%": "mean"}
 
@@ -44,7 +46,12 @@ class Rule:
         way = Comparison.WITHIN if own is None else own.comparison
         directed = Comparison(way.removesuffix("_or_equal"))
         comparison = Comparison.WITHIN if directed is Comparison.EQUAL else directed
-        return Condition.model_validate({"comparison": comparison, **self.content})
+        try:
+            return Condition.model_validate({"comparison": comparison, **self.content})
+        except ValidationError as error:
+            raise UsageError(
+                f"--rule {self.name!r}: begin it with `less` or `greater`: a metric has no direction of its own"
+            ) from error
 
 
 def rule(argument: str) -> Rule:
@@ -76,9 +83,10 @@ def _in_words(text: str) -> dict[str, Any] | None:
         return None
     word = found.groupdict()
     unit = (word["unit"] or "").lower()
+    unit = _UNITS.get(unit, unit)
     content: dict[str, Any] = {"comparison": word["comparison"].lower()} if word["comparison"] else {}
     if word["fixed"]:
-        content["success_threshold"] = {"fixed_value": _float(word["fixed"])}
+        content["success_threshold"] = {"fixed_value": float(word["fixed"])}
     elif unit:
         content["success_threshold"] = {_THRESHOLDS[unit]: float(word["size"])}
     elif word["change"]:
@@ -94,18 +102,11 @@ def _in_words(text: str) -> dict[str, Any] | None:
     return content | {key: int(value) for key, value in counts.items() if value}
 
 
-def _float(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 def _check(argument: str, content: dict[str, Any]) -> None:
     """Raise ArgumentTypeError if no metric could be judged by the rule."""
     try:
         Condition.model_validate({"comparison": "less", **content})
     except ValidationError as error:
-        first = problems_of(error, Document(argument, content), Condition)[0]
-        where = f"{first.path}: " if first.path else ""
-        raise argparse.ArgumentTypeError(f"{argument!r}: {where}{first.what}") from error
+        problems = problems_of(error, Document(argument, content), Condition)
+        found = "; ".join(": ".join(part for part in (each.path, each.what) if part) for each in problems)
+        raise argparse.ArgumentTypeError(f"{argument!r}: {found}") from error

@@ -202,7 +202,7 @@ class _Level:
 def _levels(outcomes: Mapping[str, Outcome], changes: Sequence[Change]) -> list[_Level]:
     places = {run: place for place, run in enumerate(outcomes)}
     known = [(change, places[change.run_key]) for change in changes if change.run_key in places]
-    ends = [*(first for _, first in known[1:]), len(outcomes)]
+    ends = [*(first for _, first in known), len(outcomes)][1:]
     return [_Level(change, first, end) for (change, first), end in zip(known, ends, strict=True)]
 
 
