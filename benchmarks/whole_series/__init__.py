@@ -1,0 +1,1 @@
+"""Level changes of whole series: marks of people, rules that search, scores, and fitted weights."""
