@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import older_change_points
 
+import older_change_points
 from ml_metrics.judge.changepoint import change_points
 from run_by_run.rules import OTAVA_PYTHON
 
