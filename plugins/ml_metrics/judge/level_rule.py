@@ -1,0 +1,67 @@
+"""Which change of a metric's level is a loss, and how many runs must have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ml_metrics.judge.level_noise import Values
+
+SMALLEST_BASELINE = 8
+"""How many runs a level has at least before another is compared with it."""
+MAX_SIZE = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many of the newest runs may be a new level."""
+
+    runs: int
+    needed: int
+    """How many of them must be that far away. Two bad runs are never a level."""
+    errors: float
+    """How many standard errors they must be from the old level."""
+
+
+SIZES = (Size(3, 3, 3), Size(4, 3, 3), Size(5, 3, 3.25), Size(6, 4, 4), Size(8, 5, 4), Size(10, 6, 4), Size(15, 8, 4))
+BETTER = Size(9, 7, 4.5)
+"""A better level is the one to keep after nine runs: three lucky runs are not."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRule:
+    """Which change of a level is a loss."""
+
+    worse: int
+    """1 if greater values are worse, -1 if smaller values are, 0 if both are."""
+    min_change_percent: float = 3.0
+    """The smallest change, in percent of the old level."""
+    min_change: float = 0.0
+    """The smallest change, in the unit of the metric."""
+    min_runs: int = 3
+    p_value: float = 5e-5
+    """The greatest probability that chance draws so few runs, as bad as these, from the baseline."""
+
+    @property
+    def directions(self) -> tuple[int, ...]:
+        """Each direction that is worse."""
+        return (self.worse,) if self.worse else (1, -1)
+
+    @property
+    def runs_needed(self) -> int:
+        """The number of runs from which a loss can be found."""
+        return SMALLEST_BASELINE + self.min_runs
+
+    def smallest_change(self, level: Values) -> Values:
+        """Return the smallest change from each level that is a loss."""
+        change = np.maximum(np.abs(level) * (self.min_change_percent / 100), self.min_change)
+        return np.maximum(change, np.finfo(np.float64).tiny)  # no change at all is no loss
+
+    def sizes(self) -> list[Size]:
+        """Return the sizes that a new level may have, the smallest first."""
+        larger = [replace(size, needed=max(size.needed, self.min_runs)) for size in SIZES if size.runs > self.min_runs]
+        errors = float(np.interp(self.min_runs, [size.runs for size in SIZES], [size.errors for size in SIZES]))
+        return [Size(self.min_runs, self.min_runs, errors), *larger]
