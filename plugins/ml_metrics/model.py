@@ -145,6 +145,8 @@ class Verdict:
     """The spread of the baseline that the bounds were computed from; None if the rule does not use one."""
     false_alarm_rate: float | None = None
     """Of healthy runs with such a history, the share whose value would be at least this bad; None if it is unknown."""
+    implausible: bool = False
+    """Whether the value passed and is implausibly good. It is reported as a warning: a wrong measurement is likely."""
 
     @property
     def broken(self) -> bool:

@@ -37,9 +37,10 @@ def job_alerts(
 def metric_alerts(
     config: RegressionTestConfig, verdicts: Iterable[Verdict], test: str, missing: Mapping[str, str]
 ) -> tuple[Alert, ...]:
-    """Return the alerts about verdicts that are broken and not muted."""
-    broken = [verdict for verdict in verdicts if verdict.broken and _alerts(verdict, config, missing)]
-    return tuple(_alert(verdict, config, test, missing) for verdict in broken)
+    """Return the alerts about verdicts that are broken or implausible, and not muted."""
+    wanted = [verdict for verdict in verdicts if _alerts(verdict, config, missing)]
+    warnings = (_warning(verdict, test) for verdict in wanted if verdict.implausible)
+    return (*(_alert(verdict, config, test, missing) for verdict in wanted if verdict.broken), *warnings)
 
 
 def confirmed(
@@ -93,7 +94,7 @@ def _width(near: Near, verdict: Verdict) -> float:
 
 
 def _alerts(verdict: Verdict, config: RegressionTestConfig, missing: Mapping[str, str]) -> bool:
-    """Whether a broken verdict alerts. Settings can mute a condition, but not a required metric that is missing."""
+    """Whether a verdict alerts. Settings can mute a condition, but not a required metric that is missing."""
     metric = verdict.metric
     if metric in missing or (metric in config.required_metrics and verdict.value is None):
         return True
@@ -107,6 +108,11 @@ def _broken_before(metric: str, earlier: EarlierRuns) -> int:
     """Return how many of the newest runs that were judged by this metric were broken, as stored, without a gap."""
     judged = (row.outcome for row in reversed(earlier.rows(metric)) if row.outcome is not Outcome.SKIPPED)
     return sum(1 for _ in takewhile(BROKEN.__contains__, judged))
+
+
+def _warning(verdict: Verdict, test: str) -> Alert:
+    message = f"Metric `{verdict.metric}` passed for test `{test}` and should be checked: it is {verdict.reason}"
+    return Alert(AlertKind.IMPLAUSIBLE, verdict.metric, message)
 
 
 def _alert(verdict: Verdict, config: RegressionTestConfig, test: str, missing: Mapping[str, str]) -> Alert:

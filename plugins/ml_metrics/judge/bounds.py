@@ -10,7 +10,7 @@ All rules but `change_point` have one form. With a reference R, a margin m and t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.regression import Condition, MinChange, PercentDifference, WithinBounds
 
+TOO_LARGE = "the values of the history are too large to compute bounds"
+ORDINARY = 500
+"""Values up to 2 to this power, and down to its inverse, are summed as they are; their squares neither overflow nor
+vanish. Others are scaled by a power of two first, which is exact."""
 PLATEAU = 9
 """How many runs in a row make a best level: one to four lucky runs do not."""
 
@@ -70,6 +74,17 @@ def _percent_span(condition: Condition, given: PercentDifference, baseline: Sequ
 
 
 def _level(condition: Condition, baseline: Sequence[float]) -> Level:
+    power = math.frexp(max(map(abs, baseline)))[1]
+    if abs(power) <= ORDINARY:
+        return _ordinary_level(condition, baseline)
+    level = _ordinary_level(condition, [math.ldexp(value, -power) for value in baseline])
+    try:
+        return replace(level, value=math.ldexp(level.value, power), spread=math.ldexp(level.spread, power))
+    except OverflowError as error:
+        raise OverflowError(TOO_LARGE) from error
+
+
+def _ordinary_level(condition: Condition, baseline: Sequence[float]) -> Level:
     robust = condition.success_threshold.mads_from_median is not None
     if condition.against is Against.BEST:
         return best_level(baseline, greater_is_better=not condition.comparison.bounds_above, robust=robust)
@@ -84,9 +99,9 @@ def _around(condition: Condition, reference: float, given_margin: float, *, loos
     """
     margin = max(given_margin, minimum_change(condition.min_change, reference))
     lower, upper = reference - margin, reference + margin
-    if not (math.isfinite(lower) and math.isfinite(upper)):
-        raise OverflowError("the values of the history are too large to compute bounds")
     comparison = condition.comparison
+    if (comparison.bounds_below and math.isinf(lower)) or (comparison.bounds_above and math.isinf(upper)):
+        raise OverflowError(TOO_LARGE)
     return Bounds(
         lower if comparison.bounds_below else -math.inf,
         upper if comparison.bounds_above else math.inf,
@@ -109,7 +124,8 @@ def minimum_change(min_change: MinChange | None, reference: float) -> float:
 
 def _percent_of(reference: float, percent: float) -> float:
     """Return a percentage of the magnitude: 10 % of -10 is 1."""
-    return abs(reference) * percent / 100
+    share = abs(reference) * percent / 100
+    return abs(reference) * (percent / 100) if math.isinf(share) else share
 
 
 @dataclass(frozen=True, slots=True)

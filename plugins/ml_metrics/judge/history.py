@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,6 +9,7 @@ from functools import cached_property
 from operator import attrgetter, lt
 from typing import TYPE_CHECKING, TypeVar
 
+from ml_metrics.judge.repeated import each_run_once
 from ml_metrics.model import JobStatus, StoredMetric
 from ml_metrics.values import as_utc
 
@@ -44,11 +44,16 @@ class Acceptance:
     value: float | None = None
 
 
+def _unknown_side(_: str) -> int:
+    return 0
+
+
 class EarlierRuns:
     """The history of one or more tests before a run.
 
     The given rows may be in any order and may contain the run itself, later runs and duplicates, which are ignored. A
-    row without a metric represents a run without metrics.
+    row without a metric represents a run without metrics. Of two rows of one run with the same time, the worse counts;
+    `side_of` returns by metric whether greater values (1) or smaller ones (-1) are worse.
     """
 
     def __init__(  # noqa: PLR0913  (the history depends on all of these)
@@ -60,11 +65,13 @@ class EarlierRuns:
         run_key: str,
         now: datetime,
         attributes: Mapping[str, Mapping[str, str]] | None = None,
+        side_of: Callable[[str], int] = _unknown_side,
     ) -> None:
         self.attributes = attributes or {}
         self.now = as_utc(now)
         self.run_key = run_key
         self.test = test
+        self._worse_side = side_of
         self._acceptances = by_series(acceptances, test)
         self._ordered: dict[tuple[str, str], list[StoredMetric]] = {}
         rows: dict[tuple[str, str], list[StoredMetric]] = defaultdict(list)
@@ -147,7 +154,7 @@ class EarlierRuns:
             earlier.pop()
         if len({row.run_key for row in earlier}) == len(earlier):
             return earlier
-        return _each_run_once(earlier)
+        return each_run_once(earlier, self._worse_side(earlier[0].metric))
 
     def _is_in_order(self, rows: list[StoredMetric]) -> bool:
         """Whether rows are in order already, as a warehouse nearly always returns them. This makes no call per row."""
@@ -166,16 +173,3 @@ def by_series(acceptances: Iterable[Acceptance], test: str) -> dict[tuple[str, s
     for each in acceptances:
         found[each.test or test, each.metric].append(each)
     return found
-
-
-def _each_run_once(rows: list[StoredMetric]) -> list[StoredMetric]:
-    """Return the newest row of each run; of two rows of the same time, the worse one."""
-
-    def rank(row: StoredMetric) -> tuple[datetime, str, bool, bool, str, float]:
-        finite = row.value is not None and math.isfinite(row.value)
-        outcome = row.outcome or ""
-        failed = row.job_status is not JobStatus.SUCCESS
-        return (*_MOMENT(row), failed, outcome == "fail", outcome, (row.value or 0.0) if finite else 0.0)
-
-    newest = {row.run_key: row for row in sorted(rows, key=rank)}
-    return sorted(newest.values(), key=_MOMENT)

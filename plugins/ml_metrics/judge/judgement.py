@@ -20,6 +20,8 @@ class AlertKind(StrEnum):
     CHANGE_POINT = "change_point"
     MISSING = "missing"
     NON_FINITE = "non_finite"
+    IMPLAUSIBLE = "implausible"
+    """A value passed and is implausibly good. It is a warning and does not fail the run."""
     NOT_JUDGED = "not_judged"
     """A condition could not be applied, so the metric has not passed."""
 
@@ -110,7 +112,8 @@ class Judgement:
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as JSON: null for an open bound.
 
-    It has `severity` only if that is not `fail`, and `false_alarm_rate` only if it is known.
+    It has `severity` only if that is not `fail`, `false_alarm_rate` only if it is known, and `implausible` only if
+    that is true.
     """
     bounds = verdict.bounds or Bounds()
     document: dict[str, Any] = {
@@ -130,6 +133,8 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         document["false_alarm_rate"] = verdict.false_alarm_rate
     if verdict.severity is not Severity.FAIL:
         document["severity"] = str(verdict.severity)
+    if verdict.implausible:
+        document["implausible"] = True
     plain: dict[str, Any] = without_non_finite(document)
     return plain
 
@@ -153,6 +158,7 @@ def _verdict(document: dict[str, Any]) -> Verdict:
         false_alarm_rate=_number_or_none(document.get("false_alarm_rate")),
         reason=document["reason"],
         severity=Severity(document.get("severity", Severity.FAIL)),
+        implausible=bool(document.get("implausible", False)),
     )
 
 

@@ -7,18 +7,22 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.judge.judgement import AlertKind
+from ml_metrics.judge.repeated import worse_side, worst
 from ml_metrics.judge.replayed_history import ReplayedHistory
 from ml_metrics.judge.run import judge_after
 from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
-from ml_metrics.values import as_utc
+from ml_metrics.values import as_utc, finite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from ml_metrics.config.regression import RegressionTestConfig
     from ml_metrics.judge.history import Acceptance
     from ml_metrics.judge.judgement import Judgement
+
+    _Worst = Callable[[str, Sequence[StoredMetric]], StoredMetric]
 
 NO_VALUE = {Outcome.MISSING, Outcome.SKIPPED}
 """The outcomes of a metric that a run did not produce."""
@@ -51,14 +55,14 @@ class Replay:
         return all(run.judgement.passed for run in self.runs)
 
     def summary(self) -> dict[str, dict[str, int]]:
-        """Return in how many runs each metric was judged, failed and alerted."""
+        """Return in how many runs each metric was judged, failed and alerted; an implausibly good value is no alert."""
         counts: dict[str, dict[str, int]] = defaultdict(lambda: {"runs": 0, "fail": 0, "alerts": 0})
         for run in self.runs:
             for verdict in run.judgement.verdicts:
                 counts[verdict.metric]["runs"] += 1
                 counts[verdict.metric]["fail"] += verdict.outcome is Outcome.FAIL
             for alert in run.judgement.alerts:
-                if alert.metric is not None:
+                if alert.metric is not None and alert.kind is not AlertKind.IMPLAUSIBLE:
                     counts[alert.metric]["alerts"] += 1
         return dict(sorted(counts.items()))
 
@@ -87,7 +91,8 @@ def _replayed(
     config: RegressionTestConfig, history: list[StoredMetric], test: str, acceptances: Sequence[Acceptance]
 ) -> Iterator[ReplayedRun]:
     others = [row for row in history if (row.test or test) != test]
-    runs = _runs(row for row in history if (row.test or test) == test)
+    own = [row for row in history if (row.test or test) == test]
+    runs = _runs(own, lambda metric: worse_side(config.condition_for(metric)))
     series: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         for metric in run.metrics if run.status is JobStatus.SUCCESS else ():
@@ -113,36 +118,47 @@ class _Run:
     missing: dict[str, str]
     """The reasons for those that it failed to produce."""
     values: dict[str, float | None]
-    """The stored values."""
+    """The stored values; null for a metric that is not a finite number."""
 
 
-def _runs(rows: Iterable[StoredMetric]) -> list[_Run]:
+def _runs(rows: Iterable[StoredMetric], side_of: Callable[[str], int]) -> list[_Run]:
     """Return the runs in the order in which they ended."""
     by_run: dict[str, list[StoredMetric]] = defaultdict(list)
     for row in rows:
         by_run[row.run_key].append(row)
-    return sorted((_run(key, rows) for key, rows in by_run.items()), key=lambda run: (run.ended, run.key))
+    ended = {key: max(as_utc(row.timestamp) for row in group) for key, group in by_run.items()}
+    seen: dict[str, list[StoredMetric]] = defaultdict(list)
+
+    def worst_of(metric: str, candidates: Sequence[StoredMetric]) -> StoredMetric:
+        found = worst(candidates, side_of(metric), seen[metric])
+        seen[metric].append(found)
+        return found
+
+    return [_run(key, by_run[key], ended[key], worst_of) for key in sorted(by_run, key=lambda key: (ended[key], key))]
 
 
-def _run(key: str, rows: list[StoredMetric]) -> _Run:
-    ended = max(as_utc(row.timestamp) for row in rows)
+def _run(key: str, rows: list[StoredMetric], ended: datetime, worst_of: _Worst) -> _Run:
     status = next((row.job_status for row in rows if row.job_status is not JobStatus.SUCCESS), JobStatus.SUCCESS)
-    return _Run(key, ended, status, *_measured(rows), {row.metric: row.value for row in rows})
+    measured, missing = _measured(rows, worst_of)
+    values = {row.metric: None for row in rows} | {metric.name: finite(metric.value) for metric in measured}
+    return _Run(key, ended, status, measured, missing, values)
 
 
-def _measured(rows: list[StoredMetric]) -> tuple[list[Metric], dict[str, str]]:
+def _measured(rows: list[StoredMetric], worst_of: _Worst) -> tuple[list[Metric], dict[str, str]]:
     """Return the metrics that a run produced, each once, and the reasons for those that it failed to produce."""
-    values: dict[str, float] = {}
+    newest: dict[str, list[StoredMetric]] = {}
     missing: dict[str, str] = {}
     for row in sorted(rows, key=lambda row: (row.metric, as_utc(row.timestamp))):
         if not row.metric or (row.value is None and row.outcome in NO_VALUE):
             continue
         if row.value is None and row.outcome is Outcome.FAIL:
             missing[row.metric] = "the run stored no value for it"
-        else:
-            values[row.metric] = math.nan if row.value is None else row.value
-    found = [Metric(name, value, tag=name, strategy="") for name, value in values.items()]
-    return found, {name: reason for name, reason in missing.items() if name not in values}
+            continue
+        same_time = [each for each in newest.get(row.metric, ()) if as_utc(each.timestamp) == as_utc(row.timestamp)]
+        newest[row.metric] = [*same_time, row]
+    worst = {name: worst_of(name, candidates).value for name, candidates in newest.items()}
+    found = [Metric(name, math.nan if value is None else value, tag=name, strategy="") for name, value in worst.items()]
+    return found, {name: reason for name, reason in missing.items() if name not in newest}
 
 
 def _stored(run: _Run, judgement: Judgement, test: str) -> list[StoredMetric]:

@@ -11,6 +11,7 @@ from ml_metrics.config.regression import DEFAULT
 from ml_metrics.judge.alerting import confirmed, job_alerts, metric_alerts
 from ml_metrics.judge.history import PRESENT_RUNS, EarlierRuns
 from ml_metrics.judge.judgement import Judgement
+from ml_metrics.judge.repeated import worse_side
 from ml_metrics.judge.verdict import not_judged, verdict_on, verdict_without_condition
 from ml_metrics.model import JobStatus, Outcome, Severity, Verdict
 from ml_metrics.values import finite
@@ -49,7 +50,15 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
     image digest and node type, from which the reason for a change of level is made. A condition that cannot be applied
     fails its metric and affects no other.
     """
-    earlier = EarlierRuns(history, acceptances, test=test, run_key=run_key, now=now, attributes=attributes)
+    earlier = EarlierRuns(
+        history,
+        acceptances,
+        test=test,
+        run_key=run_key,
+        now=now,
+        attributes=attributes,
+        side_of=lambda metric: worse_side(config.condition_for(metric)),
+    )
     return judge_after(config, metrics, earlier, status=status, missing=missing, failure_reason=failure_reason)
 
 
@@ -68,7 +77,8 @@ def judge_after(  # noqa: PLR0913  (as `judge_run`)
     if status is not JobStatus.SUCCESS:
         reason = f"the job's status was {status}: its metrics may be incomplete"
         verdicts = tuple(
-            replace(verdict, outcome=Outcome.SKIPPED, reason=reason, false_alarm_rate=None) for verdict in verdicts
+            replace(verdict, outcome=Outcome.SKIPPED, reason=reason, false_alarm_rate=None, implausible=False)
+            for verdict in verdicts
         )
         return Judgement(verdicts, job_alerts(config, earlier, status, failure_reason), passed=False)
     verdicts, unconfirmed = confirmed(config, verdicts, earlier, missing)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ml_metrics.judge.baseline import baseline_of, uses_history
-from ml_metrics.judge.bounds import span_of
 from ml_metrics.judge.certainty import false_alarm_rate, healthy_values, with_words
+from ml_metrics.judge.comparable import compared, with_warning
 from ml_metrics.judge.level_changes import level_verdict
 from ml_metrics.judge.wording import rule_of, violation
 from ml_metrics.model import Outcome, Severity, Verdict
@@ -76,19 +76,27 @@ def not_judged(metric: str, value: float | None, condition: Condition | None, er
 
 def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> Verdict:
     baseline = baseline_of(verdict.metric, condition, earlier) if uses_history(condition) else []
-    values = [row.value for row in baseline if row.value is not None]
-    verdict = replace(verdict, baseline_points=len(values))
+    verdict = replace(verdict, baseline_points=len(baseline))
     needed = condition.fewest_runs
-    if len(values) < needed:
-        return replace(verdict, reason=f"the history has {len(values)} of the {needed} runs required")
-    span = span_of(condition, values)
-    verdict = replace(verdict, bounds=span.bounds, reference=span.reference, spread=span.spread, reason=span.text)
+    if len(baseline) < needed:
+        return replace(verdict, reason=f"the history has {len(baseline)} of the {needed} runs required")
+    base = compared(condition, baseline)
+    span, text = base.span, "; ".join(filter(None, (base.span.text, base.note)))
+    verdict = replace(
+        verdict,
+        baseline_points=len(base.values),
+        bounds=span.bounds,
+        reference=span.reference,
+        spread=span.spread,
+        reason=text,
+    )
     value = verdict.value
     if value is None:
         return verdict
-    healthy = healthy_values(baseline, earlier.rows(verdict.metric, condition.compare_to)) if baseline else []
+    rows = earlier.rows(verdict.metric, condition.compare_to) if baseline else []
+    healthy = healthy_values(baseline[base.start :], rows)
     verdict = replace(verdict, false_alarm_rate=false_alarm_rate(value, healthy, condition.comparison))
     if span.bounds.contains(value):
-        return replace(verdict, outcome=Outcome.PASS)
+        return with_warning(replace(verdict, outcome=Outcome.PASS), condition, base.values)
     reason = violation(value, span.bounds)
-    return replace(verdict, outcome=Outcome.FAIL, reason=f"{reason} ({span.text})" if span.text else reason)
+    return replace(verdict, outcome=Outcome.FAIL, reason=f"{reason} ({text})" if text else reason)

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 GATE = "task:assert_success"
 """The name of the problem that the gate task failed."""
 OVERDUE = "overdue"
+IMPLAUSIBLE = "implausible:"
 GATE_LOST = "Task `assert_success` ended without a decision"
 SHORT_NAMES = {
     "out_of_bounds": "{} out of bounds",
     "change_point": "the level of {} changed",
     "missing": "{} missing",
     "non_finite": "{} not a finite number",
+    "implausible": "{} implausibly good",
     "not_judged": "{} not judged",
     "task": "task {} failed",
     "job_status": "the job failed",
@@ -34,7 +36,7 @@ class Problems:
 
     urgent: dict[str, str] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
-    """The problems by conditions of severity `warn`."""
+    """The problems by conditions of severity `warn`, and values that are implausibly good."""
 
 
 def problems_of(state: RunState) -> Problems:
@@ -47,7 +49,11 @@ def problems_of(state: RunState) -> Problems:
         sentences = {f"{alert.kind}:{alert.metric or ''}": alert.message for alert in alerts}
     verdicts = judgement.verdicts if judgement else ()
     warned = {verdict.metric for verdict in verdicts if verdict.severity is Severity.WARN}
-    warnings = {name: sentence for name, sentence in sentences.items() if metric_of(name) in warned}
+    warnings = {
+        name: sentence
+        for name, sentence in sentences.items()
+        if metric_of(name) in warned or name.startswith(IMPLAUSIBLE)
+    }
     urgent = {name: sentence for name, sentence in sentences.items() if name not in warnings}
     if gate is None and not urgent:
         urgent = {GATE: GATE_LOST}

@@ -159,11 +159,11 @@ def run_record(  # noqa: PLR0913  (the row has results of every earlier task)
 
 
 def _verdict_of_run(workload: Workload, verdicts: Sequence[Verdict]) -> str:
-    """Return `pass` only if a metric was checked and none is broken, and `warn` if only warnings are."""
+    """Return `pass` only if a metric was checked and none is broken or implausible, and `warn` if only warnings are."""
     broken = {verdict.severity for verdict in verdicts if verdict.broken}
     if workload.status is not JobStatus.SUCCESS or Severity.FAIL in broken:
         return Outcome.FAIL.value
-    if broken:
+    if broken or any(verdict.implausible for verdict in verdicts):
         return Severity.WARN.value
     found = {verdict.outcome for verdict in verdicts}
     return next((each for each in (Outcome.PASS, Outcome.INSUFFICIENT_DATA) if each in found), Outcome.SKIPPED).value

@@ -93,7 +93,7 @@ JOB_HISTORY = Table(
         Column("failure_reason", Kind.STRING, "For example OOMKilled, ImagePullBackOff or ExitCode:3."),
         Column("image", Kind.STRING, "The image of the workload."),
         Column("goodput", Kind.FLOAT, "Productive time as a percentage of the total time."),
-        Column("verdict", Kind.STRING, "pass, fail, warn (only warnings failed), insufficient_data or skipped."),
+        Column("verdict", Kind.STRING, "pass, fail, warn (only warnings), insufficient_data or skipped."),
         Column("loaded_at", Kind.TIMESTAMP, "When this row was written."),
     ),
     key=("uuid",),

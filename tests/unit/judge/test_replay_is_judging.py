@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.judge import Acceptance, Judgement, judge_run, replay
 from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
-from ml_metrics.values import as_utc
+from ml_metrics.values import as_utc, finite
 from unit.judge.cases import DAY, START, TEST, condition, config, point
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ ACCEPTED = st.lists(
 def test_a_replay_is_the_judgement_of_each_run(
     rule: str, second: bool, rows: list[StoredMetric], acceptances: list[Acceptance], naive: bool
 ) -> None:
+    rows = list({(row.test or TEST, row.run_key, row.metric, row.timestamp): row for row in rows}.values())
     if naive:
         rows = [replace(row, timestamp=row.timestamp.replace(tzinfo=None)) for row in rows]
     regression = config(
@@ -101,7 +102,7 @@ def judged_one_by_one(
         )
         judged.append((key, judgement))
         verdicts = {verdict.metric: verdict.outcome for verdict in judgement.verdicts}
-        newest = {row.metric: row.value for row in of_run}
+        newest = {row.metric: None for row in of_run} | {name: finite(value) for name, value in values.items()}
         names = dict.fromkeys([*newest, *verdicts])
         stored += [
             StoredMetric(key, ended[key], name, newest.get(name), status, verdicts.get(name), TEST) for name in names

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ml_metrics.config.regression import Condition
-from ml_metrics.judge import Acceptance, AlertKind, Judgement, judge_run, verdict
+from ml_metrics.judge import Acceptance, AlertKind, Judgement, comparable, judge_run
 from ml_metrics.judge.bounds import Span
 from ml_metrics.model import JobStatus, Metric, Outcome
 from unit.judge.cases import DAY, START, TEST, condition, config, history, judged, point
@@ -21,14 +21,14 @@ def outcomes(judgement: Judgement) -> dict[str, str]:
 
 
 def test_a_rule_that_raises_an_error_fails_its_metric_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = verdict.span_of
+    original = comparable.span_of
 
     def raises_for_seven(rule: Condition, baseline: list[float]) -> Span:
         if rule.success_threshold.fixed_value == 7:
             raise RuntimeError("an internal error")
         return original(rule, baseline)
 
-    monkeypatch.setattr(verdict, "span_of", raises_for_seven)
+    monkeypatch.setattr(comparable, "span_of", raises_for_seven)
     rules = {name: condition({"fixed_value": number}, "less") for name, number in (("a", 1), ("b", 7), ("c", 1))}
     judgement = judged(config(rules), {"a": 0.0, "b": 0.0, "c": 5.0})
     assert [str(one.outcome) for one in judgement.verdicts] == ["pass", "fail", "fail"]

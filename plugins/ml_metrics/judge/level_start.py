@@ -1,0 +1,42 @@
+"""Where the current level of a baseline starts."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CERTAINTY = 0.9
+"""How certain a change of level has to be to begin a baseline."""
+SUSPICIOUS = 1.4
+"""The search is skipped where the greatest sum of deviations in a row, divided by the noise and the square root of the
+number of values, is smaller. One stable series in 20 is searched, and every one with a change that is certain."""
+CLIPPED = 3.0
+"""The greatest deviation that counts, in noises."""
+
+
+def level_starts(values: Sequence[float], least: int) -> list[int]:
+    """Return the indexes at which certain levels start, newest first, with at least so many values from there on."""
+    if len(values) < 2 * least or not may_have_levels(values):
+        return []
+    from ml_metrics.judge.changepoint import change_points  # imports numpy, which most judgements do not need
+
+    steps = change_points(values, certainty=CERTAINTY)
+    return [step.index for step in reversed(steps) if len(values) - step.index >= least]
+
+
+def may_have_levels(values: Sequence[float]) -> bool:
+    """Whether values drift from their median by more than independent noise usually does; a quick test."""
+    halves = [value / 2 for value in values]  # the difference of two finite numbers may be infinite
+    middle = sorted(halves)[len(halves) // 2]
+    steps = sorted([abs(after - before) for before, after in pairwise(halves)])
+    if steps[-1] == 0:
+        return False
+    noise = steps[len(steps) // 2] / 0.954 or steps[-1]
+    clipped = [max(-CLIPPED, min(CLIPPED, (value - middle) / noise)) for value in halves]
+    shift = math.fsum(clipped) / len(clipped)
+    sums = list(accumulate(each - shift for each in clipped))
+    return max(map(abs, sums)) >= SUSPICIOUS * math.sqrt(len(clipped))
