@@ -25,14 +25,17 @@ MOST_SPREADS = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The values that a value is compared with, and the bounds computed from them."""
+    """The runs that a value is compared with, and the bounds computed from them."""
 
-    values: tuple[float, ...]
+    rows: tuple[StoredMetric, ...]
     span: Span
     note: str = ""
     """What was left out of the baseline, for the reason; empty if nothing was."""
-    start: int = 0
-    """The index at which the current level starts in the baseline."""
+
+    @property
+    def values(self) -> list[float]:
+        """The values of the runs."""
+        return _values(self.rows)
 
 
 def is_relative(condition: Condition) -> bool:
@@ -49,21 +52,21 @@ def compared(condition: Condition, baseline: Sequence[StoredMetric]) -> Compared
     A later start of the baseline may tighten bounds and never loosens them; otherwise small losses that passed would
     add up without limit. The best level of `against: best` does not depend on when it was reached.
     """
-    values = [row.value for row in baseline if row.value is not None]
+    values = _values(baseline)
     if not is_relative(condition):
-        return Compared(tuple(values), span_of(condition, values))
+        return Compared(tuple(baseline), span_of(condition, values))
     found = outliers(values)
     levels = levels_among(found, values)
     if condition.against is Against.BEST:
-        return _without(condition, values, found.difference(*levels))
-    whole = _without(condition, values, found)
+        return _without(condition, baseline, found.difference(*levels))
+    whole = _without(condition, baseline, found)
     reached = [level[0] for level in levels if level[-1] == len(values) - 1]
     for start in dict.fromkeys([*reached, *level_starts(values, max(LASTING, condition.fewest_runs))]):
-        recent = _without(condition, values[start:], outliers(values[start:]))
+        recent = _without(condition, baseline[start:], outliers(values[start:]))
         if _is_within(recent.span.bounds, whole.span.bounds):
             row = baseline[start]
             since = f"since the level changed in run {row.run_key} of {row.timestamp:%Y-%m-%d}"
-            return replace(recent, note="; ".join(filter(None, (since, recent.note))), start=start)
+            return replace(recent, note="; ".join(filter(None, (since, recent.note))))
     return whole
 
 
@@ -81,11 +84,15 @@ def with_warning(verdict: Verdict, condition: Condition, values: Sequence[float]
     return replace(verdict, implausible=True, reason="; ".join(filter(None, (reason, verdict.reason))))
 
 
-def _without(condition: Condition, values: Sequence[float], left_out: frozenset[int]) -> Compared:
-    kept = tuple(value for index, value in enumerate(values) if index not in left_out)
+def _without(condition: Condition, baseline: Sequence[StoredMetric], left_out: frozenset[int]) -> Compared:
+    kept = tuple(row for index, row in enumerate(baseline) if index not in left_out)
     count = len(left_out)
     note = f"without {count} implausible value{'s' * (count > 1)}" if count else ""
-    return Compared(kept, span_of(condition, kept), note)
+    return Compared(kept, span_of(condition, _values(kept)), note)
+
+
+def _values(rows: Sequence[StoredMetric]) -> list[float]:
+    return [row.value for row in rows if row.value is not None]
 
 
 def _is_within(inner: Bounds, outer: Bounds) -> bool:

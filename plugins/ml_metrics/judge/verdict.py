@@ -84,7 +84,7 @@ def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> V
     span, text = base.span, "; ".join(filter(None, (base.span.text, base.note)))
     verdict = replace(
         verdict,
-        baseline_points=len(base.values),
+        baseline_points=len(base.rows),
         bounds=span.bounds,
         reference=span.reference,
         spread=span.spread,
@@ -94,7 +94,7 @@ def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> V
     if value is None:
         return verdict
     rows = earlier.rows(verdict.metric, condition.compare_to) if baseline else []
-    healthy = healthy_values(baseline[base.start :], rows)
+    healthy = healthy_values(base.rows, rows)
     verdict = replace(verdict, false_alarm_rate=false_alarm_rate(value, healthy, condition.comparison))
     if span.bounds.contains(value):
         return with_warning(replace(verdict, outcome=Outcome.PASS), condition, base.values)
