@@ -1,10 +1,15 @@
 """Check test files and metric configs, and report every problem at once: file, line, key, reason, and what was probably
 meant. Without a path, the folder that Airflow reads is checked. Exit code 1: a file is invalid.
 
+With --with-history, conditions are also tried on the past runs of each test: a margin smaller than the noise, bounds
+that no value reaches, a baseline that never fills, and a metric that no run produces are mistakes too.
+
 examples:
   ml-metrics validate
   ml-metrics validate include/metric_configs
   ml-metrics validate include/metric_configs/mnist-cpu.yaml --json
+  ml-metrics validate include/metric_configs/mnist-cpu.yaml --with-history
+  ml-metrics validate vision.yaml --with-history history.jsonl
 """
 
 from __future__ import annotations
@@ -13,7 +18,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.arguments import add_json, text
+from ml_metrics.cli.arguments import text
+from ml_metrics.cli.chosen_warehouse import add_warehouse
 from ml_metrics.cli.output import counted, print_json, warn
 from ml_metrics.config.load import LoadedTests, config_files, load_file, load_tests
 from ml_metrics.config.problems import InvalidFileError, Problem
@@ -27,7 +33,16 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `validate`."""
     parser.add_argument("paths", metavar="PATH", nargs="*", type=text, help="a test file, a metric config or a folder")
-    add_json(parser)
+    parser.add_argument(
+        "--with-history",
+        type=text,
+        nargs="?",
+        const=True,
+        metavar="TEST|FILE",
+        help="also check the conditions against past runs: those of each test in the warehouse, of another TEST, or of "
+        "a FILE as `ml-metrics history` prints it",
+    )
+    add_warehouse(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -38,6 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
             raise UnreadableInputError(f"there is no file or folder {path}")
     found = [_checked(path) for path in paths]
     problems = list(dict.fromkeys(problem for one in found for problem in one.problems))
+    if arguments.with_history is not None:
+        from ml_metrics.cli.validate_history import history_problems
+
+        problems += [problem for path in paths for problem in history_problems(path, arguments)]
     warnings = list(dict.fromkeys(warning for one in found for warning in one.warnings))
     tests = sorted({test.name for one in found for test in one.tests})
     if arguments.json:

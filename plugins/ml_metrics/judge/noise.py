@@ -107,7 +107,7 @@ class Noise:
         """The noise in one line: `two modes (70 % at 61, 30 % at 74), sd 3.1 (4.9 % of 63), independent runs`."""
         if self.kind is Kind.CONSTANT:
             return f"constant at {self.level:.6g}"
-        size = "" if self.percent is None else f" ({self.percent:.2g} % of {self.level:.6g})"
+        size = "" if self.percent is None else f" ({self.percent:.2g} % of {self.level:.4g})"
         parts = [self._shape, f"sd {self.spread:.3g}{size}"]
         if self.kind is not Kind.UNKNOWN:
             memory = self.memory_words
@@ -136,7 +136,7 @@ def noise_of(values: Sequence[float]) -> Noise:
         raise ValueError("no value is finite, so there is no noise to describe")
     largest = float(np.max(np.abs(series))) or 1.0
     scaled = series / largest
-    used, since = _at_one_level(scaled)
+    used, since = at_one_level(scaled)
     level, spread = float(np.median(used)), _spread(used)
     found = _shape_of(used, level, spread) if len(used) >= MIN_RUNS else _Shape(Kind.UNKNOWN)
     if used.min() == used.max():
@@ -165,10 +165,12 @@ class _Shape:
     period: float | None = None
 
 
-def _at_one_level(scaled: Values) -> tuple[Values, int]:
-    """Return the newest values, moved to the newest level, and the index of the last change of level."""
-    with np.errstate(all="ignore"):
-        steps = change_points(scaled.tolist())
+def at_one_level(scaled: Values) -> tuple[Values, int]:
+    """Return the newest values, moved to the newest level, and the index of the last change of level.
+
+    The values are scaled to at most 1.
+    """
+    steps = change_points(scaled.tolist())
     edges = [0, *(step.index for step in steps), len(scaled)]
     newest = scaled[edges[-2] :]
     used = [newest]

@@ -1,0 +1,115 @@
+"""Conditions that do not fit the past runs of their test: they cannot see what they promise, or fail healthy runs."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ml_metrics.config.problems import did_you_mean
+from ml_metrics.config.regression import DEFAULT
+from ml_metrics.judge.baseline import is_measured
+from ml_metrics.judge.noise import noise_of
+from ml_metrics.judge.replay import replay
+from ml_metrics.judge.undecided import patience_of
+from ml_metrics.model import Bounds, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ml_metrics.config.regression import Condition, RegressionTestConfig
+    from ml_metrics.judge.history import Acceptance
+    from ml_metrics.model import StoredMetric, Verdict
+
+Finding = tuple[str, str]
+"""The key of a condition and what is wrong with it."""
+
+MIN_RUNS = 20
+"""With fewer runs the noise is not known well enough."""
+FAR, FAR_SHARE = 20.0, 0.5
+"""A bound that is further than this, in deviations and as a share of the level, is never reached."""
+FIRST_YEAR = datetime(1971, 1, 1, tzinfo=UTC)
+"""A history without times is numbered from 1970 on."""
+
+
+def unfit(
+    config: RegressionTestConfig, rows: Sequence[StoredMetric], *, test: str, acceptances: Sequence[Acceptance] = ()
+) -> list[Finding]:
+    """Return what is wrong with the conditions of a test, as far as its past runs show."""
+    own = [row for row in rows if (row.test or test) == test]
+    values = _values(own)
+    findings = [*_never_produced(config, values), *_without_times(config, own), *_without_other_test(config, rows)]
+    verdicts: dict[str, list[Verdict]] = defaultdict(list)
+    for run in replay(config, rows, test=test, acceptances=acceptances).runs:
+        for verdict in run.judgement.verdicts:
+            verdicts[verdict.metric].append(verdict)
+    for metric, found in sorted(values.items()):
+        condition = config.condition_for(metric)
+        if condition is not None:
+            key = metric if metric in config.metric_success_conditions else DEFAULT
+            about = "" if key == metric else f"{metric}: "
+            findings += [(key, about + what) for what in _of_metric(condition, found, verdicts[metric])]
+    return list(dict.fromkeys(findings))
+
+
+def _values(rows: Iterable[StoredMetric]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.timestamp):
+        if is_measured(row) and row.value is not None:
+            found[row.metric].append(row.value)
+    return found
+
+
+def _never_produced(config: RegressionTestConfig, values: dict[str, list[float]]) -> Iterator[Finding]:
+    for metric, condition in config.metric_success_conditions.items():
+        if metric != DEFAULT and metric not in values and not condition.optional:
+            yield metric, f"no past run produced a metric of this name{did_you_mean(metric, values)}"
+
+
+def _without_times(config: RegressionTestConfig, rows: Sequence[StoredMetric]) -> Iterator[Finding]:
+    if not rows or max(row.timestamp for row in rows) >= FIRST_YEAR:
+        return
+    for key, condition in config.metric_success_conditions.items():
+        if condition.time_window is not None or condition.since is not None:
+            limit = "time_window" if condition.time_window is not None else "since"
+            yield key, f"{limit} cannot be applied: the history has no timestamps"
+
+
+def _without_other_test(config: RegressionTestConfig, rows: Sequence[StoredMetric]) -> Iterator[Finding]:
+    tests = {row.test for row in rows}
+    for key, condition in config.metric_success_conditions.items():
+        if condition.compare_to is not None and condition.compare_to not in tests:
+            yield (
+                key,
+                f"compare_to: no past run of a test {condition.compare_to!r}{did_you_mean(condition.compare_to, tests)}",
+            )
+
+
+def _of_metric(condition: Condition, values: list[float], verdicts: Sequence[Verdict]) -> Iterator[str]:
+    decided = [verdict for verdict in verdicts if verdict.outcome in {Outcome.PASS, Outcome.FAIL}]
+    undecided = [verdict for verdict in verdicts if verdict.outcome is Outcome.INSUFFICIENT_DATA]
+    if not decided and len(undecided) > patience_of(condition):
+        yield f"decides none of {len(undecided)} past runs: {undecided[-1].reason}"
+    newest = next((verdict for verdict in reversed(decided) if verdict.bounds is not None), None)
+    if condition.success_threshold.change_point is not None or newest is None or len(values) < MIN_RUNS:
+        return
+    noise, bounds = noise_of(values), newest.bounds or Bounds()
+    inside = bounds.contains(noise.level)
+    # failed runs are in no baseline, so that of a condition that fails healthy runs has left the level
+    centre = noise.level if inside else newest.reference
+    margin = _distance(bounds, centre)
+    about = f"the level is {noise.level:.6g} with a standard deviation of {noise.spread:.3g}"
+    if margin < noise.spread:
+        share = sum(verdict.outcome is Outcome.FAIL for verdict in decided) / len(decided)
+        yield f"fails {100 * share:.0f} % of the past runs: its margin of {margin:.3g} is smaller than the noise ({about})"
+    if inside and noise.spread > 0 and math.inf > margin > max(FAR * noise.spread, FAR_SHARE * abs(noise.level)):
+        yield f"can never fail: its bounds {bounds} are far from every value ({about})"
+
+
+def _distance(bounds: Bounds, centre: float | None) -> float:
+    """Return the distance to the nearer bound; infinity without one."""
+    found = [
+        abs(bound - centre) for bound in (bounds.lower, bounds.upper) if centre is not None and math.isfinite(bound)
+    ]
+    return min(found, default=math.inf)
