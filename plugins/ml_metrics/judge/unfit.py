@@ -80,10 +80,8 @@ def _without_other_test(config: RegressionTestConfig, rows: Sequence[StoredMetri
     tests = {row.test for row in rows}
     for key, condition in config.metric_success_conditions.items():
         if condition.compare_to is not None and condition.compare_to not in tests:
-            yield (
-                key,
-                f"compare_to: no past run of a test {condition.compare_to!r}{did_you_mean(condition.compare_to, tests)}",
-            )
+            near = did_you_mean(condition.compare_to, tests)
+            yield key, f"compare_to: no past run of a test {condition.compare_to!r}{near}"
 
 
 def _of_metric(condition: Condition, values: list[float], verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -102,7 +100,8 @@ def _of_metric(condition: Condition, values: list[float], verdicts: Sequence[Ver
     about = f"the level is {noise.level:.6g} with a standard deviation of {noise.spread:.3g}"
     if margin < noise.spread:
         share = sum(verdict.outcome is Outcome.FAIL for verdict in decided) / len(decided)
-        yield f"fails {100 * share:.0f} % of the past runs: its margin of {margin:.3g} is smaller than the noise ({about})"
+        why = f"its margin of {margin:.3g} is smaller than the noise ({about})"
+        yield f"fails {100 * share:.0f} % of the past runs: {why}"
     if inside and noise.spread > 0 and math.inf > margin > max(FAR * noise.spread, FAR_SHARE * abs(noise.level)):
         yield f"can never fail: its bounds {bounds} are far from every value ({about})"
 
