@@ -10,8 +10,9 @@ heavier than the tail of Student's t with three degrees of freedom.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import replace
-from itertools import pairwise
+from operator import mul
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 MIN_RUNS = 5
 """The history from which a rate is stated. With fewer runs, nothing is known about the tail."""
+SAFE = 1e-140
+"""Values of which none is smaller or greater than its inverse can be multiplied as they are."""
 TAIL = 2.5
 SHORT_HISTORY = 4.0
 """How much wider the noise of n runs may be than they show: by `SHORT_HISTORY` / n."""
@@ -51,21 +54,29 @@ def false_alarm_rate(value: float, healthy: Sequence[float], comparison: Compari
         healthy: the finite values of healthy runs before it, oldest first.
         comparison: which values are bad: small, great, or both.
     """
-    if len(healthy) < MIN_RUNS:
+    runs = len(healthy)
+    if runs < MIN_RUNS:
         return None
-    unit = max(map(abs, healthy)) or 1.0  # no difference of two values can overflow
-    middle = median(each / unit for each in healthy)
-    deviations = [each / unit - middle for each in healthy]
-    distance = value / unit - middle
-    memory = _memory(deviations)
-    bad = [_badness(each, comparison) for each in deviations]
-    badness = _badness(distance, comparison)
-    runs = max(1.0, len(bad) * (1 - memory) / (1 + memory))
-    as_bad = sum(each >= badness for each in bad)
-    rate = MARGIN * (as_bad / len(bad) * runs + 1) / (runs + 1)
-    widest = max(map(abs, deviations)) * (1 + SHORT_HISTORY / len(bad))
-    if not as_bad and 0 < widest < badness:
-        rate *= (widest / badness) ** TAIL
+    greatest = max(map(abs, healthy))
+    if not SAFE <= greatest <= 1 / SAFE:  # otherwise differences could overflow or vanish
+        value, healthy = value / (greatest or 1.0), [each / (greatest or 1.0) for each in healthy]
+    middle = median(healthy)
+    deviations = [each - middle for each in healthy]
+    distances = sorted(map(abs, deviations))
+    distance = value - middle
+    if comparison.bounds_below and comparison.bounds_above:
+        distance, bad = abs(distance), distances
+    elif comparison.bounds_below:
+        distance, bad = -distance, sorted(-each for each in deviations)
+    else:
+        bad = sorted(deviations)
+    as_bad = runs - bisect_left(bad, distance)
+    memory = _memory(deviations, distances)
+    independent = max(1.0, runs * (1 - memory) / (1 + memory))
+    rate = MARGIN * (as_bad / runs * independent + 1) / (independent + 1)
+    widest = distances[-1] * (1 + SHORT_HISTORY / runs)
+    if not as_bad and 0 < widest < distance:
+        rate *= (widest / distance) ** TAIL
     return min(max(rate, LEAST), 1.0)
 
 
@@ -75,6 +86,8 @@ def healthy_values(baseline: Sequence[StoredMetric], rows: Sequence[StoredMetric
     Without the latter, a bound that is narrower than the noise would make every failure look certain. Runs that failed
     in a row just before the judged one belong to the same event. `rows`: the rows of the metric, oldest first.
     """
+    if rows[-len(baseline)].run_key == baseline[0].run_key:
+        return [row.value or 0.0 for row in baseline]  # the usual case: no other run since its start
     keys = {row.run_key for row in baseline}
     found: list[float] = []
     failed: list[float] = []
@@ -112,21 +125,18 @@ def _rounded(number: float) -> int:
     return round(number / step) * step
 
 
-def _badness(deviation: float, comparison: Comparison) -> float:
-    """Return how far a value is on the bad side of the middle."""
-    if comparison.bounds_below and comparison.bounds_above:
-        return abs(deviation)
-    return -deviation if comparison.bounds_below else deviation
+def _memory(deviations: Sequence[float], distances: Sequence[float]) -> float:
+    """Return the correlation of each run with the one before, as great as it can be with so few runs.
 
-
-def _memory(deviations: Sequence[float]) -> float:
-    """Return the correlation of each run with the one before, as great as it can be with so few runs."""
-    distances = sorted(map(abs, deviations))
-    spread = max(1.4826 * median(distances), distances[int(0.8 * (len(distances) - 1))] / 1.2816)
-    if spread == 0:
+    `distances`: the sizes of the deviations, in ascending order.
+    """
+    runs = len(distances)
+    spread = max(1.4826 * distances[runs // 2], distances[int(0.8 * (runs - 1))] / 1.2816)
+    most = 2.5 * spread
+    clipped = [most if each > most else max(each, -most) for each in deviations]
+    squares = sum(map(mul, clipped, clipped))
+    if squares == 0:
         return 0.0
-    clipped = [min(max(each / spread, -2.5), 2.5) for each in deviations]
-    products = sum(each * after for each, after in pairwise(clipped))
-    found = products / (sum(each * each for each in clipped) + 1e-12)
-    found += (1 + 3 * max(found, 0.0)) / len(clipped)  # its bias in a short series
-    return 0.0 if found <= NOTICED_MEMORY else min(found + 0.6 / math.sqrt(len(clipped)), MAX_MEMORY)
+    found = sum(map(mul, clipped, clipped[1:])) / squares
+    found += (1 + 3 * max(found, 0.0)) / runs  # its bias in a short series
+    return 0.0 if found <= NOTICED_MEMORY else min(found + 0.6 / math.sqrt(runs), MAX_MEMORY)
