@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -55,12 +53,6 @@ def runs(airflow: Standalone, dag: str) -> set[str]:
     return {one["dag_run_id"] for one in found["dag_runs"]}
 
 
-def forget_deadlines(home: Home) -> None:
-    """Remove the deadlines of runs: Airflow 3.3.2 fails to clear a failed run that has one (its interval is a dict)."""
-    with closing(sqlite3.connect(home.path / "airflow.db", timeout=30)) as database, database:
-        database.execute("DELETE FROM deadline")
-
-
 def wait_for_both(airflow: Standalone, dag: str) -> list[str]:
     """Wait until a run and the run that confirms it have ended, and return their states."""
     first = airflow.wait_until_ended(dag, RUN)
@@ -100,7 +92,6 @@ def test_a_run_that_fails_once_and_a_regression(airflow: Standalone, home: Home)
         newest = warehouse.metrics.values(FLAKY, "loss_final", 10)
     assert [row.outcome for row in newest] == ["pass", "fail"]
 
-    forget_deadlines(home)
     airflow.clear(FLAKY, RUN, "confirm_run")
     airflow.wait_until_ended(FLAKY, RUN)
     airflow.clear(REGRESSED, RERUN, "judge_run")

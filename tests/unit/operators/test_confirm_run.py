@@ -8,12 +8,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowSkipException, DagRunTriggerException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DagRunTriggerException
 
 from ml_metrics.config.definition import Quarantine, TestDefinition
+from ml_metrics.dags import accelerator_test
 from ml_metrics.judge import Judgement
 from ml_metrics.judge.judgement import Unconfirmed
+from ml_metrics.model import JobStatus, Workload
 from ml_metrics.operators.tasks import ConfirmRun, folder_of
+from ml_metrics.run_state import RunState
 
 TEST = TestDefinition(name="t", image="i", command=("c",))
 CONF = {"epochs": 5}
@@ -68,3 +71,23 @@ def test_no_run_is_started_in_quarantine_where_nobody_would_be_notified() -> Non
     quarantined = TEST.model_copy(update={"quarantine": Quarantine(until=until, reason="flaky")})
     with pytest.raises(AirflowSkipException, match="waits for another run"):
         execute(context(), (Unconfirmed("loss", 1, 2, rerun=True),), quarantined)
+
+
+def test_the_gate_fails_a_run_whose_confirmation_could_not_be_started() -> None:
+    conditions = {"loss": {"comparison": "less", "success_threshold": {"fixed_value": 1}, "confirm": 2}}
+    config = {"metric_success_conditions": conditions}
+    test = TestDefinition(name="t", image="i", command=("c",), regression_test_config=config)
+    given = context()
+    folder = folder_of("t", given)
+    folder.write_workload(Workload(JobStatus.SUCCESS))
+    folder.write("verdicts", Judgement((), (), passed=True).document())
+
+    def states(run_ids: list[str], task_ids: list[str], **_: str) -> dict[str, dict[str, str]]:
+        return {run_ids[0]: {task: "failed" if task == "confirm_run" else "success" for task in task_ids}}
+
+    given["ti"] = SimpleNamespace(dag_id="t", run_id="by_hand", get_task_states=states)
+    with pytest.raises(AirflowFailException, match="Task `confirm_run` is failed"):
+        accelerator_test(test).get_task("assert_success").execute(given)
+    gate = RunState(folder).gate
+    assert gate is not None
+    assert gate.problems == {"task:confirm_run": "Task `confirm_run` is failed"}
