@@ -109,13 +109,16 @@ def accelerator_test(test: TestDefinition) -> DAG:
 
 
 def deadline_of(test: TestDefinition) -> DeadlineAlert:
-    """Return the alert for a run that is not finished after the maximum time of all attempts, or that never started."""
+    """Return the alert for a run that is not finished after the maximum time of all attempts, or that never started.
+
+    The interval is a number of seconds, as in older versions of Airflow. With a timedelta, Airflow 3.3 cannot clear a
+    failed run (https://github.com/apache/airflow/issues/70368).
+    """
     attempts = (test.startup_timeout + test.timeout) * (test.retries + 1)
     quiet_until = str(test.quarantine.until) if test.quarantine else ""
     about = {"test": test.name, "owner": test.owner, "emails": list(test.emails), "quiet_until": quiet_until}
-    return DeadlineAlert(
-        DeadlineReference.DAGRUN_QUEUED_AT, attempts + DEADLINE_SLACK, AsyncCallback(notify_overdue, about)
-    )
+    seconds: Any = (attempts + DEADLINE_SLACK).total_seconds()
+    return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, seconds, AsyncCallback(notify_overdue, about))
 
 
 def _in_dags_test() -> bool:
