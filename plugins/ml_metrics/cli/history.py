@@ -1,8 +1,8 @@
 """Show the runs of a test, newest first, with a curve of each metric; or the values of one metric, with the bounds by
 which each was judged. Times are UTC; curves run from old to new.
 
-With --jsonl, print one line of JSON for each value, oldest first: a file that `ml-metrics judge --history` and
-`ml-metrics replay --history` read.
+With --jsonl, print one line of JSON for each value, oldest first. `ml-metrics judge`, `replay` and the other commands
+with an option --history read these lines, and the document that --json prints.
 
 examples:
   ml-metrics history tf-mnist-example-cpu
@@ -35,6 +35,8 @@ VALUE_FIELDS = (
     *("run_key", "timestamp", "value", "lower", "upper"),
     *("job_status", "outcome", "rule", "baseline_points", "step"),
 )
+POINT_KEYS = ("run_key", "timestamp", "value", "job_status", "verdict")
+"""What is printed of each value of a run."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,12 +73,13 @@ def _print_runs(warehouse: Warehouse, test: str, limit: int, *, as_json: bool) -
     runs = warehouse.runs.newest(test, limit)
     if not runs:
         require_test(warehouse, test)
+    recent = _points(warehouse, test, None, limit)
     if as_json:
-        print_json({"test": test, "runs": [asdict(run) for run in runs]})
+        values = [_point_document(point) for point in reversed(_in_time(recent))]
+        print_json({"test": test, "runs": [asdict(run) for run in runs], "values": values})
         return
     head = ("run", "stopped", "status", "verdict", "took", "goodput", "why")
     print(table(head, list(map(_run_row, runs)), right=(4, 5)))
-    recent = _points(warehouse, test, None, limit)
     if metrics := sorted({point.metric for point in recent if point.metric}):
         curves = [_curve_row(metric, [point for point in recent if point.metric == metric]) for metric in metrics]
         print()
@@ -130,6 +133,11 @@ def _value_document(value: StoredMetric) -> dict[str, Any]:
     return {{"outcome": "verdict"}.get(name, name): getattr(value, name) for name in VALUE_FIELDS}
 
 
+def _point_document(point: StoredMetric) -> dict[str, Any]:
+    """Return a value with the name of its metric, or null for a run without metrics."""
+    return {"metric": point.metric or None, **{key: _value_document(point)[key] for key in POINT_KEYS}}
+
+
 def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> list[StoredMetric]:
     """Return the values of the newest runs, oldest first."""
     from ml_metrics.judge import HistoryNeeds
@@ -142,7 +150,7 @@ def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> 
 
 
 def _print_lines(points: Sequence[StoredMetric]) -> None:
-    for point in sorted(points, key=lambda point: (point.timestamp, point.run_key)):
+    for point in _in_time(points):
         row = {
             "uuid": point.run_key,
             "timestamp": point.timestamp.isoformat(),
@@ -153,3 +161,7 @@ def _print_lines(points: Sequence[StoredMetric]) -> None:
             "verdict": point.outcome,
         }
         print(json.dumps(row))
+
+
+def _in_time(points: Sequence[StoredMetric]) -> list[StoredMetric]:
+    return sorted(points, key=lambda point: (point.timestamp, point.run_key))

@@ -20,12 +20,15 @@ Choice = TypeVar("Choice", JobStatus, Outcome)
 NON_FINITE = {"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
 """Spellings of non-finite numbers, which JSON does not have."""
 
-RUN_COLUMNS = {"timestamp": "timestamp", "job_status": "job_status"}
 EXPORTED = {
-    "values": RUN_COLUMNS | {"uuid": "run_key", "metric_value": "value", "verdict": "verdict"},
-    "runs": RUN_COLUMNS | {"uuid": "uuid"},
+    "uuid": "run_key",
+    "timestamp": "timestamp",
+    "metric_name": "metric",
+    "metric_value": "value",
+    "job_status": "job_status",
+    "verdict": "verdict",
 }
-"""The lists in the two documents of `ml-metrics history --json`, with their names for what a row of a history has."""
+"""The names that the values in a document of `ml-metrics history --json` have for what a row of a history has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +98,14 @@ def _exported(path: str) -> list[dict[str, Any]] | None:
         return None
     if not isinstance(document, dict):
         return None
-    for name, columns in EXPORTED.items():
-        rows = document.get(name)
-        if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
-            common = {"test_name": document.get("test"), "metric_name": document.get("metric")}
-            return [common | {key: row.get(column) for key, column in columns.items()} for row in reversed(rows)]
-    return None
+    rows = document.get("values")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return None
+    common = {"metric": document.get("metric")}
+    return [
+        {"test_name": document.get("test")} | {key: (common | row).get(name) for key, name in EXPORTED.items()}
+        for row in reversed(rows)
+    ]
 
 
 def _object(where: str, line: bytes) -> dict[str, Any]:
