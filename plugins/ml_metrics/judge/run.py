@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -116,27 +117,30 @@ class _RunJudge:
         if default is None or default.optional:
             return []
         covered = {*self.values, *self.config.metric_success_conditions}
-        return [name for name in self.earlier.metrics() if name not in covered and self._expected(name)]
+        newest = [run.run_key for run in self.earlier.runs if run.job_status is JobStatus.SUCCESS][-PRESENT_RUNS:]
+        return [
+            name for name in self.earlier.metrics() if name not in covered and self._expected(name, default, newest)
+        ]
 
-    def _expected(self, metric: str) -> bool:
+    def _expected(self, metric: str, default: Condition, newest: Sequence[str]) -> bool:
         """Whether a metric is expected: each of the newest runs had it, or its last verdict is `missing`."""
-        default = self.config.metric_success_conditions[DEFAULT]
         accepted = self.earlier.accepted(metric)
         starts = [start for start in (default.since, accepted and accepted[1]) if start is not None]
-        rows = [
+        newest_first = (
             row
-            for row in self.earlier.rows(metric)
-            if row.job_status is JobStatus.SUCCESS and all(row.timestamp > start for start in starts)
-        ]
-        if not rows:
-            return False
-        if rows[-1].outcome is Outcome.MISSING:
-            return True
-        newest = [run for run in self.earlier.runs if run.job_status is JobStatus.SUCCESS][-PRESENT_RUNS:]
-        runs_with_it = {
-            row.run_key for row in rows if row.value is not None or row.outcome in {None, Outcome.NON_FINITE}
-        }
-        return len(newest) >= MIN_PRESENT_RUNS and all(run.run_key in runs_with_it for run in newest)
+            for row in reversed(self.earlier.rows(metric))
+            if row.job_status is JobStatus.SUCCESS and (not starts or row.timestamp > max(starts))
+        )
+        last = next(newest_first, None)
+        if last is None or last.outcome is Outcome.MISSING:
+            return last is not None
+        without = set(newest)
+        for row in chain([last], newest_first):
+            if not without:
+                break
+            if row.value is not None or row.outcome in {None, Outcome.NON_FINITE}:
+                without.discard(row.run_key)
+        return len(newest) >= MIN_PRESENT_RUNS and not without
 
     def _verdict(self, metric: str) -> Verdict | None:
         values = self.values.get(metric, ())
