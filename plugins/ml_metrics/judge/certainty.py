@@ -86,7 +86,9 @@ def healthy_values(baseline: Sequence[StoredMetric], rows: Sequence[StoredMetric
     Without the latter, a bound that is narrower than the noise would make every failure look certain. Runs that failed
     in a row just before the judged one belong to the same event. `rows`: the rows of the metric, oldest first.
     """
-    if rows[-len(baseline)].run_key == baseline[0].run_key:
+    if not baseline:
+        return []
+    if len(rows) >= len(baseline) and rows[-len(baseline)].run_key == baseline[0].run_key:
         return [row.value or 0.0 for row in baseline]  # the usual case: no other run since its start
     keys = {row.run_key for row in baseline}
     found: list[float] = []
