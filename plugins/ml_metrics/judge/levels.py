@@ -119,12 +119,17 @@ class _Follower:
         """Return the first change from an index on, with the direction that is worse."""
         for start in range(first, len(values), AT_ONCE):
             end = min(len(values), start + AT_ONCE)
+            best = dict(self._best)
             found: tuple[int, Loss | _Better] | None = None
             for direction in self._rule.directions:
                 stop = end if found is None else found[1].found
                 change = self._change(direction * values, start, stop, direction)
                 found = found if change is None else (direction, change)
             if found is not None:
+                for direction in set(self._rule.directions) - {found[0]}:  # they looked at later runs
+                    _, self._best[direction] = slow_loss(
+                        direction * values, start, found[1].found, best[direction], self._rule
+                    )
                 return found
         return None
 
