@@ -1,0 +1,121 @@
+"""Properties of the run-by-run rule that hold for every series of finite floats."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ml_metrics.judge.levels import LevelRule, follow
+
+NO_DEADLINE = settings(deadline=None, max_examples=60)  # a slow machine must not fail the test
+WORSE = st.sampled_from([1, -1, 0])
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+EDGES = st.sampled_from([0.0, -0.0, 5e-324, -5e-324, sys.float_info.min, sys.float_info.max, -sys.float_info.max, 1.0])
+
+
+@st.composite
+def stretches(draw: st.DrawFn, magnitude: float = 1e6) -> list[float]:
+    """Return stretches of one level each: noise, a constant, two modes or ticks, with outliers."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    parts = []
+    for _ in range(draw(st.integers(1, 4))):
+        count, level, spread = draw(st.integers(1, 45)), draw(st.floats(-100, 100)), draw(st.sampled_from([0, 0.1, 5]))
+        noise = {
+            "normal": random.normal(size=count),
+            "ticks": np.round(random.normal(size=count)),
+            "modes": random.integers(0, 2, size=count).astype(float),
+        }[draw(st.sampled_from(["normal", "ticks", "modes"]))]
+        parts.append(level + spread * noise)
+    values = np.concatenate(parts)
+    for place in draw(st.lists(st.integers(0, len(values) - 1), max_size=4)):
+        values[place] *= draw(st.sampled_from([-1, 0, 3, 1000]))
+    return [float(value) for value in values / 1e6 * magnitude]
+
+
+SERIES = st.one_of(
+    stretches(),
+    stretches(magnitude=1e300),
+    stretches(magnitude=1e-300),
+    st.lists(FINITE, max_size=60),
+    st.lists(st.one_of(EDGES, FINITE), max_size=60),
+    st.lists(st.integers(-2, 2).map(float), max_size=80),
+)
+
+
+def failing(values: list[float], rule: LevelRule) -> list[bool]:
+    flags: list[bool] = np.asarray(follow(np.asarray(values, dtype=np.float64), rule).failing).tolist()
+    return flags
+
+
+@NO_DEADLINE
+@given(values=SERIES, worse=WORSE)
+def test_every_run_has_an_answer(values: list[float], worse: int) -> None:
+    assert len(failing(values, LevelRule(worse=worse))) == len(values)
+
+
+@NO_DEADLINE
+@given(values=SERIES, worse=WORSE, data=st.data())
+def test_an_answer_depends_on_the_runs_up_to_its_own(values: list[float], worse: int, data: st.DataObject) -> None:
+    end = data.draw(st.integers(0, len(values)))
+    rule = LevelRule(worse=worse)
+    assert failing(values, rule)[:end] == failing(values[:end], rule)
+
+
+@NO_DEADLINE
+@given(values=SERIES, worse=WORSE)
+def test_the_mirrored_series_has_the_answers_of_the_other_direction(values: list[float], worse: int) -> None:
+    mirrored = [-value for value in values]
+    assert failing(values, LevelRule(worse=worse)) == failing(mirrored, LevelRule(worse=-worse))
+
+
+@NO_DEADLINE
+@given(values=stretches(), worse=WORSE, power=st.integers(-900, 900))
+def test_the_unit_of_a_metric_does_not_matter(values: list[float], worse: int, power: int) -> None:
+    # a value below the unit's resolution would lose digits
+    values = [value if abs(value) > 1e-3 else 0.0 for value in values]
+    scaled = [value * 2.0**power for value in values]
+    assert failing(values, LevelRule(worse=worse)) == failing(scaled, LevelRule(worse=worse))
+
+
+@NO_DEADLINE
+@given(value=st.one_of(EDGES, FINITE), count=st.integers(0, 300), worse=WORSE)
+def test_a_constant_never_fails(value: float, count: int, worse: int) -> None:
+    assert not any(failing([value] * count, LevelRule(worse=worse)))
+
+
+@NO_DEADLINE
+@given(values=st.lists(st.one_of(EDGES, FINITE), max_size=9), worse=WORSE)
+def test_a_few_runs_never_fail(values: list[float], worse: int) -> None:
+    assert not any(failing(values, LevelRule(worse=worse)))
+
+
+@NO_DEADLINE
+@given(values=stretches(), worse=WORSE)
+def test_nothing_fails_below_the_smallest_change(values: list[float], worse: int) -> None:
+    rule = replace(LevelRule(worse=worse), min_change=3 * (max(values) - min(values)) + 1)
+    assert not any(failing(values, rule))
+
+
+@pytest.mark.parametrize("worse", [1, -1])
+@pytest.mark.parametrize("before", [12, 40, 300])
+@pytest.mark.parametrize("level", [1e-300, 1.0, 1e300, -7.0])
+def test_a_constant_that_changes_once_fails_from_the_third_or_fourth_run(worse: int, before: int, level: float) -> None:
+    values = [level] * before + [level + worse * abs(level) / 5] * 12
+    flags = failing(values, LevelRule(worse=worse))
+    assert not any(flags[: before + 2])
+    assert all(flags[before + 4 :])
+    assert not any(failing(values, LevelRule(worse=-worse)))
+    assert failing(values, LevelRule(worse=0))[before + 4 :] == flags[before + 4 :]
+
+
+@pytest.mark.parametrize("worse", [1, -1])
+@pytest.mark.parametrize("nights", [1, 2])
+def test_one_or_two_nights_never_fail(worse: int, nights: int) -> None:
+    for first in range(60):
+        values = (100 + np.random.default_rng(first).normal(size=60)).tolist()
+        values[first : first + nights] = [100 + worse * 80.0] * len(values[first : first + nights])
+        assert not any(failing(values, LevelRule(worse=worse))), first
