@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from ml_metrics.judge.levels import LevelRule, follow
 
 NO_DEADLINE = settings(deadline=None, max_examples=60)  # a slow machine must not fail the test

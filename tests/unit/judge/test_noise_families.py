@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ml_metrics.judge.levels import LevelRule, follow
 
 from ml_metrics.judge import replay
+from ml_metrics.judge.levels import LevelRule, follow
 from ml_metrics.model import Outcome
 from run_by_run.noise import FAMILIES
 from run_by_run.scores import Score
