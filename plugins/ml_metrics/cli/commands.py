@@ -21,6 +21,7 @@ GROUPS = {
         "goodput": "measure how much of a job's time was productive",
         "judge": "judge the metrics of one run",
         "replay": "judge every run of a history again",
+        "calibrate": "choose conditions by the noise of each metric",
         "render": "print a test as a Kubernetes object",
     },
     "Look at recorded runs": {

@@ -54,6 +54,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "goodput": ["run"],
         "judge": ["configs/a.yaml", "--metrics", "metrics.json"],
         "replay": ["configs/a.yaml", "--history", "history.jsonl"],
+        "calibrate": [TEST, *warehouse],
         "render": ["configs/a.yaml"],
         "tests": warehouse,
         "history": [TEST, *warehouse],

@@ -1,0 +1,229 @@
+"""Calibrates the rules on the history of a metric: the smallest change that each finds without false alarms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.config.regression import Comparison, Condition, RegressionTestConfig
+from ml_metrics.judge.baseline import is_measured
+from ml_metrics.judge.noise import MAX_RUNS, Kind, noise_of
+from ml_metrics.judge.replay import replay
+from ml_metrics.judge.simulation import (
+    factor_for,
+    mean_and_deviation,
+    median_and_mad,
+    percent_of_best,
+    percent_of_mean,
+    scores_of,
+    simulated,
+    smallest_change,
+)
+from ml_metrics.judge.simulation_of_levels import level_rule_for
+from ml_metrics.model import Outcome
+from ml_metrics.values import as_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.judge.history import Acceptance, Moment
+    from ml_metrics.judge.noise import Noise
+    from ml_metrics.judge.simulation import Level, SimulatedRuns
+    from ml_metrics.model import StoredMetric
+
+MIN_RUNS = 20
+"""With fewer runs the noise is not known well enough."""
+WAIT = 10
+"""The runs that a proposed condition waits for: a deviation of fewer is too uncertain."""
+EQUAL = 1e-6
+"""The relative difference up to which a value may be rounded onto its bound."""
+TINY, LARGE_WHOLE = 1e-300, 1e6
+"""Numbers below TINY are not rounded; whole numbers below LARGE_WHOLE are written without a point."""
+SPARE_ALERTS = 2
+"""How many alerts more than the quietest rule a proposed rule may have had in the past."""
+ALL = 100
+"""A whole, in percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a condition would have said about the past runs."""
+
+    judged: int
+    failing: int
+    alerts: int
+    """How often the metric would have started to fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedRule:
+    """One rule with the parameter that keeps the false alarms within the budget."""
+
+    name: str
+    condition: dict[str, Any] | None
+    """As in a test file; None if no parameter keeps the budget."""
+    smallest_change: float | None = None
+    """In the unit of the metric."""
+    false_alarms: float | None = None
+    """The share of simulated healthy runs that fail."""
+    past: Past | None = None
+    reason: str = ""
+    """Why there is no condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The noise of one metric, and each rule calibrated on it."""
+
+    metric: str
+    comparison: Comparison
+    noise: Noise
+    runs: int
+    """How many past runs have a finite value."""
+    since: StoredMetric | None
+    """The first run after the last change of level; None if the level never changed."""
+    rules: tuple[CalibratedRule, ...] = ()
+    reason: str = ""
+    """Why there are no rules."""
+
+    @property
+    def proposed(self) -> CalibratedRule | None:
+        """The rule that finds the smallest change; of equal ones, the first.
+
+        A rule that would have alerted clearly more often than another in the past is left out: the past may hold what
+        the simulation does not, such as bad runs in pairs.
+        """
+        usable = [(rule.smallest_change, rule) for rule in self.rules if rule.smallest_change is not None]
+        fewest = min((rule.past.alerts for _, rule in usable if rule.past), default=0)
+        quiet = [each for each in usable if each[1].past is None or each[1].past.alerts <= fewest + SPARE_ALERTS]
+        return min(quiet, key=lambda each: each[0])[1] if quiet else None
+
+    def percent(self, change: float | None) -> float | None:
+        """Return a change in percent of the level; None for a level of 0."""
+        if change is None or self.noise.level == 0:
+            return None
+        return change / abs(self.noise.level) * 100
+
+
+SPREAD_RULES: dict[str, tuple[Level, str, dict[str, Any]]] = {
+    "stddevs_from_mean": (mean_and_deviation, "stddevs_from_mean", {}),
+    "mads_from_median": (median_and_mad, "mads_from_median", {}),
+    "percent_difference": (percent_of_mean, "percent_difference", {}),
+    "percent_difference of best": (percent_of_best, "percent_difference", {"against": "best"}),
+}
+
+
+def calibrate(
+    metric: str,
+    rows: Sequence[StoredMetric],
+    comparison: Comparison,
+    *,
+    test: str = "",
+    acceptances: Sequence[Acceptance] = (),
+) -> Calibration:
+    """Calibrate each rule on the runs of one metric. Rows of other metrics and of other tests are ignored.
+
+    Raises ValueError if no run has a finite value.
+    """
+    own = [row for row in rows if row.metric == metric and (row.test or test) == test]
+    measured = _measured(own)
+    values = [row.value for row in measured if row.value is not None]
+    noise = noise_of(values)
+    since = measured[-MAX_RUNS:][noise.since] if noise.since else None
+    calibration = Calibration(metric, comparison, noise, len(values), since, reason=_too_little(noise, len(values)))
+    if calibration.reason:
+        return calibration
+    runs = simulated(values, noise, greater_is_worse=comparison.bounds_above)
+    found = [_level_rule(runs, noise, comparison)]
+    found += [_spread_rule(name, runs, comparison) for name in SPREAD_RULES]
+    rules = tuple(_with_past(rule, metric, own, test, acceptances) for rule in found)
+    return replace(calibration, rules=rules)
+
+
+def past_of(
+    condition: Condition,
+    metric: str,
+    rows: Sequence[StoredMetric],
+    *,
+    test: str = "",
+    acceptances: Sequence[Acceptance] = (),
+) -> Past:
+    """Return what a condition would have said about the past runs of a metric."""
+    config = RegressionTestConfig(metric_success_conditions={metric: condition})
+    outcomes = [
+        verdict.outcome
+        for run in replay(config, rows, test=test, acceptances=acceptances).runs
+        for verdict in run.judgement.verdicts
+        if verdict.outcome in {Outcome.PASS, Outcome.FAIL}
+    ]
+    failing = [outcome is Outcome.FAIL for outcome in outcomes]
+    starts = sum(now and not before for before, now in zip([False, *failing], failing, strict=False))
+    return Past(len(outcomes), sum(failing), starts)
+
+
+def _measured(rows: Sequence[StoredMetric]) -> list[StoredMetric]:
+    """Return the rows with finite values of successful runs, oldest first, one for each run."""
+    by_run = {row.run_key: row for row in sorted(rows, key=_moment)}
+    return sorted(filter(is_measured, by_run.values()), key=_moment)
+
+
+def _moment(row: StoredMetric) -> Moment:
+    return as_utc(row.timestamp), row.run_key
+
+
+def _too_little(noise: Noise, runs: int) -> str:
+    if noise.kind is Kind.CONSTANT:
+        return "it has never varied, so every rule finds any change; `change_point: {}` is a safe choice"
+    if runs < MIN_RUNS:
+        return f"its noise is known from {MIN_RUNS} runs on, and it has {runs}; use `change_point: {{}}` until then"
+    return ""
+
+
+def _level_rule(runs: SimulatedRuns, noise: Noise, comparison: Comparison) -> CalibratedRule:
+    found = level_rule_for(runs, both_sides=comparison is Comparison.WITHIN)
+    if found is None:
+        return CalibratedRule("change_point", None, reason="no smallest change keeps the budget")
+    rest = {"min_change": {"absolute": _rounded_up(found.min_change * runs.scale)}} if found.min_change else {}
+    condition = {"comparison": str(comparison), "success_threshold": {"change_point": {}}, **rest}
+    return CalibratedRule("change_point", condition, found.smallest_change * runs.scale, found.false_alarms)
+
+
+def _spread_rule(name: str, runs: SimulatedRuns, comparison: Comparison) -> CalibratedRule:
+    level, threshold, rest = SPREAD_RULES[name]
+    both_sides = comparison is Comparison.WITHIN
+    if both_sides and rest:
+        return CalibratedRule(name, None, reason="`against: best` needs a direction")
+    scores = scores_of(runs, level, both_sides=both_sides)
+    factor = factor_for(scores)
+    if not math.isfinite(factor):
+        return CalibratedRule(name, None, reason="some baselines have no spread: no factor keeps the budget")
+    factor = _rounded_up(factor * (1 + EQUAL))  # a value on its bound fails
+    if threshold == "percent_difference" and not comparison.bounds_above and factor >= ALL:
+        return CalibratedRule(name, None, reason="only a fall of 100 % or more would be outside of its noise")
+    change = smallest_change(runs, level, factor, both_sides=both_sides)
+    condition = {
+        "comparison": str(comparison),
+        "success_threshold": {threshold: factor},
+        **rest,
+        "wait_for_n_points_of_history": WAIT,
+    }
+    return CalibratedRule(name, condition, change * runs.scale, float((scores > factor).mean()))
+
+
+def _with_past(
+    rule: CalibratedRule, metric: str, rows: Sequence[StoredMetric], test: str, acceptances: Sequence[Acceptance]
+) -> CalibratedRule:
+    if rule.condition is None:
+        return rule
+    past = past_of(Condition.model_validate(rule.condition), metric, rows, test=test, acceptances=acceptances)
+    return replace(rule, past=past)
+
+
+def _rounded_up(number: float, digits: int = 2) -> float:
+    """Return a number with few digits that is not smaller."""
+    if not TINY < number < math.inf:
+        return max(0.0, number)
+    unit = 10.0 ** (math.floor(math.log10(number)) + 1 - digits)
+    rounded = float(f"{math.ceil(number / unit * (1 - EQUAL / 10)) * unit:.{digits}g}")
+    return int(rounded) if rounded.is_integer() and rounded < LARGE_WHOLE else rounded

@@ -1,0 +1,112 @@
+"""The calibrated rules of a metric, and their past."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ml_metrics.config.regression import Comparison, Condition
+from ml_metrics.judge import simulation, simulation_of_levels
+from ml_metrics.judge.calibration import Calibration, calibrate, past_of
+from unit.judge.cases import TEST, condition, history
+from unit.judge.test_noise import made
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulate few series: the numbers are checked in test_simulation.py."""
+    few(monkeypatch)
+
+
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation, "SERIES", 12)
+    monkeypatch.setattr(simulation_of_levels, "HEALTHY_SERIES", 2)
+    monkeypatch.setattr(simulation_of_levels, "LOSSES", 3)
+
+
+def calibrated(values: list[float], comparison: str = "less") -> Calibration:
+    return calibrate("loss", history(values, None), Comparison(comparison), test=TEST)
+
+
+@pytest.mark.parametrize("comparison", ["less", "greater", "within"])
+@pytest.mark.parametrize("family", ["normal", "modes", "quantised"])
+def test_each_rule_is_a_valid_condition_or_has_a_reason(family: str, comparison: str) -> None:
+    found = calibrated(made(family, 1, 120), comparison)
+    names = [
+        "change_point",
+        "stddevs_from_mean",
+        "mads_from_median",
+        "percent_difference",
+        "percent_difference of best",
+    ]
+    assert [rule.name for rule in found.rules] == names
+    for rule in found.rules:
+        if rule.condition is None:
+            assert rule.reason
+            continue
+        assert Condition.model_validate(rule.condition).comparison == comparison
+        assert rule.smallest_change is not None
+        assert 0 < rule.smallest_change < 40
+        assert rule.false_alarms is not None
+        assert rule.false_alarms <= 0.001
+        assert rule.past is not None
+        assert rule.past.judged > 90
+
+
+def test_the_proposal_finds_the_smallest_change_of_the_quiet_rules() -> None:
+    found = calibrated(made("heavy", 1, 200))
+    assert found.proposed is not None
+    quiet = [rule for rule in found.rules if rule.past and rule.past.alerts <= 2]
+    assert found.proposed.smallest_change == min(rule.smallest_change or math.inf for rule in quiet)
+
+
+def test_the_last_change_of_level_is_named() -> None:
+    values = made("normal", 1, 150)
+    found = calibrated([*values[:80], *(value + 30 for value in values[80:])])
+    assert found.since is not None
+    assert found.since.run_key == "run-00080"
+    assert found.noise.level == pytest.approx(130, abs=1)
+    assert found.runs == 150
+    assert calibrated(values).since is None
+
+
+def test_constant_and_short_histories_have_a_reason_and_no_rules() -> None:
+    assert "never varied" in calibrated([3.0] * 50).reason
+    assert "20 runs on, and it has 12" in calibrated(made("normal", 1, 12)).reason
+    assert calibrated([3.0] * 50).proposed is None
+    with pytest.raises(ValueError, match="no value is finite"):
+        calibrate("loss", history([None, None], None), Comparison.LESS, test=TEST)
+
+
+def test_the_past_counts_failing_runs_and_their_beginnings() -> None:
+    rule = Condition.model_validate(condition({"fixed_value": 2}, "less"))
+    past = past_of(rule, "loss", history([1, 1, 3, 3, 1, 3, 1], None), test=TEST)
+    assert (past.judged, past.failing, past.alerts) == (7, 3, 2)
+
+
+@settings(deadline=None, max_examples=12)
+@given(
+    st.integers(0, 1000),
+    st.sampled_from([1e306, 1e-306, -1e306, -1.0, 1e-3, 5e-324]),
+    st.sampled_from(["normal", "heavy", "quantised"]),
+    st.sampled_from(["less", "greater", "within"]),
+)
+def test_any_magnitude_is_calibrated(seed: int, factor: float, family: str, comparison: str) -> None:
+    values = [value * factor for value in made(family, seed, 40)]
+    found = calibrated(values, comparison)
+    assert found.reason or found.rules
+    for rule in found.rules:
+        assert rule.condition or rule.reason
+        if rule.condition:
+            Condition.model_validate(rule.condition)
+
+
+@settings(deadline=None, max_examples=12)
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=20, max_size=40))
+def test_any_finite_history_is_calibrated(values: list[Any]) -> None:
+    found = calibrated(values)
+    assert found.reason or found.rules
