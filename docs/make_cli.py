@@ -19,6 +19,7 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
+from random import Random
 from unittest.mock import patch
 
 import yaml
@@ -107,6 +108,7 @@ def examples() -> dict[str, list[str]]:
             f"ml-metrics history {TEST} --jsonl > history.jsonl",
             f"ml-metrics replay {CONFIG} --history history.jsonl",
         ],
+        "calibrate": [f"ml-metrics calibrate {CONFIG} --history past.jsonl"],
         "render": [f"ml-metrics render {CONFIG} --pod"],
         "tests": ["ml-metrics tests"],
         "history": [
@@ -205,6 +207,22 @@ def _prepare() -> None:
         at = BEGIN + timedelta(days=len(ACCURACIES) - 1, minutes=6)
         warehouse.incidents.report(TEST, newest, fingerprint="f", reasons=["out_of_bounds:accuracy"], at=at)
     _write_older_tables(Path("older.db"))
+    _write_past(Path("past.jsonl"))
+
+
+def _write_past(path: Path) -> None:
+    """Write the history of half a year, in which the level changed once."""
+    random = Random(1)
+    rows = [
+        {
+            "uuid": f"{day:08}",
+            "timestamp": (BEGIN - timedelta(days=180 - day)).isoformat(),
+            "metric_name": "total_wall_time",
+            "metric_value": round((300 if day < 100 else 270) * random.gauss(1, 0.01), 1),
+        }
+        for day in range(180)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def _run(day: int) -> Run:

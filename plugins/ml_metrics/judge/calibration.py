@@ -135,7 +135,7 @@ def calibrate(
     if calibration.reason:
         return calibration
     runs = simulated(values, noise, greater_is_worse=comparison.bounds_above)
-    found = [_level_rule(runs, noise, comparison)]
+    found = [_level_rule(runs, comparison)]
     found += [_spread_rule(name, runs, comparison) for name in SPREAD_RULES]
     rules = tuple(_with_past(rule, metric, own, test, acceptances) for rule in found)
     return replace(calibration, rules=rules)
@@ -180,7 +180,7 @@ def _too_little(noise: Noise, runs: int) -> str:
     return ""
 
 
-def _level_rule(runs: SimulatedRuns, noise: Noise, comparison: Comparison) -> CalibratedRule:
+def _level_rule(runs: SimulatedRuns, comparison: Comparison) -> CalibratedRule:
     found = level_rule_for(runs, both_sides=comparison is Comparison.WITHIN)
     if found is None:
         return CalibratedRule("change_point", None, reason="no smallest change keeps the budget")
