@@ -212,15 +212,16 @@ def _prepare() -> None:
 
 def _write_past(path: Path) -> None:
     """Write the history of half a year, in which the level changed once."""
-    random = Random(1)
+    random = Random(1)  # noqa: S311  (an example, no secret)
+    levels = [300] * 100 + [270] * 80
     rows = [
         {
             "uuid": f"{day:08}",
-            "timestamp": (BEGIN - timedelta(days=180 - day)).isoformat(),
+            "timestamp": (BEGIN - timedelta(days=len(levels) - day)).isoformat(),
             "metric_name": "total_wall_time",
-            "metric_value": round((300 if day < 100 else 270) * random.gauss(1, 0.01), 1),
+            "metric_value": round(level * random.gauss(1, 0.01), 1),
         }
-        for day in range(180)
+        for day, level in enumerate(levels)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
