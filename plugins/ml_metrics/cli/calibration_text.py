@@ -49,9 +49,9 @@ def _metric_lines(calibration: Calibration, source: str) -> Iterator[str]:
         yield from textwrap.wrap(calibration.reason, WIDTH, initial_indent="  ", subsequent_indent="    ")
         return
     judged = max((rule.past.judged for rule in calibration.rules if rule.past), default=0)
-    head = (f"{' ' * len(CHOSEN)}rule", f"finds in {WITHIN_RUNS} runs", f"fails of {judged}", "alerts")
+    columns = (f"{' ' * len(CHOSEN)}rule", f"finds in {WITHIN_RUNS} runs", f"fails of {judged}", "alerts")
     rows = [_row(calibration, rule) for rule in calibration.rules if rule.condition]
-    yield from table(head, rows, right=(1, 2, 3)).splitlines()
+    yield from table(columns, rows, right=(1, 2, 3)).splitlines()
     for rule in calibration.rules:
         if not rule.condition:
             yield f"  {rule.name}: {rule.reason}"

@@ -151,7 +151,7 @@ def _found(series: Values, change: Values, level: Level, factor: float) -> NDArr
     changed = series.copy()
     changed[:, WINDOW:] += change[:, None]
     reference, unit = level(changed)
-    found: NDArray[np.bool_] = (changed[:, WINDOW:] > reference + factor * unit).any(axis=1)
+    found: NDArray[np.bool_] = np.any(changed[:, WINDOW:] > reference + factor * unit, axis=1)
     return found
 
 
