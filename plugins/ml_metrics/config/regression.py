@@ -16,7 +16,11 @@ DEFAULT = "default"
 MAX_CONFIRMING_RUNS = 5
 """The verdicts of more runs are not read when a run is judged."""
 MAX_CHANGE_POINT_RUNS = 2_000
-"""How many runs a search for change points can cover."""
+"""How many runs `change_point` can follow."""
+CHANGE_POINT_RUNS = 500
+"""How many it follows by default: a slow loss adds up over a year."""
+MIN_LEVEL_RUNS = 8
+"""How many runs a level has at least before another is compared with it."""
 
 TIME_ZONES = timedelta(days=1)
 """How far ahead of UTC a time may be that its author takes for now."""
@@ -86,19 +90,19 @@ class PercentDifference(Strict):
 
 
 class ChangePoint(Strict):
-    """A lasting change of level within the series."""
+    """A worse level that lasts."""
 
-    p_value: float = Field(0.001, gt=0, lt=1)
-    """The greatest probability that the change is due to chance."""
-    min_change_percent: float = Field(5.0, ge=0)
+    p_value: float = Field(0.00005, gt=0, lt=1)
+    """The greatest probability that chance draws such runs from the baseline."""
+    min_change_percent: float = Field(3.0, ge=0)
     """The minimum size of the change, in percent."""
-    min_runs: int = Field(3, ge=2)
+    min_runs: int = Field(3, ge=2, le=100)
     """The minimum number of runs at the new level."""
 
     @property
     def fewest_runs(self) -> int:
         """The number of earlier runs without which no change can be found."""
-        return 2 * self.min_runs - 1
+        return MIN_LEVEL_RUNS + self.min_runs - 1
 
 
 class SuccessThreshold(OneOf):
@@ -117,7 +121,7 @@ class SuccessThreshold(OneOf):
     mads_from_median: float | None = Field(None, ge=0)
     """This number of median absolute deviations from the median of the baseline."""
     change_point: ChangePoint | None = None
-    """A lasting change of level within the series."""
+    """A worse level that lasts, in units of the metric's own noise."""
 
     @property
     def percent(self) -> PercentDifference | None:
@@ -185,8 +189,8 @@ class Condition(Strict):
 
     comparison: Comparison = Comparison.WITHIN
     """How a value compares to a bound: `greater`, `greater_or_equal`, `less`, `less_or_equal`, `equal` or `within`."""
-    success_threshold: SuccessThreshold
-    """How the bound is computed; exactly one threshold."""
+    success_threshold: SuccessThreshold = Field(default_factory=lambda: SuccessThreshold(change_point=ChangePoint()))
+    """How the bound is computed; exactly one threshold. Default: `change_point: {}`."""
     wait_for_n_points_of_history: int | None = Field(None, ge=-1)
     """The number of points in the baseline from which the condition is enforced."""
     window: int = Field(100, ge=1)
@@ -224,7 +228,7 @@ class Condition(Strict):
             raise ValueError("change_point searches the series of the test itself; remove compare_to")
         if kind == "change_point" and self.baseline_runs > MAX_CHANGE_POINT_RUNS:
             raise ValueError(
-                f"change_point looks at {MAX_CHANGE_POINT_RUNS} runs at most: its cost grows with their square"
+                f"change_point looks at {MAX_CHANGE_POINT_RUNS} runs at most: every judgement follows them all"
             )
         return self
 
@@ -292,6 +296,7 @@ class Condition(Strict):
         if "window" in self.model_fields_set:
             return self.window
         default = 1_000 if self.against is Against.BEST else self.window
+        default = CHANGE_POINT_RUNS if self.success_threshold.change_point is not None else default
         return max(default, self.wait_for_n_points_of_history or 0)
 
 

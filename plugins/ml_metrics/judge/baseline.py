@@ -85,21 +85,19 @@ def baseline_of(metric: str, condition: Condition, earlier: EarlierRuns) -> list
 
 
 def series_of(metric: str, condition: Condition, earlier: EarlierRuns) -> list[StoredMetric]:
-    """Return the newest `baseline_runs` values of a metric, passed or failed, for the search for a change of level.
+    """Return the values of a metric, passed or failed, by which its level is followed.
 
-    Failed values are included among the newest rows only: a single query cannot search for both without a limit, and
-    an older regression was reported long ago.
+    These are the newest `baseline_runs` runs, and as many older good ones as have failed since: while a loss is open,
+    the level before it must not be forgotten. Older failures are left out, since they were reported long ago.
     """
     rows = _rows_from_start(metric, condition, earlier, earlier.accepted(metric))
     earliest = None if condition.time_window is None else earlier.now - condition.time_window
     first_recent = max(0, len(rows) - max(RECENT, condition.baseline_runs))
-    series = [
-        row
-        for number, row in enumerate(rows)
-        if (is_measured(row) if number >= first_recent else in_baseline(row))
-        and (earliest is None or row.timestamp >= earliest)
-    ]
-    return series[-condition.baseline_runs :]
+    recent = [row for row in rows[first_recent:] if is_measured(row)]
+    wanted = condition.baseline_runs - sum(in_baseline(row) for row in recent)
+    older = [row for row in rows[:first_recent] if in_baseline(row)][-wanted:] if wanted > 0 else []
+    series = [*older, *recent]
+    return series if earliest is None else [row for row in series if row.timestamp >= earliest]
 
 
 def in_baseline(row: StoredMetric, accepted: tuple[Moment, datetime] | None = None) -> bool:

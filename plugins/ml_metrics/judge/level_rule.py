@@ -10,8 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from ml_metrics.judge.level_noise import Values
 
-SMALLEST_BASELINE = 8
-"""How many runs a level has at least before another is compared with it."""
 MAX_SIZE = 15
 
 
@@ -49,11 +47,6 @@ class LevelRule:
     def directions(self) -> tuple[int, ...]:
         """Each direction that is worse."""
         return (self.worse,) if self.worse else (1, -1)
-
-    @property
-    def runs_needed(self) -> int:
-        """The number of runs from which a loss can be found."""
-        return SMALLEST_BASELINE + self.min_runs
 
     def smallest_change(self, level: Values) -> Values:
         """Return the smallest change from each level that is a loss."""

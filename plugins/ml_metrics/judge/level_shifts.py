@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from ml_metrics.config.regression import MIN_LEVEL_RUNS
 from ml_metrics.judge.level_noise import (
     BASELINE_RUNS,
     baselines_before,
@@ -21,7 +22,7 @@ from ml_metrics.judge.level_noise import (
     neighbour_noise,
     spreads,
 )
-from ml_metrics.judge.level_rule import BETTER, SIZES, SMALLEST_BASELINE
+from ml_metrics.judge.level_rule import BETTER, SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +90,7 @@ class _Group:
 
 def _runs(size: Size, first: int, end: int) -> range:
     """Return the runs that have a baseline and as many newest runs."""
-    return range(max(first, size.runs + max(SMALLEST_BASELINE, size.runs) - 1), end)
+    return range(max(first, size.runs + max(MIN_LEVEL_RUNS, size.runs) - 1), end)
 
 
 def _groups(values: Values, levels: Values, runs: range, size: Size, rule: LevelRule) -> Iterator[_Group]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.judge.baseline import baseline_of, uses_history
 from ml_metrics.judge.certainty import false_alarm_rate, healthy_values, with_words
 from ml_metrics.judge.comparable import compared, with_warning
-from ml_metrics.judge.level_changes import level_verdict
+from ml_metrics.judge.level_verdict import level_verdict
 from ml_metrics.judge.wording import rule_of, violation
 from ml_metrics.model import Outcome, Severity, Verdict
 from ml_metrics.values import finite

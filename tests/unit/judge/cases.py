@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.regression import RegressionTestConfig
@@ -69,3 +70,9 @@ def verdict(rule: dict[str, Any], value: float, past: Sequence[StoredMetric] = (
     """Return the verdict on the metric `loss` by one condition."""
     (only,) = judged(config({"loss": rule}), {"loss": value}, past, **rest).verdicts
     return only
+
+
+def noisy(levels: Sequence[tuple[float, int]], seed: int = 0, noise: float = 1.0) -> list[float]:
+    """Return runs of several levels with normal noise."""
+    random = Random(seed)
+    return [level + random.gauss(0, noise) for level, runs in levels for _ in range(runs)]
