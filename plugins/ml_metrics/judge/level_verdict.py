@@ -44,7 +44,7 @@ def level_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) 
     if not state.failing:
         return replace(verdict, outcome=Outcome.PASS, reason=_steady(state, rule))
     rate = None if state.false_alarm_rate is None else max(LEAST, state.false_alarm_rate)
-    reason = _loss(state, rows, earlier) + _return(verdict)
+    reason = _loss(state, rows, earlier) + _return(verdict.value, state)
     return replace(verdict, outcome=Outcome.FAIL, reason=reason, false_alarm_rate=rate)
 
 
@@ -91,8 +91,8 @@ def _loss(state: LevelState, rows: list[StoredMetric], earlier: EarlierRuns) -> 
     return f"the level {way}, first in run {keys[state.first]} of {times[state.first]:%Y-%m-%d %H:%M}{where}"
 
 
-def _return(verdict: Verdict) -> str:
-    """Return that a run of a lost level is good, which is not yet a level."""
-    if verdict.value is None or verdict.bounds is None or not verdict.bounds.contains(verdict.value):
+def _return(value: float | None, state: LevelState) -> str:
+    """Return that a run is at the level to keep, which alone is not yet a level."""
+    if value is None or abs(value - state.reference) >= abs(value - state.level):
         return ""
-    return f"; this run is good again ({verdict.value:.6g}), which more runs must confirm"
+    return f"; this run is good again ({value:.6g}), which more runs must confirm"

@@ -149,8 +149,9 @@ class _Follower:
         old, new = self._accepted[-BASELINE_RUNS - BETTER.runs : -BETTER.runs], self._accepted[-BETTER.runs :]
         before, after = float(np.median(old)), float(np.median(new))
         share = min(1.0, abs(after / before)) if before and after / before > 0 else 1.0
-        self._accepted = np.concatenate([after + (old - before) * share, new])
-        self._runs = self._runs[-len(self._accepted) :]
+        kept = direction * (new - after) < direction * (before - after) / 2  # not the last runs of the old level
+        self._accepted = np.concatenate([after + (old - before) * share, new[kept]])
+        self._runs = np.concatenate([self._runs[-BETTER.runs - len(old) : -BETTER.runs], self._runs[-BETTER.runs :][kept]])
         self._best[direction] = direction * after
 
     def _loss(self, loss: Loss, direction: int, start: int) -> OpenLoss:

@@ -150,9 +150,9 @@ def test_the_requested_history_is_sufficient(rule: dict[str, Any], value: float,
 
 def test_a_failed_value_behind_many_failed_jobs_is_not_requested() -> None:
     """The requested rows and the judged rows must be the same even if a rule uses failed values."""
-    rule = {"comparison": "less", "success_threshold": {"change_point": {"min_runs": 2}}, "window": 6}
-    bad, good = point(0, 0.0, outcome=Outcome.FAIL), [point(day, 0.0, outcome=None) for day in range(1, 6)]
-    failed = [replace(point(day, 0.0, outcome=None), job_status=JobStatus.FAILURE) for day in range(6, 16)]
+    rule = {"comparison": "less", "success_threshold": {"change_point": {"min_runs": 2}}, "window": 9}
+    bad, good = point(0, 0.0, outcome=Outcome.FAIL), [point(day, 0.0, outcome=None) for day in range(1, 9)]
+    failed = [replace(point(day, 0.0, outcome=None), job_status=JobStatus.FAILURE) for day in range(9, 19)]
     past = [bad, *good, *failed]
     needed = history_needs(config({"loss": rule}), TEST).select(past)
     assert bad not in needed

@@ -18,7 +18,7 @@ RULES = [
     (condition({"percent_difference": {"percent": 5, "value": -2}}), "within -2 ± 5 %"),
     (condition({"percent_difference": 5}, "less", against="best"), "less than best level + 5 %"),
     (condition({"within_bounds": {"upper": 2}}), "within (-inf, 2)"),
-    (condition({"change_point": {}}, "less"), "no rise of 5 % that lasts 3 runs"),
+    (condition({"change_point": {}}, "less"), "no rise of 3 % that lasts 3 runs"),
     (
         condition({"stddevs_from_mean": 2}, "less", min_change={"absolute": 0.5, "percent": 1}),
         "less than mean + 2 sd, or off by less than 0.5 and 1 %",
