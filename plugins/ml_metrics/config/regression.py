@@ -190,7 +190,7 @@ class Condition(Strict):
     comparison: Comparison = Comparison.WITHIN
     """How a value compares to a bound: `greater`, `greater_or_equal`, `less`, `less_or_equal`, `equal` or `within`."""
     success_threshold: SuccessThreshold = Field(default_factory=lambda: SuccessThreshold(change_point=ChangePoint()))
-    """How the bound is computed; exactly one threshold. Default: `change_point: {}`."""
+    """How the bound is computed; exactly one threshold. Without it, `change_point: {}`."""
     wait_for_n_points_of_history: int | None = Field(None, ge=-1)
     """The number of points in the baseline from which the condition is enforced."""
     window: int = Field(100, ge=1)
