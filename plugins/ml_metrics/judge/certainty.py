@@ -80,11 +80,12 @@ def false_alarm_rate(value: float, healthy: Sequence[float], comparison: Compari
     return min(max(rate, LEAST), 1.0)
 
 
-def healthy_values(baseline: Sequence[StoredMetric], rows: Sequence[StoredMetric]) -> list[float]:
+def healthy_values(baseline: Sequence[StoredMetric], rows: Sequence[StoredMetric], recent: int) -> list[float]:
     """Return the values that show the noise of a metric: the baseline, and the runs that failed on their own.
 
     Without the latter, a bound that is narrower than the noise would make every failure look certain. Runs that failed
-    in a row just before the judged one belong to the same event. `rows`: the rows of the metric, oldest first.
+    in a row just before the judged one belong to the same event. `rows`: the rows of the metric, oldest first. Failures
+    before the newest `recent` of them do not count, since a query leaves them out.
     """
     if not baseline:
         return []
@@ -93,12 +94,13 @@ def healthy_values(baseline: Sequence[StoredMetric], rows: Sequence[StoredMetric
     keys = {row.run_key for row in baseline}
     found: list[float] = []
     failed: list[float] = []
-    for row in rows:
+    first_recent = len(rows) - recent
+    for number, row in enumerate(rows):
         if row.run_key in keys:
             found += failed if len(failed) < LASTING else ()
             failed = []
             found.append(row.value or 0.0)
-        elif found and row.outcome is Outcome.FAIL and is_measured(row):
+        elif found and number >= first_recent and row.outcome is Outcome.FAIL and is_measured(row):
             failed.append(row.value or 0.0)
     return found
 

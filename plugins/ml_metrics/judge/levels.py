@@ -150,8 +150,9 @@ class _Follower:
         before, after = float(np.median(old)), float(np.median(new))
         share = min(1.0, abs(after / before)) if before and after / before > 0 else 1.0
         kept = direction * (new - after) < direction * (before - after) / 2  # not the last runs of the old level
+        runs = self._runs[-len(old) - len(new) :]
         self._accepted = np.concatenate([after + (old - before) * share, new[kept]])
-        self._runs = np.concatenate([self._runs[-BETTER.runs - len(old) : -BETTER.runs], self._runs[-BETTER.runs :][kept]])
+        self._runs = np.concatenate([runs[: len(old)], runs[len(old) :][kept]])
         self._best[direction] = direction * after
 
     def _loss(self, loss: Loss, direction: int, start: int) -> OpenLoss:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.judge.baseline import baseline_of, uses_history
 from ml_metrics.judge.certainty import false_alarm_rate, healthy_values, with_words
 from ml_metrics.judge.comparable import compared, with_warning
+from ml_metrics.judge.history import RECENT
 from ml_metrics.judge.level_verdict import level_verdict
 from ml_metrics.judge.wording import rule_of, violation
 from ml_metrics.model import Outcome, Severity, Verdict
@@ -94,7 +95,7 @@ def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> V
     if value is None:
         return verdict
     rows = earlier.rows(verdict.metric, condition.compare_to) if baseline else []
-    healthy = healthy_values(base.rows, rows)
+    healthy = healthy_values(base.rows, rows, max(RECENT, condition.baseline_runs))
     verdict = replace(verdict, false_alarm_rate=false_alarm_rate(value, healthy, condition.comparison))
     if span.bounds.contains(value):
         return with_warning(replace(verdict, outcome=Outcome.PASS), condition, base.values)
