@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
 
@@ -12,8 +13,16 @@ from hypothesis import strategies as st
 
 from ml_metrics.judge.levels import LevelRule, follow
 
-NO_DEADLINE = settings(deadline=None, max_examples=60)  # a slow machine must not fail the test
+NO_DEADLINE = settings(deadline=None, max_examples=50)  # a slow machine must not fail the test
 WORSE = st.sampled_from([1, -1, 0])
+RULES = st.builds(
+    LevelRule,
+    worse=WORSE,
+    min_change_percent=st.sampled_from([0.0, 3.0, 40.0, 1e300]),
+    min_change=st.sampled_from([0.0, 0.0, 5e-324, 1.0, 1e308]),
+    min_runs=st.integers(2, 100),
+    p_value=st.sampled_from([1e-12, 5e-5, 0.9]),
+)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 EDGES = st.sampled_from([0.0, -0.0, 5e-324, -5e-324, sys.float_info.min, sys.float_info.max, -sys.float_info.max, 1.0])
 
@@ -53,24 +62,26 @@ def failing(values: list[float], rule: LevelRule) -> list[bool]:
 
 
 @NO_DEADLINE
-@given(values=SERIES, worse=WORSE)
-def test_every_run_has_an_answer(values: list[float], worse: int) -> None:
-    assert len(failing(values, LevelRule(worse=worse))) == len(values)
+@given(values=SERIES, rule=RULES)
+def test_every_run_has_an_answer(values: list[float], rule: LevelRule) -> None:
+    levels = follow(values, rule)
+    states = [levels.at(run) for run in range(len(values))]
+    assert [state.failing for state in states] == levels.failing.tolist()
+    assert all(math.isfinite(state.reference) and math.isfinite(state.level) for state in states)
 
 
 @NO_DEADLINE
-@given(values=SERIES, worse=WORSE, data=st.data())
-def test_an_answer_depends_on_the_runs_up_to_its_own(values: list[float], worse: int, data: st.DataObject) -> None:
+@given(values=SERIES, rule=st.one_of(RULES, st.builds(LevelRule, worse=WORSE)), data=st.data())
+def test_an_answer_depends_on_the_runs_up_to_its_own(values: list[float], rule: LevelRule, data: st.DataObject) -> None:
     end = data.draw(st.integers(0, len(values)))
-    rule = LevelRule(worse=worse)
     assert failing(values, rule)[:end] == failing(values[:end], rule)
 
 
 @NO_DEADLINE
-@given(values=SERIES, worse=WORSE)
-def test_the_mirrored_series_has_the_answers_of_the_other_direction(values: list[float], worse: int) -> None:
+@given(values=SERIES, rule=st.one_of(RULES, st.builds(LevelRule, worse=WORSE)))
+def test_the_mirrored_series_has_the_answers_of_the_other_direction(values: list[float], rule: LevelRule) -> None:
     mirrored = [-value for value in values]
-    assert failing(values, LevelRule(worse=worse)) == failing(mirrored, LevelRule(worse=-worse))
+    assert failing(values, rule) == failing(mirrored, replace(rule, worse=-rule.worse))
 
 
 @NO_DEADLINE
