@@ -50,7 +50,8 @@ class LevelRule:
 
     def smallest_change(self, level: Values) -> Values:
         """Return the smallest change from each level that is a loss."""
-        change = np.maximum(np.abs(level) * (self.min_change_percent / 100), self.min_change)
+        with np.errstate(over="ignore"):  # no change is infinite, so none is a loss
+            change = np.maximum(np.abs(level) * (self.min_change_percent / 100), self.min_change)
         return np.maximum(change, np.finfo(np.float64).tiny)  # no change at all is no loss
 
     def sizes(self) -> list[Size]:
