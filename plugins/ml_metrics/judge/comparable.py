@@ -60,8 +60,9 @@ def compared(condition: Condition, baseline: Sequence[StoredMetric]) -> Compared
     if condition.against is Against.BEST:
         return _without(condition, baseline, found.difference(*levels))
     whole = _without(condition, baseline, found)
-    reached = [level[0] for level in levels if level[-1] == len(values) - 1]
-    for start in dict.fromkeys([*reached, *level_starts(values, max(LASTING, condition.fewest_runs))]):
+    least = max(LASTING, condition.fewest_runs)
+    reached = [level[0] for level in levels if level[-1] == len(values) - 1 and len(level) >= least]
+    for start in dict.fromkeys([*reached, *level_starts(values, least)]):
         recent = _without(condition, baseline[start:], outliers(values[start:]))
         if _is_within(recent.span.bounds, whole.span.bounds):
             row = baseline[start]
