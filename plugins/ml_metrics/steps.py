@@ -13,14 +13,14 @@ from ml_metrics.model import JobStatus, Severity
 from ml_metrics.run_state import Gate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ml_metrics.collect import Collected
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.goodput import GoodputReport
     from ml_metrics.judge import Judgement
     from ml_metrics.judge.confirmation import ConfirmingRun
-    from ml_metrics.model import Run
+    from ml_metrics.model import Run, StoredMetric
     from ml_metrics.run_state import RunState
     from ml_metrics.warehouse import RunRecord, Warehouse
 
@@ -32,6 +32,8 @@ CONFIRM = "confirm_run"
 
 TEST_FILE = "the test file"
 """The author of a quarantine that a test file sets, as the warehouse records it."""
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+"""The label that holds the type of a node."""
 PASSING_STATES = frozenset({"success", "skipped"})
 """The task states that do not fail a run."""
 
@@ -75,10 +77,11 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
     now = workload.ended_at or datetime.now(UTC)
     needs = history_needs(config, run.test)
     names = [metric.name for metric in metrics]
+    history = warehouse.metrics.history(needs, exclude=run.key, before=now, metrics=names)
     judgement = judge_run(
         config,
         metrics,
-        warehouse.metrics.history(needs, exclude=run.key, before=now, metrics=names),
+        history,
         status=workload.status,
         failure_reason=workload.failure_reason,
         run_key=run.key,
@@ -86,7 +89,7 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
         now=now,
         missing=state.collected.missing if state.collected else {},
         acceptances=[one for name in needs.tests for one in warehouse.acceptances.of_test(name)],
-        attributes=_attributes(test, run, state, warehouse, needs.recent),
+        attributes=_attributes(test, run, state, warehouse, history),
     )
     state.folder.write("verdicts", judgement.document())
     return judgement
@@ -101,7 +104,7 @@ def load(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse) 
         state.workload,
         state.metrics,
         state.judgement.verdicts if state.judgement else (),
-        {**_start_metadata(state), **(state.collected.metadata if state.collected else {})},
+        {**_start_metadata(test, state), **(state.collected.metadata if state.collected else {})},
         test_type=test.mode or "",
         accelerator=test.accelerator.name,
         framework_version=test.framework or "",
@@ -162,22 +165,24 @@ def _record_quarantine(test: TestDefinition, warehouse: Warehouse) -> None:
         warehouse.quarantines.set(test.name, until=now, reason="no longer in the test file", by=TEST_FILE)
 
 
-def _start_metadata(state: RunState) -> dict[str, str]:
-    """The parameters of the run, and its image as the node resolved it."""
+def _start_metadata(test: TestDefinition, state: RunState) -> dict[str, str]:
+    """The parameters of the run, its image as the node resolved it, and the node."""
     found = {f"param.{name}": value for name, value in state.params.items() if value is not None}
-    found |= {name: value for name in ("image", "image_digest") if (value := getattr(state.workload, name))}
+    found |= {name: value for name in ("image", "image_digest", "node") if (value := getattr(state.workload, name))}
+    if wanted := {**test.accelerator.node_selector, **test.node_selector}.get(INSTANCE_TYPE):
+        found["node_type"] = wanted
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in found.items()}
 
 
 def _attributes(
-    test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse, recent: int
-) -> dict[str, dict[str, str]]:
-    """What each recent run ran on, so that a level change can name what changed with it."""
-    conditions = test.regression_test_config.metric_success_conditions.values()
-    if not any(condition.success_threshold.change_point for condition in conditions):
-        return {}
-    found = {
-        job.uuid: {"image": job.image or "", "framework version": job.framework_version}
-        for job in warehouse.runs.newest(run.test, recent)
-    }
-    return {**found, run.key: {"image": state.workload.image or "", "framework version": test.framework or ""}}
+    test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse, history: Sequence[StoredMetric]
+) -> Mapping[str, Mapping[str, str]]:
+    """What each run of the history ran on: a change of level names what changed with it, and `same` selects by it."""
+
+    def own() -> dict[str, str]:
+        metadata = state.collected.metadata if state.collected else {}
+        columns = {"accelerator": test.accelerator.name or "", "framework": test.framework or ""}
+        return {**metadata, **_start_metadata(test, state), **columns}
+
+    tests = sorted({row.test or run.test for row in history})
+    return warehouse.attributes(tests, {row.run_key: row.timestamp for row in history}, (run.key, own))

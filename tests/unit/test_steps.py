@@ -92,3 +92,33 @@ def test_a_quarantine_set_by_a_user_stays(tmp_path: Path) -> None:
         steps._record_quarantine(definition(Quarantine(until=TODAY - timedelta(days=1), reason="over")), warehouse)
         assert warehouse.quarantines.newest()["t"].by == "vera"
         assert warehouse.quarantines.newest()["t"].holds(now)
+
+
+def test_the_verdict_on_a_change_of_level_names_the_digest_behind_a_floating_tag(tmp_path: Path) -> None:
+    rule = {"comparison": "less", "success_threshold": {"change_point": {}}}
+    config = {"metric_success_conditions": {"loss": rule}}
+    test = TestDefinition(
+        name="t", image="train:nightly", command=("c",), framework="jax", regression_test_config=config
+    )
+    start, reason = datetime.now(UTC) - timedelta(days=60), ""
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        for number in range(40):
+            digest, loss = ("sha256:old", 1.0) if number < 30 else ("sha256:new", 1.3)
+            run = Run("t", "t", f"r{number}", "tests")
+            folder = RunFolder(str(tmp_path / run.key))
+            folder.write("run", {"params": {"epochs": 3, "api_token": f"private-{digest}"}})
+            at = start + timedelta(days=number)
+            folder.write_workload(
+                Workload(JobStatus.SUCCESS, started_at=at, ended_at=at, image="train:nightly", image_digest=digest)
+            )
+            metadata = {"jax_version": "0.7.1" if number < 30 else "0.7.2", "run_name": f"unique-{number}"}
+            value = Metric("loss", loss + (number * 7 % 5 - 2) * 0.004, "loss", "final")
+            folder.write("metrics", Collected((value,), metadata=metadata).document())
+            (verdict,) = steps.judge(test, run, RunState(folder), warehouse).verdicts
+            reason = verdict.reason or reason
+            steps.load(test, run, RunState(folder), warehouse)
+    assert "image_digest: sha256:old -> sha256:new" in reason
+    assert "jax_version: 0.7.1 -> 0.7.2" in reason
+    assert "param.api_token (values not shown)" in reason
+    assert "private" not in reason
+    assert "run_name" not in reason

@@ -169,8 +169,5 @@ def _from_warehouse(
     if runs is None and len({row.run_key for row in rows if row.test == test}) == limit:
         warn(f"read the newest {limit} runs of {test}; --runs N reads more")
     acceptances = [one for name in tests for one in warehouse.acceptances.of_test(name)]
-    attributes = {
-        job.uuid: {"image": job.image or "", "framework version": job.framework_version}
-        for job in warehouse.runs.newest(test, limit)
-    }
+    attributes = dict(warehouse.attributes(tests, {row.run_key: row.timestamp for row in rows}))
     return PastRuns(test, config, rows, acceptances, attributes, file)

@@ -55,7 +55,10 @@ class Curve:
 
 
 def curves_of(
-    runs: Sequence[JobRow], metrics: Iterable[StoredMetric], acceptances: Sequence[Acceptance]
+    runs: Sequence[JobRow],
+    metrics: Iterable[StoredMetric],
+    acceptances: Sequence[Acceptance],
+    attributes: Mapping[str, Mapping[str, str]],
 ) -> list[Curve]:
     """Return the curves of a test: broken metrics first, then the most recently broken, then by name."""
     run_keys = {run.uuid for run in runs}
@@ -63,7 +66,6 @@ def curves_of(
     for metric in metrics:
         if metric.run_key in run_keys:
             rows[metric.metric].append(metric)
-    attributes = {run.uuid: {"image": run.image or "", "framework": run.framework_version} for run in runs}
     curves = [_curve(name, found, acceptances, attributes) for name, found in rows.items()]
     return sorted(curves, key=lambda curve: (not curve.broken, -_last_broken(curve), curve.metric))
 

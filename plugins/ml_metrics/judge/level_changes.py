@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ml_metrics.judge.attributes import differences
 from ml_metrics.judge.bounds import minimum_change
 
 if TYPE_CHECKING:
@@ -91,13 +92,3 @@ def way_of(before: float, after: float) -> str:
 def percent_of(before: float, after: float) -> float | None:
     """Return a change in percent of the magnitude of the old level; None if that is 0."""
     return None if before == 0 else (after / abs(before) - math.copysign(1.0, before)) * 100
-
-
-def differences(attributes: Mapping[str, Mapping[str, str]], before: str, after: str) -> tuple[str, ...]:
-    """Return the attributes that differ between two runs, by name."""
-    old, new = attributes.get(before, {}), attributes.get(after, {})
-    return tuple(
-        f"{name}: {old.get(name, 'none')} -> {new.get(name, 'none')}"
-        for name in sorted({*old, *new})
-        if old.get(name) != new.get(name)
-    )

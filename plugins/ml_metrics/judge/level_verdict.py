@@ -6,9 +6,10 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ml_metrics.judge.attributes import differences
 from ml_metrics.judge.baseline import series_of
 from ml_metrics.judge.certainty import LEAST
-from ml_metrics.judge.level_changes import differences, way_of
+from ml_metrics.judge.level_changes import way_of
 from ml_metrics.model import Bounds, Outcome
 
 if TYPE_CHECKING:

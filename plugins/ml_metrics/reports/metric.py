@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact, Picture
@@ -11,7 +11,7 @@ from ml_metrics.model import BROKEN, JobStatus, Outcome, StoredMetric
 from ml_metrics.values import finite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from ml_metrics.model import Run, Verdict
@@ -60,11 +60,15 @@ class TestHistory:
     __test__ = False  # pytest would collect a class with this name
 
     jobs: tuple[JobRow, ...]
+    attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What is recorded about each run, and about the reported one if it is stored."""
 
     @classmethod
     def load(cls, warehouse: Warehouse, run: Run) -> TestHistory:
         """Return the history from the warehouse."""
-        return cls(tuple(job for job in reversed(warehouse.runs.newest(run.test, MAX_RUNS)) if job.uuid != run.key))
+        newest = warehouse.runs.newest(run.test, MAX_RUNS)
+        attributes = warehouse.attributes([run.test], {job.uuid: job.timestamp for job in newest})
+        return cls(tuple(job for job in reversed(newest) if job.uuid != run.key), attributes)
 
     def jobs_failed(self) -> list[tuple[str, bool]]:
         """Return the keys of the runs, and whether the workload failed."""

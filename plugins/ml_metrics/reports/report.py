@@ -94,7 +94,11 @@ class _Details:
             history = MetricHistory.load(self.warehouse, self.run, verdict.metric)
             streak = streak_of(self.run.key, history.judged())
             self.streaks.append((verdict.metric, streak))
-            self.level_changes.append(level_change(verdict, history, self.run, workload, streak.first_failed))
+            attributes = self.history.attributes if self.history is not None else {}
+            first = streak.first_failed
+            self.level_changes.append(
+                level_change(verdict, history, self.run, workload, first_failed=first, attributes=attributes)
+            )
             if history.values:
                 ended = workload.ended_at or datetime.now(UTC)
                 picture = picture_of(self.detailed, verdict, history, self.run.key, ended)

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 
 from ml_metrics import storage
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.judge.attributes import FIRST, change_text
 from ml_metrics.model import JobStatus, StoredMetric
 from ml_metrics.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ml_metrics.model import Run, Verdict, Workload
     from ml_metrics.reports.metric import MetricHistory, TestHistory
 
-HIDDEN_KEYS = frozenset({"env", "secrets", "params"})
-"""Keys of a test file whose values may be secret."""
-MAX_VALUE_LENGTH = 80
+
+PARAMETER = "param."
+"""How the metadata of a run names its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,15 @@ def suspects(
     return tuple(_sentence(streak, ", ".join(each), run, folder, history) for streak, each in names.items())
 
 
-def level_change(verdict: Verdict, history: MetricHistory, run: Run, workload: Workload, first_failed: str) -> str:
+def level_change(  # noqa: PLR0913  (the sentence depends on all of these)
+    verdict: Verdict,
+    history: MetricHistory,
+    run: Run,
+    workload: Workload,
+    *,
+    first_failed: str,
+    attributes: Mapping[str, Mapping[str, str]],
+) -> str:
     """Return a sentence on the last change of the metric's level if it came before the first failed run; else empty."""
     from ml_metrics.judge.level_changes import changes_in
 
@@ -65,7 +74,7 @@ def level_change(verdict: Verdict, history: MetricHistory, run: Run, workload: W
         job_status=JobStatus.SUCCESS,
         outcome=None,
     )
-    changes = changes_in([*history.points(), point])
+    changes = changes_in([*history.points(), point], attributes=attributes)
     keys = [value.run_key for value in history.values]
     before = keys[: keys.index(first_failed)] if first_failed in keys else keys
     return f"{verdict.metric}: {changes[-1]}" if changes and changes[-1].run_key in before else ""
@@ -92,29 +101,24 @@ def _run(key: str, times: dict[str, str]) -> str:
 def _changes(streak: Streak, folder: RunFolder, history: TestHistory) -> list[str]:
     before, after = (_properties(key, folder, history) for key in (streak.last_passed, streak.first_failed))
     return [
-        _change(name, before[name], after[name])
+        change_text(name, before[name], after[name], "→")
         for name in sorted(before.keys() & after.keys())
         if before[name] != after[name]
     ]
 
 
-def _change(name: str, before: object, after: object) -> str:
-    if name.removeprefix("test file ") in HIDDEN_KEYS:
-        return f"{name} (values not shown)"
-    return f"{name}: {_cut(before)} → {_cut(after)}"
-
-
-def _cut(value: object) -> str:
-    text = " ".join(str("none" if value in (None, "") else value).split())
-    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[: MAX_VALUE_LENGTH - 1]}…"
-
-
 def _properties(key: str, folder: RunFolder, history: TestHistory) -> dict[str, object]:
     """Return what is recorded about a run in the warehouse and in its folder, if that still exists."""
-    job = next((job for job in history.jobs if job.uuid == key), None)
-    row = {"image": job.image, "accelerator": job.accelerator, "framework": job.framework_version} if job else {}
+    row = {_readable(name): value for name, value in history.attributes.get(key, {}).items()}
     parent, _, _ = folder.path.rstrip("/").rpartition("/")
     return {**row, **_recorded_in(RunFolder(storage.join(parent, key)))}
+
+
+def _readable(attribute: str) -> str:
+    """Return the name of an attribute as the run folder's properties are named."""
+    if attribute.startswith(PARAMETER):
+        return f"parameter {attribute.removeprefix(PARAMETER)}"
+    return attribute.replace("_", " ") if attribute in FIRST else attribute
 
 
 def _recorded_in(folder: RunFolder) -> dict[str, object]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ml_metrics.errors import WarehouseError
+from ml_metrics.warehouse.attributes import RunAttributes
 from ml_metrics.warehouse.database import Database
 from ml_metrics.warehouse.decisions import Acceptances, Quarantines
 from ml_metrics.warehouse.deliveries import Deliveries
@@ -15,8 +16,10 @@ from ml_metrics.warehouse.metrics import Metrics
 from ml_metrics.warehouse.runs import Runs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
+    from ml_metrics.warehouse.attributes import Own
     from ml_metrics.warehouse.database import Store
     from ml_metrics.warehouse.record import RunRecord
 
@@ -44,6 +47,19 @@ class Warehouse(AbstractContextManager["Warehouse"]):
     def address(self) -> str:
         """The address without its password, for messages."""
         return self.database.store.address
+
+    def attributes(
+        self,
+        tests: Sequence[str],
+        ends: Mapping[str, datetime],
+        own: Own | None = None,
+    ) -> RunAttributes:
+        """Return what is recorded about runs of some tests, which `ends` names with the times of their ends.
+
+        It is read when first used. `own` is the key of a run that may not be stored yet, and a function for its
+        attributes.
+        """
+        return RunAttributes(self.database, tests, ends, own)
 
     def close(self) -> None:
         """Release connections."""

@@ -86,7 +86,8 @@ def test_nine_values_in_a_row_are_a_level() -> None:
 
 def test_a_lasting_improvement_becomes_the_baseline() -> None:
     better = [60 + (index % 5 - 2) * 0.7 for index in range(LASTING)]
-    before, after = (verdict(SPREAD, 100.0, history([*STEADY * 2, *better[:count]])) for count in (8, 9))
+    rule = condition({"stddevs_from_mean": 4}, "less")
+    before, after = (verdict(rule, 100.0, history([*STEADY * 2, *better[:count]])) for count in (8, 9))
     assert (before.outcome, before.baseline_points) == (Outcome.PASS, 40)
     assert (after.outcome, after.baseline_points) == (Outcome.FAIL, 9)
     assert "since the level changed in run run-00040 of 2026-02-10" in after.reason

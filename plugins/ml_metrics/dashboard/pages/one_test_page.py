@@ -43,7 +43,9 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
     since = runs[-1].timestamp if runs else span.since
     metrics = warehouse.metrics.of_test(test, since, span.until) if runs else []
     acceptances = warehouse.acceptances.of_test(test)
-    curves = [one for one in curves_of(runs, metrics, acceptances) if part.casefold() in one.metric.casefold()]
+    shown = [one for one in metrics if part.casefold() in one.metric.casefold()]
+    attributes = warehouse.attributes([test], {run.uuid: run.timestamp for run in runs})
+    curves = curves_of(runs, shown, acceptances, attributes)
     quarantine = warehouse.quarantines.newest().get(test)
     broken = by_run(one for one in metrics if one.outcome in BROKEN)
     rows = [status_and_links(run, broken.get(run.uuid, [])) for run in runs]

@@ -1,0 +1,88 @@
+"""What is recorded about some runs: columns of `job_history`, and their rows of `metadata_history`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ml_metrics.judge.attributes import without_unique
+from ml_metrics.values import as_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+
+    from ml_metrics.warehouse.database import Database
+
+    Own = tuple[str, Callable[[], Mapping[str, str]]]
+
+MAX_VALUE_LENGTH = 500
+"""The part of a text that is compared. Long texts are reports rather than attributes."""
+
+COLUMNS = """
+SELECT uuid, image, accelerator, framework_version AS framework FROM job_history
+WHERE uuid IN :runs AND test_name IN :tests AND timestamp >= :since
+"""
+
+METADATA = f"""
+SELECT uuid, metadata_key, SUBSTR(metadata_value, 1, {MAX_VALUE_LENGTH}) AS metadata_value
+FROM metadata_history
+WHERE uuid IN :runs
+"""  # noqa: S608
+
+
+class RunAttributes(Mapping[str, Mapping[str, str]]):
+    """The attributes of runs by run key, read with two queries when the first one is asked for.
+
+    Most judgements find no change that attributes could explain, so they read nothing.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        tests: Sequence[str],
+        ends: Mapping[str, datetime],
+        own: Own | None = None,
+    ) -> None:
+        """Describe the runs of some tests.
+
+        Args:
+            database: where they are stored.
+            tests: the tests that they belong to.
+            ends: when each run ended, by its key.
+            own: the key of a run that may not be stored yet, and a function that returns its attributes.
+        """
+        self._database, self._tests, self._ends, self._own = database, list(tests), ends, own
+
+    def __getitem__(self, run_key: str) -> Mapping[str, str]:
+        return self._read[run_key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def _keys(self) -> list[str]:
+        return list(dict.fromkeys([*self._ends, *([self._own[0]] if self._own else [])]))
+
+    @cached_property
+    def _read(self) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {key: {} for key in self._keys}
+        stored = [key for key in self._ends if self._own is None or key != self._own[0]]
+        if stored:
+            since = min(as_utc(self._ends[key]) for key in stored)
+            for row in self._database.query(COLUMNS, runs=stored, tests=self._tests, since=since):
+                found[row["uuid"]] = {k: v for k, v in row.items() if k != "uuid" and v}
+            metadata: dict[str, dict[str, str]] = defaultdict(dict)
+            for row in self._database.query(METADATA, runs=stored):
+                metadata[row["uuid"]][row["metadata_key"]] = row["metadata_value"] or ""
+            for key, stored_texts in metadata.items():
+                found[key] = {**stored_texts, **found[key]}
+        if self._own is not None:
+            key, attributes = self._own
+            found[key] = {name: text[:MAX_VALUE_LENGTH] for name, text in attributes().items() if text}
+        return without_unique(found)
