@@ -74,10 +74,9 @@ def baseline_of(metric: str, condition: Condition, earlier: EarlierRuns) -> list
     """
     accepted = earlier.accepted(metric, condition.compare_to)
     rows = _rows_from_start(metric, condition, earlier, accepted)
-    good = _good(rows[-2 * condition.baseline_runs :], accepted)  # rarely is more of a long history needed
-    if len(good) < condition.baseline_runs and len(rows) > 2 * condition.baseline_runs:
-        good = _good(rows, accepted)
-    good = good[-condition.baseline_runs :]
+    good = _good(rows[-condition.baseline_runs :], accepted)  # rarely is more of a long history needed
+    if len(good) < condition.baseline_runs < len(rows):
+        good = _good(rows, accepted)[-condition.baseline_runs :]
     if condition.time_window is not None:
         earliest = _end_of_window(rows, good, earlier.now) - condition.time_window
         good = [row for row in good if row.timestamp >= earliest]
@@ -119,8 +118,15 @@ def is_measured(row: StoredMetric) -> bool:
 
 
 def _good(rows: list[StoredMetric], accepted: tuple[Moment, datetime] | None) -> list[StoredMetric]:
-    if accepted is None:  # nearly every metric: this saves a call per row
-        return [row for row in rows if row.outcome is not Outcome.FAIL and is_measured(row)]
+    if accepted is None:  # nearly every metric: this saves the calls per row
+        return [
+            row
+            for row in rows
+            if row.outcome is not Outcome.FAIL
+            and row.job_status is JobStatus.SUCCESS
+            and row.value is not None
+            and math.isfinite(row.value)
+        ]
     return [row for row in rows if in_baseline(row, accepted)]
 
 

@@ -86,7 +86,7 @@ def with_warning(verdict: Verdict, condition: Condition, values: Sequence[float]
 
 
 def _without(condition: Condition, baseline: Sequence[StoredMetric], left_out: frozenset[int]) -> Compared:
-    kept = tuple(row for index, row in enumerate(baseline) if index not in left_out)
+    kept = tuple(row for index, row in enumerate(baseline) if index not in left_out) if left_out else tuple(baseline)
     count = len(left_out)
     note = f"without {count} implausible value{'s' * (count > 1)}" if count else ""
     return Compared(kept, span_of(condition, _values(kept)), note)

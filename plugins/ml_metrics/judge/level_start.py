@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,13 +31,13 @@ def level_starts(values: Sequence[float], least: int) -> list[int]:
 
 def may_have_levels(values: Sequence[float]) -> bool:
     """Whether values drift from their median by more than independent noise usually does; a quick test."""
-    halves = [value / 2 for value in values]  # the difference of two finite numbers may be infinite
-    middle = sorted(halves)[len(halves) // 2]
-    steps = sorted([abs(after - before) for before, after in pairwise(halves)])
+    halves = np.asarray(values, dtype=np.float64) / 2  # the difference of two finite numbers may be infinite
+    middle = np.sort(halves)[len(halves) // 2]
+    steps = np.sort(np.abs(halves[1:] - halves[:-1]))
     if steps[-1] == 0:
         return False
     noise = steps[len(steps) // 2] / 0.954 or steps[-1]
-    clipped = [max(-CLIPPED, min(CLIPPED, (value - middle) / noise)) for value in halves]
-    shift = math.fsum(clipped) / len(clipped)
-    sums = list(accumulate(each - shift for each in clipped))
-    return max(map(abs, sums)) >= SUSPICIOUS * math.sqrt(len(clipped))
+    with np.errstate(over="ignore"):  # an infinite deviation is clipped, too
+        clipped = ((halves - middle) / noise).clip(-CLIPPED, CLIPPED)
+    sums = np.abs(np.cumsum(clipped - clipped.mean()))
+    return bool(sums.max() >= SUSPICIOUS * math.sqrt(len(clipped)))

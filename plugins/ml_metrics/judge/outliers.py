@@ -11,8 +11,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Values = NDArray[np.float64]
 
 LEAST_VALUES = 8
 """With fewer values, no value is implausible: their spread is too uncertain."""
@@ -47,14 +53,14 @@ class Scale:
         return (spreads > self.limit) - (spreads < -self.limit)
 
 
-def scale_of(values: Sequence[float]) -> Scale | None:
+def scale_of(values: Sequence[float] | Values) -> Scale | None:
     """Return the scale of a baseline; None if it has too few values or they define no distance."""
     count = len(values)
     if count < LEAST_VALUES:
         return None
-    halves = sorted([value / 2 for value in values])  # the difference of two finite numbers may be infinite
+    halves = np.sort(np.asarray(values, dtype=np.float64) / 2)  # the difference of two finite numbers may be infinite
     middle = _median(halves)
-    distances = sorted([abs(value - middle) for value in halves])
+    distances = np.sort(np.abs(halves - middle)).tolist()
     spread = max(1.4826 * _median(distances), distances[int(0.8 * (count - 1))] / 1.2816)
     spread = spread or distances[int(0.9 * (count - 1))] / 1.6449 or CONSTANT_SPREAD * abs(middle)
     middle, spread = 2 * middle, min(2 * spread, LARGEST)
@@ -68,16 +74,16 @@ def outliers(values: Sequence[float]) -> frozenset[int]:
     the next. So what a value does to the scale cannot hide it or another one.
     """
     found: list[int] = []
-    rest = sorted(range(len(values)), key=values.__getitem__)
+    order = np.argsort(values, kind="stable")
+    rest = np.asarray(values, dtype=np.float64)[order]
     while len(rest) > LEAST_VALUES:
-        low, high = rest[0], rest[-1]
-        middle = values[rest[len(rest) // 2]] / 2
-        farthest = high if values[high] / 2 - middle >= middle - values[low] / 2 else low
-        rest.remove(farthest)
-        scale = scale_of([values[index] for index in rest])
-        if scale is None or not scale.side(values[farthest]):
+        middle = rest[len(rest) // 2] / 2
+        farthest, kept = (-1, slice(-1)) if rest[-1] / 2 - middle >= middle - rest[0] / 2 else (0, slice(1, None))
+        scale = scale_of(rest[kept])
+        if scale is None or not scale.side(float(rest[farthest])):
             break
-        found.append(farthest)
+        found.append(int(order[farthest]))
+        order, rest = order[kept], rest[kept]
     return frozenset(found)
 
 
@@ -91,5 +97,5 @@ def levels_among(found: frozenset[int], values: Sequence[float]) -> list[list[in
     return [streak for side, streak in streaks if side and len(streak) >= LASTING]
 
 
-def _median(ordered: Sequence[float]) -> float:
-    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+def _median(ordered: Sequence[float] | Values) -> float:
+    return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
