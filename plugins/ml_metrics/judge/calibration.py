@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.regression import Comparison, Condition, RegressionTestConfig
@@ -11,6 +12,7 @@ from ml_metrics.judge.baseline import is_measured
 from ml_metrics.judge.noise import MAX_RUNS, Kind, noise_of
 from ml_metrics.judge.replay import replay
 from ml_metrics.judge.simulation import (
+    FALSE_ALARMS,
     factor_for,
     mean_and_deviation,
     median_and_mad,
@@ -21,7 +23,7 @@ from ml_metrics.judge.simulation import (
     smallest_change,
 )
 from ml_metrics.judge.simulation_of_levels import level_rule_for
-from ml_metrics.model import Outcome
+from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from ml_metrics.judge.history import Acceptance, Moment
     from ml_metrics.judge.noise import Noise
     from ml_metrics.judge.simulation import Level, SimulatedRuns
-    from ml_metrics.model import StoredMetric
 
 MIN_RUNS = 20
 """With fewer runs the noise is not known well enough."""
@@ -38,6 +39,11 @@ WAIT = 10
 """The runs that a proposed condition waits for: a deviation of fewer is too uncertain."""
 EQUAL = 1e-6
 """The relative difference up to which a value may be rounded onto its bound."""
+REAL_SERIES = 5
+"""How many simulated series a candidate judges as real ones; it costs as much as judging them."""
+TOLERANCE = 3
+"""The multiple of the budget from which on a candidate breaks it: a few series do not measure it more closely."""
+FIRST, DAY = datetime(2000, 1, 1, tzinfo=UTC), timedelta(days=1)
 TINY, LARGE_WHOLE = 1e-300, 1e6
 """Numbers below TINY are not rounded; whole numbers below LARGE_WHOLE are written without a point."""
 SPARE_ALERTS = 2
@@ -66,7 +72,7 @@ class CalibratedRule:
     smallest_change: float | None = None
     """In the unit of the metric."""
     false_alarms: float | None = None
-    """The share of simulated healthy runs that fail."""
+    """The share of simulated healthy runs that fail; of a candidate for the proposal, as judged by the real rule."""
     past: Past | None = None
     reason: str = ""
     """Why there is no condition."""
@@ -87,17 +93,13 @@ class Calibration:
     reason: str = ""
     """Why there are no rules."""
 
+    proposal: str = ""
+    """The name of the proposed rule."""
+
     @property
     def proposed(self) -> CalibratedRule | None:
-        """The rule that finds the smallest change; of equal ones, the first.
-
-        A rule that would have alerted clearly more often than another in the past is left out: the past may hold what
-        the simulation does not, such as bad runs in pairs.
-        """
-        usable = [(rule.smallest_change, rule) for rule in self.rules if rule.smallest_change is not None]
-        fewest = min((rule.past.alerts for _, rule in usable if rule.past), default=0)
-        quiet = [each for each in usable if each[1].past is None or each[1].past.alerts <= fewest + SPARE_ALERTS]
-        return min(quiet, key=lambda each: each[0])[1] if quiet else None
+        """The rule that finds the smallest change of those that keep the budget."""
+        return next((rule for rule in self.rules if rule.name == self.proposal), None)
 
     def percent(self, change: float | None) -> float | None:
         """Return a change in percent of the level; None for a level of 0."""
@@ -137,8 +139,8 @@ def calibrate(
     runs = simulated(values, noise, greater_is_worse=comparison.bounds_above)
     found = [_level_rule(runs, comparison)]
     found += [_spread_rule(name, runs, comparison) for name in SPREAD_RULES]
-    rules = tuple(_with_past(rule, metric, own, test, acceptances) for rule in found)
-    return replace(calibration, rules=rules)
+    rules = [_with_past(rule, metric, own, test, acceptances) for rule in found]
+    return _with_proposal(replace(calibration, rules=tuple(rules)), runs)
 
 
 def past_of(
@@ -218,6 +220,39 @@ def _with_past(
         return rule
     past = past_of(Condition.model_validate(rule.condition), metric, rows, test=test, acceptances=acceptances)
     return replace(rule, past=past)
+
+
+def _with_proposal(calibration: Calibration, runs: SimulatedRuns) -> Calibration:
+    """Choose the rule that finds the smallest change; of equal ones, the first.
+
+    The simulation computes bounds from the newest runs alone. So a candidate has to keep the budget by the real rule as
+    well, whose baseline leaves out failed runs and begins at a change of level. A rule that would have alerted clearly
+    more often than another in the past is left out too: the past may hold what the simulation does not.
+    """
+    usable = [(rule.smallest_change, rule) for rule in calibration.rules if rule.smallest_change is not None]
+    fewest = min((rule.past.alerts for _, rule in usable if rule.past), default=0)
+    rules = {rule.name: rule for rule in calibration.rules}
+    for _, rule in sorted(usable, key=lambda each: each[0]):
+        if rule.past is not None and rule.past.alerts > fewest + SPARE_ALERTS:
+            continue
+        rules[rule.name] = measured = replace(rule, false_alarms=_real_false_alarms(rule, runs))
+        if (measured.false_alarms or 0.0) <= TOLERANCE * FALSE_ALARMS:
+            return replace(calibration, rules=tuple(rules.values()), proposal=rule.name)
+    return replace(calibration, rules=tuple(rules.values()))
+
+
+def _real_false_alarms(rule: CalibratedRule, runs: SimulatedRuns) -> float:
+    """Return in which share of simulated healthy runs the rule begins to fail, as it judges real ones."""
+    condition = Condition.model_validate(rule.condition)
+    judged = alerts = 0
+    for series in runs.healthy[:REAL_SERIES] * runs.sign:
+        rows = [
+            StoredMetric(f"{number:05}", FIRST + number * DAY, "metric", float(value), JobStatus.SUCCESS, None)
+            for number, value in enumerate(series)
+        ]
+        past = past_of(condition, "metric", rows)
+        judged, alerts = judged + past.judged, alerts + past.alerts
+    return alerts / max(1, judged)
 
 
 def _rounded_up(number: float, digits: int = 2) -> float:

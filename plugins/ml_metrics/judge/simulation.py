@@ -53,6 +53,8 @@ class SimulatedRuns:
     """The deviation of the metric's noise, in the same unit."""
     scale: float
     """What a value is divided by."""
+    sign: int
+    """-1 if the values were turned."""
 
     @property
     def losses(self) -> Values:
@@ -77,7 +79,7 @@ def simulated(values: Sequence[float], noise: Noise, *, greater_is_worse: bool) 
     spread = noise.spread / scale
     if noise.kind is not Kind.QUANTISED:
         healthy = healthy + random.normal(scale=SMOOTH * spread, size=healthy.shape)
-    return SimulatedRuns(healthy, spread, scale)
+    return SimulatedRuns(healthy, spread, scale, 1 if greater_is_worse else -1)
 
 
 def _block(noise: Noise, runs: int) -> int:
