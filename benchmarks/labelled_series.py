@@ -7,7 +7,7 @@ Our weights are fitted to the first set. For an honest figure, they are fitted t
 both ways; parts of one longer series are in the same half. apache-otava runs if `OTAVA_PYTHON`, or .venv-otava, has it.
 
     python benchmarks/labelled_series.py         # half a minute
-    python benchmarks/labelled_series.py --fit   # also prints the weights that fit all labelled series
+    python benchmarks/labelled_series.py --fit   # only prints the weights that fit all labelled series
 """
 
 from __future__ import annotations
@@ -43,15 +43,16 @@ def main() -> None:
     parser.add_argument("--fit", action="store_true", help="print the weights that fit all labelled series")
     arguments = parser.parse_args()
     series = labelled_series()
+    if arguments.fit:
+        for name, weights in {"shipped": WEIGHTS, "fitted": fitted_weights(map(Candidates, series))}.items():
+            print(f"{name:<9} {', '.join(f'{weight:.3f}' for weight in weights)}")
+        return
     if series:
         print_labelled(series)
     else:
         print(f"the labelled series are absent: there is no {labelled.FILE}")
     print_tcpd()
     print(TARGETS)
-    if arguments.fit and series:
-        for name, weights in {"shipped": WEIGHTS, "fitted": fitted_weights(map(Candidates, series))}.items():
-            print(f"{name:<9} {', '.join(f'{weight:.3f}' for weight in weights)}")
 
 
 def print_labelled(series: Sequence[Labelled]) -> None:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.float64]
 
-NEAR, FAR = 24, 60
-"""How many values on each side are compared: the near ones show the edge, the far ones whether the change lasts."""
+NEAR, FAR, WHOLE = 24, 60, 400
+"""How many values on each side are compared: the near ones show the edge, the far ones whether the change lasts, the
+whole segments whether it stands out from all that the series does."""
 SLOPE_ERRORS = 2.0
 """By how many standard errors a slope is reduced before it is removed: noise beside a change has a slope, too."""
 MAX_MEMORY = 0.9
@@ -29,7 +30,7 @@ SHARPEST = 60.0
 """A sharper contrast is not more certain."""
 SHORT_SERIES = 190
 """A shorter series counts as this long; nobody has marked shorter ones."""
-WEIGHTS = (-2.317, 1.608, 1.694, 1.325, 0.811, -1.715)
+WEIGHTS = (-2.015, 0.896, 1.551, 1.079, 0.832, -1.517, 0.385)
 """Of one and of each feature: a logistic regression of what most of five people mark on 205 series of nightly results.
 
 `benchmarks/labelled_series.py` fits them.
@@ -37,7 +38,7 @@ WEIGHTS = (-2.317, 1.608, 1.694, 1.325, 0.811, -1.715)
 
 
 def features(series: Values, left: int, edge: int, right: int) -> tuple[float, ...]:
-    """Return what makes people mark a place: its contrast near and far, the shorter side, the order, the length.
+    """Return what makes people mark a place: its contrast near, far and as a whole, its order, the lengths.
 
     Args:
         series: in units of its noise.
@@ -47,12 +48,14 @@ def features(series: Values, left: int, edge: int, right: int) -> tuple[float, .
     """
     near, ordered = _contrast(*_sides(series, left, edge, right, NEAR))
     far, _ = _contrast(*_sides(series, left, edge, right, FAR))
+    whole, _ = _contrast(series[max(left, edge - WHOLE) : edge], series[edge : min(right, edge + WHOLE)])
     return (
         math.log(min(near, SHARPEST) + 0.1),
         math.log(min(far, SHARPEST) + 0.1),
         math.log(min(edge - left, right - edge, FAR)),
         math.log((ordered + 0.01) / (1.01 - ordered)),
         math.log(max(len(series), SHORT_SERIES)),
+        math.log(min(whole, SHARPEST) + 0.1),
     )
 
 

@@ -25,9 +25,10 @@ CLIP = 3.0
 """How many noises a value may differ from the median of its neighbourhood."""
 REACH = 5
 """How many values on each side are its neighbourhood: two outliers are no majority, even next to each other."""
-BLOCK, LEAST_BLOCKS = 12, 4
-"""The length of the blocks whose medians show how far the level wanders, and how many of them are required."""
-STEADY = 0.5
+BLOCK, LEAST_BLOCKS = 12, 8
+"""The length of the blocks whose medians show how far the level wanders, and how many of them are required: in fewer, a
+single change of level would seem to be wandering."""
+STEADY = 0.55
 """The level wanders if the medians of neighbouring blocks usually differ by more than this multiple of the noise."""
 WIDE = 100.0
 """A gap between values that is wider than this multiple of the noise counts as this wide, so that sums stay exact."""

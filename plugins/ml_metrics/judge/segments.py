@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MIN_RUNS = 5
 """The least length of a segment."""
-PENALTY = 3.0
+PENALTY = 2.5
 """What a cut costs, as a multiple of the logarithm of the length: few enough to miss no cut that people mark."""
 
 
