@@ -234,3 +234,14 @@ def test_an_alert_has_as_many_broken_runs_before_it_as_required(runs: int, broke
     for number, (alerts, _) in enumerate(found):
         newest = broken[max(0, number + 1 - runs) : number + 1]
         assert alerts == (len(newest) == runs and all(newest))
+
+
+def test_a_change_of_level_is_confirmed_as_well() -> None:
+    regression = config({"loss": {"comparison": "less", "confirm": {"runs": 2, "by": "next"}}})
+    noise = [100 + (day * 7919 % 13 - 6) / 10 for day in range(40)]
+    found = states(regression, [*noise, *(value + 30 for value in noise[:10])])
+    alerts = [alerts for alerts, _ in found]
+    reasons = [reason for _, reason in found if "confirmed" in reason]
+    assert reasons[0] == "not yet confirmed: 1 of 2 runs"
+    assert reasons[1] == "confirmed by 2 runs"
+    assert sum(alerts) == len(reasons) - 1 > 0
