@@ -27,6 +27,8 @@ Finding = tuple[str, str]
 
 MIN_RUNS = 20
 """With fewer runs the noise is not known well enough."""
+HEALTHY_FAILS = 0.05
+"""A condition that fails this share of the earlier and of the later runs fails healthy ones: a loss has a beginning."""
 FAR, FAR_SHARE = 20.0, 0.5
 """A bound that is further than this, in deviations and as a share of the level, is never reached."""
 FIRST_YEAR = datetime(1971, 1, 1, tzinfo=UTC)
@@ -98,12 +100,18 @@ def _of_metric(condition: Condition, values: list[float], verdicts: Sequence[Ver
     centre = noise.level if inside else newest.reference
     margin = _distance(bounds, centre)
     about = f"the level is {noise.level:.6g} with a standard deviation of {noise.spread:.3g}"
-    if margin < noise.spread:
-        share = sum(verdict.outcome is Outcome.FAIL for verdict in decided) / len(decided)
+    half = len(decided) // 2
+    if margin < noise.spread and min(_failing(decided[:half]), _failing(decided[half:])) >= HEALTHY_FAILS:
+        share = _failing(decided)
         why = f"its margin of {margin:.3g} is smaller than the noise ({about})"
         yield f"fails {100 * share:.0f} % of the past runs: {why}"
     if inside and noise.spread > 0 and math.inf > margin > max(FAR * noise.spread, FAR_SHARE * abs(noise.level)):
         yield f"can never fail: its bounds {bounds} are far from every value ({about})"
+
+
+def _failing(verdicts: Sequence[Verdict]) -> float:
+    """Return the share of failed verdicts."""
+    return sum(verdict.outcome is Outcome.FAIL for verdict in verdicts) / max(1, len(verdicts))
 
 
 def _distance(bounds: Bounds, centre: float | None) -> float:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ml_metrics.judge.unfit import unfit
 from unit.judge.cases import TEST, condition, config, history
@@ -43,6 +45,11 @@ def test_a_margin_smaller_than_the_noise_is_found() -> None:
         r"\(the level is \d+\.\d+ with a standard deviation of [12]\.\d+\)",
         what,
     ), what
+
+
+def test_a_slow_loss_is_no_finding() -> None:
+    values = [value * (1 + max(0, day - 40) * 0.001) for day, value in enumerate([*VALUES, *VALUES])]
+    assert found(condition({"percent_difference": 7}, "less", against="best"), values) == []
 
 
 def test_a_threshold_that_is_out_of_reach_is_found() -> None:
@@ -91,3 +98,21 @@ def test_what_default_covers_names_the_metric() -> None:
     ((key, what),) = unfit(config(rules), rows, test=TEST)
     assert key == "default"
     assert what.startswith("loss: can never fail")
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(
+        st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, 1e308, -1e308, 5e-324]), max_size=40
+    ),
+    st.sampled_from(
+        [
+            condition({"stddevs_from_mean": 4}, "less"),
+            condition({"percent_difference": 5}, "within"),
+            condition({"within_bounds": {"lower": -1e308, "upper": 1e308}}),
+            condition({"change_point": {}}, "greater"),
+        ]
+    ),
+)
+def test_any_history_can_be_checked(values: list[float], rule: dict[str, Any]) -> None:
+    assert all(what for _, what in found(rule, values))
