@@ -81,7 +81,8 @@ def test_a_page_needs_the_same_number_of_queries_for_any_number_of_rows(
     browser.get(page)
     few = len(queries)
     filled.load_all([recorded(f"tf-more{number}", day, 99.0) for number in range(12) for day in range(9)])
-    filled.load_all([recorded(SHIFTED, day + 0.5, more={f"m{n}": 1.0 for n in range(20)}) for day in range(9)])
+    more = {f"m{n}": 1.0 for n in range(20)}
+    filled.load_all([recorded(SHIFTED, day + 0.5, 14.0 if day < 4 else 10.0, more=more) for day in range(9)])
     for number in range(5):
         filled.incidents.report(f"tf-more{number}", run_of(f"tf-more{number}", 0).key, fingerprint="x", reasons=["x"])
     queries.clear()
