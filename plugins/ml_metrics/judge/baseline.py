@@ -92,9 +92,9 @@ def series_of(metric: str, condition: Condition, earlier: EarlierRuns) -> list[S
     rows = _rows_from_start(metric, condition, earlier, earlier.accepted(metric))
     earliest = None if condition.time_window is None else earlier.now - condition.time_window
     first_recent = max(0, len(rows) - max(RECENT, condition.baseline_runs))
-    recent = [row for row in rows[first_recent:] if is_measured(row)]
-    wanted = condition.baseline_runs - sum(in_baseline(row) for row in recent)
-    older = [row for row in rows[:first_recent] if in_baseline(row)][-wanted:] if wanted > 0 else []
+    recent = _measured(rows[first_recent:])
+    wanted = condition.baseline_runs - len(_passed(recent))
+    older = _passed(_measured(rows[:first_recent]))[-wanted:] if wanted > 0 else []
     series = [*older, *recent]
     return series if earliest is None else [row for row in series if row.timestamp >= earliest]
 
@@ -118,16 +118,20 @@ def is_measured(row: StoredMetric) -> bool:
 
 
 def _good(rows: list[StoredMetric], accepted: tuple[Moment, datetime] | None) -> list[StoredMetric]:
-    if accepted is None:  # nearly every metric: this saves the calls per row
-        return [
-            row
-            for row in rows
-            if row.outcome is not Outcome.FAIL
-            and row.job_status is JobStatus.SUCCESS
-            and row.value is not None
-            and math.isfinite(row.value)
-        ]
+    if accepted is None:  # nearly every metric
+        return _passed(_measured(rows))
     return [row for row in rows if in_baseline(row, accepted)]
+
+
+def _measured(rows: list[StoredMetric]) -> list[StoredMetric]:
+    """Return the rows that `is_measured` holds for, without a call for each: there may be a million."""
+    success, is_finite = JobStatus.SUCCESS, math.isfinite
+    return [row for row in rows if row.job_status is success and row.value is not None and is_finite(row.value)]
+
+
+def _passed(rows: list[StoredMetric]) -> list[StoredMetric]:
+    failed = Outcome.FAIL
+    return [row for row in rows if row.outcome is not failed]
 
 
 def _rows_from_start(

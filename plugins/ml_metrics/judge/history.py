@@ -25,6 +25,7 @@ PRESENT_RUNS = 5
 RECENT = 2 * PRESENT_RUNS
 """The number of newest rows to read for the checks of the last runs; some may be of failed jobs."""
 _MOMENT = attrgetter("timestamp", "run_key")
+_STATE = attrgetter("run_key", "timestamp", "job_status")
 _TIME, _KEY = attrgetter("timestamp"), attrgetter("run_key")
 
 
@@ -103,13 +104,16 @@ class EarlierRuns:
     @cached_property
     def runs(self) -> list[StoredMetric]:
         """The newest row of each earlier run of this test, oldest run first."""
-        newest: dict[str, tuple[datetime, bool, StoredMetric]] = {}
+        distinct: dict[object, StoredMetric] = {}  # mostly one for each run, of thousands of rows
         for (test, _), rows in self._rows.items():
-            for row in rows if test == self.test else ():
-                candidate = (as_utc(row.timestamp), row.job_status is not JobStatus.SUCCESS, row)
-                current = newest.get(row.run_key)
-                if current is None or candidate[:2] > current[:2]:
-                    newest[row.run_key] = candidate
+            if test == self.test:
+                distinct.update(zip(map(_STATE, rows), rows, strict=True))
+        newest: dict[str, tuple[datetime, bool, StoredMetric]] = {}
+        for row in distinct.values():
+            candidate = (as_utc(row.timestamp), row.job_status is not JobStatus.SUCCESS, row)
+            current = newest.get(row.run_key)
+            if current is None or candidate[:2] > current[:2]:
+                newest[row.run_key] = candidate
         return self._in_order([row for _, _, row in newest.values()])
 
     def accepted(self, metric: str, test: str | None = None) -> tuple[Moment, datetime] | None:

@@ -117,10 +117,11 @@ class _RunJudge:
         if default is None or default.optional:
             return []
         covered = {*self.values, *self.config.metric_success_conditions}
+        names = [name for name in self.earlier.metrics() if name not in covered]
+        if not names:
+            return []
         newest = [run.run_key for run in self.earlier.runs if run.job_status is JobStatus.SUCCESS][-PRESENT_RUNS:]
-        return [
-            name for name in self.earlier.metrics() if name not in covered and self._expected(name, default, newest)
-        ]
+        return [name for name in names if self._expected(name, default, newest)]
 
     def _expected(self, metric: str, default: Condition, newest: Sequence[str]) -> bool:
         """Whether a metric is expected: each of the newest runs had it, or its last verdict is `missing`."""
