@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             print_comparison(comparison, past)
         return 0
-    replayed = replay(past.config, past.rows, test=past.test, acceptances=past.acceptances)
+    replayed = replay(past.config, past.rows, test=past.test, acceptances=past.acceptances, attributes=past.attributes)
     if arguments.json:
         print_json(replayed.document())
     else:

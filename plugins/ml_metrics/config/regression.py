@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from ml_metrics.config.baseline import Baseline
 from ml_metrics.config.duration import Duration
 from ml_metrics.config.strict import OneOf, Strict
 from ml_metrics.model import Severity
@@ -201,6 +202,8 @@ class Condition(Strict):
     """The time at which the baseline begins."""
     compare_to: str | None = Field(None, min_length=1)
     """Another test whose runs are the baseline."""
+    baseline: Baseline | None = None
+    """Which of these runs are comparable: `same` names attributes that must be those of the run."""
     against: Against = Against.MEAN
     """Whether the threshold is relative to the `mean` of the baseline or to the `best` accepted level."""
     min_change: MinChange | None = None
@@ -224,6 +227,9 @@ class Condition(Strict):
             )
         if kind not in {"fixed_value", "within_bounds"} and self.comparison is Comparison.EQUAL:
             raise ValueError(f"{kind} does not work with the comparison `equal`; use `within`")
+        percent = self.success_threshold.percent
+        if self.baseline and (kind in {"fixed_value", "within_bounds"} or (percent and percent.value is not None)):
+            raise ValueError(f"{kind} is not relative to the history here: remove `baseline`")
         if kind == "change_point" and self.compare_to is not None:
             raise ValueError("change_point searches the series of the test itself; remove compare_to")
         if kind == "change_point" and self.baseline_runs > MAX_CHANGE_POINT_RUNS:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ml_metrics.judge.alike import alike
 from ml_metrics.judge.history import RECENT
 from ml_metrics.model import JobStatus, Outcome
 
@@ -70,8 +71,21 @@ def baseline_of(metric: str, condition: Condition, earlier: EarlierRuns) -> list
     """Return the runs that a metric is compared with, oldest first.
 
     These are the newest `baseline_runs` runs that succeeded with a finite value and whose verdict was not `fail`; none
-    is before `since`, the accepted run or `time_window`.
+    is before `since`, the accepted run or `time_window`. `same` selects the comparable ones among them.
     """
+    return alike(_newest_good(metric, condition, earlier), condition, earlier)[0]
+
+
+def note_on_baseline(metric: str, condition: Condition, earlier: EarlierRuns) -> str:
+    """Return which runs `same` selected, for the reason of a verdict; empty without `same`."""
+    if condition.baseline is None:
+        return ""
+    is_series = condition.success_threshold.change_point is not None
+    rows = (_newest_values if is_series else _newest_good)(metric, condition, earlier)
+    return alike(rows, condition, earlier)[1]
+
+
+def _newest_good(metric: str, condition: Condition, earlier: EarlierRuns) -> list[StoredMetric]:
     accepted = earlier.accepted(metric, condition.compare_to)
     rows = _rows_from_start(metric, condition, earlier, accepted)
     good = _good(rows[-condition.baseline_runs :], accepted)  # rarely is more of a long history needed
@@ -89,6 +103,10 @@ def series_of(metric: str, condition: Condition, earlier: EarlierRuns) -> list[S
     These are the newest `baseline_runs` runs, and as many older good ones as have failed since: while a loss is open,
     the level before it must not be forgotten. Older failures are left out, since they were reported long ago.
     """
+    return alike(_newest_values(metric, condition, earlier), condition, earlier)[0]
+
+
+def _newest_values(metric: str, condition: Condition, earlier: EarlierRuns) -> list[StoredMetric]:
     rows = _rows_from_start(metric, condition, earlier, earlier.accepted(metric))
     earliest = None if condition.time_window is None else earlier.now - condition.time_window
     first_recent = max(0, len(rows) - max(RECENT, condition.baseline_runs))

@@ -74,7 +74,7 @@ def compared(condition: Condition, baseline: Sequence[StoredMetric]) -> Compared
 def with_warning(verdict: Verdict, condition: Condition, values: Sequence[float]) -> Verdict:
     """Return a verdict that passed, marked if its value is implausibly good beside the values of the baseline."""
     value, side = verdict.value, worse_side(condition)
-    if value is None or side == 0 or not is_relative(condition):
+    if value is None or side == 0 or not (is_relative(condition) or condition.success_threshold.change_point):
         return verdict
     scale = scale_of(values)
     if scale is None or scale.side(value) != -side:

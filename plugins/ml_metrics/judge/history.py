@@ -45,7 +45,8 @@ class Acceptance:
     value: float | None = None
 
 
-def _unknown_side(_: str) -> int:
+def unknown_side(_: str) -> int:
+    """Return that neither greater nor smaller values of a metric are known to be worse."""
     return 0
 
 
@@ -66,7 +67,7 @@ class EarlierRuns:
         run_key: str,
         now: datetime,
         attributes: Mapping[str, Mapping[str, str]] | None = None,
-        side_of: Callable[[str], int] = _unknown_side,
+        side_of: Callable[[str], int] = unknown_side,
     ) -> None:
         self.attributes = attributes or {}
         self.now = as_utc(now)

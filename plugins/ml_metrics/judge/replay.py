@@ -15,7 +15,7 @@ from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
 from ml_metrics.values import as_utc, finite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from ml_metrics.config.regression import RegressionTestConfig
@@ -77,6 +77,7 @@ def replay(
     *,
     test: str = "",
     acceptances: Sequence[Acceptance] = (),
+    attributes: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Replay:
     """Judge each run of a test by the runs that ended before it, as `judge_run` would have at that time.
 
@@ -84,21 +85,29 @@ def replay(
     acceptance applies from its own time on. Runs are ordered by their end, the newest time among their rows. Rows of
     other tests serve as history for `compare_to`.
     """
-    return Replay(tuple(_replayed(config, list(history), test, acceptances)))
+    return Replay(tuple(_replayed(config, list(history), test, acceptances, attributes)))
 
 
 def _replayed(
-    config: RegressionTestConfig, history: list[StoredMetric], test: str, acceptances: Sequence[Acceptance]
+    config: RegressionTestConfig,
+    history: list[StoredMetric],
+    test: str,
+    acceptances: Sequence[Acceptance],
+    attributes: Mapping[str, Mapping[str, str]] | None,
 ) -> Iterator[ReplayedRun]:
     others = [row for row in history if (row.test or test) != test]
     own = [row for row in history if (row.test or test) == test]
-    runs = _runs(own, lambda metric: worse_side(config.condition_for(metric)))
+
+    def side_of(metric: str) -> int:
+        return worse_side(config.condition_for(metric))
+
+    runs = _runs(own, side_of)
     series: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         for metric in run.metrics if run.status is JobStatus.SUCCESS else ():
             if math.isfinite(metric.value):
                 series[metric.name].append(metric.value)
-    earlier = ReplayedHistory(others, acceptances, test=test, series=series)
+    earlier = ReplayedHistory(others, acceptances, test=test, series=series, attributes=attributes, side_of=side_of)
     for run in runs:
         earlier.begin(run.key, run.ended)
         judgement = judge_after(config, run.metrics, earlier, status=run.status, missing=run.missing)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.judge.baseline import is_measured
-from ml_metrics.judge.history import EarlierRuns, by_series
+from ml_metrics.judge.history import EarlierRuns, by_series, unknown_side
 from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
@@ -26,16 +26,18 @@ class ReplayedHistory(EarlierRuns):
     sorted once.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (as `EarlierRuns`)
         self,
         others: Iterable[StoredMetric],
         acceptances: Sequence[Acceptance] = (),
         *,
         test: str,
         series: Mapping[str, Sequence[float]],
+        attributes: Mapping[str, Mapping[str, str]] | None = None,
+        side_of: Callable[[str], int] = unknown_side,
     ) -> None:
         """Begin with the rows of other tests. `series` has all values that the replay will reach, by metric."""
-        super().__init__(others, test=test, run_key="", now=BEGINNING)
+        super().__init__(others, test=test, run_key="", now=BEGINNING, attributes=attributes, side_of=side_of)
         self._all_acceptances = acceptances
         self._series = {metric: _KnownSeries(values) for metric, values in series.items()}
         self._others = {key: sorted(rows, key=_moment) for key, rows in self._rows.items()}

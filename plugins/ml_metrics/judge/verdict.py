@@ -6,11 +6,12 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ml_metrics.judge.baseline import baseline_of, uses_history
+from ml_metrics.judge.baseline import baseline_of, note_on_baseline, uses_history
 from ml_metrics.judge.certainty import false_alarm_rate, healthy_values, with_words
 from ml_metrics.judge.comparable import compared, with_warning
 from ml_metrics.judge.history import RECENT
 from ml_metrics.judge.level_verdict import level_verdict
+from ml_metrics.judge.repeated import worse_side
 from ml_metrics.judge.wording import rule_of, violation
 from ml_metrics.model import Outcome, Severity, Verdict
 from ml_metrics.values import finite
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ml_metrics.config.regression import Condition
     from ml_metrics.judge.history import EarlierRuns
 
+RECENT_LEVEL = 50
+"""How many runs show what is plausible at a level."""
 REQUIRED = "required"
 """The rule of a metric that is required and has no condition."""
 
@@ -39,7 +42,9 @@ def verdict_on(metric: str, value: float | None, condition: Condition, earlier: 
     if condition.success_threshold.change_point is None:
         verdict = _compared(unjudged, condition, earlier)
     else:
-        verdict = level_verdict(unjudged, condition, earlier)
+        verdict = _plausible(level_verdict(unjudged, condition, earlier), condition, earlier)
+    if verdict.reason and (note := note_on_baseline(metric, condition, earlier)):
+        verdict = replace(verdict, reason=f"{verdict.reason}; {note}")
     if value is None:
         return replace(verdict, outcome=Outcome.MISSING, reason="the run did not produce it")
     if not math.isfinite(value):
@@ -73,6 +78,17 @@ def not_judged(metric: str, value: float | None, condition: Condition | None, er
         reason=f"the condition could not be applied: {error or type(error).__name__}",
         severity=Severity.FAIL if condition is None else condition.severity,
     )
+
+
+def _plausible(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> Verdict:
+    """Return the verdict on a level, marked if the value of this run is implausibly good beside the recent ones."""
+    value, side = verdict.value, worse_side(condition)
+    if verdict.outcome is not Outcome.PASS or value is None or verdict.reference is None:
+        return verdict
+    if side * (value / 2 - verdict.reference / 2) >= 0:  # most runs that are near the level need no more
+        return verdict
+    recent = baseline_of(verdict.metric, condition, earlier)[-RECENT_LEVEL:]
+    return with_warning(verdict, condition, [row.value for row in recent if row.value is not None])
 
 
 def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> Verdict:
