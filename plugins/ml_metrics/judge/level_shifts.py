@@ -56,20 +56,23 @@ class Loss:
         return self.false_alarm_rate is None
 
 
-def worse_level(values: Values, levels: Values, first: int, end: int, rule: LevelRule) -> Loss | None:
-    """Return the loss that the earliest run in [first, end) reveals. `levels`: the level before each index."""
+def worse_level(values: Values, least: Values, first: int, end: int, rule: LevelRule) -> Loss | None:
+    """Return the loss that the earliest run in [first, end) reveals.
+
+    `least` is where a loss begins, from the level before each index.
+    """
     found: Loss | None = None
     for size in rule.sizes():
         runs = _runs(size, first, end if found is None else found.found)
-        losses = (_confirmed(values, group, size, rule.p_value) for group in _groups(values, levels, runs, size, rule))
+        losses = (_confirmed(values, group, size, rule.p_value) for group in _groups(values, least, runs, size))
         found = next(filter(None, losses), found)
     return found
 
 
-def better_level(values: Values, levels: Values, first: int, end: int, rule: LevelRule) -> int | None:
-    """Return the first run in [first, end) with which a better level has lasted."""
-    groups = _groups(-values, -levels, _runs(BETTER, first, end), BETTER, rule)
-    return next((group.last for group in groups if _beyond_own_groups(-values, group)), None)
+def better_level(values: Values, least: Values, first: int, end: int) -> int | None:
+    """Return the first run in [first, end) with which a better level has lasted, in values of which more is better."""
+    groups = _groups(values, least, _runs(BETTER, first, end), BETTER)
+    return next((group.last for group in groups if _beyond_own_groups(values, group)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +96,24 @@ def _runs(size: Size, first: int, end: int) -> range:
     return range(max(first, size.runs + max(MIN_LEVEL_RUNS, size.runs) - 1), end)
 
 
-def _groups(values: Values, levels: Values, runs: range, size: Size, rule: LevelRule) -> Iterator[_Group]:
+def _groups(values: Values, least: Values, runs: range, size: Size) -> Iterator[_Group]:
     """Yield the groups of newest runs of which enough are far enough above the level before."""
     if not runs:
         return
     first, end = runs.start - size.runs + 1, runs.stop - size.runs + 1
+    least = least[first:end]
+    if np.count_nonzero(values[first : runs.stop] >= least.min()) < size.needed:
+        return  # nearly always, and much faster than to look at each group
     ordered = np.sort(sliding_window_view(values, size.runs)[first:end], axis=1)
-    shifts = ordered[:, size.runs - size.needed] - levels[first:end]
-    chosen = np.flatnonzero(shifts >= rule.smallest_change(levels[first:end]))
-    if not len(chosen):  # nearly always; the rest is computed for the chosen groups only
+    chosen = np.flatnonzero(ordered[:, size.runs - size.needed] >= least)
+    if not len(chosen):
         return
-    ends, ordered, shifts = first + chosen, ordered[chosen], shifts[chosen]
+    ends, ordered = first + chosen, ordered[chosen]
     old = baselines_before(values, ends)
     local = neighbour_noise(values, ends + size.runs - 1)
     if size.runs > SIZES[0].runs:
         local = np.maximum(local, spreads(ordered))
+    shifts = ordered[:, size.runs - size.needed] - old.level
     for index in np.flatnonzero(shifts > size.errors * errors_of_shifts(old, local, size.runs)):
         yield _Group(int(ends[index]) + size.runs - 1, ordered[index], old.one(int(index)))
 

@@ -136,9 +136,10 @@ class _Follower:
     def _change(self, values: Values, start: int, end: int, direction: int) -> Loss | _Better | None:
         """Return the first change in a range; at the same run, a loss comes before a slow one and a better level."""
         levels = levels_before(values, max(1, start + 1 - max(MAX_SIZE, self._rule.min_runs)), end)
-        change: Loss | _Better | None = worse_level(values, levels, start, end, self._rule)
+        margin = self._rule.smallest_change(levels)
+        change: Loss | _Better | None = worse_level(values, levels + margin, start, end, self._rule)
         if self._rule.worse:
-            better = better_level(values, levels, start, end if change is None else change.found, self._rule)
+            better = better_level(-values, margin - levels, start, end if change is None else change.found)
             change = change if better is None else _Better(better)
         stop = end if change is None else change.found + isinstance(change, _Better)
         slow, self._best[direction] = slow_loss(values, start, stop, self._best[direction], self._rule)
