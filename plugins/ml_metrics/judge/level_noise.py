@@ -110,7 +110,8 @@ def memory_of(residuals: Values, spread: float) -> float:
 
 def _memories(residuals: Values, spread: Values, count: Places) -> Values:
     unit = np.where(spread > 0, spread, 1.0)
-    rest = np.clip(np.nan_to_num(residuals / unit[:, None]), -OUTLIER, OUTLIER)
+    with np.errstate(over="ignore"):  # what overflows is an outlier
+        rest = np.clip(np.nan_to_num(residuals / unit[:, None]), -OUTLIER, OUTLIER)
     power = np.einsum("ij,ij->i", rest, rest)
     memory = np.einsum("ij,ij->i", rest[:, 1:], rest[:, :-1]) / np.where(power > 0, power, 1.0)
     memory += (1 + 3 * np.maximum(memory, 0)) / count  # the bias of few runs

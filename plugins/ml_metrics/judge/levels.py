@@ -37,8 +37,8 @@ LARGE_LOSS = 5.0
 """From this many standard deviations on, two of three runs show that the old level is back; else four of five."""
 LEVEL_RUNS = 8
 """The level while a loss is open is the median of this many runs."""
-HUGE, SHRINK = 1e300, 1 / 16
-"""Values beyond the first are scaled by the second, so that no difference overflows."""
+HUGE, SHRINK = 1e300, 2.0**-20
+"""Values beyond the first are scaled by the second, so that no sum overflows."""
 
 
 class Levels:
