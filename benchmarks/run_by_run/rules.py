@@ -43,8 +43,6 @@ class Rule:
 
     name: str
     fails: Callable[[Sequence[Values]], list[Flags]]
-    few_stories: bool = False
-    """Whether it is so slow that it judges some of the stories only."""
 
 
 def rules() -> list[Rule]:
@@ -62,8 +60,7 @@ def rules() -> list[Rule]:
         Rule("12 runs against 12, t > 7, 2 % (as Perfherder)", one_by_one(fails_by_t_test)),
     ]
     if OTAVA_PYTHON.exists():
-        found.append(Rule("apache-otava 0.8, defaults", fails_by_otava(), few_stories=True))
-        found.append(Rule("apache-otava 0.8, at least 5 %", fails_by_otava(min_magnitude=0.05), few_stories=True))
+        found.append(Rule("apache-otava 0.8, at least 5 %", fails_by_otava(min_magnitude=0.05)))
     return found
 
 

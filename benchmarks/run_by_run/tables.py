@@ -56,7 +56,7 @@ FAMILY_HEAD = ("noise", "within 5 / 15", "delay p50 / p90", "false starts", "fai
 
 def _zoo_row(name: str, row: Figures) -> list[str]:
     return [
-        name + ("" if row["whole"] else " ¹"),
+        name,
         f"{row['soon']:.0f} / {row['late']:.0f} %",
         f"{row['ever']:.0f} %",
         _delays(row),

@@ -37,11 +37,7 @@ accelerators + mixins {
     },
     regressionTestConfig: {
       metric_success_conditions: {
-        total_wall_time: {
-          comparison: 'less',
-          success_threshold: { stddevs_from_mean: 5.0 },
-          wait_for_n_points_of_history: 10,
-        },
+        total_wall_time: { comparison: 'less' },  // not worse than its history
       },
     },
 
