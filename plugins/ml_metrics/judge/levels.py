@@ -174,13 +174,17 @@ class _Follower:
             needed, of = (2, 3) if greatest > LARGE_LOSS * spread else (4, 5)
             returned = [direction * (each - before) < limit for each in recent[-of:]]
             if returned[-1] and sum(returned) >= needed:
-                self._accept(start + len(levels), returned)
+                near = [
+                    back and direction * (before - each) < limit
+                    for back, each in zip(returned, recent[-of:], strict=True)
+                ]
+                self._accept(start + len(levels), near)  # far better runs may be lucky: a better level has to last
                 break
             levels.append(median(recent))
         return OpenLoss(start, replace(loss, before=before, after=after), margin, first, tuple(levels))
 
     def _accept(self, run: int, returned: list[bool]) -> None:
-        """Accept the runs that showed the old level. `run` is the last of them."""
+        """Accept the runs that showed the old level. `run` is the newest one, whether accepted or not."""
         runs = np.arange(run - len(returned) + 1, run + 1)[returned]
         self._accepted = np.concatenate([self._accepted, self._series[runs]])
         self._runs = np.concatenate([self._runs, runs])

@@ -48,3 +48,13 @@ def test_healthy_runs_pass() -> None:
 def test_a_constant_never_fails_by_bounds(rule: str) -> None:
     runs = replay(config({"default": RULES[rule]}), history([7.0] * RUNS, outcome=None), test=TEST).runs
     assert all(verdict.outcome is not Outcome.FAIL for run in runs for verdict in run.judgement.verdicts)
+
+
+def test_lucky_runs_during_a_loss_set_no_level() -> None:
+    values = 100 + np.random.default_rng(1).normal(size=200)
+    values[60:120] += 15
+    for first in (70, 85, 100, 112):
+        values[first : first + 3] = 40
+    failing = np.asarray(follow(values, LevelRule(worse=1)).failing)
+    assert failing[62:70].all()
+    assert not failing[123:].any()
