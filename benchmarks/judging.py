@@ -1,5 +1,4 @@
-"""The speed of judging: one run of 2,000 metrics with 100 or 500 points of history each, and a replay of 200 metrics over
-365 runs.
+"""The speed of judging one run of 2,000 metrics with 100 and with 500 points each, and of a replay of 200 metrics.
 
 The reference is the minimum work of any judge: to read every row of the history once, for a replay once for each run.
 """

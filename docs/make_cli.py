@@ -105,8 +105,8 @@ def examples() -> dict[str, list[str]]:
             f"ml-metrics judge {CONFIG} --metrics metrics.json",
         ],
         "replay": [
-            f"ml-metrics history {TEST} --jsonl > history.jsonl",
-            f"ml-metrics replay {CONFIG} --history history.jsonl",
+            f"ml-metrics replay {TEST}",
+            f'ml-metrics replay {TEST} --rule "less 5 % of best" --metric total_wall_time',
         ],
         "calibrate": [f"ml-metrics calibrate {CONFIG} --history past.jsonl"],
         "render": [f"ml-metrics render {CONFIG} --pod"],
