@@ -43,7 +43,7 @@ class Step:
     in_noise: float
     """The size of the change as a multiple of the noise. A gap of more than 100 noises without any value counts 100."""
     certainty: float
-    """The estimated share of such places that most people mark as a change of level."""
+    """The probability that most people would mark such a place as a change of level, rather than nobody."""
 
     @property
     def percent(self) -> float:

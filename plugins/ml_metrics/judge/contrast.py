@@ -60,7 +60,7 @@ def features(series: Values, left: int, edge: int, right: int) -> tuple[float, .
 
 
 def certainty_of(place: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the estimated share of places with such features that most people mark."""
+    """Return the probability that most people, rather than nobody, mark a place with such features."""
     total = weights[0] + sum(weight * feature for weight, feature in zip(weights[1:], place, strict=True))
     return 1 / (1 + math.exp(-total))
 

@@ -31,7 +31,7 @@ class Change:
     in_noise: float
     """The size of the change as a multiple of the noise of the series."""
     certainty: float
-    """The estimated share of such places that most people mark as a change of level."""
+    """The probability that most people would mark such a place as a change of level, rather than nobody."""
     differs: tuple[str, ...] = ()
     """The differences from the run before, for example `image_digest: sha256:a -> sha256:b`."""
 
