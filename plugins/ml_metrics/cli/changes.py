@@ -1,8 +1,8 @@
 """Show when the level of each metric changed for good, over the whole history, and what else changed in that run.
 
 A change is large compared with the noise of its own metric. Its certainty is the probability that most people, rather
-than nobody, would mark it on a chart. The conditions are not needed: only their `min_change` is used. The runs are those
-of the warehouse, or of a file in one of the forms that `ml-metrics judge` reads.
+than nobody, would mark it on a chart. The conditions are not needed: only their `min_change` is used. The runs are
+those of the warehouse, or of a file in one of the forms that `ml-metrics judge` reads.
 
 examples:
   ml-metrics changes tf-mnist-example-cpu
