@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HEALTHY_SERIES = 20
 LOSSES = 20
-STEPS = 6
+STEPS = 8
 LARGEST = 16.0
 """The largest change that is tried, in deviations of the noise."""
 MINIMA = (0.0, 1.0, 2.0, 4.0)
