@@ -11,7 +11,7 @@ from ml_metrics.reports.problems import Problems, problems_of, short_name
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
 from ml_metrics.warehouse import run_record
-from unit.judge.cases import NOW, condition, history
+from unit.judge.cases import NOW, TEST, condition, history
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ def test_a_value_that_is_implausibly_good_is_a_warning(tmp_path: Path) -> None:
     config = RegressionTestConfig.model_validate({"metric_success_conditions": {"loss": RULE}})
     past = history([100.0 + number % 3 for number in range(20)])
     metrics = [Metric("loss", 0.0, "loss", "final")]
-    judgement = judge_run(config, metrics, past, status=JobStatus.SUCCESS, run_key="r", now=NOW)
+    judgement = judge_run(config, metrics, past, status=JobStatus.SUCCESS, run_key="r", now=NOW, test=TEST)
     folder, workload = RunFolder(str(tmp_path)), Workload(JobStatus.SUCCESS, started_at=NOW, ended_at=NOW)
     folder.write_workload(workload)
     folder.write("verdicts", judgement.document())
