@@ -7,11 +7,11 @@ With --rule, other rules are compared with those conditions: how often each fail
 lasting changes of the level. The exit code is then 0. A rule is written in words, or as a name with the keys of a
 condition:
 
+  less                    the default: no lasting rise of the level
   less 4 sd wait 10       4 standard deviations from the mean, from 10 runs on
   within 5 MAD and 3 %    5 MAD from the median, and off by at least 3 %
   less 5 %                5 % from the mean of the newest 100 runs
   less 5 % of best        5 % from the best level
-  less change_point       a lasting change of the level
   greater than 0.96       a fixed value
   NAME={comparison: less, success_threshold: {stddevs_from_mean: 3}}
 
@@ -21,7 +21,7 @@ examples:
   ml-metrics replay tf-mnist-example-cpu
   ml-metrics replay stricter.yaml --test tf-mnist-example-cpu --runs 100
   ml-metrics replay vision.json --history history.jsonl
-  ml-metrics replay my-test --rule "less 4 sd wait 10" --rule "less 5 %"
+  ml-metrics replay my-test --rule "less" --rule "less 4 sd wait 10"
 """
 
 from __future__ import annotations

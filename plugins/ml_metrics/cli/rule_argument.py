@@ -63,7 +63,7 @@ def rule(argument: str) -> Rule:
     if not name or content is None:
         raise argparse.ArgumentTypeError(
             f"{argument!r} is not a rule; write one like 'less 4 sd', 'within 5 MAD', 'less 5 % of best', "
-            "'less change_point' or NAME={comparison: less, success_threshold: {...}}"
+            "'less' or NAME={comparison: less, success_threshold: {...}}"
         )
     _check(argument, content)
     return Rule(" ".join(name.split()), content)

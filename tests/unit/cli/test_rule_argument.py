@@ -16,6 +16,7 @@ from unit.judge.cases import condition
 
 FOUR_SD = condition({"stddevs_from_mean": 4.0}, "less")
 RULES = {
+    "less": {"comparison": "less"},
     "less 4 sd": FOUR_SD,
     "LESS  4sd": FOUR_SD,
     "less 4 sigma": FOUR_SD,
