@@ -61,7 +61,15 @@ def compared(past: PastRuns, rules: Sequence[Rule], metrics: Sequence[str]) -> C
         for metric, each in rows.items()
         if not metrics or metric in metrics
     }
-    return compare_rules(conditions, past.rows, changes, test=past.test, metrics=changes, acceptances=past.acceptances)
+    return compare_rules(
+        conditions,
+        past.rows,
+        changes,
+        test=past.test,
+        metrics=changes,
+        acceptances=past.acceptances,
+        attributes=past.attributes,
+    )
 
 
 def _condition(rule: Rule, past: PastRuns, metric: str) -> Condition:

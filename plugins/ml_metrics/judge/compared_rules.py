@@ -127,6 +127,7 @@ def compare_rules(  # noqa: PLR0913  (a comparison depends on all of these)
     test: str = "",
     metrics: Iterable[str] = (),
     acceptances: Sequence[Acceptance] = (),
+    attributes: Mapping[str, Mapping[str, str]] | None = None,
 ) -> ComparedRules:
     """Judge each run by the runs before it with each rule, and compare its alerts with the changes of level.
 
@@ -137,15 +138,17 @@ def compare_rules(  # noqa: PLR0913  (a comparison depends on all of these)
         test: the name of the test.
         metrics: the metrics to judge; without any, all.
         acceptances: the levels that users accepted.
+        attributes: what is recorded about each run, by its key.
     """
     names = sorted(set(metrics) or {row.metric for row in rows if (row.test or test) == test} - {"", DEFAULT})
     by_rule: dict[str, dict[str, RuleOnMetric]] = {}
     for rule, condition_of in rules.items():
         given = {name: condition for name in names if (condition := condition_of(name)) is not None}
         config = RegressionTestConfig(metric_success_conditions=given)
+        replayed = replay(config, rows, test=test, acceptances=acceptances, attributes=attributes)
         by_rule[rule] = {
             metric: _on_metric(metric, given[metric], outcomes, changes.get(metric, ()))
-            for metric, outcomes in _outcomes(replay(config, rows, test=test, acceptances=acceptances)).items()
+            for metric, outcomes in _outcomes(replayed).items()
         }
     findings = tuple(
         Finding(metric, change, _late(by_rule, (metric, change.run_key)))

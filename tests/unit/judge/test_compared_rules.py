@@ -87,6 +87,14 @@ def test_runs_without_a_judged_value_are_no_runs() -> None:
     assert counts(compared(history([10.0]), rule=condition({"stddevs_from_mean": 3})))["share"] is None
 
 
+def test_runs_are_compared_with_those_of_the_same_kind() -> None:
+    rows = history([10.0, 11.5] * 12 + [13.0])
+    nodes = {row.run_key: {"node_type": "large" if row.value == 10 else "small"} for row in rows}
+    rule = {**condition({"percent_difference": 20}, "less"), "baseline": {"same": ["node_type"]}}
+    assert counts(compared(rows, rule=rule, attributes=nodes))["fail"] == 0
+    assert counts(compared(rows, rule=rule))["fail"] == 1
+
+
 def test_the_total_and_the_choice_of_metrics() -> None:
     rows = [*history([10.0, 20.0]), *history([20.0, 10.0], metric="speed"), *history([1.0], metric="size")]
     rules = {"all": everywhere(LIMIT), "some": lambda name: Condition.model_validate(LIMIT) if name == "loss" else None}

@@ -28,6 +28,8 @@ RULES: dict[str, dict[str, Any]] = {
     "another test": condition({"percent_difference": 10}, compare_to=OTHER),
     "change point": condition({"change_point": {"min_runs": 2}}, "less"),
     "change point in a time window": condition({"change_point": {"min_runs": 2}}, "less", time_window="12d"),
+    "on the same node": condition({"stddevs_from_mean": 3}, "less", baseline={"same": ["node_type"]}),
+    "change point on the same node": condition({"change_point": {}}, "less", baseline={"same": ["node_type"]}),
     "fixed": condition({"fixed_value": 12}, "less"),
 }
 ROWS = st.builds(
@@ -43,6 +45,7 @@ ROWS = st.builds(
 SERIES = st.lists(st.sampled_from([10.0, 10.1, 9.9, 20.0, 20.1]), max_size=40).map(
     lambda values: [point(day, value, None) for day, value in enumerate(values)]
 )
+NODES = {f"run-{day:05}": {"node_type": "large" if day % 3 == 0 else "small"} for day in range(20)}
 ACCEPTED = st.lists(
     st.builds(
         Acceptance,
@@ -71,7 +74,7 @@ def test_a_replay_is_the_judgement_of_each_run(
         alert_after_second_test_failure=second,
         required_metrics=["speed"],
     )
-    replayed = replay(regression, rows, test=TEST, acceptances=acceptances)
+    replayed = replay(regression, rows, test=TEST, acceptances=acceptances, attributes=NODES)
     assert [(run.run_key, run.judgement) for run in replayed.runs] == judged_one_by_one(regression, rows, acceptances)
 
 
@@ -99,6 +102,7 @@ def judged_one_by_one(
             missing=missing,
             acceptances=[each for each in acceptances if each.accepted_at <= ended[key]],
             test=TEST,
+            attributes=NODES,
         )
         judged.append((key, judgement))
         verdicts = {verdict.metric: verdict.outcome for verdict in judgement.verdicts}
