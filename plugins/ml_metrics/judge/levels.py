@@ -20,7 +20,7 @@ from ml_metrics.judge.level_noise import BASELINE_RUNS, levels_before, spreads
 from ml_metrics.judge.level_periods import LevelState, OpenLoss, Steady, margins
 from ml_metrics.judge.level_rule import BETTER, MAX_SIZE, LevelRule
 from ml_metrics.judge.level_shifts import Loss, better_level, worse_level
-from ml_metrics.judge.slow_loss import slow_loss
+from ml_metrics.judge.slow_loss import PLATEAU, slow_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,26 +123,33 @@ class _Follower:
             found: tuple[int, Loss | _Better] | None = None
             for direction in self._rule.directions:
                 stop = end if found is None else found[1].found
-                change = self._change(direction * values, start, stop, direction)
+                change = self._change(direction * values, start, stop, direction, first)
                 found = found if change is None else (direction, change)
             if found is not None:
                 for direction in set(self._rule.directions) - {found[0]}:  # they looked at later runs
+                    uninterrupted = max(start, first + PLATEAU - 1)
                     _, self._best[direction] = slow_loss(
-                        direction * values, start, found[1].found, best[direction], self._rule
+                        direction * values, uninterrupted, found[1].found, best[direction], self._rule
                     )
                 return found
         return None
 
-    def _change(self, values: Values, start: int, end: int, direction: int) -> Loss | _Better | None:
-        """Return the first change in a range; at the same run, a loss comes before a slow one and a better level."""
+    def _change(self, values: Values, start: int, end: int, direction: int, period: int) -> Loss | _Better | None:
+        """Return the first change in a range; at the same run, a loss comes before a slow one and a better level.
+
+        `period` is where the range's period starts. No loss interrupts a better level or a plateau: a few lucky runs
+        during each of several losses are neither.
+        """
         levels = levels_before(values, max(1, start + 1 - max(MAX_SIZE, self._rule.min_runs)), end)
         margin = self._rule.smallest_change(levels)
         change: Loss | _Better | None = worse_level(values, levels + margin, start, end, self._rule)
         if self._rule.worse:
-            better = better_level(-values, margin - levels, start, end if change is None else change.found)
+            lasting = max(start, period + BETTER.runs - 1)
+            better = better_level(-values, margin - levels, lasting, end if change is None else change.found)
             change = change if better is None else _Better(better)
         stop = end if change is None else change.found + isinstance(change, _Better)
-        slow, self._best[direction] = slow_loss(values, start, stop, self._best[direction], self._rule)
+        uninterrupted = max(start, period + PLATEAU - 1)
+        slow, self._best[direction] = slow_loss(values, uninterrupted, stop, self._best[direction], self._rule)
         return change if slow is None else slow
 
     def _improve(self, direction: int) -> None:
@@ -174,17 +181,13 @@ class _Follower:
             needed, of = (2, 3) if greatest > LARGE_LOSS * spread else (4, 5)
             returned = [direction * (each - before) < limit for each in recent[-of:]]
             if returned[-1] and sum(returned) >= needed:
-                near = [
-                    back and direction * (before - each) < limit
-                    for back, each in zip(returned, recent[-of:], strict=True)
-                ]
-                self._accept(start + len(levels), near)  # far better runs may be lucky: a better level has to last
+                self._accept(start + len(levels), returned[:-1])
                 break
             levels.append(median(recent))
         return OpenLoss(start, replace(loss, before=before, after=after), margin, first, tuple(levels))
 
     def _accept(self, run: int, returned: list[bool]) -> None:
-        """Accept the runs that showed the old level. `run` is the newest one, whether accepted or not."""
-        runs = np.arange(run - len(returned) + 1, run + 1)[returned]
+        """Accept the runs before `run` that showed the old level."""
+        runs = np.arange(run - len(returned), run)[returned]
         self._accepted = np.concatenate([self._accepted, self._series[runs]])
         self._runs = np.concatenate([self._runs, runs])
