@@ -39,7 +39,7 @@ WAIT = 10
 """The runs that a proposed condition waits for: a deviation of fewer is too uncertain."""
 EQUAL = 1e-6
 """The relative difference up to which a value may be rounded onto its bound."""
-REAL_SERIES = 5
+REAL_SERIES = 4
 """How many simulated series a candidate judges as real ones; it costs as much as judging them."""
 TOLERANCE = 3
 """The multiple of the budget from which on a candidate breaks it: a few series do not measure it more closely."""

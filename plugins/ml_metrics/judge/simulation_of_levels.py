@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ml_metrics.judge.simulation import SimulatedRuns
 
 HEALTHY_SERIES = 20
-LOSSES = 20
-STEPS = 8
+LOSSES = 40
+STEPS = 7
 LARGEST = 16.0
 """The largest change that is tried, in deviations of the noise."""
 MINIMA = (0.0, 1.0, 2.0, 4.0)
