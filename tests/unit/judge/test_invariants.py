@@ -21,6 +21,9 @@ VALUES = st.one_of(
     st.integers(-3, 3).map(float),
     st.sampled_from([math.nan, math.inf, -math.inf, None, 0.1, 5.0]),
 )
+WIDE = VALUES | st.floats() | st.sampled_from([1.7e308, -1.7e308, 1e-308, 5e-324])
+"""The full range of floats. Scaling needs some distance from its ends."""
+FINITE = st.floats(-1e6, 1e6) | st.floats(allow_nan=False, allow_infinity=False)
 OUTCOMES = st.sampled_from([None, *Outcome])
 STATUSES = st.sampled_from(["success", "success", "success", "failure", "timeout"])
 THRESHOLDS = st.one_of(
@@ -33,7 +36,7 @@ COMPARISONS = st.sampled_from(["less", "less_or_equal", "greater", "greater_or_e
 
 
 @st.composite
-def histories(draw: st.DrawFn, days: int = 40) -> list[StoredMetric]:
+def histories(draw: st.DrawFn, days: int = 40, values: st.SearchStrategy[float | None] = WIDE) -> list[StoredMetric]:
     return [
         point(
             draw(st.integers(0, days)),
@@ -42,7 +45,7 @@ def histories(draw: st.DrawFn, days: int = 40) -> list[StoredMetric]:
             status=draw(STATUSES),
             run=draw(st.sampled_from("abcdefgh")) + str(index),
         )
-        for index, value in enumerate(draw(st.lists(VALUES, max_size=25)))
+        for index, value in enumerate(draw(st.lists(values, max_size=25)))
     ]
 
 
@@ -69,7 +72,7 @@ def judgement_of(rule: dict[str, Any], value: float, past: list[StoredMetric], *
 
 
 @NO_DEADLINE
-@given(rules(), st.floats(-1e6, 1e6), histories(), st.randoms(use_true_random=False))
+@given(rules(), FINITE, histories(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(
     rule: dict[str, Any], value: float, past: list[StoredMetric], shuffler: random.Random
 ) -> None:
@@ -79,7 +82,7 @@ def test_the_order_of_rows_does_not_matter(
 
 
 @NO_DEADLINE
-@given(rules(), st.floats(-1e6, 1e6), histories(), VALUES, OUTCOMES)
+@given(rules(), FINITE, histories(), WIDE, OUTCOMES)
 def test_the_run_itself_and_later_runs_do_not_move_bounds(
     rule: dict[str, Any], value: float, past: list[StoredMetric], other: float | None, outcome: Outcome | None
 ) -> None:
@@ -90,7 +93,7 @@ def test_the_run_itself_and_later_runs_do_not_move_bounds(
 
 
 @NO_DEADLINE
-@given(rules(), st.floats(-1e6, 1e6), histories(), st.integers(-30, 30))
+@given(rules(), st.floats(-1e6, 1e6), histories(values=VALUES), st.integers(-30, 30))
 def test_scaling_a_metric_does_not_change_verdicts(
     rule: dict[str, Any], value: float, past: list[StoredMetric], power: int
 ) -> None:
@@ -128,8 +131,8 @@ def test_scaling_a_metric_with_its_thresholds_does_not_change_verdicts(
 @NO_DEADLINE
 @given(
     rules(),
-    st.lists(st.one_of(st.floats(-100, 100), st.sampled_from([1.0, 2.0])), min_size=1, max_size=20),
-    st.floats(-100, 100),
+    st.lists(st.one_of(FINITE, st.sampled_from([1.0, 2.0])), min_size=1, max_size=20),
+    FINITE,
 )
 def test_a_later_run_does_not_change_earlier_verdicts(rule: dict[str, Any], values: list[float], later: float) -> None:
     regression = config({"loss": rule})
@@ -140,7 +143,7 @@ def test_a_later_run_does_not_change_earlier_verdicts(rule: dict[str, Any], valu
 
 
 @NO_DEADLINE
-@given(rules(), st.floats(-1e6, 1e6), histories())
+@given(rules(), FINITE, histories())
 def test_the_requested_history_is_sufficient(rule: dict[str, Any], value: float, past: list[StoredMetric]) -> None:
     regression = config({"loss": rule, "default": condition({"fixed_value": 0}, "less")})
     ordered = sorted(past, key=lambda row: (row.timestamp, row.run_key))
@@ -160,7 +163,7 @@ def test_a_failed_value_behind_many_failed_jobs_is_not_requested() -> None:
 
 
 @NO_DEADLINE
-@given(rules(), VALUES, histories())
+@given(rules(), WIDE, histories())
 def test_no_verdict_is_lost_and_none_passes_without_reason(
     rule: dict[str, Any], value: float | None, past: list[StoredMetric]
 ) -> None:
