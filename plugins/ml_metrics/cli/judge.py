@@ -15,18 +15,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.arguments import UsageError, add_json, moment, text
+from ml_metrics.cli.arguments import add_json, moment, text
 from ml_metrics.cli.output import alert_lines, print_json, verdict_lines
-from ml_metrics.config.load import load_file
-from ml_metrics.judge import history_needs, judge_run
-from ml_metrics.judge.input_files import read_history, read_metrics
+from ml_metrics.cli.past_runs import conditions_in, runs_in
+from ml_metrics.judge import judge_run
+from ml_metrics.judge.input_files import read_metrics
 from ml_metrics.model import JobStatus
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ml_metrics.config.regression import RegressionTestConfig
     from ml_metrics.judge.input_files import Measured
     from ml_metrics.model import StoredMetric
 
@@ -52,9 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Judge the run, and print the verdicts."""
-    test, config = config_of(arguments.config, arguments.test)
+    test, config, file = conditions_in(arguments.config, arguments.test)
     measured = read_metrics(arguments.metrics)
-    history = history_of(arguments.history, test, config) if arguments.history else []
+    test, history = runs_in(arguments.history, test, config, file) if arguments.history else (test or file.stem, [])
     judgement = judge_run(
         config,
         measured.metrics,
@@ -72,25 +71,6 @@ def run(arguments: argparse.Namespace) -> int:
             print(line)
         print("passed" if judgement.passed else "did not pass")
     return 0 if judgement.passed else 1
-
-
-def config_of(path: str, name: str) -> tuple[str, RegressionTestConfig]:
-    """Return the name of the test that a file defines, and its conditions."""
-    loaded = load_file(path)
-    named = [test for test in loaded.tests if test.name == name] if name else list(loaded.tests)
-    if len(named) == 1:
-        return named[0].name, named[0].regression_test_config
-    return name or loaded.path.stem, loaded.regression_test_config
-
-
-def history_of(place: str, test: str, config: RegressionTestConfig) -> list[StoredMetric]:
-    """Read the history of a test. Raises UsageError if all rows are of other tests: that is no first run."""
-    history = read_history(place, test)
-    found = {point.test for point in history}
-    if found and found.isdisjoint(history_needs(config, test).tests):
-        names = ", ".join(sorted(found))
-        raise UsageError(f"{place}: has no row of test {test!r}; choose one of its tests with --test: {names}")
-    return history
 
 
 def _after(history: Sequence[StoredMetric], measured: Measured) -> datetime:

@@ -84,11 +84,46 @@ def past_runs(arguments: argparse.Namespace, *, config_required: bool = True) ->
     """
     test, config, file = _conditions(arguments, required=config_required)
     if arguments.history:
-        return _from_file(arguments, test, config, file)
+        test, rows = runs_in(arguments.history, test, config, file)
+        return PastRuns(test, config, _newest(rows, arguments.runs, test), file=file)
     if not test:
         raise UsageError("give the name of a test, or --history FILE; `ml-metrics tests` lists the tests")
     with open_chosen(arguments) as warehouse:
         return _from_warehouse(warehouse, arguments.runs, test, config, file)
+
+
+def conditions_in(place: str, name: str, *, name_required: bool = False) -> tuple[str, RegressionTestConfig, Path]:
+    """Return the test that a file defines, its conditions and the file.
+
+    The name may be empty if the file defines no test and none is required, because the runs state it.
+    """
+    loaded = load_file(place)
+    if not name and len(loaded.tests) > 1:
+        tests = ", ".join(test.name for test in loaded.tests)
+        raise UsageError(f"{place}: defines several tests; choose one with --test: {tests}")
+    for test in loaded.tests:
+        if name in {"", test.name}:
+            return test.name, test.regression_test_config, loaded.path
+    if name_required and not name:
+        raise UsageError(f"{place}: defines no test; --test NAME names the test whose runs to read")
+    return name, loaded.regression_test_config, loaded.path
+
+
+def runs_in(place: str, test: str, config: RegressionTestConfig, file: Path | None) -> tuple[str, list[StoredMetric]]:
+    """Read a file of past runs, and return the name of the test with the rows.
+
+    A test without a name has that of the runs, or of the file with its conditions. Raises UsageError if all rows are of
+    other tests: that is no empty history.
+    """
+    rows = read_history(place, test)
+    found = {row.test for row in rows} - {""}
+    names = ", ".join(sorted(found))
+    if not test and len(found) > 1:
+        raise UsageError(f"{place}: has runs of several tests; choose one with --test: {names}")
+    test = test or next(iter(found), file.stem if file else "")
+    if found and found.isdisjoint(history_needs(config, test).tests):
+        raise UsageError(f"{place}: has no row of test {test!r}; choose one of its tests with --test: {names}")
+    return test, rows
 
 
 def _conditions(arguments: argparse.Namespace, *, required: bool) -> tuple[str, RegressionTestConfig, Path | None]:
@@ -99,7 +134,7 @@ def _conditions(arguments: argparse.Namespace, *, required: bool) -> tuple[str, 
             raise UsageError("give the name of a test, or a file with its conditions")
         return name, RegressionTestConfig(), None
     if _is_file(place):
-        return _of_file(place, name, name_required=not arguments.history)
+        return conditions_in(place, name, name_required=not arguments.history)
     if name:
         raise UsageError(f"--test {name}: give it with a CONFIG; {place!r} is no file, so it is the name of a test")
     root = Settings.load().config_root
@@ -120,33 +155,6 @@ def _is_file(place: str) -> bool:
         return place.endswith(SUFFIXES) or Path(place).is_file()
     except (OSError, ValueError):  # too long, or with a NUL
         return False
-
-
-def _of_file(place: str, name: str, *, name_required: bool) -> tuple[str, RegressionTestConfig, Path]:
-    """Return the test that a file defines. The name may be empty if the runs state it."""
-    loaded = load_file(place)
-    if not name and len(loaded.tests) > 1:
-        tests = ", ".join(test.name for test in loaded.tests)
-        raise UsageError(f"{place}: defines several tests; choose one with --test: {tests}")
-    for test in loaded.tests:
-        if name in {"", test.name}:
-            return test.name, test.regression_test_config, loaded.path
-    if name_required and not name:
-        raise UsageError(f"{place}: defines no test; --test NAME names the test whose runs to read")
-    return name, loaded.regression_test_config, loaded.path
-
-
-def _from_file(arguments: argparse.Namespace, test: str, config: RegressionTestConfig, file: Path | None) -> PastRuns:
-    place = arguments.history
-    rows = read_history(place, test)
-    found = {row.test for row in rows} - {""}
-    names = ", ".join(sorted(found))
-    if not test and len(found) > 1:
-        raise UsageError(f"{place}: has runs of several tests; choose one with --test: {names}")
-    test = test or next(iter(found), file.stem if file else "")
-    if found and found.isdisjoint(history_needs(config, test).tests):
-        raise UsageError(f"{place}: has no row of test {test!r}; choose one of its tests with --test: {names}")
-    return PastRuns(test, config, _newest(rows, arguments.runs, test), file=file)
 
 
 def _newest(rows: list[StoredMetric], runs: int | None, test: str) -> list[StoredMetric]:
