@@ -14,7 +14,8 @@ from ml_metrics.cli.arguments import UsageError, text, whole_number
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.cli.output import warn
 from ml_metrics.config.document import SUFFIXES
-from ml_metrics.config.load import load_file, load_test
+from ml_metrics.config.load import load_file, load_test, load_tests
+from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.errors import ConfigError
 from ml_metrics.judge import HistoryNeeds, history_needs
@@ -143,8 +144,9 @@ def _conditions(arguments: argparse.Namespace, *, required: bool) -> tuple[str, 
     except ConfigError as error:
         if not required:
             return place, RegressionTestConfig(), None
+        near = did_you_mean(place, [test.name for test in load_tests(root).tests]) or ";"
         raise UsageError(
-            f"the conditions of {place!r} are unknown: {error}; give their file: CONFIG --test {place}"
+            f"the conditions of {place!r} are unknown: {error}{near} give a file with conditions: CONFIG --test NAME"
         ) from error
     return test.name, test.regression_test_config, Path(test.source) if test.source else None
 

@@ -64,7 +64,7 @@ def test_a_test_of_the_warehouse_with_the_conditions_of_its_file(address: str) -
 def test_a_test_without_a_file_has_no_conditions(address: str) -> None:
     found = read(TEST, "--warehouse", address, config_required=False)
     assert (found.test, found.file, found.config.metric_success_conditions) == (TEST, None, {})
-    with pytest.raises(UsageError, match=r"conditions of .* are unknown: .*; give their file: CONFIG --test"):
+    with pytest.raises(UsageError, match=r"conditions of .* are unknown: .*; give a file with conditions: CONFIG"):
         read(TEST, "--warehouse", address)
 
 
@@ -104,6 +104,7 @@ def test_a_history_that_names_no_test_belongs_to_the_config() -> None:
         (["none.yaml"], "none.yaml"),
         (["conditions.yaml"], "conditions.yaml: defines no test; --test NAME"),
         (["sweep.yaml"], "defines several tests; choose one with --test: a-"),
+        (["registred"], "did you mean 'registered'? give a file with conditions: CONFIG --test NAME"),
         (["tf-mnist", "--test", "t"], "'tf-mnist' is no file"),
         (["conditions.yaml", "--test", f"{TEST}s"], f"did you mean '{TEST}'"),
         (["conditions.yaml", "--history", "two"], "several tests; choose one with --test: a, b"),
@@ -114,6 +115,7 @@ def test_a_history_that_names_no_test_belongs_to_the_config() -> None:
 )
 def test_errors_state_what_to_give(argv: list[str], message: str, address: str) -> None:
     Path("sweep.yaml").write_text(SWEEP)
+    Path("configs/registered.yaml").write_text("{name: registered, image: i, command: [c]}")
     Path("two").write_text(
         "".join(f'{{"metric_name": "m", "metric_value": 1, "test_name": "{name}"}}\n' for name in "ab")
     )
