@@ -35,6 +35,9 @@ AT_ONCE = 512
 """How many runs are tested together."""
 LARGE_LOSS = 5.0
 """From this many standard deviations on, two of three runs show that the old level is back; else four of five."""
+NEARER, NEARER_SLOW = 0.5, 0.6
+"""A run that is back has less than this share of the loss. A slow loss is measured from the best level that lasted,
+which is a little better than the usual one."""
 LEVEL_RUNS = 8
 """The level while a loss is open is the median of this many runs."""
 HUGE, SHRINK = 1e300, 2.0**-20
@@ -174,10 +177,11 @@ class _Follower:
         spread = float(spreads(self._accepted[-BASELINE_RUNS:][None])[0])
         recent = new.tolist()[-LEVEL_RUNS:]
         levels, greatest = [median(recent)], abs(after - before)
+        nearer = NEARER_SLOW if loss.slow else NEARER
         for value in self._series[start + 1 :].tolist():
             recent = [*recent[1 - LEVEL_RUNS :], value]
             greatest = max(greatest, direction * (median(recent) - before))
-            limit = min(greatest / 2, margin)
+            limit = min(greatest * nearer, margin)
             needed, of = (2, 3) if greatest > LARGE_LOSS * spread else (4, 5)
             returned = [direction * (each - before) < limit for each in recent[-of:]]
             if returned[-1] and sum(returned) >= needed:
