@@ -27,7 +27,7 @@ NEAR_RUNS = 12
 OUTLIER = 2.5
 """Further from the level than this, in units of the noise, a value counts as that far: outliers have no memory."""
 STRONG_MEMORY, MAX_MEMORY = 0.15, 0.85
-MEMORY_ERROR = 0.6
+MEMORY_ERROR = 1.0
 """How many standard errors are added to a strong memory, which few runs underestimate."""
 SMALL_BASELINE = 3.0
 """How much less a small baseline is trusted: the error of four more runs than this grows by half."""

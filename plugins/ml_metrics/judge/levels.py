@@ -20,7 +20,7 @@ from ml_metrics.judge.level_noise import BASELINE_RUNS, levels_before, spreads
 from ml_metrics.judge.level_periods import LevelState, OpenLoss, Steady, margins
 from ml_metrics.judge.level_rule import BETTER, MAX_SIZE, LevelRule
 from ml_metrics.judge.level_shifts import Loss, better_level, worse_level
-from ml_metrics.judge.slow_loss import PLATEAU, slow_loss
+from ml_metrics.judge.slow_loss import PLATEAU, TAIL, slow_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,11 +35,10 @@ AT_ONCE = 512
 """How many runs are tested together."""
 LARGE_LOSS = 5.0
 """From this many standard deviations on, two of three runs show that the old level is back; else four of five."""
-NEARER, NEARER_SLOW = 0.5, 0.6
-"""A run that is back has less than this share of the loss. A slow loss is measured from the best level that lasted,
-which is a little better than the usual one."""
 LEVEL_RUNS = 8
 """The level while a loss is open is the median of this many runs."""
+SETTLED = 0.85
+"""A slow loss closes when the newest runs are at less than this share of it."""
 HUGE, SHRINK = 1e300, 2.0**-20
 """Values beyond the first are scaled by the second, so that no sum overflows."""
 
@@ -177,21 +176,26 @@ class _Follower:
         spread = float(spreads(self._accepted[-BASELINE_RUNS:][None])[0])
         recent = new.tolist()[-LEVEL_RUNS:]
         levels, greatest = [median(recent)], abs(after - before)
-        nearer = NEARER_SLOW if loss.slow else NEARER
-        for value in self._series[start + 1 :].tolist():
+        for run, value in enumerate(self._series[start + 1 :].tolist(), start + 1):
             recent = [*recent[1 - LEVEL_RUNS :], value]
             greatest = max(greatest, direction * (median(recent) - before))
-            limit = min(greatest * nearer, margin)
+            limit = min(greatest / 2, margin)
             needed, of = (2, 3) if greatest > LARGE_LOSS * spread else (4, 5)
             returned = [direction * (each - before) < limit for each in recent[-of:]]
             if returned[-1] and sum(returned) >= needed:
-                self._accept(start + len(levels), returned[:-1])
+                self._accept(np.arange(run - of + 1, run)[returned[:-1]])
+                break
+            if loss.slow and self._has_settled(start, run, direction, before, after):
+                self._accept(np.arange(run - TAIL + 1, run))
                 break
             levels.append(median(recent))
         return OpenLoss(start, replace(loss, before=before, after=after), margin, first, tuple(levels))
 
-    def _accept(self, run: int, returned: list[bool]) -> None:
-        """Accept the runs before `run` that showed the old level."""
-        runs = np.arange(run - len(returned), run)[returned]
+    def _has_settled(self, start: int, run: int, direction: int, before: float, after: float) -> bool:
+        """Whether a slow loss has become clearly smaller: noise that remembers drifts back, a slow loss never does."""
+        tail = self._series[run - TAIL + 1 : run + 1]
+        return run - start >= TAIL and direction * (float(np.median(tail)) - before) < SETTLED * abs(after - before)
+
+    def _accept(self, runs: Places) -> None:
         self._accepted = np.concatenate([self._accepted, self._series[runs]])
         self._runs = np.concatenate([self._runs, runs])

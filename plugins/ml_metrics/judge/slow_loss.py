@@ -75,7 +75,10 @@ def _noise_of_gap(values: Values) -> float:
 
 
 def _neighbours(steps: Values) -> float:
-    return float(np.median(np.abs(steps))) / NEIGHBOURS_OF_NORMAL
+    """Return the noise between neighbours; from the mean where most of them are equal."""
+    return float(np.median(np.abs(steps))) / NEIGHBOURS_OF_NORMAL or float(np.hypot.reduce(steps)) / math.sqrt(
+        2 * len(steps)
+    )
 
 
 def _without_slope(values: Values) -> Values:
