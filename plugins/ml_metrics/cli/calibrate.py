@@ -26,7 +26,7 @@ from ml_metrics.cli.past_runs import add_past_runs, past_runs
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.regression import DEFAULT, Comparison
 from ml_metrics.judge.baseline import is_measured
-from ml_metrics.judge.calibration import calibrate
+from ml_metrics.judge.calibration.calibrate import calibrate
 
 if TYPE_CHECKING:
     import argparse
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ml_metrics.cli.past_runs import PastRuns
     from ml_metrics.config.edit import FileEdit
     from ml_metrics.config.regression import RegressionTestConfig
-    from ml_metrics.judge.calibration import Calibration
+    from ml_metrics.judge.calibration.calibrate import Calibration
 
 DIRECTIONS = ("less", "greater", "within")
 NOT_REPLACED = {"fixed_value": "a fixed value", "within_bounds": "fixed bounds"}

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.cli.output import WIDTH, counted, minute, printable, table
 from ml_metrics.config.regression import Comparison
 from ml_metrics.config.yaml_edit import as_yaml
-from ml_metrics.judge.simulation import WITHIN_RUNS
+from ml_metrics.judge.calibration.simulation import WITHIN_RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ml_metrics.judge.calibration import CalibratedRule, Calibration
+    from ml_metrics.judge.calibration.calibrate import CalibratedRule, Calibration
 
 BETTER = {
     Comparison.LESS: "less is better",

@@ -13,7 +13,7 @@ from ml_metrics.config.inherit import ConfigFolder
 from ml_metrics.config.load import load_file, load_tests, root_of
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.config.yaml_edit import CONDITIONS
-from ml_metrics.judge.unfit import unfit
+from ml_metrics.judge.calibration.unfit import unfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

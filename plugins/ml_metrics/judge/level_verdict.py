@@ -72,7 +72,7 @@ def _bounds(state: LevelState, condition: Condition) -> Bounds:
 
 def _steady(state: LevelState, rule: LevelRule) -> str:
     """Return why a level passes, and how many runs may be the beginning of a new one."""
-    from ml_metrics.judge.level_periods import SUSPECTED_RUNS
+    from ml_metrics.judge.levels import SUSPECTED_RUNS
 
     reason = f"the level is {state.level:.6g}, not worse than {state.reference:.6g}"
     if not state.suspected:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.judge.level_noise import baselines_before, errors_of_shifts
-from ml_metrics.judge.level_rule import SIZES
+from ml_metrics.judge.levels.noise import baselines_before, errors_of_shifts
+from ml_metrics.judge.levels.rule import SIZES
 
 if TYPE_CHECKING:
-    from ml_metrics.judge.level_noise import Places, Values
-    from ml_metrics.judge.level_rule import LevelRule
-    from ml_metrics.judge.level_shifts import Loss
+    from ml_metrics.judge.levels.noise import Places, Values
+    from ml_metrics.judge.levels.rule import LevelRule
+    from ml_metrics.judge.levels.shifts import Loss
 
 SUSPECTED_RUNS = 6
 """Among how many of the newest runs those at a new level are counted."""

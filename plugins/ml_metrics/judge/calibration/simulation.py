@@ -14,14 +14,14 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ml_metrics.judge.bounds import PLATEAU
-from ml_metrics.judge.noise import MAX_RUNS, Kind, at_one_level
+from ml_metrics.judge.calibration.noise import MAX_RUNS, Kind, at_one_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from ml_metrics.judge.noise import Noise
+    from ml_metrics.judge.calibration.noise import Noise
 
     Values = NDArray[np.float64]
     Level = Callable[[Values], tuple[Values, Values]]

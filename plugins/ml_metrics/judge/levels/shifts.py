@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ml_metrics.config.regression import MIN_LEVEL_RUNS
-from ml_metrics.judge.level_noise import (
+from ml_metrics.judge.levels.noise import (
     BASELINE_RUNS,
     baselines_before,
     error_of_mean,
@@ -22,13 +22,13 @@ from ml_metrics.judge.level_noise import (
     neighbour_noise,
     spreads,
 )
-from ml_metrics.judge.level_rule import BETTER, SIZES
+from ml_metrics.judge.levels.rule import BETTER, SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ml_metrics.judge.level_noise import Baselines, Values
-    from ml_metrics.judge.level_rule import LevelRule, Size
+    from ml_metrics.judge.levels.noise import Baselines, Values
+    from ml_metrics.judge.levels.rule import LevelRule, Size
 
 FEW = 5
 """Up to this size the runs must also be rare: standard errors alone are not enough for noise that is not normal."""

@@ -16,20 +16,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.judge.level_noise import BASELINE_RUNS, levels_before, spreads
-from ml_metrics.judge.level_periods import LevelState, OpenLoss, Steady, margins
-from ml_metrics.judge.level_rule import BETTER, MAX_SIZE, LevelRule
-from ml_metrics.judge.level_shifts import Loss, better_level, worse_level
-from ml_metrics.judge.slow_loss import PLATEAU, TAIL, slow_loss
+from ml_metrics.judge.levels.noise import BASELINE_RUNS, levels_before, spreads
+from ml_metrics.judge.levels.periods import LevelState, OpenLoss, Steady, margins
+from ml_metrics.judge.levels.rule import BETTER, MAX_SIZE, LevelRule
+from ml_metrics.judge.levels.shifts import Loss, better_level, worse_level
+from ml_metrics.judge.levels.slow_loss import PLATEAU, TAIL, slow_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from ml_metrics.judge.level_noise import Places, Values
-
-__all__ = ["LevelRule", "LevelState", "Levels", "follow"]
+    from ml_metrics.judge.levels.noise import Places, Values
 
 AT_ONCE = 512
 """How many runs are tested together."""

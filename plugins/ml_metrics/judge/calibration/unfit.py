@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.regression import DEFAULT
 from ml_metrics.judge.baseline import is_measured
-from ml_metrics.judge.noise import noise_of
+from ml_metrics.judge.calibration.noise import noise_of
 from ml_metrics.judge.replay import replay
 from ml_metrics.judge.undecided import patience_of
 from ml_metrics.model import Bounds, Outcome

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.judge.contrast import NEAR, WEIGHTS, certainty_of, features
-from ml_metrics.judge.noise_units import in_noise_units
-from ml_metrics.judge.segments import MIN_RUNS, best_edges
+from ml_metrics.judge.changepoint.contrast import NEAR, WEIGHTS, certainty_of, features
+from ml_metrics.judge.changepoint.noise_units import in_noise_units
+from ml_metrics.judge.changepoint.segments import MIN_RUNS, best_edges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

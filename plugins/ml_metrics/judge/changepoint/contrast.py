@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ml_metrics.judge.noise_units import NORMAL_MAD
+from ml_metrics.judge.changepoint.noise_units import NORMAL_MAD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

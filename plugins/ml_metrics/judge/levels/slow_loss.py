@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ml_metrics.judge.level_noise import (
+from ml_metrics.judge.levels.noise import (
     BASELINE_RUNS,
     MEDIAN_ERROR,
     NEIGHBOURS_OF_NORMAL,
@@ -17,11 +17,11 @@ from ml_metrics.judge.level_noise import (
     neighbour_noise,
     spreads,
 )
-from ml_metrics.judge.level_shifts import Loss
+from ml_metrics.judge.levels.shifts import Loss
 
 if TYPE_CHECKING:
-    from ml_metrics.judge.level_noise import Places, Values
-    from ml_metrics.judge.level_rule import LevelRule
+    from ml_metrics.judge.levels.noise import Places, Values
+    from ml_metrics.judge.levels.rule import LevelRule
 
 PLATEAU, TAIL = 21, 15
 """The newest 15 runs are compared with the best 21 runs in a row."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from ml_metrics.judge.level_noise import Values
+    from ml_metrics.judge.levels.noise import Values
 
 MAX_SIZE = 15
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.regression import Comparison, Condition, RegressionTestConfig
 from ml_metrics.judge.baseline import is_measured
-from ml_metrics.judge.noise import MAX_RUNS, Kind, noise_of
-from ml_metrics.judge.replay import replay
-from ml_metrics.judge.simulation import (
+from ml_metrics.judge.calibration.level_simulation import level_rule_for
+from ml_metrics.judge.calibration.noise import MAX_RUNS, Kind, noise_of
+from ml_metrics.judge.calibration.simulation import (
     FALSE_ALARMS,
     factor_for,
     mean_and_deviation,
@@ -22,16 +22,16 @@ from ml_metrics.judge.simulation import (
     simulated,
     smallest_change,
 )
-from ml_metrics.judge.simulation_of_levels import level_rule_for
+from ml_metrics.judge.replay import replay
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ml_metrics.judge.calibration.noise import Noise
+    from ml_metrics.judge.calibration.simulation import Level, SimulatedRuns
     from ml_metrics.judge.history import Acceptance, Moment
-    from ml_metrics.judge.noise import Noise
-    from ml_metrics.judge.simulation import Level, SimulatedRuns
 
 MIN_RUNS = 20
 """With fewer runs the noise is not known well enough."""

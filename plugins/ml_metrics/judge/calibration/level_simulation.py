@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.judge.level_rule import LevelRule
-from ml_metrics.judge.levels import follow
-from ml_metrics.judge.simulation import FALSE_ALARMS, FOUND_SHARE, WINDOW
+from ml_metrics.judge.calibration.simulation import FALSE_ALARMS, FOUND_SHARE, WINDOW
+from ml_metrics.judge.levels import LevelRule, follow
 
 if TYPE_CHECKING:
-    from ml_metrics.judge.simulation import SimulatedRuns
+    from ml_metrics.judge.calibration.simulation import SimulatedRuns
 
 HEALTHY_SERIES = 20
 LOSSES = 40

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unit.judge.test_noise import made
 
 from ml_metrics.config.regression import Comparison, Condition
 from ml_metrics.judge import calibration, simulation, simulation_of_levels
-from ml_metrics.judge.calibration import Calibration, calibrate, past_of
+from ml_metrics.judge.calibration.calibrate import Calibration, calibrate, past_of
 from unit.judge.cases import TEST, condition, history
-from unit.judge.test_noise import made
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from unit.judge.test_noise import made
 
 from ml_metrics.judge import simulation
-from ml_metrics.judge.noise import noise_of
-from ml_metrics.judge.simulation import (
+from ml_metrics.judge.calibration.noise import noise_of
+from ml_metrics.judge.calibration.simulation import (
     WINDOW,
     WITHIN_RUNS,
     factor_for,
@@ -21,7 +22,6 @@ from ml_metrics.judge.simulation import (
     simulated,
     smallest_change,
 )
-from unit.judge.test_noise import made
 
 LEVELS = [mean_and_deviation, median_and_mad, percent_of_mean, percent_of_best]
 

@@ -1,0 +1,1 @@
+"""Conditions that fit the noise of a metric."""
