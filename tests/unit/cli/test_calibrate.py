@@ -16,7 +16,7 @@ from ml_metrics.config.load import load_file
 from ml_metrics.config.regression import Condition
 from ml_metrics.model import JobStatus, Workload
 from ml_metrics.warehouse import open_warehouse, run_record
-from unit.judge.test_calibration import few
+from unit.judge.calibration.test_calibrate import few
 from unit.warehouse.records import MONDAY, metric, run_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.judge.test_noise import made
 
 from ml_metrics.config.regression import Comparison, Condition
-from ml_metrics.judge import calibration, simulation, simulation_of_levels
+from ml_metrics.judge.calibration import calibrate as calibration
+from ml_metrics.judge.calibration import level_simulation, simulation
 from ml_metrics.judge.calibration.calibrate import Calibration, calibrate, past_of
+from unit.judge.calibration.test_noise import made
 from unit.judge.cases import TEST, condition, history
 
 
@@ -25,8 +26,8 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation, "SERIES", 12)
     monkeypatch.setattr(calibration, "REAL_SERIES", 1)
-    monkeypatch.setattr(simulation_of_levels, "HEALTHY_SERIES", 2)
-    monkeypatch.setattr(simulation_of_levels, "LOSSES", 3)
+    monkeypatch.setattr(level_simulation, "HEALTHY_SERIES", 2)
+    monkeypatch.setattr(level_simulation, "LOSSES", 3)
 
 
 def calibrated(values: list[float], comparison: str = "less") -> Calibration:

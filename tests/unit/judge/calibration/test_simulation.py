@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from unit.judge.test_noise import made
 
-from ml_metrics.judge import simulation
+from ml_metrics.judge.calibration import simulation
 from ml_metrics.judge.calibration.noise import noise_of
 from ml_metrics.judge.calibration.simulation import (
     WINDOW,
@@ -22,6 +21,7 @@ from ml_metrics.judge.calibration.simulation import (
     simulated,
     smallest_change,
 )
+from unit.judge.calibration.test_noise import made
 
 LEVELS = [mean_and_deviation, median_and_mad, percent_of_mean, percent_of_best]
 
