@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.judge.baseline import baseline_of, note_on_baseline, uses_history
 from ml_metrics.judge.certainty import false_alarm_rate, healthy_values, with_words
-from ml_metrics.judge.comparable import compared, with_warning
 from ml_metrics.judge.history import RECENT
 from ml_metrics.judge.level_verdict import level_verdict
 from ml_metrics.judge.repeated import worse_side
@@ -87,11 +86,15 @@ def _plausible(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> 
         return verdict
     if side * (value / 2 - verdict.reference / 2) >= 0:  # most runs that are near the level need no more
         return verdict
+    from ml_metrics.judge.comparable import with_warning  # imports numpy
+
     recent = baseline_of(verdict.metric, condition, earlier)[-RECENT_LEVEL:]
     return with_warning(verdict, condition, [row.value for row in recent if row.value is not None])
 
 
 def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> Verdict:
+    from ml_metrics.judge.comparable import compared, with_warning  # imports numpy
+
     baseline = baseline_of(verdict.metric, condition, earlier) if uses_history(condition) else []
     verdict = replace(verdict, baseline_points=len(baseline))
     needed = condition.fewest_runs

@@ -15,7 +15,9 @@ from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, run_of
 
 As = Callable[..., TestClient]
 ROUTES = [
-    (method, route.path) for route in app.routes for method in (route.methods if isinstance(route, APIRoute) else {"?"})
+    (method, route.path)
+    for route in app.routes
+    for method in (sorted(route.methods) if isinstance(route, APIRoute) else ("?",))
 ]
 FILLED = {"{name}": "dashboard.css", "{rest:path}": "nothing/here"}
 OF_A_TEST = (
