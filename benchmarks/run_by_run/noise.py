@@ -4,7 +4,7 @@ Each noise has a standard deviation of about 1 and a mean of about 0. A family m
 a first run that is off, pairs of bad nights, and so on. Nothing in a family is a change of level that anybody should
 be notified of.
 
-The families after `skewed` were added to check the rule `change_point`, on seeds that no constant was chosen on.
+The families after `skewed` were added to check the rule `change_point` after its constants had been chosen.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BASELINE_RUNS = 100
 """How many runs a baseline has at most."""
-MAD_OF_NORMAL, P80_OF_NORMAL, NEIGHBOURS_OF_NORMAL = 0.6745, 1.2816, 0.954
+P50_OF_NORMAL, P68_OF_NORMAL, P80_OF_NORMAL, NEIGHBOURS_OF_NORMAL = 0.6745, 0.9945, 1.2816, 0.954
 """The median and the 80th percentile of |x|, and the median of |x - y|, where the standard deviation is 1."""
 MEDIAN_ERROR = 1.25
 """The standard error of a median in units of that of a mean, for normal noise."""
@@ -57,7 +57,7 @@ def baselines_before(values: Values, ends: Places) -> Baselines:
     level = _middles(np.sort(rows, axis=1), count)
     distances = np.abs(rows - level[:, None])
     ordered = np.sort(distances, axis=1)
-    spread = np.maximum(_middles(ordered, count) / MAD_OF_NORMAL, _quantiles(ordered, count, 0.8) / P80_OF_NORMAL)
+    spread = _spreads(ordered, count)
     return Baselines(count, level, spread, _memories(rows - level[:, None], spread, count))
 
 
@@ -74,7 +74,16 @@ def spreads(rows: Values) -> Values:
     """Return the standard deviation of each row, robustly."""
     distances = np.sort(np.abs(rows - _row_medians(np.sort(rows, axis=1))[:, None]), axis=1)
     count = np.full(len(rows), rows.shape[1])
-    return np.maximum(_row_medians(distances) / MAD_OF_NORMAL, _quantiles(distances, count, 0.8) / P80_OF_NORMAL)
+    return _spreads(distances, count)
+
+
+def _spreads(distances: Values, count: Places) -> Values:
+    """Return the spread of each row of ordered distances from the level.
+
+    The 80th percentile shows a second mode. The median counts unless a rounding unit has made it larger than the rest.
+    """
+    middle = np.minimum(_middles(distances, count) / P50_OF_NORMAL, _quantiles(distances, count, 0.68) / P68_OF_NORMAL)
+    return np.maximum(middle, _quantiles(distances, count, 0.8) / P80_OF_NORMAL)
 
 
 def neighbour_noise(values: Values, runs: Places, length: int = NEAR_RUNS) -> Values:
