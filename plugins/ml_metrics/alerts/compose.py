@@ -93,7 +93,10 @@ def compose_heartbeat(
         Reason(f"undecided:{one.test}:{one.metric}", f"{one.metric} of {one.test}: {one.runs} runs without a decision")
         for one in heartbeat.undecided
     ]
-    reasons = (*silent, *unjudged)
+    unfit = [
+        Reason(f"unfit:{one.test}:{one.metric}", f"{one.metric} of {one.test} {one.problem}") for one in heartbeat.unfit
+    ]
+    reasons = (*silent, *unjudged, *unfit)
     about = {"key": key, "kind": MessageKind.HEARTBEAT, "subject": one_line(f"[ML Metrics] weekly: {headline}")}
     return _message("heartbeat", values, recipients, sender, **about, reasons=reasons, links=_dashboard(dashboard_url))
 

@@ -155,6 +155,15 @@ class UndecidedMetric:
 
 
 @dataclass(frozen=True, slots=True)
+class UnfitCondition:
+    """A condition that cannot see what it promises, or fails healthy runs."""
+
+    test: str
+    metric: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeat:
     """The state of the tests that share a list of recipients."""
 
@@ -164,3 +173,4 @@ class Heartbeat:
     failing: tuple[FailingTest, ...] = ()
     quarantined: tuple[QuarantinedTest, ...] = ()
     undecided: tuple[UndecidedMetric, ...] = ()
+    unfit: tuple[UnfitCondition, ...] = ()

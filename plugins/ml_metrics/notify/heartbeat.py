@@ -1,4 +1,4 @@
-"""The weekly heartbeat, which reports what causes no other message: tests that did not run, metrics never judged."""
+"""The weekly heartbeat, which reports what causes no other message: missed runs, conditions that misjudge."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from itertools import groupby, takewhile
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.compose import compose_heartbeat
-from ml_metrics.alerts.message import FailingTest, Heartbeat, MissedRuns, QuarantinedTest, UndecidedMetric
+from ml_metrics.alerts.message import (
+    FailingTest,
+    Heartbeat,
+    MissedRuns,
+    QuarantinedTest,
+    UndecidedMetric,
+    UnfitCondition,
+)
 from ml_metrics.config.schedule import times_after
-from ml_metrics.judge import HistoryNeeds
+from ml_metrics.judge import HistoryNeeds, history_needs
 from ml_metrics.judge.undecided import patience_of, undecided
 from ml_metrics.notify.digest import send_summary
 from ml_metrics.reports import short_name
@@ -24,6 +31,8 @@ if TYPE_CHECKING:
 
 WEEK = timedelta(days=7)
 MAX_RUNS = 1000
+FIT_RUNS = 100
+"""From how many runs it is known whether a condition fits."""
 SPARE_RUNS = 30
 """Runs read beyond those needed: some jobs may have failed."""
 
@@ -40,6 +49,7 @@ def send_heartbeats(tests: Sequence[TestDefinition], warehouse: Warehouse, mail:
             tests=len(own),
             missed=tuple(missed for test in own for missed in _missed_runs(test, warehouse, since, now)),
             undecided=tuple(metric for test in own for metric in _undecided(test, warehouse)),
+            unfit=tuple(condition for test in own for condition in _unfit(test, warehouse)),
             failing=tuple(_failing(incidents[test.name]) for test in own if test.name in incidents),
             quarantined=tuple(
                 QuarantinedTest(test.name, test.quarantine.until, test.quarantine.reason)
@@ -75,6 +85,18 @@ def _undecided(test: TestDefinition, warehouse: Warehouse) -> Iterator[Undecided
     rows = warehouse.metrics.history(HistoryNeeds(tests=(test.name,), window=0, recent=recent, earliest=None))
     for one in undecided(config, rows, test.name):
         yield UndecidedMetric(test.name, one.metric, one.runs, one.reason)
+
+
+def _unfit(test: TestDefinition, warehouse: Warehouse) -> Iterator[UnfitCondition]:
+    """Yield the conditions of a test that its past runs show to be too narrow for the noise, or far too wide."""
+    from ml_metrics.judge.calibration.unfit import misfits  # imports numpy
+
+    config = test.regression_test_config
+    if not config.metric_success_conditions or not test.metric_collection_config.write_to_bigquery:
+        return
+    needs = HistoryNeeds(tests=history_needs(config, test.name).tests, window=0, recent=FIT_RUNS, earliest=None)
+    for metric, problem in misfits(config, warehouse.metrics.history(needs), test=test.name):
+        yield UnfitCondition(test.name, metric, problem)
 
 
 def times_between(schedule: str | None, start: datetime, end: datetime) -> int:

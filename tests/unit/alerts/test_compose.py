@@ -14,6 +14,7 @@ from ml_metrics.alerts.message import (
     MissedRuns,
     QuarantinedTest,
     UndecidedMetric,
+    UnfitCondition,
 )
 from unit.alerts.reports import LOSS, REPORT
 
@@ -47,6 +48,7 @@ def test_the_heartbeat_matches_its_golden_files() -> None:
                 "stddevs_from_mean needs 10 earlier runs with compare_to: pt-brt-func-v5e-8",
             ),
         ),
+        unfit=(UnfitCondition("jax-resnet50-conv-v5e-8", "accuracy_final", "can never fail: its bounds are far away"),),
     )
     message = compose_heartbeat("heartbeat-1", heartbeat, ["a@example.com"], "", "https://airflow.example/ml-metrics")
     check("alerts/heartbeat.txt", f"Subject: {message.subject}\n\n{message.text}")
@@ -54,6 +56,7 @@ def test_the_heartbeat_matches_its_golden_files() -> None:
     assert [reason.name for reason in message.reasons][2:] == [
         "undecided:tf-mnist-example-cpu:loss_final",
         "undecided:pt-bert-func-v5e-8:total_wall_time",
+        "unfit:jax-resnet50-conv-v5e-8:accuracy_final",
     ]
 
 

@@ -28,6 +28,7 @@ from ml_metrics.alerts.message import (
     QuarantinedTest,
     Report,
     UndecidedMetric,
+    UnfitCondition,
 )
 from servers.channels import Answer, MailServer, Service
 from servers.github import GitHub
@@ -62,6 +63,7 @@ def messages(name: str) -> list[Message]:
         (FailingTest(name, NOON, (name,), name),),
         (QuarantinedTest(name, NOON.date(), name),),
         (UndecidedMetric(name, name, 21, name),),
+        (UnfitCondition(name, name, name),),
     )
     return [
         compose(report(name), ["a@example.com"], "me@example.com"),

@@ -23,10 +23,14 @@ def a_test(name: str, schedule: str | None, **more: Any) -> TestDefinition:
 
 
 def ran(
-    test: str, times: list[datetime], run_id: str = "scheduled__", outcomes: dict[str, Outcome] | None = None
+    test: str,
+    times: list[datetime],
+    run_id: str = "scheduled__",
+    outcomes: dict[str, Outcome] | None = None,
+    value: float = 1.0,
 ) -> None:
-    metrics = [Metric(name, 1.0, tag=name, strategy="final") for name in outcomes or {}]
-    verdicts = [Verdict(name, outcome, 1.0, None, "a rule") for name, outcome in (outcomes or {}).items()]
+    metrics = [Metric(name, value, tag=name, strategy="final") for name in outcomes or {}]
+    verdicts = [Verdict(name, outcome, value, None, "a rule") for name, outcome in (outcomes or {}).items()]
     with warehouse() as open_warehouse:
         for ended in times:
             run, workload = Run(test, test, f"{run_id}{ended}", "local"), Workload(JobStatus.SUCCESS, ended_at=ended)
@@ -113,6 +117,16 @@ def test_a_metric_that_is_never_judged_is_listed() -> None:
     assert text.startswith("[ML Metrics] weekly: 1 test ran as scheduled, 1 metric was not judged\n")
     assert "* daily: loss had insufficient_data in 24 runs in a row: mads_from_median needs 2 earlier runs" in text
     assert "time had" not in text
+
+
+def test_a_condition_that_is_narrower_than_its_noise_is_listed() -> None:
+    for number, ended in enumerate(days(60)):
+        ran("daily", [ended], outcomes={"loss": Outcome.PASS}, value=100 + number * 37 % 11)
+    rule = {"comparison": "less", "success_threshold": {"stddevs_from_mean": 0.2}}
+    send(a_test("daily", "0 3 * * *", regression_test_config={"metric_success_conditions": {"loss": rule}}))
+    (text,) = mails().values()
+    assert "Conditions that do not fit their past runs:\n* daily: loss fails " in text.replace("\r", "")
+    assert "is smaller than the noise" in text
 
 
 def test_a_test_that_records_nothing_is_not_listed() -> None:

@@ -41,18 +41,31 @@ def unfit(
     """Return what is wrong with the conditions of a test, as far as its past runs show."""
     own = [row for row in rows if (row.test or test) == test]
     values = _values(own)
-    findings = [*_never_produced(config, values), *_without_times(config, own), *_without_other_test(config, rows)]
+    verdicts = _verdicts(config, rows, test, acceptances)
+    findings = [
+        *_never_produced(config, values),
+        *_without_times(config, own),
+        *_without_other_test(config, rows),
+        *_never_decided(config, verdicts),
+        *_misfits(config, values, verdicts),
+    ]
+    return list(dict.fromkeys(findings))
+
+
+def misfits(config: RegressionTestConfig, rows: Sequence[StoredMetric], *, test: str) -> list[Finding]:
+    """Return only which conditions are too narrow for the noise of their metrics, or far too wide."""
+    values = _values([row for row in rows if (row.test or test) == test])
+    return list(dict.fromkeys(_misfits(config, values, _verdicts(config, rows, test))))
+
+
+def _verdicts(
+    config: RegressionTestConfig, rows: Sequence[StoredMetric], test: str, acceptances: Sequence[Acceptance] = ()
+) -> dict[str, list[Verdict]]:
     verdicts: dict[str, list[Verdict]] = defaultdict(list)
     for run in replay(config, rows, test=test, acceptances=acceptances).runs:
         for verdict in run.judgement.verdicts:
             verdicts[verdict.metric].append(verdict)
-    for metric, found in sorted(values.items()):
-        condition = config.condition_for(metric)
-        if condition is not None:
-            key = metric if metric in config.metric_success_conditions else DEFAULT
-            about = "" if key == metric else f"{metric}: "
-            findings += [(key, about + what) for what in _of_metric(condition, found, verdicts[metric])]
-    return list(dict.fromkeys(findings))
+    return verdicts
 
 
 def _values(rows: Iterable[StoredMetric]) -> dict[str, list[float]]:
@@ -86,11 +99,34 @@ def _without_other_test(config: RegressionTestConfig, rows: Sequence[StoredMetri
             yield key, f"compare_to: no past run of a test {condition.compare_to!r}{near}"
 
 
-def _of_metric(condition: Condition, values: list[float], verdicts: Sequence[Verdict]) -> Iterator[str]:
-    decided = [verdict for verdict in verdicts if verdict.outcome in {Outcome.PASS, Outcome.FAIL}]
-    undecided = [verdict for verdict in verdicts if verdict.outcome is Outcome.INSUFFICIENT_DATA]
-    if not decided and len(undecided) > patience_of(condition):
-        yield f"decides none of {len(undecided)} past runs: {undecided[-1].reason}"
+def _never_decided(config: RegressionTestConfig, verdicts: dict[str, list[Verdict]]) -> Iterator[Finding]:
+    for metric, found in sorted(verdicts.items()):
+        condition = config.condition_for(metric)
+        undecided = [verdict for verdict in found if verdict.outcome is Outcome.INSUFFICIENT_DATA]
+        if condition is not None and not _decided(found) and len(undecided) > patience_of(condition):
+            yield _about(config, metric, f"decides none of {len(undecided)} past runs: {undecided[-1].reason}")
+
+
+def _misfits(
+    config: RegressionTestConfig, values: dict[str, list[float]], verdicts: dict[str, list[Verdict]]
+) -> Iterator[Finding]:
+    for metric, found in sorted(values.items()):
+        condition = config.condition_for(metric)
+        if condition is not None:
+            for problem in _of_metric(condition, found, _decided(verdicts[metric])):
+                yield _about(config, metric, problem)
+
+
+def _about(config: RegressionTestConfig, metric: str, problem: str) -> Finding:
+    """Return a finding under the key of the metric's condition."""
+    return (metric, problem) if metric in config.metric_success_conditions else (DEFAULT, f"{metric}: {problem}")
+
+
+def _decided(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    return [verdict for verdict in verdicts if verdict.outcome in {Outcome.PASS, Outcome.FAIL}]
+
+
+def _of_metric(condition: Condition, values: list[float], decided: Sequence[Verdict]) -> Iterator[str]:
     newest = next((verdict for verdict in reversed(decided) if verdict.bounds is not None), None)
     if condition.success_threshold.change_point is not None or newest is None or len(values) < MIN_RUNS:
         return
