@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ml_metrics import storage
+from ml_metrics.config.regression import MinChange
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.judge.attributes import FIRST, change_text
 from ml_metrics.model import JobStatus, StoredMetric
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 PARAMETER = "param."
 """How the metadata of a run names its parameters."""
+
+
+SMALLEST_SUSPECT = MinChange(percent=1)
+"""Smaller changes of a level explain no failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,10 @@ def level_change(  # noqa: PLR0913  (the sentence depends on all of these)
     first_failed: str,
     attributes: Mapping[str, Mapping[str, str]],
 ) -> str:
-    """Return a sentence on the last change of the metric's level if it came before the first failed run; else empty."""
+    """Return a sentence on the last change of the metric's level if it may have led to the failure; else empty.
+
+    Such a change came before the first failed run, and not in the opposite direction of the value that failed.
+    """
     from ml_metrics.judge.level_changes import changes_in
 
     point = StoredMetric(
@@ -74,10 +82,14 @@ def level_change(  # noqa: PLR0913  (the sentence depends on all of these)
         job_status=JobStatus.SUCCESS,
         outcome=None,
     )
-    changes = changes_in([*history.points(), point], attributes=attributes)
+    changes = changes_in([*history.points(), point], min_change=SMALLEST_SUSPECT, attributes=attributes)
     keys = [value.run_key for value in history.values]
     before = keys[: keys.index(first_failed)] if first_failed in keys else keys
-    return f"{verdict.metric}: {changes[-1]}" if changes and changes[-1].run_key in before else ""
+    if not changes or changes[-1].run_key not in before:
+        return ""
+    rose, value = changes[-1].after > changes[-1].before, verdict.value
+    opposite = value is not None and rose != (value > changes[-1].before)
+    return "" if opposite else f"{verdict.metric}: {changes[-1]}"
 
 
 def _sentence(streak: Streak, names: str, run: Run, folder: RunFolder, history: TestHistory) -> str:
