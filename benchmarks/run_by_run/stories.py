@@ -184,7 +184,7 @@ STORIES: dict[str, Callable[[Plan], None]] = {
 def cases(
     seed: int, families: tuple[str, ...] = tuple(FAMILIES), stories: tuple[str, ...] = tuple(STORIES)
 ) -> list[Case]:
-    """Return every story in every family. The same seed gives the same values whatever else is asked for."""
+    """Return every story in every family. The same seed gives the same values, whichever stories are chosen."""
     return [_case(family, story, seed) for family in families for story in stories]
 
 

@@ -102,11 +102,7 @@ def _document(change: Change) -> dict[str, Any]:
 def _print_sentences(found: Mapping[str, Sequence[Change]]) -> None:
     for metric, changes in found.items():
         for change in changes:
-            sure = f"{change.in_noise:.3g} x noise, {change.certainty:.0%} certain"
-            sentence = printable(f"{metric}: {change} ({sure})")
-            print(
-                textwrap.fill(sentence, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-            )
+            print(_sentence(metric, change))
     changed = sum(map(bool, found.values()))
     number = sum(map(len, found.values()))
     print(f"{counted(number, 'change')} of level in {changed} of {counted(len(found), 'metric')}")

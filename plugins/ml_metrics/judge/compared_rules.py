@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.regression import DEFAULT, RegressionTestConfig
-from ml_metrics.judge.replay import replay
+from ml_metrics.judge.replay import beginnings, replay
 from ml_metrics.model import Outcome
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _on_metric(
 ) -> RuleOnMetric:
     failing = [outcome is Outcome.FAIL for outcome in outcomes.values()]
     levels = [level for level in _levels(outcomes, changes) if _is_worse(level.change, condition)]
-    begun = [place for place, fails in enumerate(failing) if fails and not (place and failing[place - 1])]
+    begun = beginnings(failing)
     return RuleOnMetric(
         condition,
         runs=sum(outcome is not Outcome.INSUFFICIENT_DATA for outcome in outcomes.values()),

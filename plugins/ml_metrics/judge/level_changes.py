@@ -10,7 +10,7 @@ from ml_metrics.judge.attributes import differences
 from ml_metrics.judge.bounds import minimum_change
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from ml_metrics.config.regression import MinChange
@@ -41,9 +41,7 @@ class Change:
         return percent_of(self.before, self.after)
 
     def __str__(self) -> str:
-        first = f"first in run {self.run_key} of {self.timestamp:%Y-%m-%d %H:%M}"
-        differs = f", where {', '.join(self.differs)}" if self.differs else ""
-        return f"the level {way_of(self.before, self.after)}, {first}{differs}"
+        return change_sentence(self.before, self.after, self.run_key, self.timestamp, self.differs)
 
 
 def changes_in(
@@ -80,6 +78,12 @@ def changes_in(
         for step in change_points([value for _, value in measured], certainty=certainty)
         if abs(step.after - step.before) >= minimum_change(min_change, step.before)
     ]
+
+
+def change_sentence(before: float, after: float, run_key: str, timestamp: datetime, differs: Sequence[str]) -> str:
+    """Return a change with the first run of the new level, and what differs there from the run before."""
+    where = f", where {', '.join(differs)}" if differs else ""
+    return f"the level {way_of(before, after)}, first in run {run_key} of {timestamp:%Y-%m-%d %H:%M}{where}"
 
 
 def way_of(before: float, after: float) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.judge.attributes import differences
 from ml_metrics.judge.baseline import series_of
 from ml_metrics.judge.certainty import LEAST
-from ml_metrics.judge.level_changes import way_of
+from ml_metrics.judge.level_changes import change_sentence, way_of
 from ml_metrics.model import Bounds, Outcome
 
 if TYPE_CHECKING:
@@ -82,14 +82,13 @@ def _steady(state: LevelState, rule: LevelRule) -> str:
 
 def _loss(state: LevelState, rows: list[StoredMetric], earlier: EarlierRuns) -> str:
     """Return which level was lost, since when, and what changed then."""
-    way = way_of(state.reference, state.level)
     if state.slow or state.first is None:
+        way = way_of(state.reference, state.level)
         return f"the level {way} slowly: no run differs much from the ones before"
     keys = [*(row.run_key for row in rows), earlier.run_key]
     times = [*(row.timestamp for row in rows), earlier.now]
     differs = differences(earlier.attributes, keys[state.first - 1], keys[state.first]) if state.first else ()
-    where = f", where {', '.join(differs)}" if differs else ""
-    return f"the level {way}, first in run {keys[state.first]} of {times[state.first]:%Y-%m-%d %H:%M}{where}"
+    return change_sentence(state.reference, state.level, keys[state.first], times[state.first], differs)
 
 
 def _return(value: float | None, state: LevelState) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.judge.judgement import AlertKind
@@ -69,6 +70,11 @@ class Replay:
     def document(self) -> dict[str, Any]:
         """Return the document of `ml-metrics replay --json`."""
         return {"runs": [run.document() for run in self.runs], "summary": self.summary()}
+
+
+def beginnings(failing: Iterable[bool]) -> list[int]:
+    """Return the places at which a metric begins to fail: each is an alert."""
+    return [place for place, (before, now) in enumerate(pairwise(chain((False,), failing))) if now and not before]
 
 
 def replay(

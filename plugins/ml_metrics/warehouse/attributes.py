@@ -34,7 +34,7 @@ WHERE uuid IN :runs
 
 
 class RunAttributes(Mapping[str, Mapping[str, str]]):
-    """The attributes of runs by run key, read with two queries when the first one is asked for.
+    """The attributes of runs by run key, read with two queries at the first request.
 
     Most judgements find no change that attributes could explain, so they read nothing.
     """

@@ -22,7 +22,7 @@ from ml_metrics.judge.calibration.simulation import (
     simulated,
     smallest_change,
 )
-from ml_metrics.judge.replay import replay
+from ml_metrics.judge.replay import beginnings, replay
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.values import as_utc
 
@@ -54,7 +54,7 @@ ALL = 100
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a condition would have said about the past runs."""
+    """The verdicts that a condition would have given on the past runs."""
 
     judged: int
     failing: int
@@ -151,7 +151,7 @@ def past_of(
     test: str = "",
     acceptances: Sequence[Acceptance] = (),
 ) -> Past:
-    """Return what a condition would have said about the past runs of a metric."""
+    """Count the verdicts that a condition would have given on the past runs of a metric."""
     config = RegressionTestConfig(metric_success_conditions={metric: condition})
     outcomes = [
         verdict.outcome
@@ -160,8 +160,7 @@ def past_of(
         if verdict.outcome in {Outcome.PASS, Outcome.FAIL}
     ]
     failing = [outcome is Outcome.FAIL for outcome in outcomes]
-    starts = sum(now and not before for before, now in zip([False, *failing], failing, strict=False))
-    return Past(len(outcomes), sum(failing), starts)
+    return Past(len(outcomes), sum(failing), len(beginnings(failing)))
 
 
 def _measured(rows: Sequence[StoredMetric]) -> list[StoredMetric]:

@@ -9,13 +9,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ml_metrics.judge.calibration.simulation import FALSE_ALARMS, FOUND_SHARE, WINDOW
 from ml_metrics.judge.levels import LevelRule, follow
+from ml_metrics.judge.replay import beginnings
 
 if TYPE_CHECKING:
-    from ml_metrics.judge.calibration.simulation import SimulatedRuns
+    from ml_metrics.judge.calibration.simulation import SimulatedRuns, Values
 
 HEALTHY_SERIES = 20
 LOSSES = 40
@@ -52,8 +51,7 @@ def _false_alarms(runs: SimulatedRuns, rule: LevelRule) -> float:
     healthy = runs.healthy[:HEALTHY_SERIES]
     starts = 0
     for series in healthy:
-        failing = np.asarray(follow(series.tolist(), rule).failing, dtype=bool)
-        starts += int(np.count_nonzero(failing & ~np.concatenate(([False], failing[:-1]))))
+        starts += len(beginnings(follow(series, rule).failing))
     return starts / healthy.size
 
 
@@ -71,13 +69,13 @@ def _smallest_change(runs: SimulatedRuns, rule: LevelRule) -> float:
     return high
 
 
-def _missed(series: np.ndarray, change: float, rule: LevelRule, allowed: int) -> int:
+def _missed(series: Values, change: float, rule: LevelRule, allowed: int) -> int:
     """Return in how many series the change is not found. More than `allowed` are not counted further."""
     missed = 0
     for one in series:
         changed = one.copy()
         changed[WINDOW:] += change
-        missed += not any(follow(changed.tolist(), rule).failing[WINDOW:])
+        missed += not follow(changed, rule).failing[WINDOW:].any()
         if missed > allowed:
             break
     return missed

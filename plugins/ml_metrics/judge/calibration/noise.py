@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.judge.changepoint import change_points
+from ml_metrics.judge.changepoint.noise_units import NORMAL_MAD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.float64]
 
-NORMAL_MAD = 0.6745
-"""The median absolute deviation of a normal distribution with standard deviation 1."""
 NORMAL_80 = 1.2816
-"""The 80th percentile of its absolute deviations."""
+"""The 80th percentile of the absolute deviations of a normal distribution with standard deviation 1."""
 MIN_RUNS = 10
 """With fewer runs only the size is estimated."""
 ENOUGH_RUNS = 30

@@ -153,7 +153,7 @@ class _Follower:
         return change if slow is None else slow
 
     def _improve(self, direction: int) -> None:
-        """Keep the better level. The noise of the old one goes with it: nine runs alone show too little of it."""
+        """Keep the better level. The noise of the old one goes with it: so few runs show too little of it."""
         old, new = self._accepted[-BASELINE_RUNS - BETTER.runs : -BETTER.runs], self._accepted[-BETTER.runs :]
         before, after = float(np.median(old)), float(np.median(new))
         share = min(1.0, abs(after / before)) if before and after / before > 0 else 1.0
@@ -181,7 +181,7 @@ class _Follower:
             needed, of = (2, 3) if greatest > LARGE_LOSS * spread else (4, 5)
             returned = [direction * (each - before) < limit for each in recent[-of:]]
             if returned[-1] and sum(returned) >= needed:
-                self._accept(np.arange(run - of + 1, run)[returned[:-1]])
+                self._accept(np.arange(run - len(returned) + 1, run)[returned[:-1]])
                 break
             if loss.slow and self._has_settled(start, run, direction, before, after):
                 self._accept(np.arange(run - TAIL + 1, run))

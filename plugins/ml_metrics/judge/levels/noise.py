@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BASELINE_RUNS = 100
 """How many runs a baseline has at most."""
 P50_OF_NORMAL, P68_OF_NORMAL, P80_OF_NORMAL, NEIGHBOURS_OF_NORMAL = 0.6745, 0.9945, 1.2816, 0.954
-"""The median and the 80th percentile of |x|, and the median of |x - y|, where the standard deviation is 1."""
+"""The median, 68th and 80th percentile of |x|, and the median of |x - y|, where the standard deviation is 1."""
 MEDIAN_ERROR = 1.25
 """The standard error of a median in units of that of a mean, for normal noise."""
 NEAR_RUNS = 12
@@ -30,7 +30,7 @@ STRONG_MEMORY, MAX_MEMORY = 0.15, 0.85
 MEMORY_ERROR = 1.0
 """How many standard errors are added to a strong memory, which few runs underestimate."""
 SMALL_BASELINE = 3.0
-"""How much less a small baseline is trusted: the error of four more runs than this grows by half."""
+"""The error of a baseline of n runs is larger by `SMALL_BASELINE` / (n - 4), because few runs hide their noise."""
 
 
 @dataclass(frozen=True, slots=True)
