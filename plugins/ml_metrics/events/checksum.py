@@ -45,17 +45,24 @@ def mask_all(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return (crc >> np.uint32(15) | crc << np.uint32(17)) + np.uint32(ROTATION)
 
 
-@lru_cache(maxsize=1 << 13)
 def byte_table(following: int) -> NDArray[np.uint32]:
     """Return what each value of a byte contributes to the CRC of a payload, given the number of bytes after it.
 
     CRC-32C is linear: the CRC of a payload is the CRC of the payload with some bytes zeroed, xor the contributions of
     those bytes.
     """
-    if following:
-        shorter = byte_table(following - 1)
-        return np.asarray((shorter >> np.uint32(8)) ^ byte_table(0)[shorter & np.uint32(0xFF)])
+    for number in range(len(_byte_tables), following + 1):
+        shorter = _byte_tables[number - 1]
+        _byte_tables[number] = (shorter >> np.uint32(8)) ^ _byte_tables[0][shorter & np.uint32(0xFF)]
+    return _byte_tables[following]
+
+
+def _last_byte_table() -> NDArray[np.uint32]:
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         table = np.where(table & np.uint32(1), (table >> np.uint32(1)) ^ np.uint32(POLYNOMIAL), table >> np.uint32(1))
     return table
+
+
+_byte_tables = {0: _last_byte_table()}
+"""By the number of bytes that follow. Each table is derived from the one before it."""
