@@ -53,6 +53,7 @@ def measure_goodput(test: TestDefinition, state: RunState) -> GoodputReport:
     """Compute the goodput of the workload into `goodput.json`."""
     from ml_metrics.cloud.goodput import exported, goodput_log
     from ml_metrics.collect import Collected
+    from ml_metrics.collect.aggregate import is_wanted
     from ml_metrics.goodput import measure
 
     ideal, ended_at = test.goodput.ideal_step_time, state.workload.ended_at
@@ -65,7 +66,8 @@ def measure_goodput(test: TestDefinition, state: RunState) -> GoodputReport:
         until=None if ended_at is None else ended_at.timestamp(),
     )
     report = exported(test, report, job_name)
-    state.folder.write("goodput", {**report.document(), "metrics": Collected(report.metrics()).document()["metrics"]})
+    wanted = [one for one in report.metrics() if is_wanted(one.name, test.metric_collection_config, included=True)]
+    state.folder.write("goodput", {**report.document(), "metrics": Collected(tuple(wanted)).document()["metrics"]})
     return report
 
 

@@ -10,10 +10,12 @@ import pytest
 
 from ml_metrics import steps
 from ml_metrics.collect import Collected
+from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.definition import Quarantine, TestDefinition
 from ml_metrics.model import JobStatus, Metric, Run, Workload
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
+from ml_metrics.telemetry import GoodputRecorder
 from ml_metrics.warehouse import open_warehouse
 
 TODAY = datetime.now(UTC).date()
@@ -122,3 +124,26 @@ def test_the_verdict_on_a_change_of_level_names_the_digest_behind_a_floating_tag
     assert "param.api_token (values not shown)" in reason
     assert "private" not in reason
     assert "run_name" not in reason
+
+
+def test_ignored_tags_are_no_goodput_metrics_either(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path / "run"))
+    recorder = GoodputRecorder("t", "log", True, folder=folder.path)
+    recorder.record_job_start_time()
+    recorder.record_step_start_time(0)
+    recorder.record_job_end_time()
+    recorder.close()
+    test = definition().model_copy(
+        update={
+            "metric_collection_config": MetricCollectionConfig(
+                include_tags=("loss",), tags_to_ignore=("badput_*", "re:step_time_.*")
+            )
+        }
+    )
+    steps.measure_goodput(test, RunState(folder))
+    names = {metric.name for metric in RunState(folder).metrics}
+    assert {"goodput", "disruptions"} <= names
+    assert not [name for name in names if name.startswith(("badput_", "step_time_"))]
+    document = folder.read("goodput")
+    assert document is not None
+    assert document["badput_seconds"]["other"] >= 0

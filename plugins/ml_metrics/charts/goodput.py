@@ -3,26 +3,51 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from ml_metrics.charts.axis import milliseconds, rounded
 from ml_metrics.charts.theme import frame
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
 PRODUCTIVE = "productive"
-COLOURS = (
-    "#2f6fde", "#b45309", "#c2479b", "#7570b3", "#1b9e77", "#8a6d00", "#d11a2a", "#5f6b7a", "#0e7490", "#a16207",
-)  # fmt: skip
+OTHER = "other"
+CUSTOM = "custom_badput_events"
+"""The kind of all custom events; `custom_badput_events_<type>` is the kind of one type."""
+COLOURS = {
+    PRODUCTIVE: "#2f6fde",
+    "stall": "#d11a2a",
+    "wasted_progress_from_disruption": "#c2479b",
+    "infrastructure_recovery_from_disruption": "#b45309",
+    "unproductive_checkpoint_save_time": "#1b9e77",
+    "unproductive_checkpoint_restore_time": "#0e7490",
+    "data_loading_sync": "#8a6d00",
+    "program_startup": "#7570b3",
+    "training_prep": "#4d7c0f",
+    "tpu_initialization": "#a05a2c",
+    "elastic_slice_down": "#e0699f",
+    "elastic_scale_up": "#5b8def",
+    "elastic_reinitialization": "#9d4edd",
+    CUSTOM: "#b08900",
+    OTHER: "#5f6b7a",
+}
+"""The colour of each kind, the same in every chart."""
+CUSTOM_COLOURS = ("#e07b39", "#3fa34d", "#8e6c8a", "#2a9db8", "#c9a227", "#6b4fbb")
+"""The colours of types of custom events. A type keeps its colour unless two in a chart would have the same."""
+SMALL = 1.0
+"""A kind that takes less than this percentage of every run is drawn as part of `other`."""
 
 
 def goodput_chart(runs: Sequence[tuple[str, datetime, Mapping[str, float]]]) -> dict[str, Any]:
     """Return the chart of some runs: of each its key, its end, and the percentage of its time by kind."""
-    kinds = [PRODUCTIVE, *sorted({kind for _, _, parts in runs for kind in parts} - {PRODUCTIVE})]
+    folded = [(key, at, parts) for (key, at, _), parts in zip(runs, _folded([run[2] for run in runs]), strict=True)]
+    kinds = sorted({kind for _, _, parts in folded for kind in parts}, key=_order)
+    colours = _colours(kinds)
     rows = [
         {"run": key, "at": milliseconds(at), "kind": kind, "percent": rounded(parts[kind]), "order": kinds.index(kind)}
-        for key, at, parts in sorted(runs, key=lambda run: run[1])
+        for key, at, parts in sorted(folded, key=lambda run: run[1])
         for kind in kinds
         if parts.get(kind)
     ]
@@ -38,7 +63,7 @@ def goodput_chart(runs: Sequence[tuple[str, datetime, Mapping[str, float]]]) -> 
             "y": {"field": "percent", "type": "quantitative", "title": "percent of the time", "stack": "zero"},
             "order": {"field": "order"},
             "color": {"field": "kind", "type": "nominal", "title": None, "legend": {"orient": "bottom", "columns": 3},
-                      "scale": {"domain": kinds, "range": [*COLOURS][: len(kinds)]}},
+                      "scale": {"domain": kinds, "range": [colours[kind] for kind in kinds]}},
             "tooltip": [
                 {"field": "kind", "title": "kind"},
                 {"field": "percent", "title": "percent", "type": "quantitative", "format": ".4~g"},
@@ -46,3 +71,40 @@ def goodput_chart(runs: Sequence[tuple[str, datetime, Mapping[str, float]]]) -> 
             ],
         },
     }  # fmt: skip
+
+
+def _order(kind: str) -> tuple[bool, bool, str]:
+    """Productive time is at the bottom of a bar, and other time at its top."""
+    return kind != PRODUCTIVE, kind == OTHER, kind
+
+
+def _folded(runs: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+    """Return the parts of each run, with the kinds that are small in all runs, and types without a colour, in `other`.
+
+    Kinds that take no time are left out.
+    """
+    largest: dict[str, float] = {}
+    for parts in runs:
+        for kind, percent in parts.items():
+            largest[kind] = max(largest.get(kind, 0.0), percent)
+    types = sorted((kind for kind in largest if kind not in COLOURS), key=lambda kind: (-largest[kind], kind))
+    small = {kind for kind, percent in largest.items() if percent < SMALL and kind != PRODUCTIVE}
+    small.update(types[len(CUSTOM_COLOURS) :])
+    folded = []
+    for parts in runs:
+        kept = {kind: percent for kind, percent in parts.items() if percent > 0 and kind not in small}
+        rest = sum(percent for kind, percent in parts.items() if kind in small)
+        if rest > 0:
+            kept[OTHER] = kept.get(OTHER, 0.0) + rest
+        folded.append(kept)
+    return folded
+
+
+def _colours(kinds: Iterable[str]) -> dict[str, str]:
+    """Return the colour of each kind: its own, and for a type of custom events one that its name determines."""
+    colours: dict[str, str] = {}
+    for kind in kinds:
+        at = crc32(kind.encode()) % len(CUSTOM_COLOURS)
+        choices = [COLOURS[kind]] if kind in COLOURS else [*CUSTOM_COLOURS[at:], *CUSTOM_COLOURS[:at]]
+        colours[kind] = next((one for one in choices if one not in colours.values()), choices[0])
+    return colours

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.charts import PRODUCTIVE, Annotation, goodput_chart, metric_chart
+from ml_metrics.charts.goodput import CUSTOM
 from ml_metrics.charts.theme import theme
 from ml_metrics.dashboard.export import as_script_json
 from ml_metrics.judge.baseline import in_baseline
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 NOT_SHAPE = ("datasets", "config")
 """The parts of a spec that do not belong to its shape. The values of its parameters do not, either."""
 BADPUT_PREFIX, BADPUT_SUFFIX = "badput_", "_percent"
+ROUNDING = 1e-6
+"""The difference between a total and its parts, in percent, that is due to rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +132,19 @@ def time_parts(curves: Iterable[Curve]) -> dict[str, dict[str, float]]:
         for point in curve.points:
             if point.value is not None:
                 parts[point.run_key][kind] = point.value
-    # asynchronous loading runs beside the steps and takes no time of its own
-    return {run: {k: v for k, v in kinds.items() if k != "data_loading_async"} for run, kinds in parts.items()}
+    return {run: _each_second_once(kinds) for run, kinds in parts.items()}
+
+
+def _each_second_once(kinds: Mapping[str, float]) -> dict[str, float]:
+    """Return the parts of a run's time without those that are contained in others, or take no time.
+
+    The total of custom events contains those types that are metrics themselves: only the rest of it is a part.
+    Asynchronous loading runs beside the steps.
+    """
+    types = sum(percent for kind, percent in kinds.items() if kind.startswith(f"{CUSTOM}_"))
+    rest = max(0.0, kinds.get(CUSTOM, 0.0) - types)
+    parts = {**kinds, CUSTOM: rest if rest > ROUNDING else 0.0, "data_loading_async": 0.0}
+    return {kind: percent for kind, percent in parts.items() if percent or kind == PRODUCTIVE}
 
 
 def _curve(

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from ml_metrics.charts import PRODUCTIVE, as_svg, goodput_chart
+from ml_metrics.charts.goodput import COLOURS, CUSTOM, CUSTOM_COLOURS
 from unit.charts.runs import START
 
 
@@ -10,3 +15,46 @@ def test_productive_time_is_the_first_of_the_stack() -> None:
     rows = [(row["run"], row["kind"], row["percent"]) for row in spec["datasets"]["times"]]
     assert rows == [("run-1", PRODUCTIVE, 90), ("run-1", "checkpoint", 10), ("run-2", PRODUCTIVE, 99)]
     assert as_svg(spec).count('aria-roledescription="bar"') == 3
+
+
+def percent_by_run(spec: dict[str, Any]) -> dict[str, dict[str, float]]:
+    runs: dict[str, dict[str, float]] = {}
+    for row in spec["datasets"]["times"]:
+        runs.setdefault(row["run"], {})[row["kind"]] = row["percent"]
+    return runs
+
+
+def colours(spec: dict[str, Any]) -> dict[str, str]:
+    scale = spec["encoding"]["color"]["scale"]
+    return dict(zip(scale["domain"], scale["range"], strict=True))
+
+
+def test_a_kind_has_the_same_colour_beside_any_others() -> None:
+    kinds = [kind for kind in COLOURS if kind != PRODUCTIVE]
+    whole = colours(goodput_chart([("run", START, {PRODUCTIVE: 30.0, **dict.fromkeys(kinds, 5.0)})]))
+    for kind in kinds:
+        alone = colours(goodput_chart([("run", START, {PRODUCTIVE: 95.0, kind: 5.0})]))
+        assert alone == {PRODUCTIVE: whole[PRODUCTIVE], kind: whole[kind]}
+
+
+def test_no_two_kinds_have_one_colour_and_every_second_is_drawn_once() -> None:
+    types = {f"{CUSTOM}_type{number}": 2.0 + number / 10 for number in range(20)}
+    buckets = dict.fromkeys((kind for kind in COLOURS if kind != PRODUCTIVE), 1.0)
+    parts = {PRODUCTIVE: 100 - sum(types.values()) - sum(buckets.values()), **buckets, **types}
+    spec = goodput_chart([("run", START, parts)])
+    assert len(set(colours(spec).values())) == len(colours(spec)) == len(COLOURS) + len(CUSTOM_COLOURS)
+    assert sum(percent_by_run(spec)["run"].values()) == pytest.approx(100)
+    assert {f"{CUSTOM}_type{number}" for number in range(14, 20)} <= set(colours(spec))
+
+
+def test_kinds_that_are_small_in_all_runs_are_part_of_other() -> None:
+    runs = [
+        ("run-1", START, {PRODUCTIVE: 98.0, "training_prep": 0.5, "stall": 0.25, "other": 1.25, "program_startup": 0.0}),
+        ("run-2", START, {PRODUCTIVE: 90.0, "training_prep": 10.0}),
+    ]
+    spec = goodput_chart(runs)
+    assert percent_by_run(spec) == {
+        "run-1": {PRODUCTIVE: 98.0, "training_prep": 0.5, "other": 1.5},
+        "run-2": {PRODUCTIVE: 90.0, "training_prep": 10.0},
+    }
+    assert list(colours(spec)) == [PRODUCTIVE, "training_prep", "other"]

@@ -7,7 +7,7 @@ import json
 from fastapi.testclient import TestClient
 
 from ml_metrics.charts import metric_chart
-from ml_metrics.dashboard.chart_data import charts_script
+from ml_metrics.dashboard.chart_data import Curve, charts_script, time_parts
 from ml_metrics.model import JobStatus, StoredMetric
 from ml_metrics.warehouse import Warehouse
 from unit.dashboard.sample_runs import TODAY, recorded
@@ -30,3 +30,21 @@ def test_broken_metrics_come_first(browser: TestClient, warehouse: Warehouse) ->
     warehouse.load(recorded("t", 0, metric="y_final", value=99.0, more={"a_final": 1.0}))
     metrics = [one["metric"] for one in browser.get("/test?test=t&format=json").json()["metrics"]]
     assert metrics == ["y_final", "z_final", "a_final"]
+
+
+def test_custom_events_are_a_part_of_the_time_once() -> None:
+    percent = {
+        "goodput": 60.0,
+        "badput_custom_badput_events_percent": 25.0,
+        "badput_custom_badput_events_eval_percent": 13.0,
+        "badput_custom_badput_events_check_percent": 8.0,
+        "badput_other_percent": 15.0,
+        "badput_stall_percent": 0.0,
+        "badput_data_loading_async_percent": 13.0,
+    }
+    curves = [
+        Curve(name, (StoredMetric("run", TODAY, name, value, JobStatus.SUCCESS, None),), frozenset(), (), "")
+        for name, value in percent.items()
+    ]
+    parts = {"custom_badput_events_eval": 13.0, "custom_badput_events_check": 8.0, "custom_badput_events": 4.0}
+    assert time_parts(curves) == {"run": {"productive": 60.0, **parts, "other": 15.0}}
