@@ -49,7 +49,7 @@ def test_no_two_kinds_have_one_colour_and_every_second_is_drawn_once() -> None:
 
 def test_kinds_that_are_small_in_all_runs_are_part_of_other() -> None:
     runs = [
-        ("run-1", START, {PRODUCTIVE: 98.0, "training_prep": 0.5, "stall": 0.25, "other": 1.25, "program_startup": 0.0}),
+        ("run-1", START, {PRODUCTIVE: 98, "training_prep": 0.5, "stall": 0.25, "other": 1.25, "program_startup": 0}),
         ("run-2", START, {PRODUCTIVE: 90.0, "training_prep": 10.0}),
     ]
     spec = goodput_chart(runs)
