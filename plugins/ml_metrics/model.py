@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -81,6 +81,8 @@ class Series:
     step: NDArray[np.int64]
     wall_time: NDArray[np.float64]
     value: NDArray[np.float64]
+    single: bool = field(default=False, kw_only=True)
+    """Whether values were written as 32-bit floats."""
 
     def __len__(self) -> int:
         return len(self.value)

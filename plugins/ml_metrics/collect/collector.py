@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ml_metrics.collect import json_lines, perfzero, profile, streams, tensorboard, workload_metrics
 from ml_metrics.collect.aggregate import aggregate, by_tag, is_wanted, unused_patterns
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
-from ml_metrics.collect.timing import start_of, time_to_accuracy, total_wall_time
+from ml_metrics.collect.timing import clock_warnings, points_before, start_of, time_to_accuracy, total_wall_time
 from ml_metrics.collect.untrusted_values import printable
 from ml_metrics.config.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME
 from ml_metrics.errors import UnreadableInputError
@@ -97,7 +97,8 @@ def collect_run(  # noqa: PLR0913  (independent options)
     series = [one for each in found.values() for one in each.series]
     tagged = by_tag({source: each.series for source, each in found.items()}, config)
     start = start_of(series, workload)
-    reached = time_to_accuracy(config.time_to_accuracy, tagged, start) if config.time_to_accuracy else None
+    reached = time_to_accuracy(config.time_to_accuracy, tagged, start.at, workload) if config.time_to_accuracy else None
+    early = points_before(start.at, tagged.series.get(reached.tag)) if isinstance(reached, Metric) else ""
     metrics, duplicates = _without_duplicates(
         {
             "the tags": aggregate(tagged, config),
@@ -105,7 +106,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
             "time_to_accuracy": [reached] if isinstance(reached, Metric) else [],
         }
     )
-    wall_time = total_wall_time(start, workload)
+    wall_time = total_wall_time(start.at, workload)
     if isinstance(wall_time, Metric):  # a benchmark that measured its own wall time takes precedence
         metrics.setdefault(TOTAL_WALL_TIME, wall_time)
     warnings = [
@@ -113,10 +114,12 @@ def collect_run(  # noqa: PLR0913  (independent options)
         *(warning for each in found.values() for warning in each.warnings),
         *tagged.warnings,
         *duplicates,
+        *filter(None, [start.warning, early]),
         *([wall_time] if isinstance(wall_time, str) else []),
+        *clock_warnings(series, config),
         *unused_patterns(tagged, config),
     ]
-    if start is None and isinstance(reached, Metric):
+    if start.at is None and isinstance(reached, Metric):
         warnings.append(f"{reached.name} is counted from the first point, because the start of the run is unknown")
     if not series and not any(each.metrics for each in found.values()):
         warnings.append(f"{folder.path}: has no metrics in any of its {len(request.files)} files")

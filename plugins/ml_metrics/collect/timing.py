@@ -2,36 +2,86 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ml_metrics.collect.aggregate import is_wanted, strategies_of
 from ml_metrics.collect.source import COMPUTED
-from ml_metrics.collect.strategies import last
-from ml_metrics.config.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME
+from ml_metrics.collect.strategies import BY_TIME, last
+from ml_metrics.config.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME, Strategy
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.model import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
 
     from ml_metrics.collect.aggregate import Tagged
-    from ml_metrics.config.collection import TimeToAccuracy
+    from ml_metrics.config.collection import MetricCollectionConfig, TimeToAccuracy
     from ml_metrics.model import Series, Workload
 
 START_TAG = "TensorboardStartTimestamp"
 """The tag with which a workload records when its work started, in seconds since 1970. Time before that was waiting."""
+LATE = 1 / 64
+"""How long after the measurement of a time its event may be written, in units of the float's spacing: 2 seconds."""
+LARGEST_SINGLE = float(np.finfo(np.float32).max)
+COARSE = 0.1
+"""A rounding of so many seconds is reported."""
+MAX_BEFORE_POD = 86_400.0
+"""A start so many seconds before its pod was created is no time in seconds since 1970. Clocks differ by less."""
+MAX_AFTER_END = 60.0
+"""Points so many seconds after the end of the container are by another clock. Kubernetes rounds times to seconds."""
 
 
-def start_of(found: Iterable[Series], workload: Workload | None) -> float | None:
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When the run started, in seconds since 1970; None if it is unknown."""
+
+    at: float | None
+    warning: str = ""
+
+
+def start_of(found: Iterable[Series], workload: Workload | None) -> Start:
     """Return when the run started: as the workload recorded it, else when its container started."""
+    started = workload.started_at.timestamp() if workload and workload.started_at else None
     recorded = [series for series in found if series.tag == START_TAG and len(series)]
-    if recorded:
-        latest = max(recorded, key=lambda series: series.wall_time[last(series)])
-        value = float(latest.value[last(latest)])
-        if np.isfinite(value):
-            return value
-    return workload.started_at.timestamp() if workload and workload.started_at else None
+    if not recorded:
+        return Start(started)
+    latest = max(recorded, key=lambda series: np.nan_to_num(series.wall_time[last(series)], nan=-np.inf))
+    written, value = (float(column[last(latest)]) for column in (latest.wall_time, latest.value))
+    if not np.isfinite(value):
+        return Start(started, f"{START_TAG} is {value}, which is no time{_instead(started)}")
+    created = (workload.queued_at or workload.started_at) if workload else None
+    if created is not None and value < created.timestamp() - MAX_BEFORE_POD:
+        days = (created.timestamp() - value) / MAX_BEFORE_POD
+        return Start(started, f"{START_TAG} is {days:,.0f} days before the pod was created{_instead(started)}")
+    is_single = latest.single and abs(value) <= LARGEST_SINGLE and float(np.float32(value)) == value
+    return _exact(value, written) if is_single else Start(value)
+
+
+def _instead(started: float | None) -> str:
+    return "" if started is None else ": the start of the container is taken instead"
+
+
+def _exact(value: float, written: float) -> Start:
+    """Return the start that a workload recorded as a 32-bit float, which is coarse: 128 seconds in this century.
+
+    The event's own time has 64 bits. It is the start if it would be rounded to the same float, or nearly: an event is
+    written a moment after its value is measured.
+    """
+    spacing = float(np.spacing(np.float32(abs(value))))
+    if abs(written - value) <= spacing * (0.5 + LATE):
+        return Start(written)
+    if spacing < COARSE:
+        return Start(value)
+    return Start(
+        value,
+        f"{START_TAG} is a 32-bit float, exact to {spacing / 2:.6g} s, and was not written at the start: write it as a "
+        "64-bit tensor",
+    )
 
 
 def total_wall_time(start: float | None, workload: Workload | None) -> Metric | str | None:
@@ -47,24 +97,68 @@ def total_wall_time(start: float | None, workload: Workload | None) -> Metric | 
     return Metric(TOTAL_WALL_TIME, end - start, TOTAL_WALL_TIME, COMPUTED, wall_time=end)
 
 
-def time_to_accuracy(options: TimeToAccuracy, tagged: Tagged, start: float | None) -> Metric | str:
-    """Return the seconds from the start of the run to the first point at the threshold, or why there is none."""
+def time_to_accuracy(
+    options: TimeToAccuracy, tagged: Tagged, start: float | None, workload: Workload | None
+) -> Metric | str:
+    """Return the seconds from the start of the run to the first point at the threshold, or why there is none.
+
+    A point before the start, or after the end of the container, gives no time: clocks differ, or an earlier attempt
+    wrote it.
+    """
     series = tagged.series.get(options.accuracy_tag)
     if series is None:
         return f"there is no tag {options.accuracy_tag!r}{did_you_mean(options.accuracy_tag, tagged.series)}"
     reached = np.flatnonzero((series.value >= options.accuracy_threshold) & np.isfinite(series.value))
     if not reached.size:
         return _never_reached(options, series)
+    threshold = f"{options.accuracy_tag} reached {options.accuracy_threshold:.6g}"
     timed = reached[np.isfinite(series.wall_time[reached])]
     if not timed.size:
-        return f"{options.accuracy_tag} reached {options.accuracy_threshold:.6g}, but the time is unknown"
+        return f"{threshold}, but the time is unknown"
     index = int(timed[np.argmin(series.wall_time[timed])])
     if start is None:
-        start = min(
-            float(np.nanmin(one.wall_time)) for one in tagged.series.values() if np.isfinite(one.wall_time).any()
-        )
-    at = float(series.wall_time[index])
-    return Metric(TIME_TO_ACCURACY, at - start, series.tag, COMPUTED, int(series.step[index]), at, points=len(series))
+        start = min(float(_finite_times(one).min(initial=np.inf)) for one in tagged.series.values())
+    at, step = float(series.wall_time[index]), int(series.step[index])
+    if at < start:
+        why = "the clocks differ, or an earlier attempt wrote it"
+        return f"{threshold} at step {step}, {start - at:.6g} s before the start of the run: {why}"
+    end = workload.ended_at.timestamp() if workload and workload.ended_at else np.inf
+    if at > end + MAX_AFTER_END:
+        return f"{threshold} at step {step}, {at - end:.6g} s after the end of the container: the clocks differ"
+    return Metric(TIME_TO_ACCURACY, at - start, series.tag, COMPUTED, step, at, points=len(series))
+
+
+def points_before(start: float | None, series: Series | None) -> str:
+    """Return a warning if points of a tag are older than the start of the run, else nothing."""
+    times = _finite_times(series) if series is not None else np.empty(0)
+    early = 0.0 if start is None or not times.size else start - float(times.min())
+    if series is None or early <= 0:
+        return ""
+    return f"{series.tag} has points up to {early:.6g} s before the start of the run, from which times are counted"
+
+
+def clock_warnings(found: Iterable[Series], config: MetricCollectionConfig) -> Iterator[str]:
+    """Yield a warning for each tag whose `final` or `first` is not the point that was written last or first.
+
+    It is the point with the latest or earliest time, which is another if a clock was set back while the run wrote.
+    """
+    for series in found:
+        if not is_wanted(series.tag, config) or len(series) < 2:  # noqa: PLR2004  (points, to be in an order)
+            continue
+        chosen = strategies_of(series.tag, config)
+        for strategy, which in ((Strategy.FINAL, "latest"), (Strategy.FIRST, "earliest")):
+            index = BY_TIME[strategy](series)
+            before, after = (index, index + 1) if strategy is Strategy.FINAL else (index - 1, index)
+            if strategy not in chosen or not 0 <= before < after < len(series):
+                continue
+            gap = float(series.wall_time[before] - series.wall_time[after])
+            if gap >= 1 and series.step[before] < series.step[after]:
+                back = f"{series.tag}: the clock went back by {gap:.6g} s at step {series.step[after]}"
+                yield f"{back}: `{strategy}` is the point with the {which} time"
+
+
+def _finite_times(series: Series) -> NDArray[np.float64]:
+    return series.wall_time[np.isfinite(series.wall_time)]
 
 
 def _never_reached(options: TimeToAccuracy, series: Series) -> str:

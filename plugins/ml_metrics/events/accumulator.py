@@ -55,6 +55,9 @@ class Accumulator:
     def __init__(self) -> None:
         self.parts: dict[tuple[Session, TagName], int] = {}
         """The series parts in the order of their numbers: the points of one tag in one session each."""
+        self.single: set[int] = set()
+        """The numbers of series parts with 32-bit floats."""
+        self._numbers: dict[tuple[Session, TagName], int] = {}
         self.texts: dict[tuple[str, bytes], tuple[float, bytes]] = {}
         self.other_plugin_tags: set[tuple[str, bytes]] = set()
         self.multi_element_tags: dict[tuple[str, bytes], int] = {}
@@ -63,7 +66,13 @@ class Accumulator:
 
     def part_number(self, session: Session, name: TagName) -> int:
         """Return the number of a series part. A new part gets the next free number."""
-        return self.parts.setdefault((session, name), len(self.parts))
+        number = self._numbers.get((session, name))
+        if number is None:  # floats of 32 and of 64 bits of one tag are one part, in the order of writing
+            number = self.parts.setdefault((session, name._replace(single=False)), len(self.parts))
+            self._numbers[session, name] = number
+            if name.single:
+                self.single.add(number)
+        return number
 
     def add(self, found: BlockContents) -> None:
         """Add the contents of a block."""

@@ -26,6 +26,7 @@ MAX_TEXT_BYTES = 1 << 16
 """The number of bytes kept of a text. A whole log as a text summary would bloat every table and document."""
 SCALARS = b"scalars"
 TEXT = b"text"
+FLOAT = 1
 STRING = 7
 START = 1
 """The status in a session log that marks the start of a process."""
@@ -52,11 +53,13 @@ DTYPE, SHAPE, VERSION, CONTENT, FLOAT_VAL, DOUBLE_VAL, STRING_VAL = 1, 2, 3, 4, 
 
 
 class TagName(NamedTuple):
-    """The tag of a value, and whether its plugin is unknown."""
+    """The tag of a value, whether its plugin is unknown, and whether it is a 32-bit float."""
 
     tag: bytes
     plugin_unknown: bool
     """The value is a tensor without the name of its plugin. Other events of the tag may name it."""
+    single: bool = False
+    """The value is a 32-bit float, which holds a time of this century to 128 seconds only."""
 
 
 @dataclass(slots=True)
@@ -170,7 +173,7 @@ def _value(layout: Layout, data: Readable, start: int, end: int) -> None:
     if kinds > 1:
         raise NonCanonicalError
     if simple is not None:
-        layout.slots.append(Slot(TagName(tag, plugin_unknown=False), simple, "<f4"))
+        layout.slots.append(Slot(TagName(tag, plugin_unknown=False, single=True), simple, "<f4"))
     elif tensor is not None:
         _tensor(layout, data, tensor, tag, plugin)
 
@@ -196,7 +199,7 @@ def _tensor(layout: Layout, data: Readable, span: tuple[int, int], tag: bytes, p
     elif plugin == b"" and tensor.elements not in {None, 1}:
         return
     elif plugin != TEXT and tensor.dtype != STRING:
-        layout.slots.append(Slot(name, *_number(tensor)))
+        layout.slots.append(Slot(name._replace(single=tensor.dtype == FLOAT), *_number(tensor)))
     else:
         raise NonCanonicalError
 

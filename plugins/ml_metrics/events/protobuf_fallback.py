@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ml_metrics.events.layout import FORMATS, MAX_TEXT_BYTES, SCALARS, START, STRING, TEXT, Event, TagName
+from ml_metrics.events.layout import FLOAT, FORMATS, MAX_TEXT_BYTES, SCALARS, START, STRING, TEXT, Event, TagName
 
 BFLOAT16, HALF = 14, 19
 LISTS = {1: "float_val", 2: "double_val", 3: "int_val", 4: "int_val", 5: "int_val", 6: "int_val", 9: "int64_val",
@@ -36,7 +36,7 @@ def parse_event(payload: bytes) -> Event:
         tag, kind = value.tag.encode(), value.WhichOneof("value")
         plugin = value.metadata.plugin_data.plugin_name.encode()
         if kind == "simple_value":
-            event.scalars.append((TagName(tag, plugin_unknown=False), value.simple_value))
+            event.scalars.append((TagName(tag, plugin_unknown=False, single=True), value.simple_value))
         elif kind == "tensor":
             _tensor(event, tag, plugin, value.tensor)
     return event
@@ -51,7 +51,7 @@ def _tensor(event: Event, tag: bytes, plugin: bytes, tensor: Any) -> None:
     elif plugin != TEXT:
         numbers = _numbers(tensor)
         if len(numbers) == 1:
-            event.scalars.append((TagName(tag, plugin == b""), float(numbers[0])))
+            event.scalars.append((TagName(tag, plugin == b"", tensor.dtype == FLOAT), float(numbers[0])))
         elif plugin == SCALARS:
             event.multi_element_tags.append((tag, len(numbers)))
 

@@ -97,6 +97,8 @@ def _series(accumulator: Accumulator, sessions: list[Session], *, supersede: boo
         else None
         for session, name in accumulator.parts
     ]
+    parts_of = accumulator.parts.items()
+    single = {(session.run, _name(name.tag)) for (session, name), number in parts_of if number in accumulator.single}
     found = accumulator.points(keys)
     for (run, tag), parts in groupby(found, key=lambda item: item[0][:2]):
         if supersede:
@@ -104,7 +106,7 @@ def _series(accumulator: Accumulator, sessions: list[Session], *, supersede: boo
             points = without_superseded(written, [session for session in sessions if session.run == run])
         else:
             _, points = next(parts)
-        yield Series(run, tag, points.step, points.wall_time, points.value)
+        yield Series(run, tag, points.step, points.wall_time, points.value, single=(run, tag) in single)
 
 
 def _name(tag: bytes) -> str:
