@@ -101,6 +101,9 @@ class Metric:
     wall_time: float | None = None
     points: int = 1
     non_finite: int = 0
+    unit: str = ""
+    better: str = ""
+    """`higher`, `lower`, `neither`, or empty if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +187,11 @@ class StoredMetric:
     """The wall time of the point that the value is from; the time at which the run stopped if it has none."""
     dag_id: str = ""
     """The DAG in Airflow; for a run of an older system, the test's name."""
+    unit: str | None = None
+    better: str | None = None
+    """As in `Metric`. None in older rows."""
+    non_finite: float | None = None
+    """The share of the points that were not finite numbers; None in older rows and where there were no points."""
 
 
 @dataclass(frozen=True, slots=True)

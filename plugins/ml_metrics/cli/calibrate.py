@@ -24,7 +24,7 @@ from ml_metrics.cli.calibration_text import calibration_document, calibration_li
 from ml_metrics.cli.output import print_json, printable
 from ml_metrics.cli.past_runs import add_past_runs, past_runs
 from ml_metrics.config.problems import did_you_mean
-from ml_metrics.config.regression import DEFAULT, Comparison
+from ml_metrics.config.regression import Comparison
 from ml_metrics.judge.baseline import is_measured
 from ml_metrics.judge.calibration.calibrate import calibrate
 
@@ -107,7 +107,8 @@ def _direction(config: RegressionTestConfig, metric: str, given: str | None) -> 
     condition = config.condition_for(metric)
     if condition is None:
         return Comparison.WITHIN, "no condition covers it, so both directions count; --comparison chooses one"
-    source = "its condition" if metric in config.metric_success_conditions else f"the condition `{DEFAULT}`"
+    key = config.key_for(metric)
+    source = "its condition" if key == metric else f"the condition `{key}`"
     if condition.comparison.bounds_above and condition.comparison.bounds_below:
         return Comparison.WITHIN, source
     return (Comparison.LESS if condition.comparison.bounds_above else Comparison.GREATER), source
@@ -152,7 +153,7 @@ def _applicable(
         else:
             chosen[metric] = condition
         if metric in chosen and old is not None and metric not in config.metric_success_conditions:
-            notes.append(f"{metric}: was covered by `{DEFAULT}`, which stays for the other metrics")
+            notes.append(f"{metric}: was covered by `{config.key_for(metric)}`, which stays for the other metrics")
     return chosen, notes
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from ml_metrics.collect.strategies import BY_TIME, BY_VALUE, NUMBERS
 from ml_metrics.collect.untrusted_values import printable
-from ml_metrics.config.collection import Strategy, matches
+from ml_metrics.config.collection import Strategy
+from ml_metrics.config.patterns import best_match, matches, matches_any
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.model import Metric, Series
 from ml_metrics.values import finite
@@ -72,19 +73,16 @@ def aggregate(tagged: Tagged, config: MetricCollectionConfig) -> list[Metric]:
 
 def is_wanted(tag: str, config: MetricCollectionConfig, *, included: bool = False) -> bool:
     """Whether a tag becomes metrics. `tags_to_ignore` overrides `include_tags` and `included`."""
-    if any(matches(pattern, tag) for pattern in config.tags_to_ignore):
+    if matches_any(config.tags_to_ignore, tag):
         return False
-    return included or not config.include_tags or any(matches(pattern, tag) for pattern in config.include_tags)
+    return included or not config.include_tags or matches_any(config.include_tags, tag)
 
 
 def strategies_of(tag: str, config: MetricCollectionConfig) -> Sequence[Strategy]:
-    """Return the strategies of the tag itself, else of the first pattern that matches it, else the default ones."""
+    """Return the strategies of the most particular name or pattern that matches the tag, else the default ones."""
     own = config.metric_to_aggregation_strategy
-    chosen = own.get(tag) or next(
-        (strategies for pattern, strategies in own.items() if matches(pattern, tag)),
-        config.default_aggregation_strategies,
-    )
-    return tuple(dict.fromkeys(chosen))
+    key = best_match(own, tag)
+    return tuple(dict.fromkeys(config.default_aggregation_strategies if key is None else own[key]))
 
 
 def unused_patterns(tagged: Tagged, config: MetricCollectionConfig) -> list[str]:

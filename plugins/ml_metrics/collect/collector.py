@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ml_metrics.collect import json_lines, perfzero, profile, streams, tensorboard, workload_metrics
 from ml_metrics.collect.aggregate import aggregate, by_tag, is_wanted, unused_patterns
+from ml_metrics.collect.facts import described
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.collect.timing import clock_warnings, points_before, start_of, time_to_accuracy, total_wall_time
 from ml_metrics.collect.untrusted_values import printable
@@ -124,7 +125,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
     if not series and not any(each.metrics for each in found.values()):
         warnings.append(f"{folder.path}: has no metrics in any of its {len(request.files)} files")
     return Collected(
-        tuple(metrics.values()),
+        tuple(described(metrics.values(), config)),
         tuple(warnings),
         sum(each.files for each in found.values()),
         {key: value for each in found.values() for key, value in each.metadata.items()},

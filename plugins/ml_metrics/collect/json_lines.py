@@ -17,7 +17,8 @@ from ml_metrics.collect.json_lines_columns import add_columns
 from ml_metrics.collect.lines_file import LinesFile, add_in_pieces
 from ml_metrics.collect.source import AS_WRITTEN, Found, Request
 from ml_metrics.collect.untrusted_values import number_of, text_of
-from ml_metrics.config.collection import LinesAs, matches
+from ml_metrics.config.collection import LinesAs
+from ml_metrics.config.patterns import matches_any
 from ml_metrics.json_lines import is_part_of
 from ml_metrics.model import Metric, Series
 
@@ -53,9 +54,7 @@ def read(request: Request) -> Found:
 
 
 def _is_selected(file: storage.File, options: JsonLines) -> bool:
-    return any(matches(pattern, file.name) for pattern in options.files) and not any(
-        is_part_of(stem, file) for stem in OTHER_FILES
-    )
+    return matches_any(options.files, file.name) and not any(is_part_of(stem, file) for stem in OTHER_FILES)
 
 
 def _read_file(lines: LinesFile, sub_runs: SubRuns) -> list[str]:

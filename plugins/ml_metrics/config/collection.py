@@ -1,8 +1,6 @@
 """`metric_collection_config`: where metrics are read from, which are kept, and how series are aggregated."""
 
-import re
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
 from pydantic import (
@@ -15,37 +13,14 @@ from pydantic import (
     model_validator,
 )
 
+from ml_metrics.config.metric_facts import MetricFacts
+from ml_metrics.config.patterns import Pattern
 from ml_metrics.config.strict import Strict
 
 TOTAL_WALL_TIME = "total_wall_time"
 TIME_TO_ACCURACY = "time_to_accuracy"
 MEMORY = ("vm_memory_usage_bytes", "gpu_memory_usage_bytes")
 SPELLINGS = ("metric_to_aggregation_strategy", "metric_to_aggregation_strategies")
-EXPRESSION = "re:"
-
-
-def check_pattern(pattern: str) -> str:
-    """Return the pattern if it is valid. Raises ValueError if it is not."""
-    if not pattern:
-        raise ValueError("a tag pattern cannot be empty")
-    if pattern.startswith(EXPRESSION):
-        try:
-            re.compile(pattern.removeprefix(EXPRESSION))
-        except re.error as error:
-            raise ValueError(
-                f"{pattern!r} is not a tag pattern: the expression after `re:` is invalid: {error}"
-            ) from error
-    return pattern
-
-
-Pattern = Annotated[str, AfterValidator(check_pattern)]
-
-
-def matches(pattern: str, tag: str) -> bool:
-    """Return whether a pattern matches a tag. A tag always matches itself, even if it contains `*` or `[`."""
-    if pattern.startswith(EXPRESSION):
-        return re.fullmatch(pattern.removeprefix(EXPRESSION), tag) is not None
-    return pattern == tag or fnmatchcase(tag, pattern)
 
 
 class LinesAs(StrEnum):
@@ -190,8 +165,15 @@ class MetricCollectionConfig(Strict):
     """Whether the sub-folder in which a tag was written becomes part of its name: `train/loss`."""
     restarts: Restarts = Restarts.KEEP
     """How points that a restarted workload wrote again are handled: `keep` or `supersede`."""
+    metrics: dict[Pattern, MetricFacts] = Field(default_factory=dict)
+    """The unit and the better direction of metrics, by name or pattern, where their names do not tell."""
     sources: Sources = Field(default_factory=Sources)
     """The files and services that metrics are read from."""
+
+    @property
+    def facts(self) -> dict[str, MetricFacts]:
+        """What is known about metrics beside their names."""
+        return self.metrics
 
     @model_validator(mode="before")
     @classmethod

@@ -210,6 +210,14 @@ class TestDefinition(Strict):
 
     @field_validator("regression_test_config", mode="after")
     @classmethod
+    def metrics_are_known(cls, config: RegressionTestConfig, info: ValidationInfo) -> RegressionTestConfig:
+        """Judge by the units and directions of the collection config."""
+        if (collection := info.data.get("metric_collection_config")) is not None:
+            config.use_facts(collection.facts)
+        return config
+
+    @field_validator("regression_test_config", mode="after")
+    @classmethod
     def confirmation_is_possible(cls, config: RegressionTestConfig, info: ValidationInfo) -> RegressionTestConfig:
         """Reject alerts that wait for the verdicts of earlier runs where no verdict is recorded."""
         collection = info.data.get("metric_collection_config")

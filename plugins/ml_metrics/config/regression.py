@@ -1,15 +1,19 @@
 """`regression_test_config`: the conditions for a run to pass, and when to alert."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from ml_metrics.config.baseline import Baseline
 from ml_metrics.config.duration import Duration
+from ml_metrics.config.metric_facts import MetricFacts, known_about
+from ml_metrics.config.patterns import Pattern, best_match, matches_any
 from ml_metrics.config.strict import OneOf, Strict
 from ml_metrics.model import Severity
+from ml_metrics.units import HIGHER, LOWER, is_generated
 from ml_metrics.values import as_utc
 
 DEFAULT = "default"
@@ -23,6 +27,8 @@ CHANGE_POINT_RUNS = 500
 MIN_LEVEL_RUNS = 8
 """How many runs a level has at least before another is compared with it."""
 
+WORSE_SIDE = {HIGHER: "greater", LOWER: "less"}
+"""The comparison that judges the worse side, by the direction in which a metric improves."""
 TIME_ZONES = timedelta(days=1)
 """How far ahead of UTC a time may be that its author takes for now."""
 ALL = 100
@@ -123,6 +129,12 @@ class SuccessThreshold(OneOf):
     """This number of median absolute deviations from the median of the baseline."""
     change_point: ChangePoint | None = None
     """A worse level that lasts, in units of the metric's own noise."""
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the bound is relative to the history."""
+        percent = self.percent
+        return self.kind not in {"fixed_value", "within_bounds"} and (percent is None or percent.value is None)
 
     @property
     def percent(self) -> PercentDifference | None:
@@ -306,14 +318,32 @@ class Condition(Strict):
         return max(default, self.wait_for_n_points_of_history or 0)
 
 
+def on_worse_side(condition: Condition, better: str) -> Condition | None:
+    """Return a condition that judges only the worse side of a metric; None if it has nothing to judge there.
+
+    A threshold relative to the history has both sides. A fixed bound has the side that its author wrote, and two fixed
+    bounds stay as they are.
+    """
+    if not better:
+        return condition
+    if better not in {HIGHER, LOWER}:
+        return None
+    threshold, comparison = condition.success_threshold, condition.comparison
+    if threshold.is_relative:
+        exact = "_or_equal" if comparison.inclusive else ""
+        return condition.model_copy(update={"comparison": Comparison(WORSE_SIDE[better] + exact)})
+    judged = comparison.bounds_below if better == HIGHER else comparison.bounds_above
+    return condition if judged else None
+
+
 class RegressionTestConfig(Strict):
     """The conditions for a run to pass, and when to alert."""
 
-    metric_success_conditions: dict[str, Condition] = Field(default_factory=dict)
-    """Conditions by metric; `default` is for metrics without their own."""
-    required_metrics: tuple[str, ...] = ()
-    """Metrics that every run must produce, even without a condition."""
-    metric_subset_to_alert: tuple[str, ...] = ()
+    metric_success_conditions: dict[Pattern, Condition] = Field(default_factory=dict)
+    """Conditions by metric or pattern, of which the most particular counts; `default` is for all other metrics."""
+    required_metrics: tuple[Pattern, ...] = ()
+    """Metrics that every run must produce, even without a condition; a pattern requires one match."""
+    metric_subset_to_alert: tuple[Pattern, ...] = ()
     """If given, only these metrics alert; the others still get verdicts."""
     alert_for_oob_metrics: bool = True
     """Whether metrics that are out of bounds alert."""
@@ -322,9 +352,47 @@ class RegressionTestConfig(Strict):
     alert_after_second_test_failure: bool = False
     """Whether alerts wait for the second failure in a row."""
 
+    _facts: dict[str, MetricFacts] = PrivateAttr(default_factory=dict)
+    _directed: dict[str, Condition | None] = PrivateAttr(default_factory=dict)
+
+    def use_facts(self, facts: Mapping[str, MetricFacts]) -> None:
+        """Judge by what the collection config states about metrics."""
+        self._facts, self._directed = dict(facts), {}
+
+    def key_for(self, metric: str) -> str | None:
+        """Return the key of the condition that judges a metric: the most particular name or pattern, or `default`."""
+        found = best_match((key for key in self.metric_success_conditions if key != DEFAULT), metric)
+        if found is None and DEFAULT in self.metric_success_conditions and not is_generated(metric):
+            return DEFAULT
+        return found
+
     def condition_for(self, metric: str) -> Condition | None:
-        """Return the condition of a metric: its own, or the one named `default`."""
-        return self.metric_success_conditions.get(metric) or self.metric_success_conditions.get(DEFAULT)
+        """Return the condition of a metric: its own, that of a pattern, or the one named `default`.
+
+        `default` judges no metric that the package generates, and of a metric with a better direction only the worse
+        side.
+        """
+        key = self.key_for(metric)
+        if key != DEFAULT:
+            return None if key is None else self.metric_success_conditions[key]
+        better = known_about(metric, self._facts).better
+        if better not in self._directed:
+            self._directed[better] = on_worse_side(self.metric_success_conditions[DEFAULT], better)
+        return self._directed[better]
+
+    @property
+    def named_metrics(self) -> tuple[str, ...]:
+        """The metrics and patterns that the config names, each once."""
+        conditions = (key for key in self.metric_success_conditions if key != DEFAULT)
+        return tuple(dict.fromkeys([*conditions, *self.required_metrics, *self.metric_subset_to_alert]))
+
+    def requires(self, metric: str) -> bool:
+        """Whether every run must produce a metric."""
+        return matches_any(self.required_metrics, metric)
+
+    def may_alert(self, metric: str) -> bool:
+        """Whether a metric is among those that alert."""
+        return not self.metric_subset_to_alert or matches_any(self.metric_subset_to_alert, metric)
 
     @property
     def confirms_by_rerun(self) -> bool:

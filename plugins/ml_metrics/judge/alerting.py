@@ -96,12 +96,11 @@ def _width(near: Near, verdict: Verdict) -> float:
 def _alerts(verdict: Verdict, config: RegressionTestConfig, missing: Mapping[str, str]) -> bool:
     """Whether a verdict alerts. Settings can mute a condition, but not a required metric that is missing."""
     metric = verdict.metric
-    if metric in missing or (metric in config.required_metrics and verdict.value is None):
+    if metric in missing or (config.requires(metric) and verdict.value is None):
         return True
-    if config.condition_for(metric) is None and metric not in config.required_metrics:
+    if config.condition_for(metric) is None and not config.requires(metric):
         return False
-    in_subset = not config.metric_subset_to_alert or metric in config.metric_subset_to_alert
-    return config.alert_for_oob_metrics and in_subset
+    return config.alert_for_oob_metrics and config.may_alert(metric)
 
 
 def _broken_before(metric: str, earlier: EarlierRuns) -> int:

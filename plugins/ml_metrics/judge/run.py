@@ -8,6 +8,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.config.patterns import is_pattern, matches
 from ml_metrics.config.regression import DEFAULT
 from ml_metrics.judge.alerting import confirmed, job_alerts, metric_alerts
 from ml_metrics.judge.history import PRESENT_RUNS, EarlierRuns
@@ -108,25 +109,27 @@ class _RunJudge:
                 yield verdict
 
     def _requested(self) -> list[str]:
-        conditions = [name for name in self.config.metric_success_conditions if name != DEFAULT]
-        return [*conditions, *self.config.required_metrics, *self.missing, *self.config.metric_subset_to_alert]
+        """Return the names of the config, without the patterns that some metric matches."""
+        named = [*self.config.named_metrics, *self.missing]
+        return [name for name in named if not (is_pattern(name) and any(matches(name, each) for each in self.values))]
 
     def _disappeared(self) -> list[str]:
-        """Return the missing metrics that only the default condition covers and that the last runs had."""
-        default = self.config.metric_success_conditions.get(DEFAULT)
-        if default is None or default.optional:
-            return []
-        covered = {*self.values, *self.config.metric_success_conditions}
-        names = [name for name in self.earlier.metrics() if name not in covered]
-        if not names:
+        """Return the missing metrics that only a pattern or `default` covers and that the last runs had."""
+        covered = {DEFAULT, *self.values, *self.config.named_metrics}
+        wanted = {name: self.config.condition_for(name) for name in self.earlier.metrics() if name not in covered}
+        if not any(wanted.values()):
             return []
         newest = [run.run_key for run in self.earlier.runs if run.job_status is JobStatus.SUCCESS][-PRESENT_RUNS:]
-        return [name for name in names if self._expected(name, default, newest)]
+        return [
+            name
+            for name, condition in wanted.items()
+            if condition is not None and not condition.optional and self._expected(name, condition, newest)
+        ]
 
-    def _expected(self, metric: str, default: Condition, newest: Sequence[str]) -> bool:
+    def _expected(self, metric: str, condition: Condition, newest: Sequence[str]) -> bool:
         """Whether a metric is expected: each of the newest runs had it, or its last verdict is `missing`."""
         accepted = self.earlier.accepted(metric)
-        starts = [start for start in (default.since, accepted and accepted[1]) if start is not None]
+        starts = [start for start in (condition.since, accepted and accepted[1]) if start is not None]
         newest_first = (
             row
             for row in reversed(self.earlier.rows(metric))
@@ -147,7 +150,7 @@ class _RunJudge:
         values = self.values.get(metric, ())
         value = values[0] if values else None
         condition = self.config.condition_for(metric)
-        if len(values) > 1 and (condition is not None or metric in self.config.required_metrics):
+        if len(values) > 1 and (condition is not None or self.config.requires(metric)):
             duplicate = ValueError(f"the run produced {len(values)} metrics of this name")
             return not_judged(metric, None, condition, duplicate)
         try:
@@ -159,9 +162,9 @@ class _RunJudge:
     def _judged(self, metric: str, value: float | None, condition: Condition | None) -> Verdict | None:
         if condition is not None:
             return verdict_on(metric, value, condition, self.earlier)
-        required = metric in self.config.required_metrics or metric in self.missing
+        required = self.config.requires(metric) or metric in self.missing
         verdict = verdict_without_condition(metric, value, required=required)
-        if verdict is None and metric in self.config.metric_subset_to_alert:
+        if verdict is None and self.config.metric_subset_to_alert and self.config.may_alert(metric):
             reason = "metric_subset_to_alert names it, but no condition covers it: it can never alert"
             return Verdict(metric, Outcome.SKIPPED, finite(value), None, "", reason=reason)
         return verdict
@@ -172,10 +175,12 @@ class _RunJudge:
         if metric in self.missing:
             return replace(verdict, outcome=Outcome.FAIL, reason=self.missing[metric])
         condition = self.config.condition_for(metric)
-        if condition is not None and condition.optional and metric not in self.config.required_metrics:
+        if condition is not None and condition.optional and not self.config.requires(metric):
             return replace(verdict, outcome=Outcome.SKIPPED, reason="optional, and the run did not produce it")
         if metric == DEFAULT:
             return replace(verdict, reason="the run produced no metric at all")
+        if is_pattern(metric) and metric in self.config.named_metrics:
+            return replace(verdict, reason="no metric of the run matches it")
         if metric not in self._requested():
             reason = "earlier runs produced it and this one did not; if that is intended, run `ml-metrics accept`"
             return replace(verdict, reason=reason)

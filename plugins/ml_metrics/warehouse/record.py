@@ -100,6 +100,9 @@ def metric_columns(metric: StoredMetric) -> dict[str, Any]:
         "step": metric.step,
         "reference": metric.reference,
         "spread": metric.spread,
+        "unit": metric.unit,
+        "better": metric.better,
+        "non_finite": metric.non_finite,
     }
 
 
@@ -194,6 +197,9 @@ def _stored_metrics(
             step=metric.step if metric else None,
             written_at=_moment_of_point(metric.wall_time if metric else None, job.timestamp),
             dag_id=job.dag_id or job.test_name,
+            unit=(metric and metric.unit) or None,
+            better=(metric and metric.better) or None,
+            non_finite=metric.non_finite / metric.points if metric and metric.points else None,
         )
 
 

@@ -16,7 +16,9 @@ from unit.collect.run_folders import by_name, collected, write
 def test_the_default_is_the_final_value_of_every_tag(tmp_path: Path) -> None:
     write(tmp_path, loss=[3, 2, 1], acc=[0.1, 0.5])
     metrics = by_name(collected(tmp_path))
-    assert metrics["loss_final"] == Metric("loss_final", 1.0, "loss", "final", 2, 1002.0, 3)
+    assert metrics["loss_final"] == Metric(
+        "loss_final", 1.0, "loss", "final", 2, 1002.0, 3, better="lower"
+    )
     assert set(metrics) == {"loss_final", "acc_final"}
 
 
@@ -118,7 +120,7 @@ def test_the_document_has_its_documented_fields_and_can_be_restored(tmp_path: Pa
     assert document["files"] == 1
     assert document["metrics"][0] == {
         "name": "loss_final", "value": None, "tag": "loss", "strategy": "final", "step": 1, "wall_time": 1001.0,
-        "points": 2, "non_finite": 1,
+        "points": 2, "non_finite": 1, "unit": "", "better": "lower",
     }  # fmt: skip
     again = Collected.from_document(document)
     assert math.isnan(again.metrics[0].value)

@@ -64,9 +64,9 @@ def test_muted_metrics_keep_bounds_and_verdicts() -> None:
 
 
 def test_only_the_subset_alerts_but_all_have_bounds() -> None:
-    regression = config({"default": BELOW_ONE}, metric_subset_to_alert=["acc"])
-    judgement = judged(regression, {"loss": 5.0, "acc": 5.0})
-    assert alerted_metrics(judgement) == ["acc"]
+    regression = config({"default": BELOW_ONE}, metric_subset_to_alert=["perp*"])
+    judgement = judged(regression, {"loss": 5.0, "perplexity": 5.0})
+    assert alerted_metrics(judgement) == ["perplexity"]
     assert [verdict.outcome for verdict in judgement.verdicts] == ["fail", "fail"]
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from ml_metrics.config.patterns import is_pattern, matches
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.regression import DEFAULT
 from ml_metrics.judge.baseline import is_measured
@@ -78,8 +79,9 @@ def _values(rows: Iterable[StoredMetric]) -> dict[str, list[float]]:
 
 def _never_produced(config: RegressionTestConfig, values: dict[str, list[float]]) -> Iterator[Finding]:
     for metric, condition in config.metric_success_conditions.items():
-        if metric != DEFAULT and metric not in values and not condition.optional:
-            yield metric, f"no past run produced a metric of this name{did_you_mean(metric, values)}"
+        if metric != DEFAULT and not condition.optional and not any(matches(metric, name) for name in values):
+            what = "that matches it" if is_pattern(metric) else f"of this name{did_you_mean(metric, values)}"
+            yield metric, f"no past run produced a metric {what}"
 
 
 def _without_times(config: RegressionTestConfig, rows: Sequence[StoredMetric]) -> Iterator[Finding]:
@@ -119,7 +121,8 @@ def _misfits(
 
 def _about(config: RegressionTestConfig, metric: str, problem: str) -> Finding:
     """Return a finding under the key of the metric's condition."""
-    return (metric, problem) if metric in config.metric_success_conditions else (DEFAULT, f"{metric}: {problem}")
+    key = config.key_for(metric) or metric
+    return (key, problem) if key == metric else (key, f"{metric}: {problem}")
 
 
 def _decided(verdicts: Sequence[Verdict]) -> list[Verdict]:

@@ -1,0 +1,21 @@
+"""The units and directions of metrics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ml_metrics.config.metric_facts import known_about
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ml_metrics.config.collection import MetricCollectionConfig
+    from ml_metrics.model import Metric
+
+
+def described(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iterator[Metric]:
+    """Yield the metrics with what the config or their names tell about them, where their source did not."""
+    for metric in metrics:
+        kind = known_about(metric.name, config.facts)
+        yield replace(metric, unit=metric.unit or kind.unit, better=metric.better or kind.better)

@@ -1,0 +1,49 @@
+"""`metrics` of a collection config: what is known about metrics beside their names."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from ml_metrics.config.patterns import best_match
+from ml_metrics.config.strict import Strict
+from ml_metrics.units import HIGHER, LOWER, NEITHER, Kind, kind_of, without_strategy
+
+
+class Better(StrEnum):
+    """The direction in which a metric improves."""
+
+    HIGHER = HIGHER
+    LOWER = LOWER
+    NEITHER = NEITHER
+    """Neither: a change is never worse in itself."""
+
+
+def _printable(unit: str) -> str:
+    if not unit.isprintable() or unit != unit.strip():
+        raise ValueError(f"{unit!r} is not a unit: write it as it stands behind a number, such as `tokens/s`")
+    return unit
+
+
+Unit = Annotated[str, Field(max_length=30), AfterValidator(_printable)]
+
+
+class MetricFacts(Strict):
+    """The unit of a metric, and the direction in which it improves."""
+
+    unit: Unit | None = None
+    """The unit of its values: `s`, `B` and `%` are scaled (12 min, 3.09 GB); others are shown as they are."""
+    better: Better | None = None
+    """Whether `higher` or `lower` values are better, or `neither`. `default` judges only the worse side."""
+
+
+def known_about(metric: str, facts: Mapping[str, MetricFacts]) -> Kind:
+    """Return what is known about a metric: the facts given for it or its tag, else what its name tells."""
+    kind = kind_of(metric)
+    key = best_match(facts, metric) or best_match(facts, without_strategy(metric))
+    if key is None:
+        return kind
+    given = facts[key]
+    unit = kind.unit if given.unit is None else given.unit
+    return Kind(unit, kind.better if given.better is None else given.better.value, kind.generated)

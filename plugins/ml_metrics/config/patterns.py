@@ -1,0 +1,77 @@
+"""Patterns for the names of tags, metrics and files: exact names, globs for the whole name, and regular expressions."""
+
+import re
+from collections.abc import Iterable
+from fnmatch import translate
+from functools import lru_cache
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+EXPRESSION = "re:"
+_GLOB_PARTS = re.compile(r"\*|\?|\[[^\]]+\]")
+
+
+def check_pattern(pattern: str) -> str:
+    """Return the pattern if it is valid. Raises ValueError if it is not."""
+    if not pattern:
+        raise ValueError("a pattern cannot be empty")
+    if pattern.startswith(EXPRESSION):
+        try:
+            re.compile(pattern.removeprefix(EXPRESSION))
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is not a pattern: the expression after `re:` is invalid: {error}") from error
+    return pattern
+
+
+Pattern = Annotated[str, AfterValidator(check_pattern)]
+
+
+def is_pattern(text: str) -> bool:
+    """Return whether a text can match other names than itself."""
+    return text.startswith(EXPRESSION) or _GLOB_PARTS.search(text) is not None
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Return whether a pattern matches a name. A name always matches itself, even if it contains `*` or `[`."""
+    return pattern == name or _compiled(pattern).fullmatch(name) is not None
+
+
+def matches_any(patterns: Iterable[str], name: str) -> bool:
+    """Return whether one of the patterns matches a name."""
+    return any(matches(pattern, name) for pattern in patterns)
+
+
+def best_match(patterns: Iterable[str], name: str) -> str | None:
+    """Return the most particular pattern that matches a name, or None.
+
+    The name itself comes first. Then come globs: those with more characters before their first wildcard, then those
+    with more characters in all. Expressions come last. Among equals the first one given counts.
+    """
+    return _best_match(tuple(patterns), name)
+
+
+@lru_cache(maxsize=4096)
+def _best_match(patterns: tuple[str, ...], name: str) -> str | None:
+    if name in patterns:
+        return name
+    return next((pattern for pattern in _most_particular_first(patterns) if matches(pattern, name)), None)
+
+
+@lru_cache(maxsize=256)
+def _most_particular_first(patterns: tuple[str, ...]) -> list[str]:
+    return sorted(patterns, key=_generality)
+
+
+def _generality(pattern: str) -> tuple[bool, int, int]:
+    if pattern.startswith(EXPRESSION):
+        return True, 0, 0
+    literal = _GLOB_PARTS.split(pattern)
+    return False, -len(literal[0]), -sum(map(len, literal))
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    if pattern.startswith(EXPRESSION):
+        return re.compile(pattern.removeprefix(EXPRESSION))
+    return re.compile(translate(pattern))

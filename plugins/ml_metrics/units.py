@@ -1,0 +1,174 @@
+"""What the name of a metric tells: its unit, whether greater or smaller values are better, and whether it is generated.
+
+Nothing is guessed: a name that leaves a fact open has none, and the config can state it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+HIGHER = "higher"
+LOWER = "lower"
+NEITHER = "neither"
+"""A direction that the config gives to metrics whose changes are never worse."""
+
+SECONDS, BYTES, PERCENT = "s", "B", "%"
+
+GENERATED = re.compile(
+    r"goodput|disruptions|ideal_step_time|badput_.+_(seconds|percent)|step_time_(deviation_.+|p50|p90|p99|slowdown)"
+    r"|steps_per_second"
+)
+"""The metrics that the package adds to a run by itself. `default` does not judge them."""
+
+_UNITS = {
+    SECONDS: ("(s)", "sec", "secs", "second", "seconds"),
+    "ms": ("(ms)", "ms", "msec", "milliseconds"),
+    "us": ("(us)", "usec", "microseconds"),
+    "ns": ("(ns)", "nanoseconds"),
+    BYTES: ("bytes",),
+    "kB": ("kb",),
+    "MB": ("mb", "megabytes"),
+    "GB": ("gb", "gigabytes"),
+    "KiB": ("kib",),
+    "MiB": ("mib",),
+    "GiB": ("gib",),
+    PERCENT: ("percent", "pct", "%"),
+}
+_UNIT_OF_WORD = {word: unit for unit, words in _UNITS.items() for word in words}
+_KNOWN_UNITS = {
+    "goodput": PERCENT, "total_wall_time": SECONDS, "time_to_accuracy": SECONDS, "ideal_step_time": SECONDS,
+    "step_time_p50": SECONDS, "step_time_p90": SECONDS, "step_time_p99": SECONDS, "duration": SECONDS,
+    "queue_time": SECONDS, "steps_per_second": "1/s",
+}  # fmt: skip
+_STRATEGY = re.compile(
+    r"(?<=.)_(final|max|min|average|median|p50|p90|p95|p99|std|first|count|trimmed_mean|last_n_mean|curve)$"
+)
+_HIGHER = frozenset(re.findall(r"\w+", """
+    accuracy acc top1 top5 precision recall f1 auc auroc iou bleu rouge goodput throughput mfu hfu tflops tps
+"""))  # fmt: skip
+_LOWER = frozenset(re.findall(r"\w+", """
+    loss time latency duration seconds slowdown overhead badput disruptions memory rss perplexity ppl error errors wer
+    cer rmse mse mae deviation
+"""))  # fmt: skip
+_NEITHER = frozenset(re.findall(r"\w+", """
+    scale weight weights rate schedule budget remaining left coefficient coef ratio free available stamp timestamp
+    starttimestamp limit target
+"""))  # fmt: skip
+"""Words that change the meaning of the others: a loss scale is not a loss."""
+_WORDS = re.compile(r"%|\([mun]?s\)|[KMGT]iB|[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
+_SCALES = {
+    BYTES: ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")),
+    SECONDS: ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is known about a metric."""
+
+    unit: str = ""
+    better: str = ""
+    """`higher`, `lower`, or empty if nothing is known."""
+    generated: bool = False
+
+
+def without_strategy(metric: str) -> str:
+    """Return the tag that a metric was made from, as far as its name tells: `step_time` for `step_time_trimmed_mean`.
+
+    A name that does not end with a strategy is returned as it is.
+    """
+    return _STRATEGY.sub("", metric)
+
+
+@lru_cache(maxsize=4096)
+def kind_of(name: str) -> Kind:
+    """Return what the name of a metric or tag tells."""
+    if GENERATED.fullmatch(name):
+        return Kind(_unit_of(name, _words(name)), _direction_of(_words(name)), generated=True)
+    tag = without_strategy(name)
+    words = _words(tag)
+    if name.endswith("_count"):
+        return Kind()
+    return Kind(_unit_of(tag, words), "" if name.endswith("_std") else _direction_of(words))
+
+
+def is_generated(name: str) -> bool:
+    """Return whether the package adds a metric of this name to a run by itself."""
+    return GENERATED.fullmatch(name) is not None
+
+
+def quantity(value: float | None, unit: str = "") -> str:
+    """Return a number with its unit: `3.09 GB`, `12 min`, `0.961`; `-` for None."""
+    return quantities([value], unit)[0]
+
+
+def quantities(values: Iterable[float | None], unit: str = "") -> list[str]:
+    """Return numbers in one scale of their unit, with as many digits as it takes to tell different numbers apart.
+
+    A number without a unit has six digits.
+    """
+    numbers = list(values)
+    finite = {value for value in numbers if value is not None and math.isfinite(value)}
+    if not unit:
+        return ["-" if value is None else f"{value:.{_digits(finite, 6)}g}" for value in numbers]
+    scale, shown = _scale(max(map(abs, finite), default=0.0), unit)
+    digits = _digits({value / scale for value in finite}, 3)
+    return ["-" if value is None else f"{_number(value / scale, digits)} {shown}" for value in numbers]
+
+
+def _digits(numbers: set[float], fewest: int) -> int:
+    return next((digits for digits in range(fewest, 17) if _are_distinct(numbers, digits)), 17)
+
+
+def _are_distinct(numbers: set[float], digits: int) -> bool:
+    return len({f"{number:.{digits}g}" for number in numbers}) == len(numbers)
+
+
+def _scale(greatest: float, unit: str) -> tuple[float, str]:
+    """Return the factor and the unit in which the greatest number has one to three digits before the point."""
+    for factor, name in _SCALES.get(unit, ()):
+        if greatest >= (2 * factor if name in {"d", "h", "min"} else factor):
+            return factor, name
+    return 1.0, unit
+
+
+def _number(value: float, digits: int) -> str:
+    """Return a number without an exponent where that is readable: `412`, `0.961`, `1,234`."""
+    if value == 0 or not math.isfinite(value) or not 1e-4 <= abs(value) < 1e9:  # noqa: PLR2004
+        return f"{value:.{digits}g}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORDS.findall(name)]
+
+
+def _unit_of(name: str, words: list[str]) -> str:
+    known = _KNOWN_UNITS.get(name)
+    if known is not None:
+        return known
+    if not words or (len(words) > 1 and words[-2] == "per"):
+        return ""
+    return _UNIT_OF_WORD.get(words[-1], "")
+
+
+def _direction_of(words: list[str]) -> str:
+    found = set(words)
+    if found & _NEITHER:
+        return ""
+    if any(word == "per" and _UNIT_OF_WORD.get(after) == SECONDS for word, after in pairwise(words)):
+        return HIGHER
+    lower, higher = found & _LOWER, found & _HIGHER
+    if lower and (not higher or "to" in found):  # time to accuracy
+        return LOWER
+    return HIGHER if higher and not lower else ""
