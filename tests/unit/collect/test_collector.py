@@ -16,9 +16,7 @@ from unit.collect.run_folders import by_name, collected, write
 def test_the_default_is_the_final_value_of_every_tag(tmp_path: Path) -> None:
     write(tmp_path, loss=[3, 2, 1], acc=[0.1, 0.5])
     metrics = by_name(collected(tmp_path))
-    assert metrics["loss_final"] == Metric(
-        "loss_final", 1.0, "loss", "final", 2, 1002.0, 3, better="lower"
-    )
+    assert metrics["loss_final"] == Metric("loss_final", 1.0, "loss", "final", 2, 1002.0, 3, better="lower")
     assert set(metrics) == {"loss_final", "acc_final"}
 
 
