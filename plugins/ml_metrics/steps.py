@@ -64,6 +64,7 @@ def measure_goodput(test: TestDefinition, state: RunState) -> GoodputReport:
         ideal_step_time=None if ideal is None else ideal.total_seconds(),
         windows=[window.total_seconds() for window in test.goodput.rolling_windows],
         until=None if ended_at is None else ended_at.timestamp(),
+        stalls=test.goodput.stalls,
     )
     report = exported(test, report, job_name)
     wanted = [one for one in report.metrics() if is_wanted(one.name, test.metric_collection_config, included=True)]

@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 
     from ml_metrics.cloud import CloudLogger, GCPOptions
     from ml_metrics.goodput.report import GoodputReport
+    from ml_metrics.goodput.stalls import Stall
     from ml_metrics.goodput.uploader import Options
 
 CLOUD = "cloud-logging://"
+MAX_STALLS_NAMED = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure the last S seconds as well; may be repeated",
     )
     parser.add_argument("--ideal-step-time", type=seconds, metavar="S", help="how many seconds a step should take")
+    parser.add_argument(
+        "--no-stalls",
+        action="store_true",
+        help="count a step as productive however long it took, as ml-goodput-measurement does",
+    )
     parser.add_argument("--job", metavar="NAME", help="the job, if the log holds several")
     parser.add_argument("--follow", action="store_true", help="print a line at each interval until the job ends")
     parser.add_argument(
@@ -93,6 +100,7 @@ def _measured(arguments: argparse.Namespace) -> GoodputReport:
         start=arguments.start and arguments.start.timestamp(),
         end=arguments.end and arguments.end.timestamp(),
         job_name=arguments.job,
+        stalls=not arguments.no_stalls,
     )
     gcp = _gcp_options(arguments)
     if gcp is not None:
@@ -132,6 +140,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         intervals=dict.fromkeys(Part, arguments.interval),
         ideal_step_time=arguments.ideal_step_time,
         windows=tuple(dict.fromkeys(arguments.window)),
+        stalls=not arguments.no_stalls,
         source=None if log is None else log.factory_spec(arguments.job),
         export=None if gcp is None else gcp.factory_spec(arguments.job or _job_in(arguments.log)),
     )
@@ -183,6 +192,8 @@ def _print(report: GoodputReport) -> None:
         if spent:
             note = "  (overlaps the steps: not counted)" if name == "data_loading_async" else ""
             print(f"{name:<42}{spent:>14.6g} s {spent / report.total_seconds:>7.2%}{note}")
+    if report.stalls:
+        print(f"\n{_stalls(report.stalls)}")
     if report.deviation:
         figures = report.deviation.document()
         print(
@@ -191,3 +202,11 @@ def _print(report: GoodputReport) -> None:
         )
     for size, window in report.windows:
         print(f"last {size:.6g} s: {window.summary}")
+
+
+def _stalls(stalls: tuple[Stall, ...]) -> str:
+    """Return a sentence that names the longest stalls."""
+    longest = sorted(stalls, key=lambda stall: -stall.seconds)[:MAX_STALLS_NAMED]
+    named = ", ".join(f"step {stall.step} by {stall.seconds:.6g} s" for stall in longest)
+    more = len(stalls) - len(longest)
+    return f"stalls, beyond any usual step: {named}{f', and {more} more' if more else ''}"

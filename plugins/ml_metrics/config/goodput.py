@@ -45,6 +45,8 @@ class GoodputConfig(Strict):
     """The ideal duration of a step. Without it, it is computed from the steps."""
     rolling_windows: tuple[Duration, ...] = ()
     """Periods, like the last hour and day, for which goodput is measured besides the whole job."""
+    stalls: bool = True
+    """Whether the part of a step beyond any usual step is lost time, in the bucket `stall`, instead of productive."""
     cloud_logging: CloudLog | None = None
     """A log in Google Cloud Logging to read instead of `goodput.jsonl`."""
     gcp_options: GCPOptions | None = None

@@ -11,6 +11,7 @@ import numpy as np
 from ml_metrics.goodput.entries import Entries, Kind
 from ml_metrics.goodput.segments import Segments, find_segments
 from ml_metrics.goodput.spans import find_spans
+from ml_metrics.goodput.stalls import Stall, with_stalls
 from ml_metrics.goodput.step_deviation import StepTimes, step_times
 from ml_metrics.goodput.timeline import Timeline, build_timeline
 
@@ -30,6 +31,8 @@ class Analysis:
     ended: bool
     """Whether the job recorded its end, and no start or step after it."""
     warnings: tuple[str, ...]
+    stalls: tuple[Stall, ...] | None = None
+    """None if stalls were not looked for."""
 
     @cached_property
     def times(self) -> StepTimes:
@@ -37,15 +40,21 @@ class Analysis:
         return step_times(self.segments)
 
 
-def analyse(entries: Entries, *, until: float | None = None) -> Analysis:
-    """Analyse a log. A job that recorded no end lasted until `until`, or until its last entry."""
+def analyse(entries: Entries, *, until: float | None = None, stalls: bool = False) -> Analysis:
+    """Analyse a log. A job that recorded no end lasted until `until`, or until its last entry.
+
+    With `stalls`, what a step took beyond any usual step is not productive. The older library does not have it.
+    """
     ordered, warnings = order_entries(entries)
     segments = find_segments(ordered)
     spans = find_spans(ordered, segments)
     all_warnings = [*entries.warnings, *warnings, *_warnings(ordered, segments, spans.unpaired)]
     start, end, ended = _bounds(ordered, segments, None if until is None else until - ordered.origin)
     timeline = build_timeline(segments, spans.spans, start, end)
-    return Analysis(ordered, segments, timeline, spans.loads, ended, tuple(all_warnings))
+    found = None
+    if stalls:
+        timeline, found = with_stalls(timeline, segments)
+    return Analysis(ordered, segments, timeline, spans.loads, ended, tuple(all_warnings), found)
 
 
 def order_entries(entries: Entries) -> tuple[Entries, tuple[str, ...]]:

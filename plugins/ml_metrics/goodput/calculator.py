@@ -48,6 +48,8 @@ class GoodputCalculator:
         folder: The run folder, or a log. Default: the environment variable `ML_METRICS_RUN_DIR`.
         compatible: Whether to compute the figures of the whole job and of windows as ml-goodput-measurement 0.2.3 does,
             including its faults. Step deviations and exclusions are not affected.
+        stalls: Whether what a step took beyond any usual step is in the bucket `STALL`, which the older library does not
+            have. Figures that are `compatible` do not have it either.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  (the older library's signature)
@@ -62,11 +64,13 @@ class GoodputCalculator:
         *,
         folder: str | os.PathLike[str] | None = None,
         compatible: bool = False,
+        stalls: bool = False,
     ) -> None:
         del using_pathways, max_logs_retention_period, gcs_path, cache_dir
         self.job_name = job_name
         self.logger_name = logger_name
         self.compatible = compatible
+        self.stalls = stalls and not compatible
         where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR, "")
         if cloud_logger is None and not where:
             raise NoGoodputError(f"there is no log to read: pass a folder, or set {RUN_DIR}")
@@ -182,7 +186,7 @@ class GoodputCalculator:
 
     def analysis(self) -> Analysis:
         """Analyse the log until now. A job that recorded no end is still running."""
-        return analyse(self.entries(), until=time.time())
+        return analyse(self.entries(), until=time.time(), stalls=self.stalls)
 
     def entries(self) -> Entries:
         """Return all entries that the log holds now."""
@@ -223,7 +227,7 @@ def _by_bucket(found: GoodputReport, flat: dict[str, float], custom: dict[str, f
 
 
 def _flat(badput: dict[Bucket, float]) -> list[Bucket]:
-    return [bucket for bucket in Bucket if bucket in badput or not bucket.startswith(("elastic", "custom"))]
+    return [bucket for bucket in Bucket if bucket in badput or not bucket.startswith(("elastic", "custom", "stall"))]
 
 
 def _seconds(moment: datetime) -> float:

@@ -13,6 +13,7 @@ from ml_metrics.model import Metric
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ml_metrics.goodput.stalls import Stall
     from ml_metrics.goodput.step_deviation import StepDeviation
 
 
@@ -53,6 +54,8 @@ class GoodputReport:
     disruptions: int = 0
     max_productive_step: int = 0
     last_step: int | None = None
+    stalls: tuple[Stall, ...] = ()
+    """The stalls of steps that ended in the window, in order. Their time is in the bucket `stall`."""
     deviation: StepDeviation | None = None
     windows: tuple[tuple[float, GoodputReport], ...] = ()
     slice_efficiency: tuple[float, float] | None = None
@@ -91,6 +94,9 @@ class GoodputReport:
             "ended": self.ended,
             **self._figures(),
             "last_step": self.last_step,
+            "stalls": [
+                {"step": stall.step, "started_at": stall.start, "seconds": stall.seconds} for stall in self.stalls
+            ],
             "ideal_step_time": self.deviation.ideal if self.deviation else None,
             "step_deviation": self.deviation.document() if self.deviation else None,
             "slice_efficiency": slices and {"stepping": slices[0], "available": slices[1]},

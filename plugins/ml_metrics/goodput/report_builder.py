@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ml_metrics import storage
     from ml_metrics.goodput.segments import Segments
+    from ml_metrics.goodput.stalls import Stall
     from ml_metrics.goodput.step_deviation import StepDeviation
 
 
@@ -32,6 +33,7 @@ def measure(  # noqa: PLR0913  (independent options)
     end: float | None = None,
     until: float | None = None,
     job_name: str | None = None,
+    stalls: bool = True,
 ) -> GoodputReport:
     """Report how the time of a job was spent.
 
@@ -44,12 +46,13 @@ def measure(  # noqa: PLR0913  (independent options)
         end: Only count the time up to here.
         until: When the job ended, if it recorded no end; by default at its last entry.
         job_name: Entries of other jobs are left out. Default: the job of the first entry.
+        stalls: Whether what a step took beyond any usual step is lost time. The older library counts it as productive.
 
     Returns:
         A report. Its `found` is False if there is no log, or no usable entry in it.
     """
     log = _log(files, job_name)
-    analysis = analyse(log.entries, until=until)
+    analysis = analyse(log.entries, until=until, stalls=stalls)
     if len(log.entries) and not analysis.ended:
         end_used = "its last entry" if until is None else "its workload ended"
         no_end = f"the job recorded no end: it is taken to have run until {end_used}, and its last step does not count"
@@ -152,6 +155,7 @@ def _of_window(analysis: Analysis, low: float, high: float) -> GoodputReport:
         disruptions=sum(low <= moment < high for moment in analysis.segments.disruptions),
         max_productive_step=_max_productive_step(analysis.segments, high),
         last_step=_last_step(analysis.segments, high),
+        stalls=_stalls(analysis, low, high),
         slice_efficiency=_slice_efficiency(analysis, low, high),
     )
 
@@ -164,13 +168,26 @@ def _deviation(analysis: Analysis, low: float, high: float, ideal: float | None)
 def _badput(analysis: Analysis, spent: dict[str, float], low: float, high: float) -> dict[str, float]:
     """Return the time of every bucket; those of elastic jobs only if the job is elastic."""
     elastic = len(analysis.entries.where(Kind.ELASTIC_WAIT_START, Kind.ELASTIC_REINIT_START)) > 0
-    wanted = [
-        bucket for bucket in Bucket if bucket != Bucket.CUSTOM_BADPUT_EVENTS and (elastic or bucket not in ELASTIC)
-    ]
+    absent = {
+        Bucket.CUSTOM_BADPUT_EVENTS,
+        *(() if elastic else ELASTIC),
+        *(() if analysis.stalls is not None else (Bucket.STALL,)),
+    }
+    wanted = [bucket for bucket in Bucket if bucket not in absent]
     seconds = {bucket.value: spent.get(bucket, 0.0) for bucket in wanted}
     loading = np.clip(analysis.loads[1], low, high) - np.clip(analysis.loads[0], low, high)
     seconds[Bucket.DATA_LOADING_ASYNC] = max(0.0, float(loading.sum()) - spent.get(Bucket.DATA_LOADING_SYNC, 0.0))
     return seconds
+
+
+def _stalls(analysis: Analysis, low: float, high: float) -> tuple[Stall, ...]:
+    """Return the stalls of the steps that ended in a window, with times since 1970."""
+    origin = analysis.entries.origin
+    return tuple(
+        replace(stall, start=stall.start + origin, end=stall.end + origin)
+        for stall in analysis.stalls or ()
+        if low < stall.end <= high
+    )
 
 
 def _last_step(segments: Segments, high: float) -> int | None:

@@ -20,6 +20,8 @@ class Bucket(StrEnum):
     INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION = "infrastructure_recovery_from_disruption"
     CUSTOM_BADPUT_EVENTS = "custom_badput_events"
     """All custom events; reports also have the time of each type."""
+    STALL = "stall"
+    """Ours alone: what a step took beyond any usual step. Not in reports that are compatible with the older library."""
     OTHER = "other"
     ELASTIC_SLICE_DOWN = "elastic_slice_down"
     ELASTIC_SCALE_UP = "elastic_scale_up"

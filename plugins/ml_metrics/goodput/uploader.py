@@ -67,6 +67,8 @@ class Options:
     badput: bool = True
     ideal_step_time: float | None = None
     windows: tuple[float, ...] = ()
+    stalls: bool = False
+    """Whether what a step took beyond any usual step is a bucket."""
     source: FactorySpec | None = None
     """A source of entries other than the folder."""
     export: FactorySpec | None = None
@@ -116,7 +118,7 @@ class Uploader:
     def upload(self, parts: Collection[Part] | None = None) -> GoodputReport:
         """Read the new entries, and upload all current figures or some parts of them."""
         wanted = set(self.options.intervals if parts is None else parts)
-        analysis = analyse(self._log.read(), until=time.time())
+        analysis = analyse(self._log.read(), until=time.time(), stalls=self.options.stalls)
         found = build_report(
             analysis,
             files=1,

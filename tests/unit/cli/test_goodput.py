@@ -44,6 +44,7 @@ def test_the_document(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "unproductive_checkpoint_restore_time": 0,
         "wasted_progress_from_disruption": 0,
         "infrastructure_recovery_from_disruption": 0,
+        "stall": 0,
         "other": 10,
     }
     assert found["custom_badput_seconds"] == {"EVAL": 3}
@@ -68,6 +69,20 @@ def test_text_output(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed.startswith("job job: 88.50 % of 113 s were productive, 0 disruptions, last step 9\n")
     assert "custom EVAL" in printed
     assert "last 50 s: 100.00 %" in printed
+
+
+def test_stalls_are_named_unless_they_are_turned_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "goodput.jsonl"
+    entries = [*job_start(0), *steps(0, 20, 0), *steps(21, 40, 3800), *job_end(4000)]
+    log.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    assert cli.main(["goodput", str(log)]) == 0
+    printed = capsys.readouterr().out
+    assert "stalls, beyond any usual step: step 20 by 3590 s" in printed
+    assert printed.startswith("job job: 10.25 % of 4000 s were productive")
+    assert answer(capsys, log)["stalls"] == [{"step": 20, "started_at": 200, "seconds": 3590}]
+    without = answer(capsys, log, "--no-stalls")
+    assert (without["goodput_percent"], without["stalls"]) == (100, [])
+    assert "stall" not in without["badput_seconds"]
 
 
 def test_names_do_not_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
