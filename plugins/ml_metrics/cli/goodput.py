@@ -52,11 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure the last S seconds as well; may be repeated",
     )
     parser.add_argument("--ideal-step-time", type=seconds, metavar="S", help="how many seconds a step should take")
-    parser.add_argument(
-        "--no-stalls",
-        action="store_true",
-        help="count a step as productive however long it took, as ml-goodput-measurement does",
-    )
+    parser.add_argument("--no-stalls", action="store_true", help="count steps as productive however long they took")
     parser.add_argument("--job", metavar="NAME", help="the job, if the log holds several")
     parser.add_argument("--follow", action="store_true", help="print a line at each interval until the job ends")
     parser.add_argument(

@@ -48,8 +48,8 @@ class GoodputCalculator:
         folder: The run folder, or a log. Default: the environment variable `ML_METRICS_RUN_DIR`.
         compatible: Whether to compute the figures of the whole job and of windows as ml-goodput-measurement 0.2.3 does,
             including its faults. Step deviations and exclusions are not affected.
-        stalls: Whether what a step took beyond any usual step is in the bucket `STALL`, which the older library does not
-            have. Figures that are `compatible` do not have it either.
+        stalls: Whether what a step took beyond any usual step is in the bucket `STALL`, which neither the older library
+            nor a `compatible` calculator has.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  (the older library's signature)

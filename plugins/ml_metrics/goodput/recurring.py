@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 SCHEDULES = 4
@@ -18,6 +19,7 @@ PERIODS = 3
 """How many of the most common distances between neighbours are tried otherwise."""
 COVERED = 0.7
 """The share of the steps on a schedule that are long, at least."""
+PAIR = 2
 SIMILAR = 1.5
 """How far two long steps may be from each other in size, if there are only two on a schedule."""
 REGULAR_STEPS = 3
@@ -66,9 +68,9 @@ def _on_schedule(
         remainder = int(remainders[np.argmax(counted)])
         on = step % period == remainder
         expected = (span[1] - remainder) // period - (span[0] - 1 - remainder) // period
-        if on.sum() >= 3 and on.sum() >= COVERED * expected:
+        if on.sum() > PAIR and on.sum() >= COVERED * expected:
             return on
-        pair = on.sum() == 2 and expected == 2 and remainder in {0, 1, period - 1}
+        pair = on.sum() == expected == PAIR and remainder in {0, 1, period - 1}
         if pair and seconds[on].max() <= SIMILAR * seconds[on].min():
             return on
     return _regular(step, seconds, left)

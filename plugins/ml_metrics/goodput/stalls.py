@@ -2,7 +2,7 @@
 
 Nothing in a log marks a stall. It is a step that took more than five times the median, and more than three times the
 longest usual step. Usual are all steps except the longest twentieth, and of that those which recur on a schedule, as
-steps with an evaluation or a checkpoint do. Only productive time counts: the time of recorded events is explained by them.
+steps with an evaluation or a checkpoint do. Only productive time counts: recorded events explain theirs.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _steps_of(segment: Segment, edges: NDArray[np.float64], spent: NDArray[np.fl
     kept = end <= until
     seconds = (np.interp(end, edges, spent) - np.interp(start, edges, spent)) / count
     least = np.zeros(len(start))
-    if len(start) > 2:
+    if len(seconds[1:]) > 1:
         least[:] = TIMES_MEDIAN * np.median(seconds[1:])
     least[:FIRST_STEPS] = np.maximum(least[:FIRST_STEPS], (end - start)[:1] / count[:1])
     kept[:1] = False

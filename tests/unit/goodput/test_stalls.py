@@ -15,7 +15,7 @@ from ml_metrics.goodput.report import GoodputReport
 from ml_metrics.goodput.report_builder import build_report
 from unit.goodput.measuring import all_time, close
 from unit.goodput.random_jobs import orderly_jobs
-from unit.goodput.traces import custom, in_time, job_end, job_start, span, steps, wild_traces
+from unit.goodput.traces import custom, job_end, job_start, span, steps, wild_traces
 
 HOUR = 3600.0
 
