@@ -66,7 +66,7 @@ def _on_schedule(
     for period in _periods(step[left]):
         remainders, counted = np.unique(step[left] % period, return_counts=True)
         remainder = int(remainders[np.argmax(counted)])
-        on = step % period == remainder
+        on: NDArray[np.bool_] = step % period == remainder
         expected = (span[1] - remainder) // period - (span[0] - 1 - remainder) // period
         if on.sum() > PAIR and on.sum() >= COVERED * expected:
             return on
