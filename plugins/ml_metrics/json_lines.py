@@ -20,6 +20,10 @@ BLOCK_BYTES = 4 << 20
 COMPRESSED_BLOCK_BYTES = 64 << 10
 """Smaller, because the block in which a compressed file is damaged is lost."""
 GZIP_MAGIC = b"\x1f\x8b"
+TRUNCATED = "Input data was truncated"
+"""The message of msgspec for a line that ends too early."""
+NEVER_FIRST = frozenset(bytes([letter]) for letter in b"ABCDEFGHJKLMOPQRSTUVWXYZabcdeghijklmopqrsuvwxyz#*+.:;<=>(/")
+"""Characters with which no JSON begins, in any encoding that the json module knows."""
 
 
 def is_part_of(stem: str, file: storage.File) -> bool:
@@ -98,15 +102,39 @@ class LineReader:
 
 def parse_lines(block: bytes, reject: Callable[[bytes], None]) -> Iterator[tuple[int, Any]]:
     """Yield each line's number within the block and its value. A line that is not JSON is passed to `reject`."""
+    parse = parser()
     for number, line in enumerate(block.split(b"\n")):
-        if not line.strip():
+        if not line or line.isspace():
             continue
         try:
-            value = json.loads(line)
+            value = parse(line)
         except (ValueError, RecursionError):
             reject(line)
         else:
             yield number, value
+
+
+def parser() -> Callable[[bytes], Any]:
+    """Return a function with the results and errors of `json.loads`, but several times as fast where msgspec exists."""
+    try:
+        import msgspec
+    except ImportError:  # it comes with Airflow
+        return json.loads
+    decode = msgspec.json.Decoder().decode
+
+    def parse(line: bytes) -> Any:
+        if b"NaN" not in line:
+            try:
+                return decode(line)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                cut_short = (
+                    str(error) == TRUNCATED and b"\\" not in line
+                )  # after a half of a surrogate pair, it may not be
+                if cut_short or line.lstrip(b" \t\r")[:1] in NEVER_FIRST:
+                    raise ValueError(str(error)) from error
+        return json.loads(line)  # which also knows infinities, numbers that overflow, and halves of surrogate pairs
+
+    return parse
 
 
 def parse_table(block: bytes, schema: pa.Schema, *, other_fields: str = "infer") -> pa.Table | None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gzip
+import json
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from ml_metrics import json_lines
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.json_lines import LineReader, is_part_of, parse_lines, parse_table
+from ml_metrics.json_lines import LineReader, is_part_of, parse_lines, parse_table, parser
 from ml_metrics.storage import File
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 LINES = b"".join(b'{"n": %d}\n' % number for number in range(100))
@@ -125,3 +129,30 @@ def test_other_fields_are_parsed_or_ignored() -> None:
     block = b'{"n": 1, "m": 2}\n'
     tables = [parse_table(block, SCHEMA, other_fields=mode) for mode in ("infer", "ignore")]
     assert [table.column_names for table in tables if table is not None] == [["n", "m"], ["n"]]
+
+
+def parsed(parse: Callable[[bytes], object], line: bytes) -> str:
+    try:
+        return repr(parse(line))
+    except (ValueError, RecursionError):
+        return "error"
+
+
+json_text = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+).map(lambda value: json.dumps(value).encode())
+
+
+@given(json_text, st.binary(max_size=3), st.integers(0, 60))
+@example(b"1e999", b"", 0)
+@example(b'"\\ud800"', b"", 0)
+@example(b"\xef\xbb\xbf{}", b"", 0)
+@example(b"t\0r\0u\0e\0", b"", 0)
+@example(b"[-Infinity, NaN]", b"", 0)
+@example(b"9" * 400, b"", 0)
+@example(b"-0", b"", 0)
+@example(b"[" * 100_000, b"", 0)
+def test_the_fast_parser_has_the_results_of_the_json_module(line: bytes, noise: bytes, where: int) -> None:
+    line = line[:where] + noise + line[where:]
+    assert parsed(parser(), line) == parsed(json.loads, line)

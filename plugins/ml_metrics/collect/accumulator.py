@@ -48,6 +48,9 @@ class Points(Generic[K]):
     def __len__(self) -> int:
         return len(self._parts)
 
+    def __contains__(self, key: K) -> bool:
+        return key in self._parts
+
 
 class Rows(Generic[K]):
     """Rows that are added one by one, and become columns together."""
@@ -58,6 +61,12 @@ class Rows(Generic[K]):
     def add(self, key: K, *row: float) -> None:
         """Add a row."""
         self._rows[key].append(row)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._rows
 
     def move_to(self, points: Points[K]) -> None:
         """Add all rows to `points`."""

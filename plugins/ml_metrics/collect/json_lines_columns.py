@@ -1,77 +1,75 @@
-"""Adding a block of JSON lines by columns, which reads a million lines in a second or two."""
+"""Adding a block of results by columns, which reads a million lines in a second or two."""
 
 from __future__ import annotations
 
-import json
 import math
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ml_metrics.collect.accumulator import grouped
+from ml_metrics.collect.line_schema import floats, has_placeholder, is_of, without_booleans, without_nulls
+from ml_metrics.collect.point_fields import TIMESTAMP
 from ml_metrics.collect.untrusted_values import text_of
-from ml_metrics.json_lines import parse_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from ml_metrics.collect.json_lines import SubRun, SubRuns
+    from ml_metrics.collect.line_schema import LineSchema
+    from ml_metrics.collect.sub_runs import SubRun, SubRuns
 
-SAMPLE_LINES = 20
-"""The types of the columns are those of the first lines."""
-TRUE, FALSE = b"1.0e00", b"0.0e00"
-"""Placeholders for booleans: spelled as no program writes numbers, so that a replacement inside a text is noticed."""
-PLACEHOLDERS = ("NaN", "e00")
-"""A name or text that contains one of these may have been changed by a replacement."""
 FLOAT = ("floating",)
 NUMBER = (*FLOAT, "integer")
 SCALAR = (*NUMBER, "boolean", "string")
 """The types of dimensions: neither nested values nor text that pyarrow parsed as a time."""
 MAX_COMBINATIONS = 1 << 62
+EXACT = 2.0**53
+"""Greater whole numbers are not exact as floats."""
 
 
-def add_columns(block: bytes, first_line: int, folder: str, sub_runs: SubRuns) -> bool:
+def add_columns(block: bytes, first_line: int, folder: str, sub_runs: SubRuns, schema: LineSchema) -> bool:
     """Add a block of results. Return False, with nothing added, if its lines are not regular enough."""
-    if _add(block, first_line, folder, sub_runs):
+    without = without_nulls(block)
+    if without is None:
+        return False
+    if _add(schema.parse(without), first_line, folder, sub_runs):
         return True
-    numbers = _booleans_replaced(block)
-    return numbers != block and _add(numbers, first_line, folder, sub_runs, replaced=True)
+    numbers = without_booleans(without)
+    return numbers != without and _add(schema.parse(numbers), first_line, folder, sub_runs, replaced=True)
 
 
-def _add(block: bytes, first_line: int, folder: str, sub_runs: SubRuns, *, replaced: bool = False) -> bool:
-    table = _parse(block)
-    if table is None:
+def _add(table: pa.Table | None, first_line: int, folder: str, sub_runs: SubRuns, *, replaced: bool = False) -> bool:
+    if table is None or "metrics" not in table.column_names:
         return False
     metrics = _children(table, "metrics")
-    dimensions = _children(table, "dimensions")
-    times = table["timestamp"].combine_chunks() if "timestamp" in table.column_names else None
-    if metrics is None or dimensions is None or not (times is None or _is(times, NUMBER)):
+    dimensions = _children(table, "dimensions") if "dimensions" in table.column_names else {}
+    times = table[TIMESTAMP].combine_chunks() if TIMESTAMP in table.column_names else None
+    if metrics is None or dimensions is None or not (times is None or is_of(times, NUMBER)):
         return False
     if (
-        any(map(_has_placeholder, metrics))
-        or not all(_is(column, (*NUMBER, "boolean")) for column in metrics.values())
-        or not all(_is(column, SCALAR) for column in dimensions.values())
-        or (replaced and any(_is(column, FLOAT) for column in dimensions.values()))  # it may have been a boolean
+        any(map(has_placeholder, metrics))
+        or not all(is_of(column, (*NUMBER, "boolean")) for column in metrics.values())
+        or not all(_is_exact(column) for column in dimensions.values())
+        or (replaced and any(is_of(column, FLOAT) for column in dimensions.values()))  # it may have been a boolean
     ):
+        return False
+    step = _steps(table, first_line, sub_runs, replaced=replaced)
+    if step is None:
         return False
     try:
         found, group = _group_rows(dimensions, table.num_rows, sub_runs)
     except ValueError:  # includes text with an escaped half of a surrogate pair
         return False
-    line = np.arange(first_line, first_line + table.num_rows)
-    time = _floats(times) if times is not None else np.full(table.num_rows, np.nan)
+    time = floats(times) if times is not None else np.full(table.num_rows, np.nan)
     for name, column in metrics.items():
         keys = [(folder, sub_run, name) for sub_run in found]
-        columns = (line, time, _floats(column))
-        if column.null_count:
+        columns = (step, time, floats(column))
+        if not column.null_count:
+            sub_runs.points.add_groups(keys, group, columns)
+        elif column.null_count < len(column):
             present = column.is_valid().to_numpy(zero_copy_only=False)
             sub_runs.points.add_groups(keys, group[present], tuple(one[present] for one in columns))
-        else:
-            sub_runs.points.add_groups(keys, group, columns)
     return True
 
 
@@ -92,71 +90,48 @@ def _group_rows(
     for row in last_row.tolist():
         values = {name: column[row].as_py() for name, column in dimensions.items()}
         texts = {name: text_of(value) for name, value in values.items() if value is not None}
-        if any(_has_placeholder(name) or _has_placeholder(text) for name, text in texts.items()):
+        if any(has_placeholder(name) or has_placeholder(text) for name, text in texts.items()):
             raise ValueError("a replaced null or boolean in a text, or a dimension that is null")
         found.append(sub_runs.add(texts))
     return found, group
 
 
-def _booleans_replaced(block: bytes) -> bytes:
-    """Return the block with numbers in place of booleans."""
-    for boolean, number in ((b"true", TRUE), (b"false", FALSE)):
-        block = block.replace(b": " + boolean, b": " + number).replace(b":" + boolean, b":" + number)
-    return block
+def _steps(table: pa.Table, first_line: int, sub_runs: SubRuns, *, replaced: bool) -> NDArray[np.int64] | None:
+    """Return each line's step, which is its number if it has none; None if they are not regular enough."""
+    names = tuple(name for name, column in zip(table.column_names, table.columns, strict=True) if _has_values(column))
+    plan = sub_runs.fields.plan(names) or sub_runs.fields.new_plan(names)
+    if plan.step is None:
+        return np.arange(first_line, first_line + table.num_rows)
+    return steps_of(table[plan.step].combine_chunks(), replaced=replaced)
 
 
-def _parse(block: bytes) -> pa.Table | None:
-    """Return the lines as a table, or None if they are not regular enough."""
-    block = block.replace(b": null", b": NaN").replace(b":null", b":NaN")
-    if b"null" in block:  # in a column, a null metric (not finite) and an absent one would be the same
+def _has_values(column: pa.ChunkedArray) -> bool:
+    return bool(column.null_count < len(column))
+
+
+def steps_of(column: pa.Array, *, replaced: bool) -> NDArray[np.int64] | None:
+    """Return a column as steps, or None if not all of them are whole numbers. Booleans may have become 0 and 1."""
+    if column.null_count or not is_of(column, NUMBER):
         return None
-    schema = _schema(islice(block.split(b"\n", SAMPLE_LINES), SAMPLE_LINES))
-    return None if schema is None else parse_table(block, schema)
-
-
-def _schema(lines: Iterable[bytes]) -> pa.Schema | None:
-    """Return the types of the first lines. Without a schema, pyarrow would parse text that looks like a time as one."""
-    import pyarrow as pa
-
-    types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    metrics: dict[str, Any] = {}
-    dimensions: dict[str, Any] = {}
-    more: dict[str, Any] = {}
-    try:
-        for line in filter(None, lines):
-            content = json.loads(line)
-            for name, value in content["metrics"].items():
-                only_booleans = type(value) is bool and metrics.get(name, pa.bool_()) == pa.bool_()
-                metrics[name] = pa.bool_() if only_booleans else pa.float64()
-            dimensions |= {name: types[type(value)] for name, value in content.get("dimensions", {}).items()}
-            if type(content.get("timestamp")) in {int, float}:
-                more["timestamp"] = pa.float64()
-        objects = {"metrics": pa.struct(metrics.items()), "dimensions": pa.struct(dimensions.items())}
-        return pa.schema([*objects.items(), *more.items()])
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):  # includes names that are not UTF-8
+    numbers = column.to_numpy(zero_copy_only=False)
+    if numbers.dtype == np.int64:
+        return numbers  # type: ignore[no-any-return]  # pyarrow's
+    whole = (np.floor(numbers) == numbers) & (np.abs(numbers) < EXACT)
+    if not whole.all() or (replaced and np.isin(numbers, (0, 1)).any()):
         return None
+    return numbers.astype(np.int64)  # type: ignore[no-any-return]  # pyarrow's
+
+
+def _is_exact(column: pa.Array) -> bool:
+    """Whether a dimension is scalar, and no whole number in it was rounded."""
+    if not is_of(column, SCALAR):
+        return False
+    return not is_of(column, FLOAT) or not bool((np.abs(floats(column)) >= EXACT).any())
 
 
 def _children(table: pa.Table, name: str) -> dict[str, pa.Array] | None:
     """Return the columns of an object, or None if a line lacks the object."""
     column = table[name].combine_chunks()
-    if column.null_count:
+    if column.null_count or not is_of(column, ("struct",)):
         return None
     return {field.name: child for field, child in zip(column.type, column.flatten(), strict=True)}
-
-
-def _has_placeholder(text: str) -> bool:
-    """Whether a replacement may have changed a name or text."""
-    return any(placeholder in text for placeholder in PLACEHOLDERS)
-
-
-def _is(column: pa.Array, kinds: Iterable[str]) -> bool:
-    """Return whether the type of a column is of one of these kinds, by pyarrow's names."""
-    import pyarrow as pa
-
-    return any(getattr(pa.types, f"is_{kind}")(column.type) for kind in kinds)
-
-
-def _floats(column: pa.Array) -> NDArray[np.float64]:
-    """Return the numbers of a column, with NaN for null."""
-    return column.to_numpy(zero_copy_only=False).astype(np.float64)  # type: ignore[no-any-return]  # pyarrow's

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 MAX_LINE_BYTES = 16 << 20
 MAX_EXCERPT_LENGTH = 60
+MAX_REASONS = 50
 PIECE_BYTES = 128 << 10
-"""A block that cannot be added by columns is halved until the pieces are as small as this."""
+"""A block that cannot be added by columns is cut into pieces of this size."""
+LONGEST_PAUSE = 255
+"""How many pieces at most are added line by line before columns are attempted again."""
 
 
 @dataclass(slots=True)
@@ -57,6 +60,8 @@ class LinesFile:
 
     def reject(self, reason: str, content: object) -> None:
         """Count a line or value that cannot be used."""
+        if len(self._rejected) >= MAX_REASONS and reason not in self._rejected:
+            reason = "other reasons"
         count, first = self._rejected.get(reason) or (0, _excerpt(content))
         self._rejected[reason] = (count + 1, first)
 
@@ -70,18 +75,45 @@ class LinesFile:
         return [*self._warnings, *counted]
 
 
-def add_in_pieces(
-    block: bytes, first_line: int, by_columns: Callable[[bytes, int], bool], by_lines: Callable[[bytes, int], None]
-) -> None:
-    """Add a block by columns, and only the small pieces around irregular lines line by line, in order."""
-    if by_columns(block, first_line):
-        return
-    middle = block.find(b"\n", len(block) // 2) + 1
-    if len(block) <= PIECE_BYTES or middle == len(block):
-        by_lines(block, first_line)
-        return
-    add_in_pieces(block[:middle], first_line, by_columns, by_lines)
-    add_in_pieces(block[middle:], first_line + block.count(b"\n", 0, middle), by_columns, by_lines)
+@dataclass(slots=True)
+class InPieces:
+    """Adds blocks by columns where that works, and line by line where it does not, in order.
+
+    An attempt that fails costs time. After each further failure in a row, twice as many pieces are added line by line
+    before the next attempt, so that no file takes noticeably longer than without any attempt.
+    """
+
+    by_columns: Callable[[bytes, int], bool]
+    """Adds a block whose first line has this number. Returns False, with nothing added, if it is not regular enough."""
+    by_lines: Callable[[bytes, int], None]
+    _failures: int = 0
+    """How many attempts failed one after the other."""
+    _pause: int = 0
+    """How many pieces are not attempted."""
+
+    def add(self, block: bytes, first_line: int) -> None:
+        """Add a block: as a whole, or else the pieces that it is cut into."""
+        if len(block) > PIECE_BYTES and not self._failures and self.by_columns(block, first_line):
+            return
+        begin = 0
+        while begin < len(block):
+            end = block.find(b"\n", begin + PIECE_BYTES - 1) + 1 or len(block)
+            piece = block[begin:end]
+            if not self._attempt(piece, first_line):
+                self.by_lines(piece, first_line)
+            first_line += piece.count(b"\n")
+            begin = end
+
+    def _attempt(self, piece: bytes, first_line: int) -> bool:
+        if self._pause:
+            self._pause -= 1
+            return False
+        if self.by_columns(piece, first_line):
+            self._failures = 0
+            return True
+        self._failures += 1
+        self._pause = min(2**self._failures - 1, LONGEST_PAUSE)
+        return False
 
 
 def _excerpt(content: object) -> str:

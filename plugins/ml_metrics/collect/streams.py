@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from ml_metrics.collect.accumulator import Points, Rows, grouped
-from ml_metrics.collect.lines_file import LinesFile, add_in_pieces
+from ml_metrics.collect.lines_file import InPieces, LinesFile
 from ml_metrics.collect.source import Found, Request
 from ml_metrics.collect.untrusted_values import number_of
 from ml_metrics.json_lines import is_part_of, parse_table
@@ -25,9 +25,9 @@ def read(request: Request) -> Found:
     files = [file for file in request.files if is_part_of(STEM, file)]
     for file in files:
         lines = LinesFile(file, request.progress)
-        by_columns, by_lines = partial(_add_columns, lines, points), partial(_add_lines, lines, points)
+        pieces = InPieces(partial(_add_columns, lines, points), partial(_add_lines, lines, points))
         for block in lines.blocks():
-            add_in_pieces(block, 0, by_columns, by_lines)
+            pieces.add(block, 0)
         warnings += lines.warnings()
     series = [Series(run, tag, np.arange(len(values)), times, values) for (run, tag), (times, values) in points]
     return Found(series=series, warnings=warnings, files=len(files))

@@ -30,6 +30,13 @@ class LinesAs(StrEnum):
     POINTS = "points"
 
 
+class Nulls(StrEnum):
+    """What null stands for in a flat line."""
+
+    NOT_FINITE = "not_finite"
+    ABSENT = "absent"
+
+
 class ProcessInfo(StrEnum):
     """How the process metrics of a PerfZero benchmark are named."""
 
@@ -67,7 +74,7 @@ Literals = Annotated[dict[MetricName, Literal], BeforeValidator(_by_name)]
 
 
 class JsonLines(Strict):
-    """Files with a line `{"metrics": {...}, "dimensions": {...}}` for each result."""
+    """Files of lines `{"metrics": {...}, "dimensions": {...}}` or `{"step": 1, "loss": 2.5}`."""
 
     enabled: bool = True
     """Whether they are read."""
@@ -77,6 +84,18 @@ class JsonLines(Strict):
     """`sub_runs`: each line is a result. `points`: lines with equal dimensions are points of a series."""
     named_by: tuple[str, ...] = ()
     """The dimensions that name sub-runs. Default: those in which the lines differ."""
+    step: str = ""
+    """The field with the step, or `line` to number the lines. Default: `step`, `_step`, `global_step`, ..."""
+    time: str = ""
+    """The field with the time. Default: `timestamp`, `_timestamp`, `wall_time`, `time`, ..."""
+    nulls: Nulls = Nulls.NOT_FINITE
+    """What null is in a flat line: `not_finite` (a failed measurement) or `absent` (no point)."""
+    numbers_in_text: bool = False
+    """Whether text such as `"1.453e+04"` is a number in a flat line."""
+    log_records: bool = False
+    """Whether the numbers of log records (lines with level and message) are read."""
+    file_name_prefix: bool = False
+    """Whether the name of the file becomes part of the tags of flat lines: `eval/loss`."""
     prefix: Prefix = ""
     """What the name of each metric begins with."""
 
@@ -100,7 +119,7 @@ class Sources(Strict):
     streams: bool = True
     """Metric streams: `telemetry.jsonl`."""
     json_lines: JsonLines = Field(default_factory=JsonLines)
-    """Results in JSON lines files."""
+    """Results and points in JSON lines files."""
     perfzero: PerfZero = Field(default_factory=PerfZero)
     """The summary of a PerfZero benchmark."""
     profile: bool = True

@@ -150,11 +150,13 @@ def test_a_value_that_is_not_a_number_is_left_out(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_without_metrics_in_its_first_lines_is_not_read(tmp_path: Path) -> None:
+def test_a_file_whose_first_lines_hold_something_else_is_not_read(tmp_path: Path) -> None:
     write(tmp_path / "predictions.jsonl", *[{"prompt": "x" * 100} for _ in range(100)])
     write(tmp_path / "goodput.jsonl", {"job_name": "a"})
     found = collected(tmp_path)
-    assert found.warnings[0] == "predictions.jsonl: not read, because none of its first 20 lines has `metrics`"
+    assert found.warnings[0].startswith(
+        "predictions.jsonl: not read: its first lines have neither `metrics` nor a step (step, _step, global_step, ...)"
+    )
     assert "goodput" not in "".join(found.warnings[:-1])
 
 

@@ -23,11 +23,15 @@ results = st.fixed_dictionaries(
     {"metrics": objects | values},
     optional={"dimensions": objects | values, "timestamp": numbers | values, "more": values},
 )
+flat_names = texts | st.sampled_from(["step", "_step", "time", "timestamp", "a", "b", "level", "msg", "metrics"])
+flat_values = numbers | values | st.sampled_from([1.79e9, 1.79e12, "2026-01-01", "1.5", "nan", 3.0])
+flat = st.dictionaries(flat_names, flat_values, max_size=4)
 values_added = st.fixed_dictionaries(
     {"group": st.sampled_from(["g", "h"]) | values, "name": texts | values},
     optional={"timestamp": st.floats() | values, "value": numbers | values, "more": values},
 )
 REGULAR = [{"metrics": {"a": 1.5, "b": 2}, "dimensions": {"c": "x"}}] * 3
+REGULAR_FLAT = [{"step": 1, "loss": 2.5, "run": "x"}] * 3
 REGULAR_STREAM = [{"timestamp": 1.5, "group": "g", "name": "n", "value": 2}] * 3
 
 
@@ -53,6 +57,26 @@ def test_results(odd: list[Any], kind: str, named_by: tuple[str, ...]) -> None:
     config = {"sources": {"json_lines": {"lines": kind, "named_by": named_by}}}
     found = both_ways("results.jsonl", content.encode(), json_lines, **config)
     assert sum(one.points for one in found.metrics) >= 2 * len(REGULAR)
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    st.lists(flat | results, max_size=6),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "nulls": st.just("absent"),
+            "step": st.sampled_from(["line", "a"]),
+            "numbers_in_text": st.booleans(),
+            "log_records": st.booleans(),
+        },
+    ),
+)
+def test_flat_lines(odd: list[Any], options: dict[str, Any]) -> None:
+    content = "".join(f"{json.dumps(one)}\n" for one in [*REGULAR_FLAT, *odd, *REGULAR_FLAT])
+    found = both_ways("m.jsonl", content.encode(), json_lines, sources={"json_lines": options})
+    if options.get("step", "line") == "line":
+        assert by_name(found)["loss_final"].points >= 2 * len(REGULAR_FLAT)
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,0 +1,112 @@
+"""Which fields of a line or row are its step, its time, and the level and message of a log record."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+STEPS = (
+    "step", "_step", "global_step", "trainer/global_step", "train/global_step", "iteration", "_iteration", "iter",
+    "training_iteration", "epoch",
+)  # fmt: skip
+"""The names of steps, the first choice first. An epoch is the step only where there is no other."""
+TIMESTAMP = "timestamp"
+"""The time of a result, in seconds since 1970."""
+TIMES = (TIMESTAMP, "_timestamp", "wall_time", "walltime", "@timestamp")
+"""Fields whose value is a time, whatever it is."""
+MAYBE_TIMES = ("time", "ts", "datetime", "date")
+"""Fields that are a time if the value can only be one: `time` is often a duration."""
+LEVELS = ("level", "levelname", "severity", "loglevel", "log_level", "lvl")
+MESSAGES = ("msg", "message", "event", "text")
+LINE = "line"
+"""The configured step of a file without steps: the number of the line."""
+MAX_SHAPES = 1000
+MAX_STEP = 2**63
+UNITS = ((1e11, 1.0), (1e14, 1e-3), (1e17, 1e-6), (math.inf, 1e-9))
+"""Times below the first number are in seconds since 1970, below the second in milliseconds, and so on."""
+FIRST_TIME, LAST_TIME = 1e9, 1e10
+"""A number that can only be a time lies between 2001 and 2286, in one of the units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The fields with a meaning of their own, for one set of fields."""
+
+    step: str | None
+    time: str | None
+    certain_time: bool
+    """Whether the field is a time whatever its value."""
+    record: tuple[str, str] | None
+    """The level and message of a log record."""
+
+
+@dataclass(slots=True)
+class PointFields:
+    """Finds the fields of each line, by name."""
+
+    step: str = ""
+    """The name of the step; by default the first of `STEPS`."""
+    time: str = ""
+    """The name of the time; by default the first of `TIMES` and `MAYBE_TIMES`."""
+    _plans: dict[tuple[str, ...], Plan] = field(default_factory=dict)
+
+    def plan(self, names: tuple[str, ...]) -> Plan | None:
+        """Return the plan of fields that were seen before."""
+        return self._plans.get(names)
+
+    def new_plan(self, names: tuple[str, ...]) -> Plan:
+        """Return a plan for these fields."""
+        by_name = {"_".join(name.lower().split()): name for name in reversed(names)}
+        step = (self.step if self.step in names else None) if self.step else _first(STEPS, by_name)
+        time = (self.time if self.time in names else None) if self.time else _first((*TIMES, *MAYBE_TIMES), by_name)
+        level, message = _first(LEVELS, by_name), _first(MESSAGES, by_name)
+        certain = time is not None and (bool(self.time) or "_".join(time.lower().split()) in TIMES)
+        plan = Plan(step, time, certain, (level, message) if level is not None and message is not None else None)
+        if len(self._plans) < MAX_SHAPES:
+            self._plans[names] = plan
+        return plan
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the config says that lines without a step are points all the same."""
+        return self.step == LINE
+
+
+def step_of(value: Any) -> int | None:
+    """Return a JSON value as a step, or None if it is not a whole number."""
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and -MAX_STEP <= value < MAX_STEP else None
+
+
+def seconds_of(value: Any, *, certain: bool) -> float | None:
+    """Return a JSON value as seconds since 1970, or None if it is no time. Text without a zone is UTC."""
+    if type(value) is float or type(value) is int:
+        return seconds_of_number(value, certain=certain)
+    if value is None and certain:
+        return math.nan
+    if type(value) is not str or not value[:1].isdigit() or value.isdigit():
+        return None
+    try:
+        time = datetime.fromisoformat(value)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def seconds_of_number(value: float, *, certain: bool) -> float | None:
+    """Return a number as seconds since 1970, or None if it is no time. Its size shows its unit."""
+    try:
+        seconds = value * next((unit for limit, unit in UNITS if abs(value) < limit), math.nan)
+    except OverflowError:
+        return None
+    return seconds if certain or FIRST_TIME <= seconds < LAST_TIME else None
+
+
+def _first(wanted: Iterable[str], by_name: Mapping[str, str]) -> str | None:
+    return next((by_name[name] for name in wanted if name in by_name), None)

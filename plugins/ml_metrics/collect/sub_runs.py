@@ -1,0 +1,60 @@
+"""The sub-runs of a run: what their dimensions are, how they are named, and their values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ml_metrics.collect.accumulator import Points
+from ml_metrics.collect.point_fields import PointFields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SubRun = tuple[tuple[str, str], ...]
+"""The dimensions that identify a sub-run, sorted by name."""
+
+
+class SubRuns:
+    """All sub-runs of a run.
+
+    Args:
+        named_by: The dimensions that identify a sub-run; all dimensions if empty.
+        fields: Which fields of a line are its step and its time.
+    """
+
+    def __init__(self, named_by: Sequence[str] = (), fields: PointFields | None = None) -> None:
+        self.named_by = named_by
+        self.fields = fields or PointFields()
+        self.points: Points[tuple[str, SubRun, str]] = Points()
+        """By folder, sub-run and metric: step, time and value."""
+        self._dimensions: dict[SubRun, Mapping[str, str]] = {}
+        """All dimensions of each sub-run, as in its last line."""
+
+    def add(self, dimensions: Mapping[str, str]) -> SubRun:
+        """Return the sub-run of a line with these dimensions, which replace those of its earlier lines."""
+        names = set(self.named_by) or dimensions.keys()
+        sub_run = tuple(sorted((name, value) for name, value in dimensions.items() if name in names))
+        self._dimensions[sub_run] = dimensions
+        return sub_run
+
+    def labels(self) -> dict[SubRun, str]:
+        """Return each sub-run's name, as `batch=64,model=a`. Without `named_by`, a single sub-run has an empty name."""
+        shared = frozenset() if self.named_by else self._shared()
+        return {
+            sub_run: ",".join(f"{name}={value}" for name, value in sub_run if (name, value) not in shared)
+            for sub_run in self._dimensions
+        }
+
+    def metadata(self) -> dict[str, str]:
+        """Return all dimensions. Those that differ between sub-runs have the sub-run's name as a prefix."""
+        shared, labels = self._shared(), self.labels()
+        return {
+            name if (name, value) in shared or not labels[sub_run] else f"{labels[sub_run]}/{name}": value
+            for sub_run, dimensions in self._dimensions.items()
+            for name, value in dimensions.items()
+        }
+
+    def _shared(self) -> frozenset[tuple[str, str]]:
+        """Return the dimensions that have the same value in all sub-runs."""
+        every = [frozenset(dimensions.items()) for dimensions in self._dimensions.values()]
+        return every[0].intersection(*every[1:]) if every else frozenset()

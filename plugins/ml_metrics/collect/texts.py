@@ -1,0 +1,45 @@
+"""The texts beside the numbers of a file: what is the same in all lines describes the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MAX_TEXTS = 1000
+SHOWN = 5
+
+
+@dataclass(slots=True)
+class Texts:
+    """The texts of one file, by name."""
+
+    _found: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    """The first text of each name, and whether another one was found later."""
+
+    def add(self, name: str, text: str) -> None:
+        """Add the text of one line."""
+        found = self._found.get(name)
+        if found is None:
+            if len(self._found) < MAX_TEXTS:
+                self._found[name] = (text, False)
+        elif found[0] != text:
+            self._found[name] = (found[0], True)
+
+    def metadata(self) -> Mapping[str, str]:
+        """Return the texts that are the same wherever they occur."""
+        return {name: text for name, (text, varies) in self._found.items() if not varies}
+
+    def warning(self, file: str) -> list[str]:
+        """Return a warning that names the texts that vary, if there are any."""
+        varying = [repr(name) for name, (_, varies) in self._found.items() if varies]
+        if not varying:
+            return []
+        return [f"{file}: text that differs from line to line was left out: {shortened_list(varying)}"]
+
+
+def shortened_list(names: Sequence[str]) -> str:
+    """Return the first few names, and the number of the others."""
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
