@@ -91,13 +91,13 @@ def without_strategy(metric: str) -> str:
 @lru_cache(maxsize=4096)
 def kind_of(name: str) -> Kind:
     """Return what the name of a metric or tag tells."""
-    if GENERATED.fullmatch(name):
-        return Kind(_unit_of(name, _words(name)), _direction_of(_words(name)), generated=True)
-    tag = without_strategy(name)
+    generated = is_generated(name)
+    tag = name if generated else without_strategy(name)
     words = _words(tag)
-    if name.endswith("_count"):
+    if tag != name and name.endswith("_count"):
         return Kind()
-    return Kind(_unit_of(tag, words), "" if name.endswith("_std") else _direction_of(words))
+    better = "" if tag != name and name.endswith("_std") else _direction_of(words)
+    return Kind(_KNOWN_UNITS.get(name, _unit_of(words)), better, generated)
 
 
 def is_generated(name: str) -> bool:
@@ -153,10 +153,7 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in _WORDS.findall(name)]
 
 
-def _unit_of(name: str, words: list[str]) -> str:
-    known = _KNOWN_UNITS.get(name)
-    if known is not None:
-        return known
+def _unit_of(words: list[str]) -> str:
     if not words or (len(words) > 1 and words[-2] == "per"):
         return ""
     return _UNIT_OF_WORD.get(words[-1], "")

@@ -1,0 +1,92 @@
+"""What the name of a metric tells, and how numbers are shown with their units."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ml_metrics.units import kind_of, quantities, quantity
+
+HIGHER = [
+    "accuracy_final", "eval/top1_max", "val_acc", "tokens_per_second_median", "samples_per_sec", "throughput(tps)_p50",
+    "goodput", "mfu(%)_average", "eval.f1_final", "images_per_second_per_chip", "steps_per_second",
+]  # fmt: skip
+LOWER = [
+    "loss_final", "trainLoss_min", "loss_metrics/global_avg_loss_final", "step_time_p95", "time_metrics/end_to_end(s)_p99",
+    "vm_memory_usage_bytes", "total_wall_time", "time_to_accuracy", "badput_tpu_initialization_seconds", "disruptions",
+    "perplexity_trimmed_mean", "WER_final", "memory/max_active(GiB)_max", "step_time_deviation_p50",
+]  # fmt: skip
+UNKNOWN = [
+    "learning_rate_final", "loss_scale_final", "grad_norm_max", "free_memory_min", "loss_weight_final", "loss_std",
+    "accuracy_count", "epoch_final", "TensorboardStartTimestamp_final", "memory_limit", "x", "", "error_rate_final",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "better"),
+    [*((one, "higher") for one in HIGHER), *((one, "lower") for one in LOWER), *((one, "") for one in UNKNOWN)],
+)
+def test_the_direction_of_a_name(name: str, better: str) -> None:
+    assert kind_of(name).better == better
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("total_wall_time", "s"), ("step_time_seconds_p50", "s"), ("time_metrics/end_to_end(s)_p99", "s"),
+        ("latency_ms_p99", "ms"), ("vm_memory_usage_bytes", "B"), ("memory/max_active(GiB)_max", "GiB"),
+        ("goodput", "%"), ("mfu(%)_average", "%"), ("badput_other_percent", "%"), ("step_time_p90", "s"),
+        ("tokens_per_second_final", ""), ("step_time_median", ""), ("loss_final", ""), ("loss_count", ""), ("", ""),
+        ("params", ""), ("items", ""), ("goodput_final", ""),
+    ],
+)  # fmt: skip
+def test_the_unit_of_a_name(name: str, unit: str) -> None:
+    assert kind_of(name).unit == unit
+
+
+@pytest.mark.parametrize(
+    ("name", "generated"),
+    [
+        ("goodput", True), ("badput_tpu_initialization_seconds", True), ("step_time_deviation_p50", True),
+        ("ideal_step_time", True), ("step_time_p50", True), ("steps_per_second", True), ("disruptions", True),
+        ("step_time_p95", False), ("goodput_final", False), ("my_badput_x_seconds", False), ("total_wall_time", False),
+    ],
+)  # fmt: skip
+def test_which_metrics_are_generated(name: str, *, generated: bool) -> None:
+    assert kind_of(name).generated is generated
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (3.09474e9, "B", "3.09 GB"), (720, "s", "12 min"), (90, "s", "90 s"), (0.0123, "s", "12.3 ms"), (999, "B", "999 B"),
+        (7200, "s", "2 h"), (200_000, "s", "2.31 d"), (0, "s", "0 s"), (97.2534, "%", "97.3 %"), (-3.1e9, "B", "-3.1 GB"),
+        (1234.5, "tokens/s", "1,234 tokens/s"), (0.961234567, "", "0.961235"), (3.09474e9, "", "3.09474e+09"),
+        (math.inf, "s", "inf s"), (None, "s", "-"), (1e300, "B", "1e+285 PB"), (5e-324, "s", "4.94e-324 s"),
+    ],
+)  # fmt: skip
+def test_a_number_with_its_unit(value: float | None, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+def test_numbers_side_by_side_have_one_scale_and_differ_where_they_differ() -> None:
+    assert quantities([3.0912e9, 3.0914e9], "B") == ["3.0912 GB", "3.0914 GB"]
+    assert quantities([59.0, 7200.0], "s") == ["0.0164 h", "2 h"]
+    assert quantities([0.96123451, 0.96123452]) == ["0.96123451", "0.96123452"]
+
+
+@given(st.lists(st.floats(), max_size=4), st.sampled_from(["", "s", "B", "%", "tokens/s"]))
+def test_different_numbers_have_different_texts(values: list[float], unit: str) -> None:
+    shown = quantities(values, unit)
+    assert len(shown) == len(values)
+    if unit in {"", "%"}:  # a scaled number may be rounded
+        finite = [value for value in values if math.isfinite(value)]
+        assert len({*quantities(finite, unit)}) == len({*finite})
+
+
+@given(st.text())
+def test_any_name_has_a_kind(name: str) -> None:
+    assert kind_of(name).better in {"", "higher", "lower"}
