@@ -187,9 +187,9 @@ class StoredMetric:
     """The wall time of the point that the value is from; the time at which the run stopped if it has none."""
     dag_id: str = ""
     """The DAG in Airflow; for a run of an older system, the test's name."""
-    unit: str | None = None
-    better: str | None = None
-    """As in `Metric`. None in older rows."""
+    unit: str = ""
+    better: str = ""
+    """As in `Metric`; for an older row, what its name tells."""
     non_finite: float | None = None
     """The share of the points that were not finite numbers; None in older rows and where there were no points."""
 

@@ -124,6 +124,16 @@ def quantities(values: Iterable[float | None], unit: str = "") -> list[str]:
     return ["-" if value is None else f"{_number(value / scale, digits)} {shown}" for value in numbers]
 
 
+def interval(lower: float | None, upper: float | None, unit: str = "") -> str:
+    """Return bounds as text: `below 12 min`, `above 0.96`, `from 3 GB to 3.2 GB`; `-` if both sides are open."""
+    low = None if lower is None or math.isinf(lower) else lower
+    high = None if upper is None or math.isinf(upper) else upper
+    least, greatest = quantities([low, high], unit)
+    if low is None or high is None:
+        return f"below {greatest}" if high is not None else (f"above {least}" if low is not None else "-")
+    return f"from {least} to {greatest}"
+
+
 def _digits(numbers: set[float], fewest: int) -> int:
     return next((digits for digits in range(fewest, 17) if _are_distinct(numbers, digits)), 17)
 

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.units import kind_of, quantities, quantity
+from ml_metrics.units import interval, kind_of, quantities, quantity
 
 HIGHER = [
     "accuracy_final", "eval/top1_max", "val_acc", "tokens_per_second_median", "samples_per_sec", "throughput(tps)_p50",
     "goodput", "mfu(%)_average", "eval.f1_final", "images_per_second_per_chip", "steps_per_second",
 ]  # fmt: skip
 LOWER = [
-    "loss_final", "trainLoss_min", "loss_metrics/global_avg_loss_final", "step_time_p95", "time_metrics/end_to_end(s)_p99",
+    "loss_final", "trainLoss_min", "loss_metrics/global_avg_loss_final", "step_time_p95",
+    "time_metrics/end_to_end(s)_p99",
     "vm_memory_usage_bytes", "total_wall_time", "time_to_accuracy", "badput_tpu_initialization_seconds", "disruptions",
     "perplexity_trimmed_mean", "WER_final", "memory/max_active(GiB)_max", "step_time_deviation_p50",
 ]  # fmt: skip
@@ -62,8 +63,10 @@ def test_which_metrics_are_generated(name: str, *, generated: bool) -> None:
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (3.09474e9, "B", "3.09 GB"), (720, "s", "12 min"), (90, "s", "90 s"), (0.0123, "s", "12.3 ms"), (999, "B", "999 B"),
-        (7200, "s", "2 h"), (200_000, "s", "2.31 d"), (0, "s", "0 s"), (97.2534, "%", "97.3 %"), (-3.1e9, "B", "-3.1 GB"),
+        (3.09474e9, "B", "3.09 GB"), (720, "s", "12 min"), (90, "s", "90 s"), (0.0123, "s", "12.3 ms"),
+        (999, "B", "999 B"),
+        (7200, "s", "2 h"), (200_000, "s", "2.31 d"), (0, "s", "0 s"), (97.2534, "%", "97.3 %"),
+        (-3.1e9, "B", "-3.1 GB"),
         (1234.5, "tokens/s", "1,234 tokens/s"), (0.961234567, "", "0.961235"), (3.09474e9, "", "3.09474e+09"),
         (math.inf, "s", "inf s"), (None, "s", "-"), (1e300, "B", "1e+285 PB"), (5e-324, "s", "4.94e-324 s"),
     ],
@@ -90,3 +93,10 @@ def test_different_numbers_have_different_texts(values: list[float], unit: str) 
 @given(st.text())
 def test_any_name_has_a_kind(name: str) -> None:
     assert kind_of(name).better in {"", "higher", "lower"}
+
+
+def test_bounds_in_words() -> None:
+    bounds = [(None, 1.24), (0.5, None), (3e9, 3.2e9), (None, None), (-math.inf, math.inf), (-math.inf, 720)]
+    units = ["", "%", "B", "s", "s", "s"]
+    texts = ["below 1.24", "above 0.5 %", "from 3 GB to 3.2 GB", "-", "-", "below 12 min"]
+    assert [interval(*each, unit) for each, unit in zip(bounds, units, strict=True)] == texts

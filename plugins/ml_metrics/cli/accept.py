@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"accepted": asdict(accepted), "new": is_new})
     else:
         done = "Accepted" if is_new else f"Already accepted by {printable(accepted.accepted_by)}"
-        level = f"{printable(arguments.metric)} = {number(value.value)}"
+        level = f"{printable(arguments.metric)} = {number(value.value, value.unit)}"
         print(f"{done}: {level}, run {value.run_key[:8]} of {minute(value.timestamp)}.")
     return 0
 

@@ -23,6 +23,7 @@ from ml_metrics.cli.arguments import add_json, text
 from ml_metrics.cli.output import columns, counted, cut, print_json, printable, warn
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.run_folder import RunFolder
+from ml_metrics.units import quantity
 
 if TYPE_CHECKING:
     import argparse
@@ -104,7 +105,7 @@ def _table(collected: Collected) -> Iterator[str]:
     for metric in collected.metrics:
         step = "" if metric.step is None else metric.step
         name = cut(printable(metric.name), width)
-        yield f"{name:<{width}} {metric.value:>13.7g} {step:>10} {metric.points:>9}"
+        yield f"{name:<{width}} {quantity(metric.value, metric.unit):>13} {step:>10} {metric.points:>9}"
         if metric.non_finite:
             yield f"  {counted(metric.non_finite, 'point')} NaN or infinite"
     for name, why in collected.missing.items():

@@ -101,7 +101,7 @@ def _run_row(run: JobRow) -> tuple[str, ...]:
 def _curve_row(metric: str, points: Sequence[StoredMetric]) -> tuple[str, ...]:
     newest = points[-1]
     curve = sparkline([point.value for point in points], CURVE_WIDTH)
-    return (metric, curve, number(newest.value), str(newest.outcome or "-"))
+    return (metric, curve, number(newest.value, newest.unit), str(newest.outcome or "-"))
 
 
 def _print_values(warehouse: Warehouse, test: str, metric: str, limit: int, *, as_json: bool) -> None:
@@ -122,9 +122,9 @@ def _value_row(value: StoredMetric) -> tuple[str, ...]:
     return (
         value.run_key[:8],
         minute(value.timestamp),
-        number(value.value),
-        number(value.lower),
-        number(value.upper),
+        number(value.value, value.unit),
+        number(value.lower, value.unit),
+        number(value.upper, value.unit),
         value.outcome or "-",
     )
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.model import Outcome, Severity
 from ml_metrics.run_folder import without_non_finite
+from ml_metrics.units import quantity
+from ml_metrics.values import finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -65,9 +67,9 @@ def minute(when: datetime) -> str:
     return f"{when:%Y-%m-%d %H:%M}"
 
 
-def number(value: float | None) -> str:
-    """Return a number as messages write it, or a dash."""
-    return "-" if value is None or not math.isfinite(value) else f"{value:.6g}"
+def number(value: float | None, unit: str = "") -> str:
+    """Return a number with its unit, or a dash."""
+    return quantity(finite(value), unit)
 
 
 def duration(seconds: float) -> str:

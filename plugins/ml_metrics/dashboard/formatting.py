@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
+from typing import TYPE_CHECKING
 
-from ml_metrics.model import Bounds
+from ml_metrics.units import interval, quantity
 
-
-def number_text(value: float | None) -> str:
-    """Return a number with six digits, or `-` for None."""
-    return "-" if value is None else f"{value:.6g}"
+if TYPE_CHECKING:
+    from ml_metrics.model import StoredMetric
 
 
-def bounds_text(lower: float | None, upper: float | None) -> str:
-    """Return bounds as the alerts write them, with `-inf` or `inf` for an open side, or `-` if there are none."""
-    if lower is None and upper is None:
-        return "-"
-    return str(Bounds(-math.inf if lower is None else lower, math.inf if upper is None else upper))
+def value_text(metric: StoredMetric) -> str:
+    """Return the value of a metric with its unit, or `-` if it has none."""
+    return quantity(metric.value, metric.unit)
+
+
+def bounds_text(metric: StoredMetric) -> str:
+    """Return the bounds of a metric with its unit, or `-` if there are none."""
+    return interval(metric.lower, metric.upper, metric.unit)
 
 
 def duration_text(seconds: float | None) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.dashboard.formatting import bounds_text, duration_text, number_text
+from ml_metrics.dashboard.formatting import bounds_text, duration_text, value_text
+from ml_metrics.units import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,6 +53,5 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=number_text, duration=duration_text)
-    environment.globals["bounds"] = bounds_text
+    environment.filters.update(number=quantity, duration=duration_text, value=value_text, bounds=bounds_text)
     return environment

@@ -9,7 +9,7 @@ from collections import defaultdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.dashboard.formatting import bounds_text, number_text
+from ml_metrics.dashboard.formatting import bounds_text, value_text
 from ml_metrics.dashboard.links import airflow_run, http_link
 from ml_metrics.model import JobStatus, Outcome, Severity
 
@@ -118,5 +118,4 @@ def _reason_of_metric(metric: StoredMetric) -> str:
         case Outcome.NON_FINITE:
             return f"{metric.metric} is not a finite number"
         case _:
-            bounds = bounds_text(metric.lower, metric.upper)
-            return f"{metric.metric} = {number_text(metric.value)}, bounds {bounds}"
+            return f"{metric.metric} = {value_text(metric)}, must be {bounds_text(metric)}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.units import kind_of
 from ml_metrics.values import as_utc
 from ml_metrics.warehouse.history import read_history
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
@@ -137,4 +138,7 @@ def _span(since: datetime, until: datetime) -> dict[str, datetime]:
 def _stored_metric(row: dict[str, Any]) -> StoredMetric:
     """Build a metric from its row. Unknown statuses, from an older system, count as failures."""
     status, outcome = STATUSES.get(row["job_status"], JobStatus.FAILURE), OUTCOMES.get(row["outcome"])
-    return StoredMetric(**{**row, "job_status": status, "outcome": outcome, "dag_id": row["dag_id"] or row["test"]})
+    kind = kind_of(row["metric"])
+    unit, better = (kind.unit if row["unit"] is None else row["unit"]), row["better"] or kind.better
+    known = {"job_status": status, "outcome": outcome, "dag_id": row["dag_id"] or row["test"]}
+    return StoredMetric(**{**row, **known, "unit": unit, "better": better})

@@ -197,8 +197,8 @@ def _stored_metrics(
             step=metric.step if metric else None,
             written_at=_moment_of_point(metric.wall_time if metric else None, job.timestamp),
             dag_id=job.dag_id or job.test_name,
-            unit=metric.unit if metric else None,
-            better=metric.better if metric else None,
+            unit=metric.unit if metric else "",
+            better=metric.better if metric else "",
             non_finite=metric.non_finite / metric.points if metric and metric.points else None,
         )
 

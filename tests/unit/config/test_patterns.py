@@ -39,7 +39,9 @@ def test_a_name_matches_itself_first(name: str) -> None:
         assert best_match(["*", name], name) == name
 
 
-@pytest.mark.parametrize(("text", "expected"), [("loss", False), ("l*s", True), ("l[ab]", True), ("re:x", True), ("a[", False)])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("loss", False), ("l*s", True), ("l[ab]", True), ("re:x", True), ("a[", False)]
+)
 def test_what_is_a_pattern(text: str, *, expected: bool) -> None:
     assert is_pattern(text) is expected
 

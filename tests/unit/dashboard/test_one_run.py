@@ -29,7 +29,7 @@ def test_a_run_is_compared_with_the_last_good_one(shown: TestClient) -> None:
     assert run_of(SHIFTED, 4).key in text
     assert "image:1 → image:2" in text
     assert "+38.6 %" in text
-    assert "<td>(-inf, 11)</td>" in text
+    assert "<td>below 11</td>" in text
     assert "made up" in text
     document = shown.get(f"/run?run={run_of(SHIFTED, 0).key}&format=json").json()
     assert document["last_good_run"] == run_of(SHIFTED, 4).key

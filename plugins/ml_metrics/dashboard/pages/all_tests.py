@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from ml_metrics.dashboard.formatting import duration_text, number_text
+from ml_metrics.dashboard.formatting import duration_text
 from ml_metrics.dashboard.heatmap import PASSED_ONCE, heatmap_of
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.query import MAX_DAYS, choice, span_of, text, whole_number
@@ -135,7 +135,7 @@ def _head(row: Row, now: datetime, links: Links) -> str:
     status = row.status
     about = ", ".join(filter(None, (status.owner, status.framework, status.accelerator)))
     pass_rate = "-" if row.pass_rate is None else f"{row.pass_rate:.0f}%"
-    goodput = "-" if row.goodput is None else f"{number_text(round(row.goodput, 1))}%"
+    goodput = "-" if row.goodput is None else f"{row.goodput:.1f}%"
     good = status.last_good
     since = "never" if good is None else f"{duration_text(max(0.0, (now - good).total_seconds()))} ago"
     latest = _linked(row, row.latest, links.run(status.newest.run_key, row.test))

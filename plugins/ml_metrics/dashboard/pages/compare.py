@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.charts import Axis, comparison_chart
 from ml_metrics.dashboard.chart_data import charts_script
-from ml_metrics.dashboard.formatting import number_text
+from ml_metrics.dashboard.formatting import value_text
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.query import BadQueryError, choice, span_of, text
 
@@ -111,7 +111,7 @@ def _by_day(values: Sequence[StoredMetric], metric: str, span: Span) -> tuple[li
     for one in values:
         if one.metric == metric:
             day = span.local(one.timestamp).date().isoformat()
-            rows.setdefault(one.test, {})[day] = number_text(one.value)
+            rows.setdefault(one.test, {})[day] = value_text(one)
     return sorted({day for row in rows.values() for day in row}, reverse=True), rows
 
 
