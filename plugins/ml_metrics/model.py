@@ -236,6 +236,8 @@ class Workload:
     workload_link: str | None = None
     logs_command: str | None = None
     peak_memory_bytes: int | None = None
+    memory_limit: str | None = None
+    """How much memory the container might use, as Kubernetes writes it: `16Gi`. None if there was no limit."""
 
     @property
     def duration_seconds(self) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from email import message_from_bytes, policy
 from typing import Any
 
 import pytest
@@ -72,6 +73,49 @@ def test_the_run_fails_and_reports_the_reason(
     code, output = ended[name]
     assert code == 1, output[-3000:]
     assert_reported(home, name, status, *reasons.split("|"))
+
+
+CRASH = """
+import os, sys
+for step in range(200):
+    print("step", step, "\\r" + "\\x1b[31m", "loss", 1 / (1 + step), flush=True)
+print("token", os.environ["SERVICE_TOKEN"], "</pre><script>alert(1)</script>", flush=True)
+import no_such_module
+"""
+
+
+@pytest.mark.parametrize("deferrable", ["False", "True"])
+def test_the_last_lines_of_every_container_are_saved_and_mailed(home: Home, deferrable: str) -> None:
+    sidecar = {"name": "proxy", "image": "local/image:1", "command": ["sh", "-c", "echo listening; exec sleep 1"]}
+    test = home.add_test(
+        f"crashes-{deferrable.lower()}",
+        command=["python3", "-c", CRASH],
+        env={"SERVICE_TOKEN": "a-value-that-nobody-may-see"},
+        init_containers=[{"name": "fetch", "image": "local/image:1", "command": ["echo", "fetched"]}],
+        pod={"spec": {"containers": [sidecar]}},
+    )
+    home.run_all([test], AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE=deferrable)
+    (folder,) = (home.runs / test).glob("*/_ml_metrics/logs")
+    logs = {file.name: file.read_text() for file in folder.iterdir()}
+    assert sorted(logs) == ["attempt-1-base.log", "attempt-1-fetch.log", "attempt-1-proxy.log"]
+    assert logs["attempt-1-fetch.log"] == "fetched\n"
+    assert logs["attempt-1-proxy.log"] == "listening\n"
+    lines = logs["attempt-1-base.log"].splitlines()
+    assert len(lines) == 100
+    assert lines[0].startswith(" loss 0.00")
+    assert lines[-1] == "ModuleNotFoundError: No module named 'no_such_module'"
+    (mail,) = home.mails(test)
+    message = message_from_bytes(mail.read_bytes(), policy=policy.default)
+    assert "(ExitCode:1): ModuleNotFoundError: No module named 'no_such_module'" in str(message["Subject"])
+    for kind in ("plain", "html"):
+        body = message.get_body((kind,))
+        assert body is not None
+        text = body.get_content()
+        assert "The last 20 lines of the log of the container base" in text
+        assert "ModuleNotFoundError: No module named" in text
+        assert ("<script>" in text) == (kind == "plain")
+        assert "nobody-may-see" not in text
+    assert not any("nobody-may-see" in text for text in logs.values())
 
 
 def test_a_pod_that_is_preempted(home: Home) -> None:

@@ -44,6 +44,16 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Log:
+    """The last lines of a container's log."""
+
+    title: str
+    lines: tuple[str, ...]
+    note: str = ""
+    """Why there are no lines, or not all."""
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """One problem of a run."""
 
@@ -54,6 +64,7 @@ class Problem:
     sentence: str
     facts: tuple[Fact, ...] = ()
     picture: Picture | None = None
+    log: Log | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ def outcome_of(pod: dict[str, Any], events: list[dict[str, Any]]) -> Workload:
         node=spec.get("nodeName"),
         image=_image(spec),
         image_digest=container.get("imageID") or None,
+        memory_limit=_memory_limit(spec),
         peak_memory_bytes=_number((metadata.get("annotations") or {}).get(PEAK_MEMORY)),
     )
 
@@ -194,6 +195,13 @@ def _waiting_reason(
 def _container_status(status: dict[str, Any]) -> dict[str, Any]:
     found = (one for one in status.get("containerStatuses") or [] if one.get("name") == WORKLOAD_CONTAINER)
     return next(found, {})
+
+
+def _memory_limit(spec: dict[str, Any]) -> str | None:
+    mine = (one for one in spec.get("containers") or [] if one.get("name") == WORKLOAD_CONTAINER)
+    container: dict[str, Any] = next(mine, {})
+    limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
+    return None if limit is None else str(limit)
 
 
 def _image(spec: dict[str, Any]) -> str | None:

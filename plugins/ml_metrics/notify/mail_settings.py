@@ -27,6 +27,8 @@ SENDGRID_KEY = "sendgrid-api-key"
 RECIPIENT, SENDER = "alert-destination-email-address", "alert-sender-email-address"
 """Names of secrets, shared with older systems."""
 DEFAULT_MAILS_PER_HOUR = 10
+DEFAULT_LOG_LINES = 20
+MAX_LOG_LINES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class MailSettings:
     """The recipients of tests that name none."""
     sender: str = ""
     mails_per_hour: int = DEFAULT_MAILS_PER_HOUR
+    log_lines: int = DEFAULT_LOG_LINES
+    """How many lines of a log a message shows."""
     clock: Clock | None = None
 
     def recipients_of(self, emails: tuple[str, ...]) -> tuple[str, ...]:
@@ -62,7 +66,8 @@ def load_mail_settings() -> MailSettings:
         dashboard_url=settings.dashboard_url,
         recipients=tuple(_addresses(named_secret(RECIPIENT, settings.secrets_project))),
         sender=named_secret(SENDER, settings.secrets_project),
-        mails_per_hour=_mails_per_hour(settings.mails_per_hour),
+        mails_per_hour=_number("mails_per_hour", settings.mails_per_hour, DEFAULT_MAILS_PER_HOUR),
+        log_lines=min(_number("log_lines_in_mails", settings.log_lines_in_mails, DEFAULT_LOG_LINES), MAX_LOG_LINES),
     )
 
 
@@ -70,12 +75,12 @@ def _addresses(text: str) -> list[str]:
     return [address for part in text.replace(";", ",").split(",") if (address := part.strip())]
 
 
-def _mails_per_hour(text: str) -> int:
-    """Return the limit, or the default for an invalid one: a wrong setting must not silence alerts."""
+def _number(key: str, text: str, default: int) -> int:
+    """Return a number, or the default for an invalid one: a wrong setting must not silence alerts."""
     if text.isdecimal():
         return int(text)
-    log.error("[ml_metrics] mails_per_hour: %r is not a number; using %d", text, DEFAULT_MAILS_PER_HOUR)
-    return DEFAULT_MAILS_PER_HOUR
+    log.error("[ml_metrics] %s: %r is not a number; using %d", key, text, default)
+    return default
 
 
 def channel_of(name: str, settings: Settings, outbox: Outbox) -> Channel:

@@ -68,6 +68,7 @@ class Notifier:
             problems.warnings if is_warning else new_first,
             warehouse=self.warehouse,
             dashboard_url=self.mail.dashboard_url,
+            log_lines=self.mail.log_lines,
         )
         if not is_warning:
             report = replace(report, warnings=(*report.warnings, *problems.warnings.values()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -26,6 +27,10 @@ MAX_FOLLOWED_HOSTS = 64
 MAX_LOG_BYTES = 64 * 1024 * 1024
 """How much of the log of a host is saved."""
 RETRY_SECONDS = 2.0
+REMAINING_HOSTS_TIMEOUT_SECONDS = 30.0
+"""How long to read the logs of hosts that were not followed."""
+READERS = 16
+"""How many of them are read at once."""
 LAST_LINES_TIMEOUT_SECONDS = 10.0
 """How long to wait for the last lines after the workload has ended."""
 
@@ -33,8 +38,10 @@ LAST_LINES_TIMEOUT_SECONDS = 10.0
 class HostLogs:
     """Follows the logs of hosts in threads. Only the thread of the caller writes to the task log."""
 
-    def __init__(self, open_log: Callable[[str], Iterable[bytes]], log: Callable[[str], None]) -> None:
-        self._open_log, self._log = open_log, log
+    def __init__(
+        self, open_log: Callable[[str], Iterable[bytes]], log: Callable[[str], None], mask: Callable[[str], str] = str
+    ) -> None:
+        self._open_log, self._log, self._mask = open_log, log, mask
         self._lines: SimpleQueue[str] = SimpleQueue()
         self._threads: dict[int, Thread] = {}
         self._ended: set[int] = set()
@@ -70,14 +77,13 @@ class HostLogs:
 
     def save(self, folder: RunFolder, attempt: int, pods: Iterable[dict[str, Any]]) -> list[str]:
         """Write the remaining lines, save the logs to the run folder, and return their paths."""
+        if not Path(self._folder.name).exists():
+            return []  # it was saved before
         self._ended.update(self._threads)
-        deadline = time.monotonic() + LAST_LINES_TIMEOUT_SECONDS
-        for thread in self._threads.values():
-            thread.join(max(0.0, deadline - time.monotonic()))
+        _join(self._threads.values(), LAST_LINES_TIMEOUT_SECONDS)
         self._over.set()
-        for pod in pods:
-            if index_of(pod) not in self._threads:  # also all hosts of a workload that had ended when it was first seen
-                self._read(index_of(pod), pod["metadata"]["name"])
+        # also all hosts of a workload that had ended when it was first seen
+        self._read_in_time([pod for pod in pods if index_of(pod) not in self._threads])
         while not self._lines.empty():
             self._log(self._lines.get())
         saved = []
@@ -89,6 +95,24 @@ class HostLogs:
             except StorageError as error:  # a missing log does not fail the task
                 self._log(f"a log could not be saved: {error}")
         return saved
+
+    def _read_in_time(self, pods: Iterable[dict[str, Any]]) -> None:
+        """Read the logs of ended hosts, several at once, as long as there is time."""
+        waiting: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        for pod in pods:
+            waiting.put(pod)
+
+        def read() -> None:
+            with suppress(Empty):
+                while time.monotonic() < deadline:
+                    pod = waiting.get_nowait()
+                    self._read(index_of(pod), pod["metadata"]["name"])
+
+        deadline = time.monotonic() + REMAINING_HOSTS_TIMEOUT_SECONDS
+        readers = [Thread(target=read, daemon=True) for _ in range(min(waiting.qsize(), READERS))]
+        for reader in readers:
+            reader.start()
+        _join(readers, REMAINING_HOSTS_TIMEOUT_SECONDS)
 
     def _follow(self, host: int, pod: str) -> None:
         """Read a log to its end. A stream can end before its container, for example when the API server restarts."""
@@ -109,7 +133,7 @@ class HostLogs:
                     stamp, _, line = raw.decode(errors="backslashreplace").partition(" ")
                     if stamp <= after:
                         continue  # already read before the stream broke
-                    newest = stamp
+                    newest, line = stamp, self._mask(line)
                     if file.tell() < MAX_LOG_BYTES:
                         file.write(line.encode())
                     if host == 0:
@@ -119,3 +143,9 @@ class HostLogs:
                 self._lines.put(f"the log of host {host} cannot be read: {error}")
             return not is_outage(error), newest
         return True, newest
+
+
+def _join(threads: Iterable[Thread], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))

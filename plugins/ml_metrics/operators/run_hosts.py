@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.cncf.kubernetes.operators.job import JOB_NAME_PREFIX, KubernetesJobOperator
@@ -12,11 +13,14 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk.exceptions import AirflowException, TaskDeferred
 from kubernetes.client.exceptions import ApiException
 
-from ml_metrics.clusters.hosts import Hosts, Stage
+from ml_metrics.clusters.containers import logs_of
+from ml_metrics.clusters.hosts import Hosts, Stage, index_of
 from ml_metrics.clusters.manifests import job as job_of
+from ml_metrics.logs.documents import ContainerLog, Role
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known
 from ml_metrics.operators.cluster import is_outage
+from ml_metrics.operators.container_logs import known_secrets, save_logs
 from ml_metrics.operators.host_logs import HostLogs
 from ml_metrics.operators.host_objects import HostObjects
 from ml_metrics.operators.run_workload import NOT_FOUND
@@ -24,13 +28,14 @@ from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.workload_base import LOG_INTERVAL_SECONDS, RUN_KEY, WorkloadBase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from airflow.sdk import Context
     from kubernetes.client import models as k8s
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Workload
+    from ml_metrics.run_folder import RunFolder
 
 POLL_SECONDS = 5.0
 MAX_TEST_NAME_LENGTH = 36
@@ -54,6 +59,8 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         }
         super().__init__(test=test, **{**own, **options})
         self.hosts: Hosts | None = None
+        self._logs: HostLogs | None = None
+        self._secrets_are_known = False
 
     def execute(self, context: Context) -> None:
         """Start the Job, or take over the Job of a worker that died, and wait for its end."""
@@ -152,15 +159,18 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
 
     def _wait_and_save_logs(self, context: Context) -> None:
         """Wait until the Job has ended or cannot start, while its log is copied, and save the logs of all hosts."""
-        with HostLogs(self._open_log, self.log.info) as logs:
-            error = self._wait(context, logs)
-            self.observed = self.observe()
-            self.record_observed()  # the Job is removed next
-            pods = self.hosts.pods if self.hosts else ()
-            for path in logs.save(
-                folder_of(self.test.name, context), self.pending.attempts if self.pending else 1, pods
-            ):
-                self.log.info("saved %s", path)
+        with HostLogs(self._open_log, self.log.info, self._without_secrets) as self._logs:
+            try:
+                error = self._wait(context, self._logs)
+                self.observed = self.observe()
+                self.record_observed()  # the Job is removed next
+                self.save_logs()
+            except TaskDeferred:
+                raise
+            except BaseException as failure:
+                if not is_outage(failure):
+                    self.save_logs()
+                raise
         if error is not None:
             raise error
         if self.observed is not None and self.observed.status is not JobStatus.SUCCESS:
@@ -186,6 +196,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
             if self.deferrable and stage is not Stage.RUNNING:
                 # a queue may take hours; a running workload keeps its worker, which copies the log
                 self.defer(trigger=TimeDeltaTrigger(timedelta(seconds=LOG_INTERVAL_SECONDS)), method_name="resume")
+            self._find_secrets(self.hosts.pods)
             logs.follow(self.hosts.pods)
             logs.log_for(POLL_SECONDS)
 
@@ -196,6 +207,28 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         if since is None or datetime.now(UTC) - since < self.test.startup_timeout:
             return None
         return AirflowException(f"the hosts are still {hosts.stage} after {self.test.startup_timeout}")
+
+    def fetch_logs(self, folder: RunFolder, attempt: int) -> list[ContainerLog]:
+        """Save the logs of all hosts: of the workload all of it, of other containers the last lines."""
+        pods = self.hosts.pods if self.hosts else ()
+        self._find_secrets(pods)
+        if not pods:
+            return [
+                ContainerLog(attempt, WORKLOAD_CONTAINER, Role.WORKLOAD, note="no pod exists whose logs could be read")
+            ]
+        whole = {Path(path).name for path in self._logs.save(folder, attempt, pods)} if self._logs else set()
+        named = [(str(pod["metadata"]["name"]), log) for pod in pods for log in logs_of(pod, attempt, index_of(pod))]
+        saved = [replace(log, saved=True) for _, log in named if log.file in whole]
+        others = [(pod, log) for pod, log in named if log.file not in whole]
+        return [*saved, *save_logs(folder, others, self.open_tail, self.hidden)]
+
+    def _find_secrets(self, pods: Sequence[dict[str, Any]]) -> None:
+        if pods and not self._secrets_are_known:
+            self._secrets_are_known = True
+            self.hidden = known_secrets(pods)
+
+    def _without_secrets(self, line: str) -> str:
+        return self.hidden.without_values(line)
 
     def _open_log(self, pod: str) -> Iterable[bytes]:
         log: Iterable[bytes] = self.client.read_namespaced_pod_log(

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowException
 from kubernetes.client.exceptions import ApiException
 
+from ml_metrics.clusters.containers import logs_of
 from ml_metrics.clusters.manifests import pod as pod_of
 from ml_metrics.clusters.outcome import outcome_of, outcome_of_lost_pod
-from ml_metrics.model import JobStatus
+from ml_metrics.logs.documents import ContainerLog, Role
+from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known
 from ml_metrics.operators.cluster import is_outage
+from ml_metrics.operators.container_logs import known_secrets, save_logs
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.workload_base import WorkloadBase
 
@@ -21,12 +24,16 @@ if TYPE_CHECKING:
     from kubernetes.client import models as k8s
 
     from ml_metrics.model import Workload
+    from ml_metrics.run_folder import RunFolder
 
 NOT_FOUND, CONFLICT = 404, 409
 
 
 class RunWorkload(WorkloadBase):
     """Run the workload of a test in one pod."""
+
+    _pod: dict[str, Any] | None = None
+    """The pod when it was last observed."""
 
     def execute(self, context: Context) -> Any:
         """Start the pod and wait for its end, or defer to the triggerer."""
@@ -88,6 +95,7 @@ class RunWorkload(WorkloadBase):
             return  # the pod may be running: it is taken over when the API server is reachable again
         self.observed = self.query(self.observe)
         self.record_observed()  # the pod is deleted next
+        self.save_logs()
         deleted = self.observed is not None and self.observed.failure_reason == "PodDeleted"
         if deleted and sys.exc_info()[1] is not None:
             return  # the current exception is more precise than the one that the provider raises for a missing pod
@@ -103,8 +111,21 @@ class RunWorkload(WorkloadBase):
         field_selector = f"involvedObject.kind=Pod,involvedObject.name={name}"
         events = plain(self.client.list_namespaced_event(namespace, field_selector=field_selector))["items"]
         try:
-            return outcome_of(plain(self.client.read_namespaced_pod(name, namespace)), events)
+            self._pod = plain(self.client.read_namespaced_pod(name, namespace))
+            return outcome_of(self._pod, events)
         except ApiException as error:
             if error.status != NOT_FOUND:
                 raise
+            self._pod = None
             return outcome_of_lost_pod(self.pending, events, plain(self.pod_manager.last))
+
+    def fetch_logs(self, folder: RunFolder, attempt: int) -> list[ContainerLog]:
+        """Save the logs of the pod; if it no longer exists, that is what is recorded."""
+        if self._pod is None and self.observed is None:
+            self._last_observed()
+        if self._pod is None:
+            gone = "the pod was deleted before its logs could be read"
+            return [ContainerLog(attempt, WORKLOAD_CONTAINER, Role.WORKLOAD, note=gone)]
+        self.hidden = known_secrets([self._pod])
+        name = str(self._pod["metadata"]["name"])
+        return save_logs(folder, [(name, log) for log in logs_of(self._pod, attempt)], self.open_tail, self.hidden)

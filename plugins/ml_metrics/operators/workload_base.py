@@ -28,6 +28,7 @@ from ml_metrics.operators.attempts import (
 )
 from ml_metrics.operators.cluster import MAX_FIRST_OUTAGE, MAX_OUTAGE, MAX_OUTAGES, is_outage, place_of, wait_for_answer
 from ml_metrics.operators.links import logs_command, workload_link
+from ml_metrics.operators.saves_logs import SavesLogs
 from ml_metrics.operators.tasks import folder_of, run_of
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class PodWatch(PodManager):
         return running and self.read_pod(pod).status.phase not in ENDED_PHASES
 
 
-class WorkloadBase(KubernetesPodOperator):
+class WorkloadBase(SavesLogs, KubernetesPodOperator):
     """Runs the workload of a test, and records its outcome in `workload.json` however the task ends."""
 
     kind_of_object = "pod"
@@ -116,6 +117,7 @@ class WorkloadBase(KubernetesPodOperator):
 
     def on_kill(self) -> None:
         """Remove the workload and record its end when the task is stopped by hand or times out."""
+        self.save_logs()
         self.end_workload()
         if self._unrecorded is not None:
             self._record_end(self._unrecorded, TaskStoppedError("the task was ended from outside"))
@@ -268,6 +270,7 @@ class WorkloadBase(KubernetesPodOperator):
         pending = self.pending or unknown_end(1, self.image)
         end = self._with_links(end_of(self._last_observed(), error, pending, created=self.created))
         folder.write_workload(end)
+        self.save_logs()
         return end
 
     def _last_observed(self) -> Workload | None:

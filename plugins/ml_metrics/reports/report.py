@@ -11,6 +11,7 @@ from ml_metrics.alerts.message import Fact, MessageKind, Problem, Report
 from ml_metrics.config.load import load_file
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.model import JobStatus, Outcome, Workload
+from ml_metrics.reports.log import SHOWN_LINES, error_in, log_of
 from ml_metrics.reports.metric import MetricHistory, TestHistory, metric_facts, picture_of
 from ml_metrics.reports.problems import metric_of, subject_text
 from ml_metrics.reports.suspects import Streak, level_change, streak_of, suspects
@@ -29,6 +30,8 @@ DASHBOARD_PATH = "/ml-metrics"
 MAX_DETAILED_METRICS = 6
 """How many metrics have history and a chart: a run may fail hundreds, and each takes queries."""
 
+OUT_OF_MEMORY = "OOMKilled"
+
 
 def report_of(  # noqa: PLR0913  (the sources of a report)
     test: TestDefinition,
@@ -39,10 +42,13 @@ def report_of(  # noqa: PLR0913  (the sources of a report)
     *,
     warehouse: Warehouse | None,
     dashboard_url: str,
+    log_lines: int = SHOWN_LINES,
 ) -> Report:
     """Return the report about a run with the given problems. Without the warehouse it uses the run folder alone."""
     verdicts = {verdict.metric: verdict for verdict in state.judgement.verdicts} if state.judgement else {}
-    details = _Details(run, state, verdicts, warehouse, TestHistory.load(warehouse, run) if warehouse else None)
+    details = _Details(
+        run, state, verdicts, warehouse, TestHistory.load(warehouse, run) if warehouse else None, log_lines
+    )
     reported = {} if kind is MessageKind.RECOVERED else sentences
     problems = tuple(details.problem(name, sentence) for name, sentence in reported.items())
     return Report(
@@ -74,6 +80,7 @@ class _Details:
     verdicts: Mapping[str, Verdict]
     warehouse: Warehouse | None
     history: TestHistory | None
+    log_lines: int
     streaks: list[tuple[str, Streak]] = field(default_factory=list)
     level_changes: list[str] = field(default_factory=list)
     detailed: int = 0
@@ -85,7 +92,12 @@ class _Details:
             return self._metric_problem(name, sentence, verdict)
         if name.startswith("job_status") and self.history is not None:
             self.streaks.append(("the job", streak_of(self.run.key, self.history.jobs_failed())))
-        return Problem(name, subject_text(name, workload), sentence, tuple(_job_facts(name, workload)))
+        if not name.startswith("job_status"):
+            return Problem(name, subject_text(name, workload), sentence)
+        log = log_of(self.state.folder, workload.attempts, self.log_lines) if self.log_lines else None
+        error = error_in(log.lines) if log else ""
+        short = f"{subject_text(name, workload)}: {error}" if error else subject_text(name, workload)
+        return Problem(name, short, sentence, tuple(_job_facts(workload, error)), log=log)
 
     def _metric_problem(self, name: str, sentence: str, verdict: Verdict) -> Problem:
         history, picture, workload = None, None, self.state.workload
@@ -112,13 +124,22 @@ class _Details:
         return (*started, *filter(None, self.level_changes))
 
 
-def _job_facts(name: str, workload: Workload) -> Iterator[Fact]:
-    if not name.startswith("job_status"):
-        return
+def _job_facts(workload: Workload, error: str) -> Iterator[Fact]:
+    if error:
+        yield Fact("error", error)
     if workload.failure_reason:
         yield Fact("because", workload.failure_reason)
     if workload.detail:
         yield Fact("detail", workload.detail)
+    if workload.failure_reason == OUT_OF_MEMORY:
+        limit = workload.memory_limit or "none: the node ran out of memory"
+        peak = workload.peak_memory_bytes
+        yield Fact("memory", f"limit {limit}, highest measured {_bytes(peak)}" if peak else f"limit {limit}")
+
+
+def _bytes(number: int) -> str:
+    """Return a number of bytes in the units in which Kubernetes states limits."""
+    return f"{number / 2**30:.3g}Gi" if number >= 2**30 else f"{number / 2**20:.4g}Mi"
 
 
 def _facts(test: TestDefinition, run: Run, workload: Workload) -> Iterator[Fact]:

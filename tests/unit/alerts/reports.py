@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ml_metrics.alerts.message import Fact, MessageKind, Picture, Problem, Report
+from ml_metrics.alerts.message import Fact, Log, MessageKind, Picture, Problem, Report
 
 TEST = "tf-mnist-example-cpu"
 KEY = "00000000-0000-5000-8000-000000000000"
@@ -25,7 +25,17 @@ JOB = Problem(
     name="job_status:",
     short="job failure (OOMKilled)",
     sentence=f"job_status was `failure` for test `{TEST}`",
-    facts=(Fact("because", "OOMKilled"), Fact("detail", "the container used more memory than its limit of 2Gi")),
+    facts=(Fact("because", "OOMKilled"), Fact("memory", "limit 2Gi, highest measured 1.99Gi")),
+    log=Log(
+        "The last 4 lines of the log of the container base",
+        (
+            "Traceback (most recent call last):",
+            '  File "/app/train.py", line 3, in <module>',
+            "    </pre><script>alert(1)</script>",
+            "MemoryError",
+        ),
+        "values that are not known here are not masked: HF_TOKEN",
+    ),
 )
 REPORT = Report(
     kind=MessageKind.BROKEN,

@@ -20,6 +20,7 @@ from ml_metrics.alerts.message import (
     FailingTest,
     Heartbeat,
     HeldMessage,
+    Log,
     Message,
     MessageKind,
     MissedRuns,
@@ -50,7 +51,8 @@ HEADERS = {
 
 def report(name: str) -> Report:
     facts = (Fact("image", name), Fact("pod", name, name), Fact("logs", name, f"https://logs.example/?q={name}"))
-    problem = Problem(f"out_of_bounds:{name}", name, name, facts, Picture("metric-1", b"png", name))
+    log = Log(name, (name, name), f"note {name}")
+    problem = Problem(f"out_of_bounds:{name}", name, name, facts, Picture("metric-1", b"png", name), log)
     several = (name, name)
     return Report(MessageKind.BROKEN, name, name, name, name, (problem, problem), facts, several, several, facts)
 

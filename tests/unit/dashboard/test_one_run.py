@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from ml_metrics.logs.documents import ContainerLog, Role, write_logs
+from ml_metrics.model import JobStatus
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.warehouse import Delivery, Warehouse
 from unit.dashboard.sample_runs import SHIFTED, TODAY, recorded, run_of
@@ -57,6 +59,30 @@ def test_the_files_of_the_run_folder_are_listed(shown: TestClient, state: Path) 
     (folder / "events.out.tfevents.1").write_bytes(b"x" * 1234)
     assert "events.out.tfevents.1" in shown.get(PAGE).text
     assert "1,234 bytes" in shown.get(PAGE).text
+
+
+def test_the_log_of_a_failed_container_is_open_and_others_are_folded(
+    browser: TestClient, warehouse: Warehouse, state: Path
+) -> None:
+    run = recorded("pt-failed", 0, status=JobStatus.FAILURE)
+    warehouse.load(run)
+    folder = RunFolder.of(run_of("pt-failed", 0), f"{state}/runs")
+    logs = Path(folder.path, "_ml_metrics", "logs")
+    logs.mkdir(parents=True)
+    base = ContainerLog(2, "base", Role.WORKLOAD, exit_code=137, reason="OOMKilled", saved=True)
+    proxy = ContainerLog(2, "proxy", Role.SIDECAR, exit_code=0, saved=True)
+    first = ContainerLog(1, "base", Role.WORKLOAD, note="the pod was deleted before its logs could be read")
+    write_logs(folder, [first])
+    write_logs(folder, [proxy, base])
+    (logs / base.file).write_text("training\n</pre><script>alert(1)</script>\u202e\x1b[31m\n")
+    (logs / proxy.file).write_text("listening\n")
+    text = browser.get(f"/run?run={run.key}").text
+    assert "<details open><summary>Container base, attempt 2 (exit code 137, OOMKilled)</summary>" in text
+    assert "training\n&lt;/pre&gt;&lt;script&gt;alert(1)&lt;/script&gt;\\u202e\n</pre>" in text
+    assert "<details><summary>Sidecar proxy, attempt 2 (exit code 0)</summary>" in text
+    assert "<details><summary>Container base, attempt 1: no lines</summary>" in text
+    assert "the pod was deleted before its logs could be read" in text
+    assert text.index("training") < text.index("<h2>Metrics</h2>") < text.index("<h2>Files</h2>")
 
 
 def test_a_run_without_alerts_and_files(shown: TestClient, state: Path) -> None:

@@ -14,7 +14,8 @@ from ml_metrics.alerts.mail import file_name
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.status_letters import status_and_links
 from ml_metrics.errors import MlMetricsError
-from ml_metrics.model import BROKEN
+from ml_metrics.logs.documents import failing_log, lines_of, listed_logs
+from ml_metrics.model import BROKEN, JobStatus
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse.record import metric_columns
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ml_metrics.dashboard.links import Links
+    from ml_metrics.logs.documents import ContainerLog
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import JobRow, Warehouse
 
 MAX_FILES = 200
+MAX_LOGS = 20
 MAX_DELIVERIES = 1000
 MAX_MAIL_LENGTH = 100_000
 OCCASIONS = ("broken", "worse", "recovered")
@@ -48,6 +51,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
         if one.run_key == run.uuid
     ]
     folder, files, files_error = _files(run)
+    logs, more_logs = _logs(folder, run)
     return Page(
         "one_run.html",
         {
@@ -60,6 +64,8 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
             "metadata": metadata,
             "deliveries": deliveries,
             "mails": _mails(run.uuid, {one.message for one in deliveries}),
+            "container_logs": logs,
+            "more_logs": more_logs,
             "folder": folder,
             "files": files[:MAX_FILES],
             "more_files": max(0, len(files) - MAX_FILES),
@@ -101,6 +107,34 @@ def _files(run: JobRow) -> tuple[str, list[storage.File], str]:
         return folder.path, sorted(folder.files(), key=lambda file: file.name), ""
     except (MlMetricsError, OSError) as error:
         return folder.path, [], f"The folder cannot be read from this server: {error}"
+
+
+def _logs(folder: str, run: JobRow) -> tuple[list[dict[str, Any]], int]:
+    """Return the last lines of each container, that of a failed one first and open, and how many logs are left out."""
+    if not folder:
+        return [], 0
+    found = listed_logs(RunFolder(folder))
+    newest = max((log.attempt for log in found), default=0)
+    failing = failing_log(found, newest) if run.job_status is not JobStatus.SUCCESS else None
+    ordered = sorted(found, key=lambda log: (log != failing, -log.attempt))
+    shown = [
+        {
+            "title": f"{log.title[0].upper()}{log.title[1:]}" + (f", attempt {log.attempt}" if newest > 1 else ""),
+            "end": _end(log),
+            "lines": lines_of(RunFolder(folder), log) if log.saved else (),
+            "note": log.note,
+            "open": log == failing,
+        }
+        for log in ordered[:MAX_LOGS]
+    ]
+    return shown, len(ordered) - len(shown)
+
+
+def _end(log: ContainerLog) -> str:
+    if log.exit_code is None:
+        return ""
+    reason = f", {log.reason}" if log.reason not in {"", "Error", "Completed"} else ""
+    return f"exit code {log.exit_code}{reason}"
 
 
 def _mails(run_key: str, messages: set[str]) -> list[dict[str, str]]:

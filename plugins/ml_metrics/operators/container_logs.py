@@ -1,0 +1,141 @@
+"""Saves the last lines of every container's log, in a few seconds at most. Nothing here fails a run."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from dataclasses import replace
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any
+
+from airflow.configuration import conf
+from airflow.sdk.log import redact  # type: ignore[attr-defined]
+
+from ml_metrics import storage
+from ml_metrics.clusters.containers import secrets_of
+from ml_metrics.errors import StorageError
+from ml_metrics.logs.documents import SAVED_LINES, Role, failing_log, log_path, write_logs
+from ml_metrics.logs.secrets import Secrets
+from ml_metrics.logs.text import last_lines, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ml_metrics.logs.documents import ContainerLog
+    from ml_metrics.run_folder import RunFolder
+
+    OpenLog = Callable[[str, ContainerLog], Iterable[bytes]]
+
+FETCH_SECONDS = 5.0
+"""How long all logs of a workload may take."""
+MAX_LOGS = 64
+"""How many logs are saved."""
+MAX_BYTES = 4 * 1024 * 1024
+"""How much of the end of a log is kept until its lines are cut."""
+MAX_READ_BYTES = 64 * 1024 * 1024
+"""How much of the last lines is read at all: a line may have no end."""
+MAX_NOTE_LENGTH = 200
+
+
+def save_logs(
+    folder: RunFolder, wanted: Sequence[tuple[str, ContainerLog]], open_log: OpenLog, secrets: Secrets
+) -> list[ContainerLog]:
+    """Save the logs of pods, given as pairs of pod and log, and list them in `logs.json`. Returns what was saved."""
+    first = sorted(wanted, key=lambda one: (not one[1].failed, one[1].role is not Role.WORKLOAD))
+    tails = [_Tail(open_log, pod, log) for pod, log in first[:MAX_LOGS]]
+    deadline = time.monotonic() + FETCH_SECONDS
+    for tail in tails:
+        tail.thread.join(max(0.0, deadline - time.monotonic()))
+    logs = [_save(folder, tail, secrets) for tail in tails]
+    logs += [replace(log, note=f"only {MAX_LOGS} logs are saved") for _, log in first[MAX_LOGS:]]
+    return logs
+
+
+def list_logs(folder: RunFolder, logs: Sequence[ContainerLog], secrets: Secrets) -> ContainerLog | None:
+    """Write `logs.json`. Return the log that most likely explains a failure."""
+    if secrets.unknown:
+        unknown = f"values that are not known here are not masked: {', '.join(secrets.unknown)}"
+        logs = [_noted(log, unknown) for log in logs]
+    write_logs(folder, logs)
+    return failing_log(logs, logs[0].attempt) if logs else None
+
+
+def known_secrets(pods: Iterable[dict[str, Any]]) -> Secrets:
+    """Return the secrets in the variables of pods. Values that pods get from Kubernetes Secrets are not known here."""
+    more = [name.strip() for name in conf.get("core", "sensitive_var_conn_names", fallback="").lower().split(",")]
+    for pod in pods:  # those of all hosts have the same variables
+        values, unknown = secrets_of(pod, more)
+        return Secrets(values, tuple(sorted(unknown)), _redacted)
+    return Secrets(also=_redacted)
+
+
+class _Tail:
+    """The end of one log, read in a thread: a log API may never answer, or never stop."""
+
+    def __init__(self, open_log: OpenLog, pod: str, log: ContainerLog) -> None:
+        self.log, self.error = log, ""
+        self._open_log, self._pod = open_log, pod
+        self._held = bytearray()
+        self._lock = Lock()
+        self._torn = self._ended = False
+        self.thread = Thread(target=self._read, daemon=True)
+        self.thread.start()
+
+    def result(self) -> tuple[bytes, bool, bool]:
+        """Return what was read so far, whether its beginning is missing, and whether it is all."""
+        with self._lock:
+            return bytes(self._held), self._torn, self._ended
+
+    def _read(self) -> None:
+        read = 0
+        try:
+            # a container that never started has no log
+            for piece in () if self.log.note else self._open_log(self._pod, self.log):
+                read += len(piece)
+                with self._lock:
+                    self._held += piece
+                    if len(self._held) > 2 * MAX_BYTES:  # seldom, since it moves all that is kept
+                        del self._held[:-MAX_BYTES]
+                        self._torn = True
+                if read > MAX_READ_BYTES:
+                    self.error = f"only the first {MAX_READ_BYTES >> 20} MiB of its last {SAVED_LINES} lines were read"
+                    break
+        except Exception as error:  # noqa: BLE001  (an unreadable log is a note)
+            self.error = f"the log cannot be read: {_reason(error)}"
+        with self._lock:
+            self._ended = True
+
+
+def _save(folder: RunFolder, tail: _Tail, secrets: Secrets) -> ContainerLog:
+    raw, torn, ended = tail.result()
+    log = tail.log
+    late = "" if ended else f"the cluster did not return the whole log within {FETCH_SECONDS:g} s"
+    log = _noted(log, secrets.masked(tail.error), late)
+    if not raw and log.note:
+        return log
+    lines = last_lines(raw, SAVED_LINES, secrets.masked, torn=secrets.longest + 1 if torn else 0)
+    if torn and len(lines) < SAVED_LINES:
+        log = _noted(log, f"only {len(lines)} lines are saved: they are very long")
+    try:
+        storage.write_bytes(log_path(folder, log), "".join(f"{line}\n" for line in lines).encode())
+    except StorageError as error:
+        return replace(log, note=f"the log could not be saved: {error}")
+    return replace(log, saved=True)
+
+
+def _noted(log: ContainerLog, *notes: str) -> ContainerLog:
+    return replace(log, note="; ".join(filter(None, (log.note, *notes))))
+
+
+def _redacted(text: str) -> str:
+    """Return the text without the secrets that Airflow knows in this process: passwords of its connections."""
+    return str(redact(text))
+
+
+def _reason(error: Exception) -> str:
+    """Return the message of the API server, without the headers of its response."""
+    text = str(getattr(error, "body", "") or error)
+    with suppress(ValueError, KeyError, TypeError):
+        text = str(json.loads(text)["message"])
+    return shown(text.replace("\n", " "))[:MAX_NOTE_LENGTH] or type(error).__name__

@@ -1,0 +1,45 @@
+"""What a message shows of a log: the last lines of the container that failed, and the error among them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.message import Log
+from ml_metrics.logs.documents import failing_log, lines_of, read_logs
+from ml_metrics.logs.text import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.run_folder import RunFolder
+
+SHOWN_LINES = 20
+MAX_LINE_LENGTH = 300
+MAX_ERROR_LENGTH = 100
+ERROR = re.compile(
+    r"\s{0,4}(?P<error>(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Za-z_]\w{0,60}(?:Error|Exception|Interrupt|Exit)(?::.*)?)"
+)
+"""The line with which Python ends a traceback: `ModuleNotFoundError: No module named 'x'`."""
+
+
+def log_of(folder: RunFolder, attempt: int, number: int = SHOWN_LINES) -> Log | None:
+    """Return the last lines of the container that failed in an attempt; None if no logs are listed."""
+    logs = [log for log in read_logs(folder) if log.attempt == attempt]
+    failing = failing_log(logs, attempt)
+    if failing is None:
+        note = next((f"There is no log of the {log.title}: {log.note}" for log in logs if log.note), "")
+        return Log("The log", (), note) if note else None
+    lines = tuple(cut(line, MAX_LINE_LENGTH) for line in lines_of(folder, failing, number))
+    if not lines:
+        return Log(f"The log of the {failing.title}", (), failing.note or "it is empty")
+    count = "The last line" if len(lines) == 1 else f"The last {len(lines)} lines"
+    return Log(f"{count} of the log of the {failing.title}", lines, failing.note)
+
+
+def error_in(lines: Sequence[str]) -> str:
+    """Return the last error that a log ends with; empty if no line looks like one."""
+    for line in reversed(lines):
+        if found := ERROR.fullmatch(line.rstrip()):
+            return cut(found["error"], MAX_ERROR_LENGTH)
+    return ""
