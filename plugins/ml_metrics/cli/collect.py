@@ -110,6 +110,8 @@ def _table(collected: Collected) -> Iterator[str]:
             yield f"  {counted(metric.non_finite, 'point')} NaN or infinite"
     for name, why in collected.missing.items():
         yield from textwrap.wrap(f"{printable(name)}: missing: {printable(why)}", columns(), subsequent_indent="  ")
+    for note in collected.notes:
+        yield from textwrap.wrap(f"note: {printable(note)}", columns(), subsequent_indent="  ")
     yield f"{counted(len(collected.metrics), 'metric')} from {counted(collected.files, 'file')}"
 
 

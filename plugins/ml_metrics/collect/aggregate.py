@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.collect.strategies import BY_TIME, BY_VALUE, NUMBERS
+from ml_metrics.collect.strategies import BY_TIME, BY_VALUE, NUMBERS, latest, mean
 from ml_metrics.collect.untrusted_values import printable
-from ml_metrics.config.collection import Strategy
+from ml_metrics.collect.windows import window_of, without_warm_up
+from ml_metrics.config.aggregation import Strategy, TagAggregation
 from ml_metrics.config.patterns import best_match, matches, matches_any
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.model import Metric, Series
 from ml_metrics.values import finite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
 
     from ml_metrics.config.collection import MetricCollectionConfig
 
@@ -61,14 +64,35 @@ def by_tag(sources: Mapping[str, Iterable[Series]], config: MetricCollectionConf
     return Tagged(tagged, tuple(warnings))
 
 
-def aggregate(tagged: Tagged, config: MetricCollectionConfig) -> list[Metric]:
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    """The metrics of all tags."""
+
+    metrics: list[Metric]
+    warnings: list[str]
+    notes: list[str]
+    missing: dict[str, str]
+    """By name: why a metric has no value."""
+
+
+def aggregate(tagged: Tagged, config: MetricCollectionConfig) -> Aggregated:
     """Return all metrics that the config selects, by tag and strategy."""
-    return [
-        metric
-        for tag, series in sorted(tagged.series.items())
-        if is_wanted(tag, config)
-        for metric in metrics_of(series, strategies_of(tag, config))
-    ]
+    result = Aggregated([], [], [], {})
+    windows = {}
+    for tag, series in sorted(tagged.series.items()):
+        if not is_wanted(tag, config):
+            continue
+        own = aggregation_of(tag, config)
+        windows[tag] = window = window_of(series, own.steps or config.steps, own.warmup or config.warmup)
+        if not window.empty:
+            result.metrics.extend(metrics_of(window.series, own.strategies, own.last_n))
+        elif own.steps is not None:
+            result.missing.update({f"{tag}_{strategy}": window.empty for strategy in own.strategies})
+        else:
+            result.warnings.append(f"tag {tag!r} has no metrics: {window.empty}")
+    result.notes.extend(window.warm_up for window in windows.values() if window.warm_up)
+    result.notes.extend(without_warm_up(windows))
+    return result
 
 
 def is_wanted(tag: str, config: MetricCollectionConfig, *, included: bool = False) -> bool:
@@ -78,11 +102,15 @@ def is_wanted(tag: str, config: MetricCollectionConfig, *, included: bool = Fals
     return included or not config.include_tags or matches_any(config.include_tags, tag)
 
 
-def strategies_of(tag: str, config: MetricCollectionConfig) -> Sequence[Strategy]:
-    """Return the strategies of the most particular name or pattern that matches the tag, else the default ones."""
+def aggregation_of(tag: str, config: MetricCollectionConfig) -> TagAggregation:
+    """Return how a tag is aggregated: as the tag itself or the most particular pattern says, else by the defaults."""
     own = config.metric_to_aggregation_strategy
     key = best_match(own, tag)
-    return tuple(dict.fromkeys(config.default_aggregation_strategies if key is None else own[key]))
+    chosen = TagAggregation() if key is None else own[key]
+    if not isinstance(chosen, TagAggregation):
+        chosen = TagAggregation(strategies=chosen)
+    strategies = tuple(dict.fromkeys(chosen.strategies or config.default_aggregation_strategies))
+    return chosen.model_copy(update={"strategies": strategies})
 
 
 def unused_patterns(tagged: Tagged, config: MetricCollectionConfig) -> list[str]:
@@ -99,7 +127,7 @@ def unused_patterns(tagged: Tagged, config: MetricCollectionConfig) -> list[str]
     ]
 
 
-def metrics_of(series: Series, strategies: Iterable[Strategy]) -> Iterator[Metric]:
+def metrics_of(series: Series, strategies: Iterable[Strategy], last_n: int = 10) -> Iterator[Metric]:
     """Aggregate the points of a tag into one metric for each strategy."""
     is_finite = np.isfinite(series.value)
     points = len(series)
@@ -110,6 +138,8 @@ def metrics_of(series: Series, strategies: Iterable[Strategy]) -> Iterator[Metri
         step = wall_time = None
         if strategy is Strategy.COUNT:
             number = float(points)
+        elif strategy is Strategy.LAST_N_MEAN:
+            number = _mean_of_finite(latest(series, last_n))
         elif strategy in BY_TIME or (strategy in BY_VALUE and values.size):
             index = (BY_TIME.get(strategy) or BY_VALUE[strategy])(series)
             number, step, wall_time = (
@@ -120,6 +150,11 @@ def metrics_of(series: Series, strategies: Iterable[Strategy]) -> Iterator[Metri
         elif values.size:
             number = NUMBERS[strategy](values)
         yield Metric(f"{series.tag}_{strategy}", number, series.tag, strategy, step, wall_time, points, non_finite)
+
+
+def _mean_of_finite(values: NDArray[np.float64]) -> float:
+    values = values[np.isfinite(values)]
+    return mean(values) if values.size else math.nan
 
 
 def _joined(tag: str, group: list[Series]) -> Series:

@@ -47,6 +47,8 @@ class Collected:
     """Text that describes the run, for example TensorBoard's text summaries."""
     missing: dict[str, str] = field(default_factory=dict)
     """By name: why the run lacks a metric that the config requires."""
+    notes: tuple[str, ...] = ()
+    """What was done with the points that a reader should know, such as the warm-up that was left out."""
 
     def document(self) -> dict[str, Any]:
         """Return the document that is stored and printed."""
@@ -66,6 +68,7 @@ class Collected:
                 document.get("files", 0),
                 document.get("metadata", {}),
                 document.get("missing", {}),
+                tuple(document.get("notes", ())),
             )
         except (KeyError, TypeError) as error:
             raise UnreadableInputError(
@@ -100,9 +103,10 @@ def collect_run(  # noqa: PLR0913  (independent options)
     start = start_of(series, workload)
     reached = time_to_accuracy(config.time_to_accuracy, tagged, start.at, workload) if config.time_to_accuracy else None
     early = points_before(start.at, tagged.series.get(reached.tag)) if isinstance(reached, Metric) else ""
+    aggregated = aggregate(tagged, config)
     metrics, duplicates = _without_duplicates(
         {
-            "the tags": aggregate(tagged, config),
+            "the tags": aggregated.metrics,
             **{source: list(_wanted(each.metrics, config)) for source, each in found.items()},
             "time_to_accuracy": [reached] if isinstance(reached, Metric) else [],
         }
@@ -114,6 +118,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         *unreadable,
         *(warning for each in found.values() for warning in each.warnings),
         *tagged.warnings,
+        *aggregated.warnings,
         *duplicates,
         *filter(None, [start.warning, early]),
         *([wall_time] if isinstance(wall_time, str) else []),
@@ -131,8 +136,10 @@ def collect_run(  # noqa: PLR0913  (independent options)
         {key: value for each in found.values() for key, value in each.metadata.items()},
         {
             **{name: reason for each in found.values() for name, reason in each.missing.items()},
+            **aggregated.missing,
             **({TIME_TO_ACCURACY: reached} if isinstance(reached, str) else {}),
         },
+        tuple(aggregated.notes),
     )
 
 

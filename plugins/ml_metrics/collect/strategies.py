@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.config.collection import Strategy
+from ml_metrics.config.aggregation import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +51,12 @@ def lowest(series: Series) -> int:
     return index if np.isfinite(series.value[index]) else int(_finite(series, np.inf).argmin())
 
 
+def latest(series: Series, count: int) -> Values:
+    """Return the values of the points with the latest wall times; of several with one time, those written last."""
+    times = np.where(np.isnan(series.wall_time), -np.inf, series.wall_time)
+    return series.value[np.argsort(times, kind="stable")[-count:]]
+
+
 BY_TIME: dict[Strategy, Callable[[Series], int]] = {Strategy.FINAL: last, Strategy.FIRST: first}
 """The strategies that select a point by its time, whatever its value."""
 BY_VALUE: dict[Strategy, Callable[[Series], int]] = {Strategy.MAX: highest, Strategy.MIN: lowest}
@@ -63,6 +69,14 @@ def mean(values: Values) -> float:
         return math.fsum(values.tolist()) / len(values)
     except OverflowError:  # the sum overflows, although the mean may not
         return math.fsum((values * 2.0**-64).tolist()) / len(values) * 2.0**64
+
+
+def trimmed_mean(values: Values) -> float:
+    """Return the mean without the lowest and the highest tenth of the values, each rounded down to whole values."""
+    beyond = len(values) // 10
+    if not beyond:
+        return mean(values)
+    return mean(np.partition(values, (beyond, len(values) - beyond - 1))[beyond : len(values) - beyond])
 
 
 def deviation(values: Values) -> float:
@@ -96,8 +110,10 @@ NUMBERS: dict[Strategy, Callable[[Values], float]] = {
     Strategy.MEDIAN: median,
     Strategy.P50: median,
     Strategy.P90: lambda values: percentile(values, 90),
+    Strategy.P95: lambda values: percentile(values, 95),
     Strategy.P99: lambda values: percentile(values, 99),
     Strategy.STD: deviation,
+    Strategy.TRIMMED_MEAN: trimmed_mean,
 }
 """The strategies that compute a number from all finite values."""
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.collect.aggregate import is_wanted, strategies_of
+from ml_metrics.collect.aggregate import aggregation_of, is_wanted
 from ml_metrics.collect.source import COMPUTED
 from ml_metrics.collect.strategies import BY_TIME, last
-from ml_metrics.config.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME, Strategy
+from ml_metrics.config.aggregation import Strategy
+from ml_metrics.config.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.model import Metric
 
@@ -145,7 +146,7 @@ def clock_warnings(found: Iterable[Series], config: MetricCollectionConfig) -> I
     for series in found:
         if not is_wanted(series.tag, config) or len(series) < 2:  # noqa: PLR2004  (points, to be in an order)
             continue
-        chosen = strategies_of(series.tag, config)
+        chosen = aggregation_of(series.tag, config).strategies
         for strategy, which in ((Strategy.FINAL, "latest"), (Strategy.FIRST, "earliest")):
             index = BY_TIME[strategy](series)
             before, after = (index, index + 1) if strategy is Strategy.FINAL else (index - 1, index)

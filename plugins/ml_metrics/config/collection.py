@@ -13,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from ml_metrics.config.aggregation import Steps, Strategy, TagAggregation, Warmup
 from ml_metrics.config.metric_facts import MetricFacts
 from ml_metrics.config.patterns import Pattern
 from ml_metrics.config.strict import Strict
@@ -130,22 +131,6 @@ class Sources(Strict):
     """Numbers about the run itself: a list of `duration`, `attempts` and `queue_time`, or a mapping of names."""
 
 
-class Strategy(StrEnum):
-    """How the points of a tag are aggregated to one number."""
-
-    FINAL = "final"
-    MAX = "max"
-    MIN = "min"
-    AVERAGE = "average"
-    MEDIAN = "median"
-    P50 = "p50"
-    P90 = "p90"
-    P99 = "p99"
-    STD = "std"
-    FIRST = "first"
-    COUNT = "count"
-
-
 class Restarts(StrEnum):
     """How points that a restarted workload wrote again are handled."""
 
@@ -167,11 +152,16 @@ class MetricCollectionConfig(Strict):
 
     default_aggregation_strategies: tuple[Strategy, ...] = Field((Strategy.FINAL,), min_length=1)
     """How the points of a tag are aggregated; each strategy makes a metric named `<tag>_<strategy>`."""
-    metric_to_aggregation_strategy: dict[Pattern, tuple[Strategy, ...]] = Field(
+    metric_to_aggregation_strategy: dict[Pattern, tuple[Strategy, ...] | TagAggregation] = Field(
         default_factory=dict,
         validation_alias=AliasChoices(*SPELLINGS),
     )
-    """Other strategies for some tags. Also accepted as `metric_to_aggregation_strategies`."""
+    """Other strategies for some tags: a list, or a mapping with the keys below. Also accepted as
+    `metric_to_aggregation_strategies`."""
+    steps: Steps = Field(default_factory=Steps)
+    """The steps whose points count, for all tags."""
+    warmup: Warmup = Warmup.NONE
+    """`auto` finds the warm-up of each tag by its level, and leaves it out."""
     tags_to_ignore: tuple[Pattern, ...] = ()
     """Tags that are not collected: exact, globs for the whole tag, or `re:` and a regular expression."""
     include_tags: tuple[Pattern, ...] = ()
@@ -202,6 +192,17 @@ class MetricCollectionConfig(Strict):
             raise ValueError(f"{SPELLINGS[0]} and {SPELLINGS[1]} are two spellings of the same key; keep one")
         return content
 
+    @field_validator("metric_to_aggregation_strategy", mode="after")
+    @classmethod
+    def last_n_is_used(cls, chosen: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        """Reject a number of points that none of the default strategies uses."""
+        default = info.data.get("default_aggregation_strategies", (Strategy.LAST_N_MEAN,))
+        for tag, one in chosen.items():
+            unused = "last_n" in getattr(one, "model_fields_set", ()) and not one.strategies
+            if unused and Strategy.LAST_N_MEAN not in default:
+                raise ValueError(f"{tag}: last_n is used by last_n_mean only, and {tag} has {', '.join(default)}")
+        return chosen
+
     @field_validator("sources", mode="after")
     @classmethod
     def one_source_for_each_name(cls, sources: Sources, info: ValidationInfo) -> Sources:
@@ -218,13 +219,17 @@ class MetricCollectionConfig(Strict):
 
 def _predictable_names(config: dict[str, Any], sources: Sources) -> dict[str, str]:
     """Return the metrics whose names are known before a run, with their origin. `config` lacks its invalid fields."""
-    strategies = dict(config.get("metric_to_aggregation_strategy", {}))
+    default = config.get("default_aggregation_strategies", ())
+    strategies = {
+        tag: (chosen.strategies or default) if isinstance(chosen, TagAggregation) else chosen
+        for tag, chosen in config.get("metric_to_aggregation_strategy", {}).items()
+    }
     names = {TOTAL_WALL_TIME: "computed for every run"}
     if sources.memory:
         names |= dict.fromkeys(MEMORY, "reported by `memory`")
     if (watched := config.get("time_to_accuracy")) is not None:
         names[TIME_TO_ACCURACY] = "computed"
-        strategies.setdefault(watched.accuracy_tag, config.get("default_aggregation_strategies", ()))
+        strategies.setdefault(watched.accuracy_tag, default)
     return names | {
         f"{tag}_{strategy}": f"made from the tag {tag!r}" for tag, chosen in strategies.items() for strategy in chosen
     }

@@ -40,9 +40,16 @@ EXPECTED = {
 def problems_of(error: ValidationError, document: Document, model: type[BaseModel]) -> list[Problem]:
     """Return one problem for each invalid place in the document."""
     found: dict[Where, Problem] = {}
+    decided: set[Where] = set()
     for details in error.errors(include_url=False):
         where = _in_document(details, document)
         what = _what(details, where, model)
+        if details["type"] == "value_error":
+            if where not in decided:
+                found.pop(where, None)
+            decided.add(where)
+        elif where in decided:  # the type of another member of a union, beside the error of the fitting one
+            continue
         earlier = found.get(where)
         if earlier is not None and what not in earlier.what:  # another member of a union
             what = f"{earlier.what}, or {what}"
@@ -118,7 +125,8 @@ def _in_document(details: ErrorDetails, document: Document) -> Where:
             value = value[key]
         except (KeyError, IndexError, TypeError):
             last = position == len(location) - 1
-            if last and key != "[key]" and details["type"] in {"missing", "value_error"} and isinstance(value, dict):
+            named = "[" not in str(key)  # not `[key]`, and not a validator: `function-after[check(), Steps]`
+            if last and named and details["type"] in {"missing", "value_error"} and isinstance(value, dict):
                 where = (*where, key)
             continue
         where = (*where, key)

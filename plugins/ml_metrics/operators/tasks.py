@@ -66,6 +66,8 @@ class CollectMetrics(TestTask):
         collected = steps.collect(self.test, self.state(context))
         for warning in collected.warnings:
             self.log.warning("%s", warning)
+        for note in collected.notes:
+            self.log.info("%s", note)
         for metric in collected.metrics:
             self.log.info("%s = %.6g", metric.name, metric.value)
         return f"{len(collected.metrics)} metrics from {collected.files} files"

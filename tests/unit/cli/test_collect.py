@@ -36,7 +36,7 @@ def test_json_prints_one_document_and_nothing_else(
 ) -> None:
     assert main(["collect", config, run_dir, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert set(document) == {"metrics", "warnings", "files", "metadata", "missing"}
+    assert set(document) == {"metrics", "warnings", "files", "metadata", "missing", "notes"}
     assert [metric["name"] for metric in document["metrics"]] == ["acc_final", "acc_max", "loss_final", "loss_max"]
     assert document["metrics"][3] == {
         "name": "loss_max", "tag": "loss", "strategy": "max", "value": 3.0, "step": 0, "wall_time": 1000.0,
@@ -101,3 +101,10 @@ def test_an_invalid_config_is_an_error(run_dir: str, tmp_path: Path, capsys: pyt
     bad.write_text('{"metric_collection_config": {"default_strategies": ["final"]}}')
     assert main(["collect", str(bad), run_dir]) == 2
     assert "default_strategies" in capsys.readouterr().err
+
+
+def test_notes_are_shown(run_dir: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "auto.yaml"
+    config.write_text("metric_collection_config: {warmup: auto}")
+    assert main(["collect", str(config), run_dir]) == 0
+    assert "note: no warm-up was found in acc, loss: fewer than 8 finite points" in capsys.readouterr().out

@@ -4,12 +4,14 @@ import math
 import statistics
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from ml_metrics.collect.aggregate import metrics_of
-from ml_metrics.config.collection import Strategy
+from ml_metrics.config.aggregation import Strategy
 from ml_metrics.model import Metric
 from unit.collect.run_folders import series
 
@@ -76,7 +78,7 @@ def test_median_and_p50(given_values: list[float]) -> None:
         assert metric(strategy, given_values).value == expected
 
 
-@given(st.lists(moderate, min_size=1, max_size=40), st.sampled_from([90, 99]))
+@given(st.lists(moderate, min_size=1, max_size=40), st.sampled_from([90, 95, 99]))
 def test_percentiles(given_values: list[float], percent: int) -> None:
     ordered = sorted(given_values)
     lower, beyond = divmod((len(ordered) - 1) * percent, 100)
@@ -117,3 +119,38 @@ def test_a_last_value_that_is_not_finite_is_the_metric() -> None:
 def test_the_order_of_the_points_does_not_change_the_average() -> None:
     parts = [1e16, 1.0, -1e16, 3.5] * 5
     assert metric("average", parts).value == metric("average", sorted(parts)).value
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60), st.sampled_from([90, 95, 99]))
+def test_percentiles_are_those_of_numpy(given_values: list[float], percent: int) -> None:
+    expected = float(np.percentile(given_values, percent))
+    assert metric(f"p{percent}", given_values).value == pytest.approx(expected, rel=1e-12, abs=1e-9)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60))
+def test_the_trimmed_mean_is_that_of_scipy(given_values: list[float]) -> None:
+    expected = float(stats.trim_mean(given_values, 0.1))
+    assert metric("trimmed_mean", given_values).value == pytest.approx(expected, rel=1e-12, abs=1e-9)
+
+
+@given(st.lists(moderate, min_size=1, max_size=60))
+def test_the_trimmed_mean_is_rounded_once(given_values: list[float]) -> None:
+    kept = sorted(given_values)[len(given_values) // 10 : len(given_values) - len(given_values) // 10]
+    assert metric("trimmed_mean", given_values).value == statistics.fmean(kept)
+    assert metric("trimmed_mean", given_values[::-1]).value == statistics.fmean(kept)
+
+
+@given(values, times, st.integers(1, 50))
+def test_the_mean_of_the_last_points(given_values: list[float], wall_times: list[float], count: int) -> None:
+    written = series(given_values, wall_times[: len(given_values)])
+    (final,) = metrics_of(written, [Strategy.FINAL])
+    (alone,) = metrics_of(written, [Strategy.LAST_N_MEAN], 1)
+    assert same(alone.value, final.value) or not math.isfinite(final.value)
+    assert math.isfinite(alone.value) == math.isfinite(final.value)
+    (several,) = metrics_of(written, [Strategy.LAST_N_MEAN], count)
+    order = sorted(range(len(given_values)), key=lambda i: -math.inf if math.isnan(wall_times[i]) else wall_times[i])
+    finite = [given_values[index] for index in order[-count:] if math.isfinite(given_values[index])]
+    if not finite:
+        assert math.isnan(several.value)
+    elif max(map(abs, finite)) < 1e300:
+        assert several.value == statistics.fmean(finite)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DOC = Path(__file__).parents[3] / "docs" / "configuration.md"
 EXAMPLE_FILE = Path(__file__).with_name("configuration_examples.yaml")
 EXAMPLES, LINES, _ = parse_yaml(EXAMPLE_FILE.read_text(encoding="utf-8"), EXAMPLE_FILE.name)
-MODULES = ("collection", "goodput", "metric_facts", "params", "pod", "regression", "definition")
+MODULES = ("aggregation", "collection", "goodput", "metric_facts", "params", "pod", "regression", "definition")
 MODELS = {
     name: model
     for module in MODULES

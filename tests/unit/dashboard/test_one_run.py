@@ -53,6 +53,24 @@ def test_the_mail_is_shown_as_it_was_sent(shown: TestClient, filled: Warehouse, 
     assert "smtp kept (refused)" in text
 
 
+@pytest.mark.parametrize(
+    ("document", "shown_notes"),
+    [
+        ('{"notes": ["step_time: <b>the first</b>"]}', ["step_time: &lt;b&gt;the first"]),
+        ('{"notes": 3}', []),
+        ("{", []),
+    ],
+)
+def test_the_notes_of_the_run_are_shown(shown: TestClient, state: Path, document: str, shown_notes: list[str]) -> None:
+    folder = Path(RunFolder.of(run_of(SHIFTED, 0), f"{state}/runs").path, "_ml_metrics")
+    folder.mkdir(parents=True)
+    (folder / "metrics.json").write_text(document)
+    response = shown.get(PAGE)
+    text = response.text
+    assert response.status_code == 200
+    assert [note for note in shown_notes if note not in text] == []
+
+
 def test_the_files_of_the_run_folder_are_listed(shown: TestClient, state: Path) -> None:
     folder = Path(RunFolder.of(run_of(SHIFTED, 0), f"{state}/runs").path)
     folder.mkdir(parents=True)

@@ -58,6 +58,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
             "title": f"{run.test_name}: run of {run.timestamp:%Y-%m-%d %H:%M} UTC",
             **status,
             "metrics": [_compared(row, before.get(row.metric)) for row in rows],
+            "notes": _notes(folder),
             "missing": sorted(before.keys() - {row.metric for row in rows}),
             "good": good,
             "differences": list(_differences(good, run)) if good else [],
@@ -135,6 +136,15 @@ def _end(log: ContainerLog) -> str:
         return ""
     reason = f", {log.reason}" if log.reason not in {"", "Error", "Completed"} else ""
     return f"exit code {log.exit_code}{reason}"
+
+
+def _notes(folder: str) -> list[str]:
+    """Return the notes of `collect_metrics` in a run folder, if it can be read from here."""
+    try:
+        notes = (RunFolder(folder).read("metrics") or {}).get("notes", ()) if folder else ()
+    except (MlMetricsError, OSError):
+        return []
+    return [str(note) for note in notes] if isinstance(notes, list) else []
 
 
 def _mails(run_key: str, messages: set[str]) -> list[dict[str, str]]:
