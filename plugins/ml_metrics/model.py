@@ -150,6 +150,9 @@ class Verdict:
     """The spread of the baseline that the bounds were computed from; None if the rule does not use one."""
     false_alarm_rate: float | None = None
     """Of healthy runs with such a history, the share whose value would be at least this bad; None if it is unknown."""
+    unit: str = ""
+    condition: str = ""
+    """The pattern that covers the metric, or `default`; empty if the condition has the name of the metric."""
     implausible: bool = False
     """Whether the value passed and is implausibly good. It is reported as a warning: a wrong measurement is likely."""
 
@@ -187,6 +190,8 @@ class StoredMetric:
     """The wall time of the point that the value is from; the time at which the run stopped if it has none."""
     dag_id: str = ""
     """The DAG in Airflow; for a run of an older system, the test's name."""
+    condition: str | None = None
+    """As in `Verdict`; None in older rows."""
     unit: str = ""
     better: str = ""
     """As in `Metric`; for an older row, what its name tells."""

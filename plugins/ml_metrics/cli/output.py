@@ -9,9 +9,9 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.model import Outcome, Severity
+from ml_metrics.model import Bounds, Outcome, Severity
 from ml_metrics.run_folder import without_non_finite
-from ml_metrics.units import quantity
+from ml_metrics.units import interval, quantity
 from ml_metrics.values import finite
 
 if TYPE_CHECKING:
@@ -121,8 +121,9 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield "No condition covers any metric of this run: nothing was judged."
     for verdict in verdicts:
         severity = " (warn)" if verdict.severity is Severity.WARN and verdict.outcome is not Outcome.PASS else ""
-        value = "-" if verdict.value is None else f"{verdict.value:.6g}"
-        bounds = "" if verdict.bounds is None else f"  bounds {verdict.bounds}"
+        value = number(verdict.value, verdict.unit)
+        limits = verdict.bounds or Bounds()
+        bounds = f", must be {interval(limits.lower, limits.upper, verdict.unit)}" if verdict.bounds else ""
         yield f"{verdict.outcome.replace('_', ' ') + severity:<18} {printable(verdict.metric)}"
         yield from _indented(f"value {value}{bounds}")
         why = "; ".join(part for part in (verdict.rule, verdict.reason) if part)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.config.regression import Against, Comparison
 from ml_metrics.model import Bounds
+from ml_metrics.units import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +39,17 @@ class Span:
     bounds: Bounds
     reference: float | None = None
     spread: float | None = None
-    text: str = ""
-    """`mean 61, sd 0.76`."""
+    level: str = ""
+    """What the level is, such as `mean`."""
+    deviation: str = ""
+    """What the spread is, such as `sd`."""
+    note: str = ""
+
+    def text(self, unit: str) -> str:
+        """Return the level and the spread: `mean 61, sd 0.76`."""
+        named = ((self.level, self.reference), (self.deviation, self.spread))
+        levels = ", ".join(f"{name} {quantity(number, unit)}" for name, number in named if name)
+        return f"{levels}{self.note}"
 
 
 def span_of(condition: Condition, baseline: Sequence[float]) -> Span:
@@ -55,10 +65,9 @@ def span_of(condition: Condition, baseline: Sequence[float]) -> Span:
     if factor is None:
         raise TypeError(f"{threshold.kind} has no bounds of this form")
     level = _level(condition, baseline)
-    unit = "sd" if threshold.mads_from_median is None else "MAD"
+    deviation = "sd" if threshold.mads_from_median is None else "MAD"
     bounds = _around(condition, level.value, factor * level.spread, loose=factor > 0)
-    text = f"{level.name} {level.value:.6g}, {unit} {level.spread:.6g}"
-    return Span(bounds, level.value, level.spread, text)
+    return Span(bounds, level.value, level.spread, level.name, deviation)
 
 
 def _percent_span(condition: Condition, given: PercentDifference, baseline: Sequence[float]) -> Span:
@@ -66,11 +75,10 @@ def _percent_span(condition: Condition, given: PercentDifference, baseline: Sequ
     if given.value is not None:
         return Span(_around(condition, given.value, _percent_of(given.value, given.percent), loose=loose))
     level = _level(condition, baseline)
-    text = f"{level.name} {level.value:.6g}"
-    if level.value == 0 and condition.min_change is None:
-        text += ", of which every percentage is 0: set min_change to allow a difference"
+    nothing = level.value == 0 and condition.min_change is None
+    note = ", of which every percentage is 0: set min_change to allow a difference" if nothing else ""
     bounds = _around(condition, level.value, _percent_of(level.value, given.percent), loose=loose)
-    return Span(bounds, level.value, text=text)
+    return Span(bounds, level.value, level=level.name, note=note)
 
 
 def _level(condition: Condition, baseline: Sequence[float]) -> Level:

@@ -10,6 +10,7 @@ from ml_metrics.judge.bounds import span_of
 from ml_metrics.judge.level_start import level_starts
 from ml_metrics.judge.outliers import LASTING, levels_among, outliers, scale_of
 from ml_metrics.judge.repeated import worse_side
+from ml_metrics.units import quantities
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,8 +81,9 @@ def with_warning(verdict: Verdict, condition: Condition, values: Sequence[float]
     if scale is None or scale.side(value) != -side:
         return verdict
     distance = min(abs(scale.spreads(value)), MOST_SPREADS)
-    where = f"{distance:.0f} spreads {'below' if side > 0 else 'above'} the median {scale.median:.6g}"
-    reason = f"implausibly good: {value:.6g} is {where}; not used as baseline"
+    shown, median = quantities([value, scale.median], verdict.unit)
+    where = f"{distance:.0f} spreads {'below' if side > 0 else 'above'} the median {median}"
+    reason = f"implausibly good: {shown} is {where}; not used as baseline"
     return replace(verdict, implausible=True, reason="; ".join(filter(None, (reason, verdict.reason))))
 
 

@@ -112,8 +112,8 @@ class Judgement:
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as JSON: null for an open bound.
 
-    It has `severity` only if that is not `fail`, `false_alarm_rate` only if it is known, and `implausible` only if
-    that is true.
+    It has `severity` only if that is not `fail`, `false_alarm_rate`, `unit` and `condition` only if they are known, and
+    `implausible` only if that is true.
     """
     bounds = verdict.bounds or Bounds()
     document: dict[str, Any] = {
@@ -135,6 +135,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         document["severity"] = str(verdict.severity)
     if verdict.implausible:
         document["implausible"] = True
+    document |= {name: text for name in ("unit", "condition") if (text := getattr(verdict, name))}
     plain: dict[str, Any] = without_non_finite(document)
     return plain
 
@@ -159,6 +160,8 @@ def _verdict(document: dict[str, Any]) -> Verdict:
         reason=document["reason"],
         severity=Severity(document.get("severity", Severity.FAIL)),
         implausible=bool(document.get("implausible", False)),
+        unit=document.get("unit", ""),
+        condition=document.get("condition", ""),
     )
 
 

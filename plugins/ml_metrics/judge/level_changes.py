@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.judge.attributes import differences
 from ml_metrics.judge.bounds import minimum_change
+from ml_metrics.units import quantities
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,6 +35,7 @@ class Change:
     """The probability that most people would mark such a place as a change of level, rather than nobody."""
     differs: tuple[str, ...] = ()
     """The differences from the run before, for example `image_digest: sha256:a -> sha256:b`."""
+    unit: str = ""
 
     @property
     def percent(self) -> float | None:
@@ -41,7 +43,7 @@ class Change:
         return percent_of(self.before, self.after)
 
     def __str__(self) -> str:
-        return change_sentence(self.before, self.after, self.run_key, self.timestamp, self.differs)
+        return change_sentence(self.before, self.after, self.run_key, self.timestamp, self.differs, unit=self.unit)
 
 
 def changes_in(
@@ -74,23 +76,27 @@ def changes_in(
             in_noise=step.in_noise,
             certainty=step.certainty,
             differs=differences(attributes or {}, ordered[step.index - 1].run_key, ordered[step.index].run_key),
+            unit=ordered[-1].unit,
         )
         for step in change_points([value for _, value in measured], certainty=certainty)
         if abs(step.after - step.before) >= minimum_change(min_change, step.before)
     ]
 
 
-def change_sentence(before: float, after: float, run_key: str, timestamp: datetime, differs: Sequence[str]) -> str:
+def change_sentence(  # noqa: PLR0913  (the parts of one sentence)
+    before: float, after: float, run_key: str, timestamp: datetime, differs: Sequence[str], *, unit: str = ""
+) -> str:
     """Return a change with the first run of the new level, and what differs there from the run before."""
     where = f", where {', '.join(differs)}" if differs else ""
-    return f"the level {way_of(before, after)}, first in run {run_key} of {timestamp:%Y-%m-%d %H:%M}{where}"
+    return f"the level {way_of(before, after, unit)}, first in run {run_key} of {timestamp:%Y-%m-%d %H:%M}{where}"
 
 
-def way_of(before: float, after: float) -> str:
+def way_of(before: float, after: float, unit: str = "") -> str:
     """Return a change as text: `rose from 100 to 110 (+10 %)`."""
     percent = percent_of(before, after)
     share = "" if percent is None else f" ({percent:+.3g} %)"
-    return f"{'rose' if after > before else 'fell'} from {before:.6g} to {after:.6g}{share}"
+    was, now = quantities([before, after], unit)
+    return f"{'rose' if after > before else 'fell'} from {was} to {now}{share}"
 
 
 def percent_of(before: float, after: float) -> float | None:

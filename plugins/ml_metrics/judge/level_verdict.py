@@ -11,6 +11,7 @@ from ml_metrics.judge.baseline import series_of
 from ml_metrics.judge.certainty import LEAST
 from ml_metrics.judge.level_changes import change_sentence, way_of
 from ml_metrics.model import Bounds, Outcome
+from ml_metrics.units import quantities, quantity
 
 if TYPE_CHECKING:
     from ml_metrics.config.regression import ChangePoint, Condition
@@ -43,9 +44,9 @@ def level_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) 
     state = levels.at(newest)
     verdict = replace(verdict, bounds=_bounds(state, condition), reference=state.reference)
     if not state.failing:
-        return replace(verdict, outcome=Outcome.PASS, reason=_steady(state, rule))
+        return replace(verdict, outcome=Outcome.PASS, reason=_steady(state, rule, verdict.unit))
     rate = None if state.false_alarm_rate is None else max(LEAST, state.false_alarm_rate)
-    reason = _loss(state, rows, earlier) + _return(verdict.value, state)
+    reason = _loss(state, rows, earlier, verdict.unit) + _return(verdict.value, state, verdict.unit)
     return replace(verdict, outcome=Outcome.FAIL, reason=reason, false_alarm_rate=rate)
 
 
@@ -70,29 +71,30 @@ def _bounds(state: LevelState, condition: Condition) -> Bounds:
     )
 
 
-def _steady(state: LevelState, rule: LevelRule) -> str:
+def _steady(state: LevelState, rule: LevelRule, unit: str) -> str:
     """Return why a level passes, and how many runs may be the beginning of a new one."""
     from ml_metrics.judge.levels import SUSPECTED_RUNS
 
-    reason = f"the level is {state.level:.6g}, not worse than {state.reference:.6g}"
+    level, reference = quantities([state.level, state.reference], unit)
+    reason = f"the level is {level}, not worse than {reference}"
     if not state.suspected:
         return reason
     return f"{reason}; {state.suspected} of {SUSPECTED_RUNS} runs at a new level, which takes {rule.min_runs} or more"
 
 
-def _loss(state: LevelState, rows: list[StoredMetric], earlier: EarlierRuns) -> str:
+def _loss(state: LevelState, rows: list[StoredMetric], earlier: EarlierRuns, unit: str) -> str:
     """Return which level was lost, since when, and what changed then."""
     if state.slow or state.first is None:
-        way = way_of(state.reference, state.level)
+        way = way_of(state.reference, state.level, unit)
         return f"the level {way} slowly: no run differs much from the ones before"
     keys = [*(row.run_key for row in rows), earlier.run_key]
     times = [*(row.timestamp for row in rows), earlier.now]
     differs = differences(earlier.attributes, keys[state.first - 1], keys[state.first]) if state.first else ()
-    return change_sentence(state.reference, state.level, keys[state.first], times[state.first], differs)
+    return change_sentence(state.reference, state.level, keys[state.first], times[state.first], differs, unit=unit)
 
 
-def _return(value: float | None, state: LevelState) -> str:
+def _return(value: float | None, state: LevelState, unit: str) -> str:
     """Return that a run is at the level to keep, which alone is not yet a level."""
     if value is None or abs(value - state.reference) >= abs(value - state.level):
         return ""
-    return f"; this run is good again ({value:.6g}), which more runs must confirm"
+    return f"; this run is good again ({quantity(value, unit)}), which more runs must confirm"

@@ -74,7 +74,7 @@ def judge_after(  # noqa: PLR0913  (as `judge_run`)
     failure_reason: str | None = None,
 ) -> Judgement:
     """Judge the metrics of a run by its conditions and the runs before it, which a replay keeps from run to run."""
-    judge = _RunJudge(config, earlier, _values(metrics), missing)
+    judge = _RunJudge(config, earlier, _values(metrics), missing, {metric.name: metric.unit for metric in metrics})
     verdicts = tuple(judge.verdicts())
     if status is not JobStatus.SUCCESS:
         reason = f"the job's status was {status}: its metrics may be incomplete"
@@ -98,6 +98,7 @@ class _RunJudge:
     earlier: EarlierRuns
     values: Mapping[str, Sequence[float]]
     missing: Mapping[str, str]
+    units: Mapping[str, str]
 
     def verdicts(self) -> Iterable[Verdict]:
         """Yield the verdicts on the produced metrics in their order, then on the missing ones."""
@@ -157,11 +158,15 @@ class _RunJudge:
             verdict = self._judged(metric, value, condition)
         except Exception as error:  # noqa: BLE001  (an error in one rule must not lose the other verdicts)
             return not_judged(metric, value, condition, error)
-        return verdict if value is not None or verdict is None else self._absent(verdict)
+        if verdict is None:
+            return None
+        key = self.config.key_for(metric)
+        verdict = replace(verdict, condition="" if key is None or key == metric else key)
+        return verdict if value is not None else self._absent(verdict)
 
     def _judged(self, metric: str, value: float | None, condition: Condition | None) -> Verdict | None:
         if condition is not None:
-            return verdict_on(metric, value, condition, self.earlier)
+            return verdict_on(metric, value, condition, self.earlier, self.units.get(metric, ""))
         required = self.config.requires(metric) or metric in self.missing
         verdict = verdict_without_condition(metric, value, required=required)
         if verdict is None and self.config.metric_subset_to_alert and self.config.may_alert(metric):

@@ -25,7 +25,7 @@ REQUIRED = "required"
 """The rule of a metric that is required and has no condition."""
 
 
-def verdict_on(metric: str, value: float | None, condition: Condition, earlier: EarlierRuns) -> Verdict:
+def verdict_on(metric: str, value: float | None, condition: Condition, earlier: EarlierRuns, unit: str = "") -> Verdict:
     """Judge a value by its condition. The value is None if the run did not produce it.
 
     The verdict has bounds whenever the history suffices, since charts draw them.
@@ -37,6 +37,7 @@ def verdict_on(metric: str, value: float | None, condition: Condition, earlier: 
         bounds=None,
         rule=rule_of(condition),
         severity=condition.severity,
+        unit=unit,
     )
     if condition.success_threshold.change_point is None:
         verdict = _compared(unjudged, condition, earlier)
@@ -101,7 +102,7 @@ def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> V
     if len(baseline) < needed:
         return replace(verdict, reason=f"the history has {len(baseline)} of the {needed} runs required")
     base = compared(condition, baseline)
-    span, text = base.span, "; ".join(filter(None, (base.span.text, base.note)))
+    span, text = base.span, "; ".join(filter(None, (base.span.text(verdict.unit), base.note)))
     verdict = replace(
         verdict,
         baseline_points=len(base.rows),
@@ -118,5 +119,5 @@ def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> V
     verdict = replace(verdict, false_alarm_rate=false_alarm_rate(value, healthy, condition.comparison))
     if span.bounds.contains(value):
         return with_warning(replace(verdict, outcome=Outcome.PASS), condition, base.values)
-    reason = violation(value, span.bounds)
+    reason = violation(value, span.bounds, verdict.unit)
     return replace(verdict, outcome=Outcome.FAIL, reason=f"{reason} ({text})" if text else reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ml_metrics.config.regression import Against, Comparison
+from ml_metrics.units import quantities
 
 if TYPE_CHECKING:
     from ml_metrics.config.regression import Condition, MinChange, WithinBounds
@@ -35,12 +36,11 @@ def rule_of(condition: Condition) -> str:
     return text if condition.min_change is None else f"{text}, or off by less than {_min_change(condition.min_change)}"
 
 
-def violation(value: float, bounds: Bounds) -> str:
+def violation(value: float, bounds: Bounds, unit: str = "") -> str:
     """Return how a value violates its bounds, with enough digits to show the difference."""
     below = value <= bounds.lower
     bound = bounds.lower if below else bounds.upper
-    short = f"{value:.6g}", f"{bound:.6g}"
-    written, limit = short if short[0] != short[1] or value == bound else (repr(value), repr(bound))
+    written, limit = quantities([value, bound], unit)
     if value == bound:
         return f"{written} is on its {'lower' if below else 'upper'} bound"
     return f"{written} is {'below' if below else 'above'} {limit}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact, Picture
 from ml_metrics.model import BROKEN, JobStatus, Outcome, StoredMetric
+from ml_metrics.units import interval, quantities, quantity
 from ml_metrics.values import finite
 
 if TYPE_CHECKING:
@@ -80,23 +81,23 @@ def metric_facts(verdict: Verdict, history: MetricHistory | None) -> Iterator[Fa
 
     The baseline is the one of the verdict: only the judge computes it.
     """
-    yield Fact("value", "none" if verdict.value is None else f"{verdict.value:.6g}")
+    yield Fact("value", "none" if verdict.value is None else quantity(verdict.value, verdict.unit))
     if verdict.bounds is not None:
-        yield Fact("bounds", str(verdict.bounds))
+        yield Fact("bounds", interval(verdict.bounds.lower, verdict.bounds.upper, verdict.unit))
     if verdict.rule:
         yield Fact("rule", verdict.rule)
     if verdict.reason:
         yield Fact("because", verdict.reason)
     if verdict.reference is not None:
-        spread = "" if verdict.spread is None else f", spread {verdict.spread:.6g}"
+        spread = "" if verdict.spread is None else f", spread {quantity(verdict.spread, verdict.unit)}"
         runs = "1 run" if verdict.baseline_points == 1 else f"{verdict.baseline_points} runs"
-        yield Fact("baseline", f"{verdict.reference:.6g}{spread}, from {runs}")
+        yield Fact("baseline", f"{quantity(verdict.reference, verdict.unit)}{spread}, from {runs}")
         if verdict.value is not None and verdict.reference != 0:
             change = (verdict.value - verdict.reference) / abs(verdict.reference) * 100
             yield Fact("change", f"{change:+.3g} % from the baseline")
     if history is not None and history.values:
         last = history.values[-MAX_LISTED_VALUES:]
-        yield Fact("last runs", " ".join("none" if one.value is None else f"{one.value:.4g}" for one in last))
+        yield Fact("last runs", " · ".join(quantities([one.value for one in last], verdict.unit)))
 
 
 def picture_of(number: int, verdict: Verdict, history: MetricHistory, run_key: str, at: datetime) -> Picture | None:
@@ -113,6 +114,7 @@ def picture_of(number: int, verdict: Verdict, history: MetricHistory, run_key: s
         outcome=verdict.outcome,
         lower=finite(bounds.lower) if bounds else None,
         upper=finite(bounds.upper) if bounds else None,
+        unit=verdict.unit,
     )
     points = [*history.values[-MAX_POINTS:], now]
     excluded = failed_runs(history.values)

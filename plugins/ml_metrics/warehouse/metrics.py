@@ -25,7 +25,8 @@ OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 COLUMNS = """job.uuid AS run_key, job.test_name AS test, job.dag_id, job.timestamp, job.job_status,
   metric.metric_name AS metric, metric.metric_value AS value, metric.metric_lower_bound AS lower,
   metric.metric_upper_bound AS upper, metric.verdict AS outcome, metric.rule, metric.baseline_points, metric.reference,
-  metric.spread, metric.step, metric.timestamp AS written_at, metric.unit, metric.better, metric.non_finite"""
+  metric.spread, metric.step, metric.timestamp AS written_at, metric.condition,
+  metric.unit, metric.better, metric.non_finite"""
 """The fields of a `StoredMetric`."""
 
 METRICS = f"""

@@ -130,6 +130,7 @@ METRIC_HISTORY = Table(
         Column("step", Kind.INTEGER, "The step of the point."),
         Column("reference", Kind.FLOAT, "The level of the baseline that the bounds were computed from."),
         Column("spread", Kind.FLOAT, "The spread of the baseline that the bounds were computed from."),
+        Column("condition", Kind.STRING, "The pattern of the condition, or default; empty if it names the metric."),
         Column("unit", Kind.STRING, "The unit of the value, for example s, B or tokens/s."),
         Column("better", Kind.STRING, "higher, lower or neither; null if it is unknown."),
         Column("non_finite", Kind.FLOAT, "The share of the points of the run that were not finite numbers."),
