@@ -42,19 +42,19 @@ def test_the_baseline_of_a_metric_is_the_one_of_its_verdict() -> None:
     found = facts(BAD, value(1, 100.0), value(2, 1.0), value(3, 1.0), value(4, 1.0))
     assert found == {
         "value": "2",
-        "bounds": "(-inf, 1.5)",
+        "bounds": "below 1.5",
         "rule": "less than mean + 3 sd",
         "because": "2 is above 1.5",
         "baseline": "1, spread 0.2, from 3 runs",
         "change": "+100 % from the baseline",
-        "last runs": "100 1 1 1",
+        "last runs": "100 · 1 · 1 · 1",
     }
 
 
 def test_the_last_runs_include_those_that_failed() -> None:
     failed = value(3, 9.0, Outcome.SKIPPED, JobStatus.FAILURE)
     found = facts(BAD, value(1, 1.0), value(2, 9.0, Outcome.FAIL), failed, value(4, None))
-    assert found["last runs"] == "1 9 9 none"
+    assert found["last runs"] == "1 · 9 · 9 · -"
 
 
 def test_a_change_from_a_baseline_of_zero_has_no_percentage() -> None:
