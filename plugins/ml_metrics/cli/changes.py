@@ -20,7 +20,7 @@ from ml_metrics.cli.arguments import UsageError, positive_number, text
 from ml_metrics.cli.output import WIDTH, counted, print_json, printable
 from ml_metrics.cli.past_runs import add_past_runs, past_runs
 from ml_metrics.config.problems import did_you_mean
-from ml_metrics.config.regression import MinChange
+from ml_metrics.config.threshold import MinChange
 from ml_metrics.judge import changes_in
 
 if TYPE_CHECKING:

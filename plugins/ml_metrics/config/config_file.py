@@ -13,7 +13,7 @@ from ml_metrics.config.inherit import ConfigFolder, is_shared
 from ml_metrics.config.naming import MAX_NAME, as_name
 from ml_metrics.config.problems import InvalidFileError, Problem, dotted
 from ml_metrics.config.regression import RegressionTestConfig
-from ml_metrics.config.strict import Strict
+from ml_metrics.config.strict import BOOLEANS, Strict
 from ml_metrics.config.sweep import swept
 from ml_metrics.config.validation import annotation_at, problems_of
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ml_metrics.config.document import Document
-
-BOOLEAN_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "t", "f", "y", "n", "1", "0"})
-"""The strings that pydantic accepts as booleans."""
 
 
 class MetricConfig(Strict):
@@ -109,6 +106,6 @@ def _tests(path: Path, documents: list[Document], name: str) -> LoadedFile:
 def _text_as_boolean(document: Document, model: type[BaseModel]) -> Iterator[str]:
     """Yield a warning for each boolean in quotes, as older documentation had them."""
     for where, value in document.texts():
-        if value.lower() in BOOLEAN_WORDS and annotation_at(model, where) is bool:
+        if value.lower() in BOOLEANS and annotation_at(model, where) is bool:
             place = document.place(where)
             yield f"{place}: {dotted(where)}: the text {value!r} is read as a boolean; remove the quotes"

@@ -15,6 +15,7 @@ from ml_metrics.config.accelerator_catalogue import AcceleratorField
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.duration import Duration
 from ml_metrics.config.goodput import GoodputConfig
+from ml_metrics.config.moment import Day
 from ml_metrics.config.naming import check_name
 from ml_metrics.config.params import Params, check_references
 from ml_metrics.config.pod import Cluster, EnvName, LabelValue, MountPath, PodOverride, Resources, Secrets, Text, Volume
@@ -59,7 +60,7 @@ Schedule = Annotated[str, AfterValidator(check_schedule)]
 class Quarantine(Strict):
     """Mutes the alerts of a test until a date, with a reason. It expires by itself."""
 
-    until: dt.date
+    until: Day
     """The last day (UTC) without alerts."""
     reason: str = Field(min_length=1)
     """Why the alerts are muted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import timedelta
 from typing import Annotated, Any
@@ -20,6 +21,7 @@ _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _DURATION = re.compile(rf"(?:{_NUMBER}(?:ms|[dhms])\s*)+")
 _PART = re.compile(rf"({_NUMBER})(ms|[dhms])")
 _LOOSE_PART = re.compile(rf"({_NUMBER})\s*([a-z]*)\s*(?:and|,)?\s*")
+OUT_OF_RANGE = 10**300
 _MIN, _MAX = timedelta(milliseconds=1), timedelta(days=3_660)
 
 
@@ -28,7 +30,7 @@ def parse_duration(value: Any) -> timedelta:
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = float(value)
+        seconds = float(value) if abs(value) < OUT_OF_RANGE else math.inf
     elif isinstance(value, str) and _DURATION.fullmatch(value.strip()):
         seconds = sum(float(number) * UNITS[unit] for number, unit in _PART.findall(value))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any, Self
 
@@ -78,9 +79,13 @@ class Parameter(Strict):
                 raise ValueError(f"{name!r} is not a type; available: {', '.join(_TYPES)}{did_you_mean(name, _TYPES)}")
         if types and not any(_is_of(self.default, name) for name in types):
             raise ValueError(f"the default {self.default!r} is not of type {' or '.join(types)}")
-        if self.enum is not None and self.default not in self.enum:
+        if not _is_finite(self.default):
+            raise ValueError(f"the default {self.default!r} is not a finite number")
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
+            raise ValueError(f"minimum ({self.minimum:g}) is above maximum ({self.maximum:g})")
+        if self.enum is not None and not any(_same(self.default, each) for each in self.enum):
             raise ValueError(f"the default {self.default!r} is not one of {', '.join(map(repr, self.enum))}")
-        if isinstance(self.default, int | float):
+        if isinstance(self.default, int | float) and not isinstance(self.default, bool):
             low, high = self.minimum, self.maximum
             if (low is not None and self.default < low) or (high is not None and self.default > high):
                 raise ValueError(f"the default {self.default!r} is not between minimum and maximum")
@@ -90,6 +95,9 @@ class Parameter(Strict):
         """Return the given keys but the default, for `airflow.sdk.Param`."""
         given = self.model_dump(exclude={"default"}, exclude_none=True, by_alias=True)
         return {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+
+
+KEYWORDS = frozenset(field.alias or name for name, field in Parameter.model_fields.items())
 
 
 def check_references(text: str, params: dict[str, Parameter]) -> None:
@@ -107,10 +115,24 @@ def _is_of(value: Any, name: str) -> bool:
     return isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
 
 
+def _same(value: Any, other: Any) -> bool:
+    """Return whether two values are equal in JSON, where true is not 1."""
+    return value == other and isinstance(value, bool) == isinstance(other, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    """Return whether a value contains neither NaN nor an infinity, which JSON cannot hold."""
+    if isinstance(value, dict | list | tuple):
+        return all(map(_is_finite, value.values() if isinstance(value, dict) else value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
 def _parameter(value: Any) -> Any:
     """Accept a default alone as a parameter."""
     if isinstance(value, Parameter) or (isinstance(value, dict) and "default" in value):
         return value
+    if isinstance(value, dict) and value and value.keys() <= KEYWORDS:
+        raise ValueError("has no `default`; if this mapping is itself the value, write `{default: {...}}`")
     return {"default": value}
 
 

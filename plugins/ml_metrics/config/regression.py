@@ -3,29 +3,27 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from ml_metrics.config.baseline import Baseline
+from ml_metrics.config.confirm import Confirmation, ConfirmBy
 from ml_metrics.config.duration import Duration
 from ml_metrics.config.metric_facts import MetricFacts, known_about
+from ml_metrics.config.moment import Moment
 from ml_metrics.config.patterns import Pattern, best_match, matches_any
-from ml_metrics.config.strict import OneOf, Strict
+from ml_metrics.config.strict import Strict
+from ml_metrics.config.threshold import ChangePoint, MinChange, SuccessThreshold
 from ml_metrics.model import Severity
 from ml_metrics.units import HIGHER, LOWER, is_generated
-from ml_metrics.values import as_utc
 
 DEFAULT = "default"
 """The key of the condition for metrics without their own."""
-MAX_CONFIRMING_RUNS = 5
-"""The verdicts of more runs are not read when a run is judged."""
 MAX_CHANGE_POINT_RUNS = 2_000
 """How many runs `change_point` can follow."""
 CHANGE_POINT_RUNS = 500
 """How many it follows by default: a slow loss adds up over a year."""
-MIN_LEVEL_RUNS = 8
-"""How many runs a level has at least before another is compared with it."""
 
 WORSE_SIDE = {HIGHER: "greater", LOWER: "less"}
 """The comparison that judges the worse side, by the direction in which a metric improves."""
@@ -69,134 +67,6 @@ class Against(StrEnum):
     """The best accepted level, against which a slow regression adds up."""
 
 
-class WithinBounds(Strict):
-    """Two fixed bounds; a missing side is unbounded."""
-
-    lower: float | None = None
-    """The smallest value that passes."""
-    upper: float | None = None
-    """The greatest value that passes."""
-
-    @model_validator(mode="after")
-    def some_value_is_within(self) -> Self:
-        """Reject bounds that admit every value or none."""
-        if self.lower is None and self.upper is None:
-            raise ValueError("give lower, upper or both: without them every value would pass")
-        if self.lower is not None and self.upper is not None and self.lower > self.upper:
-            raise ValueError(f"lower ({self.lower:g}) is above upper ({self.upper:g}): no value could pass")
-        return self
-
-
-class PercentDifference(Strict):
-    """A difference in percent from a value, or from the mean of the baseline."""
-
-    percent: float = Field(ge=0)
-    """The difference in percent."""
-    value: float | None = None
-    """The value. Without it, the mean of the baseline."""
-
-
-class ChangePoint(Strict):
-    """A worse level that lasts."""
-
-    p_value: float = Field(0.00005, gt=0, lt=1)
-    """The greatest probability that chance draws such runs from the baseline."""
-    min_change_percent: float = Field(3.0, ge=0)
-    """The minimum size of the change, in percent."""
-    min_runs: int = Field(3, ge=2, le=100)
-    """The minimum number of runs at the new level."""
-
-    @property
-    def fewest_runs(self) -> int:
-        """The number of earlier runs without which no change can be found."""
-        return MIN_LEVEL_RUNS + self.min_runs - 1
-
-
-class SuccessThreshold(OneOf):
-    """How the bound is computed. Exactly one key is given."""
-
-    noun = "threshold"
-
-    fixed_value: float | None = None
-    """A fixed value."""
-    stddevs_from_mean: float | None = Field(None, ge=0)
-    """This number of standard deviations from the mean of the baseline."""
-    percent_difference: Annotated[float, Field(ge=0)] | PercentDifference | None = None
-    """A difference in percent (20 means 20 %) from the mean of the baseline, or from a value."""
-    within_bounds: WithinBounds | None = None
-    """Two fixed bounds; a missing side is unbounded."""
-    mads_from_median: float | None = Field(None, ge=0)
-    """This number of median absolute deviations from the median of the baseline."""
-    change_point: ChangePoint | None = None
-    """A worse level that lasts, in units of the metric's own noise."""
-
-    @property
-    def is_relative(self) -> bool:
-        """Whether the bound is relative to the history."""
-        percent = self.percent
-        return self.kind not in {"fixed_value", "within_bounds"} and (percent is None or percent.value is None)
-
-    @property
-    def percent(self) -> PercentDifference | None:
-        """`percent_difference` in the long form."""
-        given = self.percent_difference
-        return PercentDifference(percent=given) if isinstance(given, float) else given
-
-
-class MinChange(Strict):
-    """The minimum size of a regression, absolute or in percent of the baseline."""
-
-    absolute: float | None = Field(None, ge=0)
-    """In the unit of the metric."""
-    percent: float | None = Field(None, ge=0)
-    """In percent of the baseline."""
-
-
-class ConfirmBy(StrEnum):
-    """Which runs confirm a value."""
-
-    RERUN = "rerun"
-    """The test is run again at once, with the same parameters."""
-    NEXT = "next"
-    """The next runs, whenever they are."""
-
-
-class Near(Strict):
-    """A distance beyond a bound. If both sizes are given, the greater counts."""
-
-    absolute: float | None = Field(None, ge=0)
-    """In the unit of the metric."""
-    percent: float | None = Field(None, ge=0)
-    """In percent of the bound."""
-
-    @model_validator(mode="after")
-    def some_size_is_given(self) -> Self:
-        """Reject a distance without a size."""
-        if self.absolute is None and self.percent is None:
-            raise ValueError("give percent, absolute or both")
-        return self
-
-
-class Confirm(Strict):
-    """How a value out of bounds is confirmed before it alerts."""
-
-    runs: int = Field(2, ge=1, le=MAX_CONFIRMING_RUNS)
-    """The number of runs in a row that must be out of bounds; 1 alerts at once."""
-    within: Near | None = None
-    """Values farther beyond their bound than this alert at once. Default: all values need confirmation."""
-    by: ConfirmBy = ConfirmBy.RERUN
-    """Whether the test is run again at once (`rerun`) or its next run is awaited (`next`)."""
-
-
-def _confirm(value: Any) -> Any:
-    """Accept a number of runs alone."""
-    if value is None or isinstance(value, Confirm | dict):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return {"runs": value}
-    raise ValueError(f"give a number of runs, or a mapping such as {{runs: 2, by: next}}; {value!r} is neither")
-
-
 class Condition(Strict):
     """The condition for one metric to pass."""
 
@@ -210,7 +80,7 @@ class Condition(Strict):
     """The number of newest runs in the baseline."""
     time_window: Duration | None = None
     """The maximum age of runs in the baseline."""
-    since: Annotated[datetime, AfterValidator(as_utc)] | None = None
+    since: Moment | None = None
     """The time at which the baseline begins."""
     compare_to: str | None = Field(None, min_length=1)
     """Another test whose runs are the baseline."""
@@ -224,7 +94,7 @@ class Condition(Strict):
     """Whether the metric may be missing from a run."""
     severity: Severity = Severity.FAIL
     """Whether a broken condition fails the run (`fail`) or is only reported (`warn`)."""
-    confirm: Annotated[Confirm | None, BeforeValidator(_confirm)] = None
+    confirm: Confirmation = None
     """The number of runs in a row that must be out of bounds before they alert, or a mapping."""
 
     @model_validator(mode="after")
@@ -239,9 +109,6 @@ class Condition(Strict):
             )
         if kind not in {"fixed_value", "within_bounds"} and self.comparison is Comparison.EQUAL:
             raise ValueError(f"{kind} does not work with the comparison `equal`; use `within`")
-        percent = self.success_threshold.percent
-        if self.baseline and (kind in {"fixed_value", "within_bounds"} or (percent and percent.value is not None)):
-            raise ValueError(f"{kind} is not relative to the history here: remove `baseline`")
         if kind == "change_point" and self.compare_to is not None:
             raise ValueError("change_point searches the series of the test itself; remove compare_to")
         if kind == "change_point" and self.baseline_runs > MAX_CHANGE_POINT_RUNS:
@@ -251,16 +118,29 @@ class Condition(Strict):
         return self
 
     @model_validator(mode="after")
+    def every_key_has_a_meaning(self) -> Self:
+        """Reject keys about the history where the bound is not relative to it.
+
+        A wait has a meaning, since a fixed bound may be enforced later, and so have keys that limit which runs count.
+        """
+        if self.is_relative:
+            return self
+        waits = (self.wait_for_n_points_of_history or 0) > 0
+        about_history = {"compare_to", "baseline", "against"} | (set() if waits else {"window", "time_window", "since"})
+        given = [name for name in type(self).model_fields if name in about_history & self.model_fields_set]
+        if given := [name for name in given if getattr(self, name) is not None]:
+            keys = " and ".join(f"`{name}`" for name in given)
+            raise ValueError(f"{self.success_threshold.kind} is not relative to the history here: remove {keys}")
+        return self
+
+    @model_validator(mode="after")
     def best_has_a_direction(self) -> Self:
         """Reject `against: best` where it is not defined which level is best."""
         kind = self.success_threshold.kind
-        if self.against is Against.BEST and kind not in {"stddevs_from_mean", "percent_difference", "mads_from_median"}:
-            raise ValueError(f"`against: best` has no meaning for {kind}, which is not relative to the history")
+        if self.against is Against.BEST and kind == "change_point":
+            raise ValueError("`against: best` has no meaning for change_point, which follows the level")
         if self.against is Against.BEST and self.comparison is Comparison.WITHIN:
             raise ValueError("`against: best` needs a comparison with a direction: greater or less")
-        percent = self.success_threshold.percent
-        if self.against is Against.BEST and percent is not None and percent.value is not None:
-            raise ValueError("give `against: best` or a value for percent_difference, not both")
         return self
 
     @model_validator(mode="after")
@@ -296,6 +176,13 @@ class Condition(Strict):
                 "give less than 100, or a fixed_value for a metric that may be negative"
             )
         return self
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the bound is computed from the history."""
+        percent = self.success_threshold.percent
+        is_fixed = self.success_threshold.kind in {"fixed_value", "within_bounds"}
+        return not is_fixed and (percent is None or percent.value is None)
 
     @property
     def fewest_runs(self) -> int:

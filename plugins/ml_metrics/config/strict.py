@@ -1,14 +1,56 @@
 """The bases of all models for config files."""
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, model_validator
+from pydantic_core import CoreSchema, core_schema
+
+BOOLEANS = {"true": True, "false": False}
+"""Booleans in quotes, in any case, as older documentation had them."""
+_NO_SCHEMAS = frozenset({"default", "metadata", "config", "serialization", "expected"})
+"""The keys of a core schema whose values hold none."""
+
+
+def _without_guesses(schema: Any, model: type[BaseModel]) -> Any:
+    """Return a core schema in which numbers, texts and booleans are only read from themselves.
+
+    Other models within the model are left alone: each was made strict by its own class.
+    """
+    if isinstance(schema, list | tuple):
+        return type(schema)(_without_guesses(each, model) for each in schema)
+    if not isinstance(schema, dict) or (schema.get("type") == "model" and schema["cls"] is not model):
+        return schema
+    kind = schema.get("type")
+    if kind in {"str", "float"}:
+        return {**schema, "strict": True}
+    if kind in {"bool", "int"}:
+        convert = _boolean if kind == "bool" else _whole
+        return core_schema.no_info_before_validator_function(convert, {**schema, "strict": True})
+    if kind == "model-fields":
+        return {**schema, "fields": {name: _without_guesses(each, model) for name, each in schema["fields"].items()}}
+    return {key: value if key in _NO_SCHEMAS else _without_guesses(value, model) for key, value in schema.items()}
+
+
+def _boolean(value: Any) -> Any:
+    return BOOLEANS.get(value.lower(), value) if isinstance(value, str) else value
+
+
+def _whole(value: Any) -> Any:
+    """Return a float without a fraction as the integer that it is: JSON has one type of number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class Strict(BaseModel):
-    """A model that rejects unknown keys, infinity and NaN, and is immutable."""
+    """A model that rejects unknown keys, infinity, NaN and values of another JSON type, and is immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema without the conversions of pydantic: `true` is no number, and `"0.96"` neither."""
+        schema: CoreSchema = handler(source)
+        strict: CoreSchema = _without_guesses(schema, cls)
+        return strict
 
 
 class OneOf(Strict):

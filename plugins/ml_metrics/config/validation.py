@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import types
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel
@@ -35,6 +37,13 @@ EXPECTED = {
     }.items()
     for kind in kinds.split()
 }
+
+
+BOOLEAN_WORDS = {
+    **dict.fromkeys(("yes", "y", "on", "t", "1", "1.0"), "true"),
+    **dict.fromkeys(("no", "n", "off", "f", "0", "0.0"), "false"),
+}
+"""What other formats, such as YAML 1.1, read as booleans. Here they are text and numbers."""
 
 
 def problems_of(error: ValidationError, document: Document, model: type[BaseModel]) -> list[Problem]:
@@ -151,7 +160,9 @@ def _what(  # noqa: PLR0911  (one for each kind of error)
         allowed = [word.strip().strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(",")]
         return f"{value!r} is not one of {', '.join(allowed)}{did_you_mean(str(value), allowed)}"
     if kind in EXPECTED:
-        return EXPECTED[kind] if kind.startswith(("too_", "string_too")) else f"{EXPECTED[kind]}, not {_short(value)}"
+        if kind.startswith(("too_", "string_too")):
+            return EXPECTED[kind]
+        return f"{EXPECTED[kind]}, not {_short(value)}{_instead(kind, value)}"
     return f"{details['msg'].removeprefix('Input ')}, not {_short(value)}"
 
 
@@ -168,6 +179,19 @@ def _all_of(valid: list[str]) -> str:
     return f"; valid keys: {', '.join(valid)}" if 0 < len(valid) <= 12 else "; see docs/configuration.md"  # noqa: PLR2004
 
 
+def _instead(kind: str, value: Any) -> str:
+    """Return what to write instead of a value of another type, if that is clear."""
+    if kind == "string_type" and isinstance(value, int | float):
+        return f": write {json.dumps(json.dumps(value))}"
+    if kind == "bool_type" and str(value).lower() in BOOLEAN_WORDS:
+        return f": write {BOOLEAN_WORDS[str(value).lower()]}"
+    if kind in {"int_type", "float_type"} and isinstance(value, str):
+        with suppress(ValueError):
+            float(value)
+            return f": write {value} without quotes"
+    return ""
+
+
 def _short(value: Any) -> str:
-    text = repr(value)
+    text = json.dumps(value) if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004  (fits into a line)

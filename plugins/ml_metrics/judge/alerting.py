@@ -7,14 +7,15 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from ml_metrics.config.regression import Confirm, ConfirmBy
+from ml_metrics.config.confirm import Confirm, ConfirmBy
 from ml_metrics.judge.judgement import Alert, AlertKind, Unconfirmed
 from ml_metrics.model import BROKEN, JobStatus, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ml_metrics.config.regression import Near, RegressionTestConfig
+    from ml_metrics.config.confirm import Near
+    from ml_metrics.config.regression import RegressionTestConfig
     from ml_metrics.judge.history import EarlierRuns
     from ml_metrics.model import Bounds, Verdict
 

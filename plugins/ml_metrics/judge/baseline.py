@@ -61,10 +61,7 @@ def history_needs(config: RegressionTestConfig, test: str) -> HistoryNeeds:
 
 def uses_history(condition: Condition) -> bool:
     """Whether the verdict of a condition depends on the history."""
-    threshold = condition.success_threshold
-    waits = (condition.wait_for_n_points_of_history or 0) > 0
-    percent_of_value = threshold.percent is not None and threshold.percent.value is not None
-    return waits or not (threshold.kind in {"fixed_value", "within_bounds"} or percent_of_value)
+    return condition.is_relative or (condition.wait_for_n_points_of_history or 0) > 0
 
 
 def baseline_of(metric: str, condition: Condition, earlier: EarlierRuns) -> list[StoredMetric]:

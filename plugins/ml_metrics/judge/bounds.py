@@ -22,7 +22,8 @@ from ml_metrics.units import quantity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ml_metrics.config.regression import Condition, MinChange, PercentDifference, WithinBounds
+    from ml_metrics.config.regression import Condition
+    from ml_metrics.config.threshold import MinChange, PercentDifference, WithinBounds
 
 TOO_LARGE = "the values of the history are too large to compute bounds"
 ORDINARY = 500

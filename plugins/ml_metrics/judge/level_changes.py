@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from ml_metrics.config.regression import MinChange
+    from ml_metrics.config.threshold import MinChange
     from ml_metrics.model import StoredMetric
 
 

@@ -14,7 +14,8 @@ from ml_metrics.model import Bounds, Outcome
 from ml_metrics.units import quantities, quantity
 
 if TYPE_CHECKING:
-    from ml_metrics.config.regression import ChangePoint, Condition
+    from ml_metrics.config.regression import Condition
+    from ml_metrics.config.threshold import ChangePoint
     from ml_metrics.judge.history import EarlierRuns
     from ml_metrics.judge.levels import LevelRule, LevelState
     from ml_metrics.model import StoredMetric, Verdict

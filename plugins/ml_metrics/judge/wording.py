@@ -8,7 +8,8 @@ from ml_metrics.config.regression import Against, Comparison
 from ml_metrics.units import quantities
 
 if TYPE_CHECKING:
-    from ml_metrics.config.regression import Condition, MinChange, WithinBounds
+    from ml_metrics.config.regression import Condition
+    from ml_metrics.config.threshold import MinChange, WithinBounds
     from ml_metrics.model import Bounds
 
 COMPARED = {

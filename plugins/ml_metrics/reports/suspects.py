@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ml_metrics import storage
-from ml_metrics.config.regression import MinChange
+from ml_metrics.config.threshold import MinChange
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.judge.attributes import FIRST, change_text
 from ml_metrics.model import JobStatus, StoredMetric

@@ -26,12 +26,23 @@ if TYPE_CHECKING:
 DOC = Path(__file__).parents[3] / "docs" / "configuration.md"
 EXAMPLE_FILE = Path(__file__).with_name("configuration_examples.yaml")
 EXAMPLES, LINES, _ = parse_yaml(EXAMPLE_FILE.read_text(encoding="utf-8"), EXAMPLE_FILE.name)
-MODULES = ("aggregation", "collection", "goodput", "metric_facts", "params", "pod", "regression", "definition")
+MODULES = (
+    "aggregation",
+    "collection",
+    "confirm",
+    "goodput",
+    "metric_facts",
+    "params",
+    "pod",
+    "regression",
+    "threshold",
+    "definition",
+)
 MODELS = {
     name: model
     for module in MODULES
     for name, model in vars(importlib.import_module(f"ml_metrics.config.{module}")).items()
-    if inspect.isclass(model) and issubclass(model, BaseModel) and name not in {"OneOf", "Strict"}
+    if inspect.isclass(model) and issubclass(model, BaseModel) and name not in {"OneOf", "Size", "Strict"}
 }
 
 

@@ -35,7 +35,16 @@ def test_a_threshold_is_replaced_as_a_whole(tmp_path: Path) -> None:
     write(tmp_path / "vision.yaml", rule % "comparison: less, window: 20, success_threshold: {stddevs_from_mean: 3}")
     path = write(tmp_path / "t.yaml", TEST + "metric_config: vision\n" + rule % "success_threshold: {fixed_value: 1}")
     condition = load_file(path).regression_test_config.metric_success_conditions["a"]
-    assert (condition.comparison, condition.window, condition.success_threshold.kind) == ("less", 20, "fixed_value")
+    assert (condition.comparison, condition.success_threshold.kind) == ("less", "fixed_value")
+    assert "window" not in condition.model_fields_set
+
+
+def test_keys_about_the_history_are_inherited_with_another_relative_threshold(tmp_path: Path) -> None:
+    rule = "regression_test_config: {metric_success_conditions: {a: {%s}}}\n"
+    write(tmp_path / "vision.yaml", rule % "comparison: less, window: 20, success_threshold: {stddevs_from_mean: 3}")
+    own = "success_threshold: {percent_difference: {percent: 2}}"
+    path = write(tmp_path / "t.yaml", TEST + "metric_config: vision\n" + rule % own)
+    assert load_file(path).regression_test_config.metric_success_conditions["a"].window == 20
 
 
 def test_null_removes_an_inherited_value(tmp_path: Path) -> None:

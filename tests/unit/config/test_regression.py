@@ -22,6 +22,18 @@ CONTRADICTORY = [
     (condition({"stddevs_from_mean": 2}, "within", against="best"), "needs a comparison with a direction"),
     (condition({"fixed_value": 2}, "less", against="best"), "not relative to the history"),
     (condition({"change_point": {}}, "less", compare_to="nightly"), "remove compare_to"),
+    (condition({"fixed_value": 2}, "less", compare_to="nightly"), "remove `compare_to`"),
+    (
+        condition({"fixed_value": 2}, "less", window=5),
+        "fixed_value is not relative to the history here: remove `window`",
+    ),
+    (condition({"within_bounds": {"lower": 1}}, since="2026-01-01"), "remove `since`"),
+    (condition({"within_bounds": {"lower": 1}}, time_window="3d", against="mean"), "`time_window` and `against`"),
+    (condition({"percent_difference": {"percent": 2, "value": 1}}, "less", window=5), "remove `window`"),
+    (condition({"fixed_value": 2}, "less", wait_for_n_points_of_history=2, compare_to="x"), "remove `compare_to`"),
+    (condition({"stddevs_from_mean": 2}, "less", min_change={}), "give percent, absolute or both"),
+    (condition({"stddevs_from_mean": 2}, "less", since=1767225600), "did you mean 2026-01-01T00:00:00Z"),
+    (condition({"stddevs_from_mean": 2}, "less", since="1767225600000"), "did you mean 2026-01-01T00:00:00Z"),
     (condition({"change_point": {}}, "less", window=5_000), "2000 runs at most"),
     (
         condition({"stddevs_from_mean": 2}, "less", window=5, wait_for_n_points_of_history=6),
@@ -41,7 +53,9 @@ POSSIBLE = [
     condition({"percent_difference": 200}, "within"),
     condition({"percent_difference": {"percent": 200, "value": -3}}, "greater"),
     condition({"percent_difference": 5}, "greater", window=1),
-    condition({"fixed_value": 5}, "greater", window=1),
+    condition({"fixed_value": 5}, "greater", window=3, since="2026-01-01", wait_for_n_points_of_history=3),
+    condition({"within_bounds": {"lower": 5}}, time_window="30d", wait_for_n_points_of_history=1),
+    condition({"fixed_value": 5}, "greater", compare_to=None, since=None, wait_for_n_points_of_history=0),
     condition({"stddevs_from_mean": 2}, "greater", window=2),
 ]
 
@@ -67,6 +81,6 @@ def test_the_older_value_for_no_wait_is_accepted() -> None:
 
 
 def test_since_and_time_window_are_parsed() -> None:
-    read = Condition.model_validate(condition({"fixed_value": 1}, "less", since="2026-03-01", time_window="30d"))
+    read = Condition.model_validate(condition({"stddevs_from_mean": 1}, "less", since="2026-03-01", time_window="30d"))
     assert read.since == datetime(2026, 3, 1, tzinfo=UTC)
     assert read.time_window == timedelta(days=30)

@@ -32,7 +32,7 @@ def test_a_time_window_has_to_hold_the_runs_that_its_condition_needs() -> None:
     rules = {
         "short": condition({"stddevs_from_mean": 4}, "less", time_window="5d", wait_for_n_points_of_history=6),
         "enough": condition({"stddevs_from_mean": 4}, "less", time_window="6d", wait_for_n_points_of_history=6),
-        "fixed": condition({"fixed_value": 4}, "less", time_window="1h"),
+        "fixed": condition({"fixed_value": 4}, "less"),
         "unlimited": condition({"stddevs_from_mean": 4}, "less"),
     }
     ((metric, what),) = unfillable("@daily", config(rules))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.config.regression import MinChange
+from ml_metrics.config.threshold import MinChange
 from ml_metrics.judge import changes_in
 from unit.judge.cases import history, noisy, point
 

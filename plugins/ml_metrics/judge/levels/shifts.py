@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ml_metrics.config.regression import MIN_LEVEL_RUNS
+from ml_metrics.config.threshold import MIN_LEVEL_RUNS
 from ml_metrics.judge.levels.noise import (
     BASELINE_RUNS,
     baselines_before,
