@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ml_metrics.config.load import load_file
 
     config = load_file(arguments.config).metric_collection_config
-    folder = _folder(arguments.run_dir)
+    folder = run_folder(arguments.run_dir)
     # only the bar needs the total size
     total = sum(file.size for file in folder.files(lambda _: None)) if sys.stderr.isatty() else 0
     with Progress(total) as progress:
@@ -115,7 +115,8 @@ def _table(collected: Collected) -> Iterator[str]:
     yield f"{counted(len(collected.metrics), 'metric')} from {counted(collected.files, 'file')}"
 
 
-def _folder(place: str) -> RunFolder:
+def run_folder(place: str) -> RunFolder:
+    """Return the folder of a run. Raises UnreadableInputError if there is none at a local path."""
     if storage.is_local(place) and not storage.local_path(place).is_dir():
         problem = "is a file: give the folder that contains it" if storage.exists(place) else "there is no such folder"
         raise UnreadableInputError(f"{place}: {problem}")

@@ -1,6 +1,10 @@
 """Check test files and metric configs, and report every problem at once: file, line, key, reason, and what was probably
 meant. Without a path, the folder that Airflow reads is checked. Exit code 1: a file is invalid.
 
+With --with-run, also print what each condition and pattern matches in the folder of a finished run, which condition
+judges each metric, and the unit and better direction of each. What every run must produce and this one lacks is a
+mistake.
+
 With --with-history, conditions are also tried on the past runs of each test: a margin smaller than the noise, bounds
 that no value reaches, a baseline that never fills, and a metric that no run produces are mistakes too.
 
@@ -10,6 +14,7 @@ examples:
   ml-metrics validate include/metric_configs/mnist-cpu.yaml --json
   ml-metrics validate include/metric_configs/mnist-cpu.yaml --with-history
   ml-metrics validate vision.yaml --with-history history.jsonl
+  ml-metrics validate include/metric_configs/mnist-cpu.yaml --with-run ./run
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.arguments import text
+from ml_metrics.cli.arguments import UsageError, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse
 from ml_metrics.cli.output import counted, print_json, warn
 from ml_metrics.config.load import LoadedTests, config_files, load_file, load_tests
@@ -29,10 +34,18 @@ from ml_metrics.settings import Settings
 if TYPE_CHECKING:
     import argparse
 
+    from ml_metrics.cli.validate_run import RunOfTest
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `validate`."""
     parser.add_argument("paths", metavar="PATH", nargs="*", type=text, help="a test file, a metric config or a folder")
+    parser.add_argument(
+        "--with-run",
+        type=text,
+        metavar="RUN_DIR",
+        help="also show what the conditions and patterns of one file match in the folder of a finished run",
+    )
     parser.add_argument(
         "--with-history",
         type=text,
@@ -57,15 +70,32 @@ def run(arguments: argparse.Namespace) -> int:
         from ml_metrics.cli.validate_history import history_problems
 
         problems += [problem for path in paths for problem in history_problems(path, arguments)]
+    shown, lacking = _with_run(paths, arguments.with_run)
+    problems += lacking
     warnings = list(dict.fromkeys(warning for one in found for warning in one.warnings))
     tests = sorted({test.name for one in found for test in one.tests})
     if arguments.json:
         documents = list(map(asdict, problems))
-        print_json({"valid": not problems, "tests": tests, "problems": documents, "warnings": warnings})
+        runs = {"runs": [run.document() for run in shown]} if arguments.with_run else {}
+        print_json({"valid": not problems, "tests": tests, "problems": documents, "warnings": warnings, **runs})
     else:
+        for run in shown:
+            print("\n".join(run.text()), end="\n\n")
         files = sum(len(list(config_files(path))) if path.is_dir() else 1 for path in paths)
         _print(problems, warnings, tests, files)
     return 1 if problems else 0
+
+
+def _with_run(paths: list[Path], run_dir: str | None) -> tuple[list[RunOfTest], list[Problem]]:
+    """Return what the config matches in a run, and what the run lacks."""
+    if run_dir is None:
+        return [], []
+    from ml_metrics.cli.collect import run_folder
+    from ml_metrics.cli.validate_run import runs_of
+
+    if len(paths) != 1 or paths[0].is_dir():
+        raise UsageError("--with-run needs one PATH: the test file or metric config of the run")
+    return runs_of(paths[0], run_folder(run_dir))
 
 
 def _checked(path: Path) -> LoadedTests:

@@ -39,14 +39,6 @@ class Compared:
         return _values(self.rows)
 
 
-def is_relative(condition: Condition) -> bool:
-    """Whether the bounds of a condition are computed from the history."""
-    percent = condition.success_threshold.percent
-    if percent is not None:
-        return percent.value is None
-    return condition.success_threshold.kind in {"stddevs_from_mean", "mads_from_median"}
-
-
 def compared(condition: Condition, baseline: Sequence[StoredMetric]) -> Compared:
     """Return the bounds of a condition over the comparable runs of a baseline.
 
@@ -54,7 +46,7 @@ def compared(condition: Condition, baseline: Sequence[StoredMetric]) -> Compared
     add up without limit. The best level of `against: best` does not depend on when it was reached.
     """
     values = _values(baseline)
-    if not is_relative(condition):
+    if not condition.success_threshold.is_relative:
         return Compared(tuple(baseline), span_of(condition, values))
     found = outliers(values)
     levels = levels_among(found, values)
@@ -75,7 +67,7 @@ def compared(condition: Condition, baseline: Sequence[StoredMetric]) -> Compared
 def with_warning(verdict: Verdict, condition: Condition, values: Sequence[float]) -> Verdict:
     """Return a verdict that passed, marked if its value is implausibly good beside the values of the baseline."""
     value, side = verdict.value, worse_side(condition)
-    if value is None or side == 0 or not (is_relative(condition) or condition.success_threshold.change_point):
+    if value is None or side == 0 or not condition.success_threshold.is_relative:
         return verdict
     scale = scale_of(values)
     if scale is None or scale.side(value) != -side:

@@ -1,0 +1,69 @@
+"""`ml-metrics validate --with-run`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ml_metrics import cli
+from unit.collect.run_folders import write
+
+CONFIG = """\
+metric_collection_config:
+  metric_to_aggregation_strategy: {"train/*": [median]}
+  tags_to_ignore: [lr, "debug/*"]
+  metrics: {"eval/loss*": {unit: nats}}
+regression_test_config:
+  metric_success_conditions:
+    "eval/*": {comparison: less}
+    "evil/*": {comparison: less}
+    default: {comparison: less}
+  required_metrics: ["train/*", goodput]
+"""
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> list[str]:
+    (tmp_path / "a.yaml").write_text(CONFIG)
+    write(tmp_path / "run", **{"eval/loss": [3, 1], "eval/accuracy": [0.5], "train/step_seconds": [0.25], "lr": [1]})
+    return ["validate", str(tmp_path / "a.yaml"), "--with-run", str(tmp_path / "run")]
+
+
+def test_each_pattern_with_what_it_matches(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*arguments, "--json"]) == 1
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert {one["pattern"]: one["names"] for one in run["patterns"] if one["key"].endswith("conditions")} == {
+        "eval/*": ["eval/accuracy_final", "eval/loss_final"],
+        "evil/*": [],
+        "default": ["train/step_seconds_median"],
+    }
+    assert {one["pattern"]: one["names"] for one in run["patterns"] if "tags_to_ignore" in one["key"]} == {
+        "lr": ["lr"],
+        "debug/*": [],
+    }
+    facts = {one["name"]: (one["unit"], one["better"], one["judged_by"]) for one in run["metrics"]}
+    assert facts == {
+        "eval/accuracy_final": ("", "higher", "eval/*"),
+        "eval/loss_final": ("nats", "lower", "eval/*"),
+        "train/step_seconds_median": ("s", "lower", "default"),
+    }
+
+
+def test_what_every_run_needs_is_a_mistake_with_its_line(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 1
+    text = capsys.readouterr().out
+    assert "a.yaml:8: regression_test_config.metric_success_conditions.evil/*: 'evil/*' matches no metric of" in text
+    assert "a.yaml:10: regression_test_config.required_metrics[1]: 'goodput' matches no metric of" in text
+    assert "note: eval/accuracy_final is better when higher, but the condition 'eval/*'" in text
+    assert "250 ms" in text
+
+
+def test_one_file_belongs_to_a_run(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["validate", str(tmp_path), "--with-run", arguments[-1]]) == 2
+    assert "one PATH" in capsys.readouterr().err
+    assert cli.main([*arguments[:-1], str(tmp_path / "nothing")]) == 2
+    assert "there is no such folder" in capsys.readouterr().err
