@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from fastapi.testclient import TestClient
@@ -32,6 +33,20 @@ def test_goodput_has_a_chart_and_a_table(browser: TestClient, warehouse: Warehou
     assert "Productive and lost time" in text
     assert re.search(r"<th scope=\"col\">productive, %<th scope=\"col\">idle, %", text)
     assert re.search(r"</a><td>90<td>10\n", text)
+
+
+def test_each_pattern_with_the_metrics_that_it_covers(browser: TestClient, warehouse: Warehouse) -> None:
+    record = recorded("t", 0, more={"eval/a": 1.0, "eval/b": 2.0, "free": 3.0})
+    keys = {"eval/a": "eval/*", "eval/b": "eval/*", "free": None}
+    metrics = tuple(
+        replace(one, condition=keys[one.metric], rule=keys[one.metric] and "less than 9") if one.metric in keys else one
+        for one in record.metrics
+    )
+    warehouse.load(replace(record, metrics=metrics))
+    text = browser.get("/test?test=t").text
+    assert "<dt><code>eval/*</code></dt><dd>eval/a, eval/b</dd>" in text
+    assert re.search(r"<dt>no condition</dt><dd>.*free.*</dd>", text)
+    assert "condition <code>eval/*</code>: less than 9" in text
 
 
 def test_a_table_behind_each_chart_has_every_value(shown: TestClient) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.charts import PRODUCTIVE, Axis
+from ml_metrics.config.regression import DEFAULT
 from ml_metrics.dashboard.chart_data import charts_of_test, charts_script, curves_of, environment_changes, time_parts
 from ml_metrics.dashboard.links import airflow_dag
 from ml_metrics.dashboard.page import NotFoundError, Page
@@ -69,6 +70,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
             "axes": AXES,
             "q": part,
             "curves": list(enumerate(curves)),
+            "covered": _covered(curves),
             "table_rows": max(MIN_TABLE_ROWS, MAX_TABLE_ROWS // max(1, len(curves))),
             "charts": charts_script(
                 charts_of_test(curves, runs, environment_changes(runs), axis=axis, utc=span.is_utc),
@@ -88,6 +90,17 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
     )
 
 
+def _covered(curves: Sequence[Curve]) -> list[tuple[str, list[str]]]:
+    """Return the patterns of the conditions, each with the metrics that it covers; metrics without one come last."""
+    found: dict[str, list[str]] = {}
+    for curve in curves:
+        if not curve.rule:
+            found.setdefault("", []).append(curve.metric)
+        elif curve.newest.condition:
+            found.setdefault(curve.newest.condition, []).append(curve.metric)
+    return sorted(found.items(), key=lambda item: (not item[0], item[0] == DEFAULT, item[0]))
+
+
 def _productive_first(kind: str) -> tuple[bool, str]:
     return kind != PRODUCTIVE, kind
 
@@ -102,6 +115,9 @@ def _document(
             {
                 "metric": curve.metric,
                 "rule": curve.rule,
+                "condition": curve.newest.condition,
+                "unit": curve.newest.unit,
+                "better": curve.newest.better,
                 "points": [_point(point, curve) for point in curve.points],
                 "annotations": [asdict(one) for one in curve.annotations],
             }
