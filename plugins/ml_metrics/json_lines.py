@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import zlib
@@ -20,6 +21,7 @@ BLOCK_BYTES = 4 << 20
 COMPRESSED_BLOCK_BYTES = 64 << 10
 """Smaller, because the block in which a compressed file is damaged is lost."""
 GZIP_MAGIC = b"\x1f\x8b"
+UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 TRUNCATED = "Input data was truncated"
 """The message of msgspec for a line that ends too early."""
 NEVER_FIRST = frozenset(bytes([letter]) for letter in b"ABCDEFGHJKLMOPQRSTUVWXYZabcdeghijklmopqrsuvwxyz#*+.:;<=>(/")
@@ -45,6 +47,8 @@ class LineReader:
     reject_long_line: Callable[[bytes], None]
     progress: Callable[[int], None] = lambda _: None
     """Called with the number of bytes after each read."""
+    check: Callable[[bytes], object] = json.loads
+    """Raises ValueError for a last line without a line end that is incomplete."""
     _position: int = 0
     """Everything before it was returned or rejected."""
     _rest: bytes = b""
@@ -66,7 +70,7 @@ class LineReader:
                 while data := source.read(size):
                     self.progress(len(data))
                     yield from self._complete_lines(data)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
                 raise UnreadableInputError(f"is damaged; only the part before the damage was read: {error}") from error
 
     def last_line(self) -> Iterator[bytes]:
@@ -78,7 +82,7 @@ class LineReader:
         if not self._rest.strip(b"\0 \t\r\n"):
             return
         try:
-            json.loads(self._rest)
+            self.check(self._rest)
         except (ValueError, RecursionError) as error:
             raise UnreadableInputError("ends with an incomplete line, which was left out") from error
         yield self._rest + b"\n"
@@ -145,7 +149,7 @@ def parse_table(block: bytes, schema: pa.Schema, *, other_fields: str = "infer")
     import pyarrow as pa
     from pyarrow import json as pyarrow_json
 
-    if not _is_utf8(block):
+    if not is_utf8(block):
         return None
     try:
         table = pyarrow_json.read_json(
@@ -160,7 +164,7 @@ def parse_table(block: bytes, schema: pa.Schema, *, other_fields: str = "infer")
     return table if table.num_rows == block.count(b"\n") else None
 
 
-def _is_utf8(block: bytes) -> bool:
+def is_utf8(block: bytes) -> bool:
     """Whether a block is valid UTF-8, which pyarrow does not check and the json module requires."""
     try:
         return block.isascii() or bool(block.decode())
@@ -169,6 +173,9 @@ def _is_utf8(block: bytes) -> bool:
 
 
 def _decompressed(raw: IO[bytes]) -> IO[bytes]:
+    """Return the content as UTF-8, if the first bytes show that the file is compressed or UTF-16."""
     magic = raw.read(len(GZIP_MAGIC))
     raw.seek(0)
+    if magic in UTF_16_MARKS:
+        return cast("IO[bytes]", codecs.EncodedFile(raw, "utf-8", "utf-16"))
     return cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if magic == GZIP_MAGIC else raw

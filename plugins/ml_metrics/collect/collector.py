@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from ml_metrics.collect import json_lines, perfzero, profile, streams, tensorboard, workload_metrics
+from ml_metrics.collect import csv_files, json_lines, perfzero, profile, streams, tensorboard, workload_metrics
 from ml_metrics.collect.aggregate import aggregate, by_tag, is_wanted, unused_patterns
 from ml_metrics.collect.facts import described
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
@@ -27,6 +27,7 @@ SOURCES: dict[str, Source] = {
     "tensorboard": tensorboard.read,
     "streams": streams.read,
     "json_lines": json_lines.read,
+    "csv": csv_files.read,
     "perfzero": perfzero.read,
     "profile": profile.read,
     "memory": workload_metrics.read_memory,

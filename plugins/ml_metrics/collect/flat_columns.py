@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.collect.flat_lines import MAX_TAGS
+from ml_metrics.collect.file_points import MAX_TAGS
 from ml_metrics.collect.json_lines_columns import NUMBER, steps_of
 from ml_metrics.collect.line_schema import floats, has_placeholder, is_of, without_booleans, without_nulls
 from ml_metrics.collect.point_fields import FIRST_TIME, LAST_TIME, UNITS, seconds_of
@@ -49,14 +49,14 @@ def _add(  # noqa: PLR0913  (one call)
     file = lines.file.name
     for name, texts in block.texts.items():
         for text in texts:
-            flat.add_text(file, name, text)
+            flat.kept.add_text(file, name, text)
     for name, column in block.numbers.items():
         rows = block.present[name]
         values = floats(column)[rows]
         if nulls:
-            flat.add_nulls((file, name), int(np.count_nonzero(np.isnan(values))))
+            flat.kept.add_nulls((file, name), int(np.count_nonzero(np.isnan(values))))
         if values.size:
-            flat.points.add((file, name), (block.step[rows], block.time[rows], values))
+            flat.kept.points.add((file, name), (block.step[rows], block.time[rows], values))
     return True
 
 
@@ -81,22 +81,22 @@ def _regular(table: pa.Table, first_line: int, flat: FlatLines, *, replaced: boo
         return None
     first_to_last = np.arange(first_line, first_line + table.num_rows)
     step = first_to_last if plan.step is None else steps_of(top.pop(plan.step), replaced=replaced)
-    time, timed = _times(top, plan, table.num_rows, replaced=replaced)
+    time, timed = times_of(top, plan, table.num_rows, replaced=replaced)
     columns = _flattened(top)
     if step is None or time is None or columns is None or (replaced and any(map(has_placeholder, columns))):
         return None
     numbers = {name: column for name, column in columns.items() if is_of(column, (*NUMBER, "boolean"))}
     strings = {name: column for name, column in columns.items() if name not in numbers}
-    texts = _texts(strings, replaced=replaced)
+    texts = texts_of(strings, replaced=replaced)
     present = {name: column.is_valid().to_numpy(zero_copy_only=False) for name, column in numbers.items()}
     if texts is None or (texts and plan.step is None and not timed and not flat.fields.numbered):
         return None
     if not present or not np.logical_or.reduce(list(present.values())).all():
         return None
-    return None if len(flat.points) + len(numbers) > MAX_TAGS else _Block(step, time, numbers, present, texts)
+    return None if len(flat.kept.points) + len(numbers) > MAX_TAGS else _Block(step, time, numbers, present, texts)
 
 
-def _times(top: Columns, plan: Plan, rows: int, *, replaced: bool) -> tuple[NDArray[np.float64] | None, bool]:
+def times_of(top: Columns, plan: Plan, rows: int, *, replaced: bool) -> tuple[NDArray[np.float64] | None, bool]:
     """Return the time of each line, and whether there is one. It is removed from the columns. None if lines differ."""
     unknown = np.full(rows, np.nan)
     column = top.get(plan.time) if plan.time is not None else None
@@ -139,7 +139,7 @@ def _flattened(columns: Columns) -> Columns | None:
     return found
 
 
-def _texts(columns: Columns, *, replaced: bool) -> dict[str, list[str]] | None:
+def texts_of(columns: Columns, *, replaced: bool) -> dict[str, list[str]] | None:
     """Return the first text of each column, and another if there is one; None if one may be a number."""
     from pyarrow import compute
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ml_metrics.collect import flat_columns, json_lines_columns, streams
 from ml_metrics.collect.accumulator import Rows
+from ml_metrics.collect.file_points import FilePoints
 from ml_metrics.collect.flat_lines import FlatLines
 from ml_metrics.collect.line_schema import SAMPLE_LINES, LineSchema
 from ml_metrics.collect.lines_file import InPieces, LinesFile
@@ -42,12 +43,13 @@ def read(request: Request) -> Found:
     """Read the files that match the config's patterns."""
     options = request.config.sources.json_lines
     fields = PointFields(options.step, options.time)
-    sub_runs, flat = SubRuns(options.named_by, fields), FlatLines(options, fields)
+    kept = FilePoints(options.prefix, options.file_name_prefix)
+    sub_runs, flat = SubRuns(options.named_by, fields), FlatLines(options, fields, kept)
     files = [file for file in request.files if _is_selected(file, options)]
     warnings = [warning for file in files for warning in _read_file(LinesFile(file, request.progress), sub_runs, flat)]
-    series, more = flat.found()
+    series, more, texts = kept.found()
     warnings += more
-    metadata = {**flat.metadata(), **sub_runs.metadata()}
+    metadata = {**texts, **sub_runs.metadata()}
     if options.lines is LinesAs.POINTS:
         return Found([*series, *_series(sub_runs, options.prefix)], (), warnings, len(files), metadata)
     metrics = list(_metrics(sub_runs, options.prefix, in_folders=request.config.use_run_name_prefix))
@@ -110,7 +112,7 @@ class _Reader:
                 self.flat.add(first_line + number, line, self.lines, points)
             self._learn(line)
         results.move_to(self.sub_runs.points)
-        points.move_to(self.flat.points)
+        points.move_to(self.flat.kept.points)
 
     def _learn(self, line: dict[str, Any]) -> None:
         """Add new fields to the schema."""

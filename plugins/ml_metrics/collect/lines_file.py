@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ class LinesFile:
 
     file: storage.File
     progress: Callable[[int], None] = lambda _: None
+    check: Callable[[bytes], object] = json.loads
+    """Raises ValueError for a last line without a line end that is incomplete."""
     _rejected: dict[str, tuple[int, str]] = field(default_factory=dict)
     """By reason: how many lines or values, and an excerpt of the first."""
     _warnings: list[str] = field(default_factory=list)
@@ -41,7 +44,7 @@ class LinesFile:
     def blocks(self) -> Iterator[bytes]:
         """Yield the lines in blocks of some megabytes. A file that cannot be read to its end causes a warning."""
         too_long = partial(self.reject, f"longer than {MAX_LINE_BYTES >> 20} MiB")
-        reader = LineReader(self.file.path, MAX_LINE_BYTES, too_long, self.progress)
+        reader = LineReader(self.file.path, MAX_LINE_BYTES, too_long, self.progress, self.check)
         for part in (reader.new_blocks, reader.last_line):
             try:
                 yield from part()
@@ -64,6 +67,10 @@ class LinesFile:
             reason = "other reasons"
         count, first = self._rejected.get(reason) or (0, _excerpt(content))
         self._rejected[reason] = (count + 1, first)
+
+    def warn(self, message: str) -> None:
+        """Add a warning about the file."""
+        self._warnings.append(f"{self.file.name}: {message}")
 
     def warnings(self) -> list[str]:
         """Return one warning for each reason for which lines or values were rejected."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
 MAX_TEXTS = 1000
 SHOWN = 5
@@ -28,16 +28,19 @@ class Texts:
         elif found[0] != text:
             self._found[name] = (found[0], True)
 
-    def metadata(self) -> Mapping[str, str]:
-        """Return the texts that are the same wherever they occur."""
-        return {name: text for name, (text, varies) in self._found.items() if not varies}
+    def metadata(self, numbers: Container[str] = ()) -> Mapping[str, str]:
+        """Return the texts that are the same wherever they occur, but no names that also have numbers."""
+        return {name: text for name, (text, varies) in self._found.items() if not varies and name not in numbers}
 
-    def warning(self, file: str) -> list[str]:
-        """Return a warning that names the texts that vary, if there are any."""
-        varying = [repr(name) for name, (_, varies) in self._found.items() if varies]
-        if not varying:
-            return []
-        return [f"{file}: text that differs from line to line was left out: {shortened_list(varying)}"]
+    def warnings(self, file: str, numbers: Container[str] = ()) -> list[str]:
+        """Return warnings that name the texts that vary, and those among numbers."""
+        among = [f"{name!r}: {text!r}" for name, (text, _) in self._found.items() if name in numbers]
+        varying = [repr(name) for name, (_, varies) in self._found.items() if varies and name not in numbers]
+        return [
+            f"{file}: {what} was left out: {shortened_list(names)}"
+            for what, names in (("text that differs from line to line", varying), ("text among numbers", among))
+            if names
+        ]
 
 
 def shortened_list(names: Sequence[str]) -> str:

@@ -23,6 +23,16 @@ def number_of(value: Any) -> float | None:
     return None
 
 
+def number_in(text: str) -> float | None:
+    """Return the number that a text consists of, or None. Thousands separators are not accepted."""
+    if not text or "_" in text or text[-1].isspace() or text[0].isspace() or not text.isascii():
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def printable(name: str) -> str:
     """Return a name without control characters, line ends and lone surrogates, short enough for mails and tables."""
     if not name.isprintable():

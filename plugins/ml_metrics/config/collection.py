@@ -101,6 +101,23 @@ class JsonLines(Strict):
     """What the name of each metric begins with."""
 
 
+class Csv(Strict):
+    """Tables with a row of points for each step."""
+
+    enabled: bool = True
+    """Whether they are read."""
+    files: tuple[Pattern, ...] = ("*.csv", "*.tsv")
+    """Patterns for their paths below the run folder."""
+    step: str = ""
+    """The column with the step, or `line` to number the lines. Default: `step`, `_step`, `global_step`, ..."""
+    time: str = ""
+    """The column with the time. Default: `timestamp`, `_timestamp`, `wall_time`, `time`, ..."""
+    file_name_prefix: bool = False
+    """Whether the name of the file becomes part of the tags: `metrics/loss`."""
+    prefix: Prefix = ""
+    """What the name of each metric begins with."""
+
+
 class PerfZero(Strict):
     """The file `perfzero_summary.json` of a PerfZero benchmark."""
 
@@ -121,6 +138,8 @@ class Sources(Strict):
     """Metric streams: `telemetry.jsonl`."""
     json_lines: JsonLines = Field(default_factory=JsonLines)
     """Results and points in JSON lines files."""
+    csv: Csv = Field(default_factory=Csv)
+    """Points in tables of comma- or tab-separated values."""
     perfzero: PerfZero = Field(default_factory=PerfZero)
     """The summary of a PerfZero benchmark."""
     profile: bool = True

@@ -178,7 +178,7 @@ def test_results_with_a_step_are_points_at_that_step(tmp_path: Path) -> None:
 
 def test_the_number_of_tags_is_limited(tmp_path: Path) -> None:
     write(tmp_path / "m.jsonl", *[{"step": step, f"loss{step}": step} for step in range(20)])
-    with mock.patch("ml_metrics.collect.flat_lines.MAX_TAGS", 5):
+    with mock.patch("ml_metrics.collect.file_points.MAX_TAGS", 5):
         found = collected(tmp_path)
     assert len(found.metrics) == 5
     assert "15 lines or values were left out: more than 5 different names: 'loss5'" in found.warnings[0]

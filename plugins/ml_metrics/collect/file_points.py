@@ -1,0 +1,94 @@
+"""The points of files that have several tags side by side: JSON lines and CSV."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ml_metrics.collect.accumulator import Points
+from ml_metrics.collect.texts import Texts, shortened_list
+from ml_metrics.model import Series
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MAX_TAGS = 100_000
+"""More names than this are no tags. It also limits the memory."""
+
+
+@dataclass(slots=True)
+class FilePoints:
+    """All points of a run, by file and tag, and the texts beside them."""
+
+    prefix: str = ""
+    file_name_prefix: bool = False
+    """Whether the file's name becomes part of the tags."""
+    points: Points[tuple[str, str]] = field(default_factory=Points)
+    """By file and tag: step, time and value."""
+    texts: dict[str, Texts] = field(default_factory=dict)
+    """By file."""
+    nulls: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By file and tag: how many values were null."""
+
+    def has_room(self, key: tuple[str, str], more: int) -> bool:
+        """Whether points of this file and tag can be added, beside so many tags that are not added yet."""
+        return len(self.points) + more < MAX_TAGS or key in self.points
+
+    @property
+    def full(self) -> str:
+        """Why a point is not added if there is no room."""
+        return f"more than {MAX_TAGS:,} different names"
+
+    def add_text(self, file: str, name: str, text: str) -> None:
+        """Add a text beside the numbers."""
+        self.texts.setdefault(file, Texts()).add(name, text)
+
+    def add_nulls(self, key: tuple[str, str], count: int) -> None:
+        """Count values that were null."""
+        if count and (key in self.nulls or len(self.nulls) < MAX_TAGS):
+            self.nulls[key] = self.nulls.get(key, 0) + count
+
+    def found(self) -> tuple[list[Series], list[str], dict[str, str]]:
+        """Return one series for each tag of each file, warnings, and the texts that describe the run.
+
+        If files disagree in a text, their names precede its name.
+        """
+        series = []
+        files_of: dict[tuple[str, str], list[str]] = {}
+        numbers: defaultdict[str, set[str]] = defaultdict(set)
+        only_null: defaultdict[str, list[str]] = defaultdict(list)
+        for (file, name), (step, time, value) in self.points:
+            if self.nulls.get((file, name)) == len(value):
+                only_null[file].append(repr(name))
+                continue
+            numbers[file].add(name)
+            folder, _, base = file.rpartition("/")
+            tag = f"{self.prefix}{base.split('.')[0] + '/' if self.file_name_prefix else ''}{name}"
+            files_of.setdefault((folder or ".", tag), []).append(file)
+            series.append(Series(folder or ".", tag, step.astype(np.int64), time, value))
+        metadata: dict[str, str] = {}
+        warnings = [
+            f"{file}: {shortened_list(names)} left out: never a number, only null" for file, names in only_null.items()
+        ]
+        warnings += _several_files(files_of)
+        for file, texts in self.texts.items():
+            warnings += texts.warnings(file, numbers[file])
+            for name, text in texts.metadata(numbers[file]).items():
+                metadata[name if metadata.get(name, text) == text else f"{file}/{name}"] = text
+        return series, warnings, metadata
+
+
+def _several_files(files_of: Mapping[tuple[str, str], Sequence[str]]) -> list[str]:
+    """Return a warning for each group of files of one folder that have a tag in common."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for (_, tag), files in files_of.items():
+        if len(files) > 1:
+            groups.setdefault(tuple(files), []).append(repr(tag))
+    return [
+        f"{shortened_list(tags)} in several files ({', '.join(files)}): their points are aggregated together. "
+        "Set file_name_prefix to separate them."
+        for files, tags in groups.items()
+    ]
