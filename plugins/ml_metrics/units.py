@@ -121,7 +121,7 @@ def quantities(values: Iterable[float | None], unit: str = "") -> list[str]:
         return ["-" if value is None else f"{value:.{_digits(finite, 6)}g}" for value in numbers]
     scale, shown = _scale(max(map(abs, finite), default=0.0), unit)
     digits = _digits({value / scale for value in finite}, 3)
-    return ["-" if value is None else f"{_number(value / scale, digits)} {shown}" for value in numbers]
+    return ["-" if value is None else _with_unit(value / scale, digits, shown) for value in numbers]
 
 
 def interval(lower: float | None, upper: float | None, unit: str = "") -> str:
@@ -148,6 +148,10 @@ def _scale(greatest: float, unit: str) -> tuple[float, str]:
         if greatest >= (2 * factor if name in {"d", "h", "min"} else factor):
             return factor, name
     return 1.0, unit
+
+
+def _with_unit(value: float, digits: int, unit: str) -> str:
+    return f"{_number(value, digits)} {unit}" if math.isfinite(value) else f"{value}"
 
 
 def _number(value: float, digits: int) -> str:

@@ -68,7 +68,7 @@ def test_which_metrics_are_generated(name: str, *, generated: bool) -> None:
         (7200, "s", "2 h"), (200_000, "s", "2.31 d"), (0, "s", "0 s"), (97.2534, "%", "97.3 %"),
         (-3.1e9, "B", "-3.1 GB"),
         (1234.5, "tokens/s", "1,234 tokens/s"), (0.961234567, "", "0.961235"), (3.09474e9, "", "3.09474e+09"),
-        (math.inf, "s", "inf s"), (None, "s", "-"), (1e300, "B", "1e+285 PB"), (5e-324, "s", "4.94e-324 s"),
+        (math.inf, "s", "inf"), (None, "s", "-"), (1e300, "B", "1e+285 PB"), (5e-324, "s", "4.94e-324 s"),
     ],
 )  # fmt: skip
 def test_a_number_with_its_unit(value: float | None, unit: str, text: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.config.confirm import Confirm, ConfirmBy
 from ml_metrics.judge.judgement import Alert, AlertKind, Unconfirmed
 from ml_metrics.model import BROKEN, JobStatus, Outcome
+from ml_metrics.units import quantities
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -128,8 +129,8 @@ def _alert(verdict: Verdict, config: RegressionTestConfig, test: str, missing: M
     condition = config.condition_for(metric)
     if condition is not None and condition.success_threshold.change_point is not None:
         return Alert(AlertKind.CHANGE_POINT, metric, f"Metric `{metric}` changed its level for test `{test}`: {reason}")
+    lower, upper, value = quantities([verdict.bounds.lower, verdict.bounds.upper, verdict.value], verdict.unit)
     message = (
-        f"Metric `{metric}` was out of bounds for test `{test}`. "
-        f"Bounds were {verdict.bounds} and value was {verdict.value:.6g}"
+        f"Metric `{metric}` was out of bounds for test `{test}`. Bounds were ({lower}, {upper}) and value was {value}"
     )
     return Alert(AlertKind.OUT_OF_BOUNDS, metric, message)
