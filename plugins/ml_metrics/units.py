@@ -88,7 +88,7 @@ def without_strategy(metric: str) -> str:
     return _STRATEGY.sub("", metric)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 16)
 def kind_of(name: str) -> Kind:
     """Return what the name of a metric or tag tells."""
     generated = is_generated(name)

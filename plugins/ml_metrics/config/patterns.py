@@ -1,7 +1,7 @@
 """Patterns for the names of tags, metrics and files: exact names, globs for the whole name, and regular expressions."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from fnmatch import translate
 from functools import lru_cache
 from typing import Annotated
@@ -34,33 +34,30 @@ def is_pattern(text: str) -> bool:
 
 def matches(pattern: str, name: str) -> bool:
     """Return whether a pattern matches a name. A name always matches itself, even if it contains `*` or `[`."""
-    return pattern == name or _compiled(pattern).fullmatch(name) is not None
+    return pattern == name or (is_pattern(pattern) and _compiled(pattern).fullmatch(name) is not None)
 
 
-def matches_any(patterns: Iterable[str], name: str) -> bool:
+def matches_any(patterns: Collection[str], name: str) -> bool:
     """Return whether one of the patterns matches a name."""
-    return any(matches(pattern, name) for pattern in patterns)
+    return name in patterns or best_match(patterns, name) is not None
 
 
-def best_match(patterns: Iterable[str], name: str) -> str | None:
+def best_match(patterns: Collection[str], name: str) -> str | None:
     """Return the most particular pattern that matches a name, or None.
 
     The name itself comes first. Then come globs: those with more characters before their first wildcard, then those
     with more characters in all. Expressions come last. Among equals the first one given counts.
     """
-    return _best_match(tuple(patterns), name)
-
-
-@lru_cache(maxsize=4096)
-def _best_match(patterns: tuple[str, ...], name: str) -> str | None:
     if name in patterns:
         return name
-    return next((pattern for pattern in _most_particular_first(patterns) if matches(pattern, name)), None)
+    ordered = _most_particular_first(tuple(patterns))
+    return next((pattern for pattern in ordered if _compiled(pattern).fullmatch(name)), None)
 
 
 @lru_cache(maxsize=256)
 def _most_particular_first(patterns: tuple[str, ...]) -> list[str]:
-    return sorted(patterns, key=_generality)
+    """Return those that can match other names than themselves."""
+    return sorted(filter(is_pattern, patterns), key=_generality)
 
 
 def _generality(pattern: str) -> tuple[bool, int, int]:

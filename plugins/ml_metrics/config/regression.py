@@ -248,7 +248,7 @@ class RegressionTestConfig(Strict):
 
     def key_for(self, metric: str) -> str | None:
         """Return the key of the condition that judges a metric: the most particular name or pattern, or `default`."""
-        found = best_match((key for key in self.metric_success_conditions if key != DEFAULT), metric)
+        found = best_match(self.metric_success_conditions, metric)
         if found is None and DEFAULT in self.metric_success_conditions and not is_generated(metric):
             return DEFAULT
         return found
