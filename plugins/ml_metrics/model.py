@@ -10,7 +10,7 @@ import math
 import uuid
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,6 +23,10 @@ RUN_KEY_NAMESPACE = uuid.UUID("6c8b2a52-5c39-5b8b-9d0e-6f7f6b2f3f11")
 
 WORKLOAD_CONTAINER = "base"
 """The name of the workload's container in its pod, as set by the Kubernetes provider. All others are sidecars."""
+
+
+CURVE_SUFFIX = "_curve"
+"""What the name of a metric ends with whose condition judges the curve of a tag."""
 
 
 class JobStatus(StrEnum):
@@ -104,6 +108,34 @@ class Metric:
     unit: str = ""
     better: str = ""
     """`higher`, `lower`, `neither`, or empty if it is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagCurve:
+    """The finite values of one tag over the steps of one run, down-sampled, in the order of the steps."""
+
+    tag: str
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+    non_finite: tuple[tuple[int, int, int], ...] = ()
+    """The points that are NaN or infinite: the first and the last step of a group, and the number of its points."""
+    better: str = ""
+    """`lower`, `higher`, or empty if it is unknown which values are better."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the curve as JSON, with `non_finite` only if there are such points."""
+        found: dict[str, Any] = {"steps": list(self.steps), "values": list(self.values), "better": self.better}
+        return {**found, "non_finite": [list(each) for each in self.non_finite]} if self.non_finite else found
+
+    @classmethod
+    def from_document(cls, tag: str, document: dict[str, Any]) -> TagCurve:
+        """Return the curve of a document. Raises KeyError, TypeError or ValueError if it is none."""
+        steps = tuple(int(step) for step in document["steps"])
+        values = tuple(float(value) for value in document["values"])
+        if len(steps) != len(values):
+            raise ValueError(f"{len(steps)} steps and {len(values)} values")
+        groups = [(int(first), int(last), int(count)) for first, last, count in document.get("non_finite", ())]
+        return cls(tag, steps, values, tuple(groups), str(document.get("better", "")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ml_metrics.collect import Collected
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.judge import Judgement
-    from ml_metrics.model import Metric
+    from ml_metrics.model import Metric, TagCurve
     from ml_metrics.run_folder import RunFolder
 
 NEVER_STARTED = Workload(
@@ -86,6 +86,11 @@ class RunState:
             for metric in document.metrics:
                 by_name.setdefault(metric.name, metric)
         return tuple(by_name.values())
+
+    @property
+    def curves(self) -> dict[str, TagCurve]:
+        """The curves of the run that are judged, by tag."""
+        return self.collected.curves if self.collected else {}
 
     @cached_property
     def judgement(self) -> Judgement | None:

@@ -44,7 +44,8 @@ def collect(test: TestDefinition, state: RunState) -> Collected:
     from ml_metrics.collect import collect_run
 
     config, workload = test.metric_collection_config, state.recorded_workload
-    collected = collect_run(config, state.folder, workload, memory_used=memory_reader(test))
+    judged = test.regression_test_config.judges_curve
+    collected = collect_run(config, state.folder, workload, memory_used=memory_reader(test), curve_of=judged)
     state.folder.write("metrics", collected.document())
     return collected
 
@@ -95,6 +96,8 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
         missing=state.collected.missing if state.collected else {},
         acceptances=[one for name in needs.tests for one in warehouse.acceptances.of_test(name)],
         attributes=_attributes(test, run, state, warehouse, history),
+        curves=state.curves,
+        read_curves=warehouse.curves.of_runs,
     )
     state.folder.write("verdicts", judgement.document())
     return judgement
@@ -115,6 +118,7 @@ def load(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse) 
         framework_version=test.framework or "",
         owner=test.owner,
         goodput=next((metric.value for metric in state.metrics if metric.name == "goodput"), None),
+        curves=state.curves,
     )
     warehouse.load(record)
     _record_quarantine(test, warehouse)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tensorboardX import SummaryWriter
 
 from ml_metrics import steps
 from ml_metrics.collect import Collected
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.definition import Quarantine, TestDefinition
-from ml_metrics.model import JobStatus, Metric, Run, Workload
+from ml_metrics.config.regression import RegressionTestConfig
+from ml_metrics.model import JobStatus, Metric, Run, Verdict, Workload
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
 from ml_metrics.telemetry import GoodputRecorder
-from ml_metrics.warehouse import open_warehouse
+from ml_metrics.warehouse import Warehouse, open_warehouse
 
 TODAY = datetime.now(UTC).date()
 FLAKY = Quarantine(until=TODAY + timedelta(days=2), reason="flaky")
@@ -147,3 +150,37 @@ def test_ignored_tags_are_no_goodput_metrics_either(tmp_path: Path) -> None:
     document = folder.read("goodput")
     assert document is not None
     assert document["badput_seconds"]["other"] >= 0
+
+
+def test_a_curve_is_collected_judged_and_stored(tmp_path: Path) -> None:
+    rule = {"loss_curve": {"curve": {"within": "3 sd", "from_step": 10}}, "default": {"comparison": "less"}}
+    test = definition().model_copy(
+        update={"regression_test_config": RegressionTestConfig(metric_success_conditions=rule)}
+    )
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        judgements = [_trained(tmp_path, test, number, warehouse, 0.02) for number in range(6)]
+        assert [found["loss_curve"].outcome for found in judgements] == ["insufficient_data"] * 5 + ["pass"]
+        found = _trained(tmp_path, test, 6, warehouse, 0.005)
+        assert not found["loss_final"].broken
+        assert found["loss_curve"].outcome == "fail"
+        assert "the 6 good runs had" in found["loss_curve"].reason
+        again = _trained(tmp_path, test, 6, warehouse, 0.02)
+        assert again["loss_curve"].outcome == "pass"
+        (row,) = (each for each in warehouse.metrics.values("t", "loss_curve", 1))
+        assert (row.outcome, row.value) == ("pass", again["loss_curve"].value)
+
+
+def _trained(place: Path, test: TestDefinition, number: int, warehouse: Warehouse, rate: float) -> dict[str, Verdict]:
+    """Run all steps after a workload whose loss ends at the same value whatever the rate."""
+    run, folder = Run("t", "t", f"r{number}", "tests"), RunFolder(str(place / f"run{number}"))
+    ended = datetime.now(UTC) + timedelta(minutes=number)
+    folder.write("run", {"test_file": test.model_dump(mode="json", exclude_unset=True), "params": {}})
+    folder.write_workload(Workload(JobStatus.SUCCESS, started_at=ended - timedelta(minutes=1), ended_at=ended))
+    with SummaryWriter(folder.path) as writer:
+        for step in range(1_000):
+            loss = 1 + 8 * math.exp(-step * rate) + 0.01 * math.sin(step * number)
+            writer.add_scalar("loss", loss, step, walltime=ended.timestamp())
+    steps.collect(test, RunState(folder))
+    found = steps.judge(test, run, RunState(folder), warehouse)
+    steps.load(test, run, RunState(folder), warehouse)
+    return {verdict.metric: verdict for verdict in found.verdicts}

@@ -52,12 +52,20 @@ def run(arguments: argparse.Namespace) -> int:
     from ml_metrics.collect import collect_run
     from ml_metrics.config.load import load_file
 
-    config = load_file(arguments.config).metric_collection_config
+    loaded = load_file(arguments.config)
+    config, judged = loaded.metric_collection_config, loaded.regression_test_config.judges_curve
     folder = run_folder(arguments.run_dir)
     # only the bar needs the total size
     total = sum(file.size for file in folder.files(lambda _: None)) if sys.stderr.isatty() else 0
     with Progress(total) as progress:
-        collected = collect_run(config, folder, folder.read_workload(), verify=arguments.verify, progress=progress)
+        collected = collect_run(
+            config,
+            folder,
+            folder.read_workload(),
+            verify=arguments.verify,
+            progress=progress,
+            curve_of=judged,
+        )
     if arguments.json:
         print_json(collected.document())
     else:

@@ -20,6 +20,7 @@ from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.errors import ConfigError
 from ml_metrics.judge import HistoryNeeds, history_needs
 from ml_metrics.judge.input_files import read_history
+from ml_metrics.model import CURVE_SUFFIX
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ml_metrics.judge import Acceptance
+    from ml_metrics.judge.curves.source import CurvesOfRuns
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import Warehouse
 
@@ -48,6 +50,8 @@ class PastRuns:
     acceptances: Sequence[Acceptance] = ()
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """What each run ran on, by run key."""
+    curves: CurvesOfRuns = field(default_factory=dict)
+    """The curves of the tags that the conditions judge over their steps; none if the runs are from a file."""
     file: Path | None = None
     """The file that holds the conditions."""
 
@@ -180,4 +184,11 @@ def _from_warehouse(
         warn(f"read the newest {limit} runs of {test}; --runs N reads more")
     acceptances = [one for name in tests for one in warehouse.acceptances.of_test(name)]
     attributes = dict(warehouse.attributes(tests, {row.run_key: row.timestamp for row in rows}))
-    return PastRuns(test, config, rows, acceptances, attributes, file)
+    return PastRuns(test, config, rows, acceptances, attributes, _curves(warehouse, config, rows), file)
+
+
+def _curves(warehouse: Warehouse, config: RegressionTestConfig, rows: Sequence[StoredMetric]) -> CurvesOfRuns:
+    metrics = {row.metric for row in rows if row.metric.endswith(CURVE_SUFFIX)}
+    tags = sorted(name.removesuffix(CURVE_SUFFIX) for name in metrics)
+    tags = [tag for tag in tags if config.judges_curve(tag)]
+    return warehouse.curves.of_runs(sorted({row.run_key for row in rows if row.metric in metrics}), tags)

@@ -69,7 +69,14 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             print_comparison(comparison, past)
         return 0
-    replayed = replay(past.config, past.rows, test=past.test, acceptances=past.acceptances, attributes=past.attributes)
+    replayed = replay(
+        past.config,
+        past.rows,
+        test=past.test,
+        acceptances=past.acceptances,
+        attributes=past.attributes,
+        curves=past.curves,
+    )
     if arguments.json:
         print_json(replayed.document())
     else:

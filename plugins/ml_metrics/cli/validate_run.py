@@ -119,13 +119,14 @@ def _run(
 ) -> RunOfTest:
     from ml_metrics.collect import collect_run
     from ml_metrics.collect.aggregate import is_wanted
+    from ml_metrics.collect.curves import CURVE
     from ml_metrics.collect.facts import described
     from ml_metrics.collect.source import COMPUTED
     from ml_metrics.goodput import measure
 
     every_tag = collection.model_copy(update={"tags_to_ignore": (), "include_tags": ()})
-    found = collect_run(every_tag, folder, folder.read_workload()).metrics
-    wanted = [one for one in found if is_wanted(one.tag, collection, included=one.strategy == COMPUTED)]
+    found = collect_run(every_tag, folder, folder.read_workload(), curve_of=regression.judges_curve).metrics
+    wanted = [one for one in found if is_wanted(one.tag, collection, included=one.strategy in {COMPUTED, CURVE})]
     generated = measure(folder.files()).metrics()
     kept = (one for one in generated if is_wanted(one.name, collection, included=True))
     metrics = [*wanted, *described(kept, collection)]

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ml_metrics.collect import csv_files, json_lines, perfzero, profile, streams, tensorboard, workload_metrics
 from ml_metrics.collect.aggregate import aggregate, by_tag, is_wanted, unused_patterns
+from ml_metrics.collect.curves import curves_of
+from ml_metrics.collect.curves import metrics_of as curve_metrics
 from ml_metrics.collect.facts import described
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.collect.timing import clock_warnings, points_before, start_of, time_to_accuracy, total_wall_time
 from ml_metrics.collect.untrusted_values import printable
 from ml_metrics.config.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME
+from ml_metrics.config.metric_facts import known_about
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.model import Metric
+from ml_metrics.model import Metric, TagCurve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,10 +53,15 @@ class Collected:
     """By name: why the run lacks a metric that the config requires."""
     notes: tuple[str, ...] = ()
     """What was done with the points that a reader should know, such as the warm-up that was left out."""
+    curves: dict[str, TagCurve] = field(default_factory=dict)
+    """The curves that are judged, by tag."""
 
     def document(self) -> dict[str, Any]:
         """Return the document that is stored and printed."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        document = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        curves = {tag: curve.document() for tag, curve in self.curves.items()}
+        del document["curves"]
+        return {**document, "curves": curves} if curves else document
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Self:
@@ -70,8 +78,9 @@ class Collected:
                 document.get("metadata", {}),
                 document.get("missing", {}),
                 tuple(document.get("notes", ())),
+                {tag: TagCurve.from_document(tag, curve) for tag, curve in document.get("curves", {}).items()},
             )
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UnreadableInputError(
                 f"this is not a document of collected metrics ({error}). Collect the run again."
             ) from error
@@ -85,6 +94,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
     verify: bool = False,
     progress: Callable[[int], None] = lambda _: None,
     memory_used: MemoryUsed | None = None,
+    curve_of: Callable[[str], bool] = lambda _: False,
 ) -> Collected:
     """Return the metrics of everything that a run wrote.
 
@@ -95,6 +105,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         verify: Also verify the checksums of records that are skipped.
         progress: Called with the number of bytes after each read.
         memory_used: Queries the memory that a workload used, if the cluster did not measure it.
+        curve_of: Whether the curve of a tag is collected.
     """
     unreadable: list[str] = []
     request = Request(config, folder, folder.files(unreadable.append), workload, verify, progress, memory_used)
@@ -105,9 +116,11 @@ def collect_run(  # noqa: PLR0913  (independent options)
     reached = time_to_accuracy(config.time_to_accuracy, tagged, start.at, workload) if config.time_to_accuracy else None
     early = points_before(start.at, tagged.series.get(reached.tag)) if isinstance(reached, Metric) else ""
     aggregated = aggregate(tagged, config)
+    curves, left_out = curves_of(tagged, config, curve_of, lambda tag: known_about(tag, config.facts).better)
     metrics, duplicates = _without_duplicates(
         {
             "the tags": aggregated.metrics,
+            "the curves": list(curve_metrics(curves, tagged)),
             **{source: list(_wanted(each.metrics, config)) for source, each in found.items()},
             "time_to_accuracy": [reached] if isinstance(reached, Metric) else [],
         }
@@ -120,6 +133,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         *(warning for each in found.values() for warning in each.warnings),
         *tagged.warnings,
         *aggregated.warnings,
+        *left_out,
         *duplicates,
         *filter(None, [start.warning, early]),
         *([wall_time] if isinstance(wall_time, str) else []),
@@ -141,6 +155,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
             **({TIME_TO_ACCURACY: reached} if isinstance(reached, str) else {}),
         },
         tuple(aggregated.notes),
+        curves,
     )
 
 

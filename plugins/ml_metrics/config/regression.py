@@ -3,19 +3,20 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
 from ml_metrics.config.baseline import Baseline
 from ml_metrics.config.confirm import Confirmation, ConfirmBy
+from ml_metrics.config.curve import CURVE_RUNS, Curve, check_name, with_distance
 from ml_metrics.config.duration import Duration
 from ml_metrics.config.metric_facts import MetricFacts, known_about
 from ml_metrics.config.moment import Moment
 from ml_metrics.config.patterns import Pattern, best_match, matches_any
 from ml_metrics.config.strict import Strict
 from ml_metrics.config.threshold import ChangePoint, MinChange, SuccessThreshold
-from ml_metrics.model import Severity
+from ml_metrics.model import CURVE_SUFFIX, Severity
 from ml_metrics.units import HIGHER, LOWER, is_generated
 
 DEFAULT = "default"
@@ -96,6 +97,14 @@ class Condition(Strict):
     """Whether a broken condition fails the run (`fail`) or is only reported (`warn`)."""
     confirm: Confirmation = None
     """The number of runs in a row that must be out of bounds before they alert, or a mapping."""
+    curve: Curve | None = None
+    """Judges a tag over the steps of the run, in place of `success_threshold`; for a metric named `<tag>_curve`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def curve_is_a_distance(cls, content: Any) -> Any:
+        """Add what `curve` stands for."""
+        return with_distance(content)
 
     @model_validator(mode="after")
     def comparison_fits_threshold(self) -> Self:
@@ -163,7 +172,7 @@ class Condition(Strict):
     @model_validator(mode="after")
     def it_can_decide(self) -> Self:
         """Reject a condition whose verdict would be `insufficient_data`, or `pass`, for ever."""
-        kind, window = self.success_threshold.kind, self.baseline_runs
+        kind, window = self.kind, self.baseline_runs
         if window < self.fewest_runs:
             raise ValueError(f"{kind} needs {self.fewest_runs} earlier runs, so a window of {window} never suffices")
         if self.since is not None and self.since > datetime.now(UTC) + TIME_ZONES:
@@ -178,10 +187,15 @@ class Condition(Strict):
         return self
 
     @property
+    def kind(self) -> str:
+        """The key that says how the metric is judged: `curve`, or that of the threshold."""
+        return self.success_threshold.kind if self.curve is None else "curve"
+
+    @property
     def is_relative(self) -> bool:
         """Whether the bound is computed from the history."""
         percent = self.success_threshold.percent
-        is_fixed = self.success_threshold.kind in {"fixed_value", "within_bounds"}
+        is_fixed = self.kind in {"fixed_value", "within_bounds"}
         return not is_fixed and (percent is None or percent.value is None)
 
     @property
@@ -193,6 +207,8 @@ class Condition(Strict):
             minimum = 1
         if threshold.change_point is not None:
             minimum = threshold.change_point.fewest_runs
+        if self.curve is not None:
+            minimum = self.curve.min_runs
         return max(self.wait_for_n_points_of_history or 0, minimum)
 
     @property
@@ -201,6 +217,7 @@ class Condition(Strict):
         if "window" in self.model_fields_set:
             return self.window
         default = 1_000 if self.against is Against.BEST else self.window
+        default = CURVE_RUNS if self.curve is not None else default
         default = CHANGE_POINT_RUNS if self.success_threshold.change_point is not None else default
         return max(default, self.wait_for_n_points_of_history or 0)
 
@@ -252,6 +269,19 @@ class RegressionTestConfig(Strict):
         if found is None and DEFAULT in self.metric_success_conditions and not is_generated(metric):
             return DEFAULT
         return found
+
+    @model_validator(mode="after")
+    def curves_have_their_names(self) -> Self:
+        """Reject `curve` in the condition of another metric."""
+        for name, condition in self.metric_success_conditions.items():
+            if condition.curve is not None:
+                check_name(name)
+        return self
+
+    def judges_curve(self, tag: str) -> bool:
+        """Whether the curve of a tag is judged."""
+        condition = self.condition_for(f"{tag}{CURVE_SUFFIX}")
+        return condition is not None and condition.curve is not None
 
     def condition_for(self, metric: str) -> Condition | None:
         """Return the condition of a metric: its own, that of a pattern, or the one named `default`.

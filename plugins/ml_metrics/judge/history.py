@@ -9,12 +9,15 @@ from functools import cached_property
 from operator import attrgetter, lt
 from typing import TYPE_CHECKING, TypeVar
 
+from ml_metrics.judge.curves.source import NO_CURVES
 from ml_metrics.judge.repeated import each_run_once
 from ml_metrics.model import JobStatus, StoredMetric
 from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+    from ml_metrics.judge.curves.source import Curves
 
 Rule = TypeVar("Rule", bound="Hashable")
 Levels = TypeVar("Levels")
@@ -68,7 +71,9 @@ class EarlierRuns:
         now: datetime,
         attributes: Mapping[str, Mapping[str, str]] | None = None,
         side_of: Callable[[str], int] = unknown_side,
+        curves: Curves = NO_CURVES,
     ) -> None:
+        self.curves = curves
         self.attributes = attributes or {}
         self.now = as_utc(now)
         self.run_key = run_key

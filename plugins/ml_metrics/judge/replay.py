@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.judge.curves.source import Curves
 from ml_metrics.judge.judgement import AlertKind
 from ml_metrics.judge.repeated import worse_side, worst
 from ml_metrics.judge.replayed_history import ReplayedHistory
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.config.regression import RegressionTestConfig
+    from ml_metrics.judge.curves.source import CurvesOfRuns
     from ml_metrics.judge.history import Acceptance
     from ml_metrics.judge.judgement import Judgement
 
@@ -77,29 +79,35 @@ def beginnings(failing: Iterable[bool]) -> list[int]:
     return [place for place, (before, now) in enumerate(pairwise(chain((False,), failing))) if now and not before]
 
 
-def replay(
+def replay(  # noqa: PLR0913  (as `judge_run`)
     config: RegressionTestConfig,
     history: Iterable[StoredMetric],
     *,
     test: str = "",
     acceptances: Sequence[Acceptance] = (),
     attributes: Mapping[str, Mapping[str, str]] | None = None,
+    curves: CurvesOfRuns | None = None,
 ) -> Replay:
     """Judge each run of a test by the runs that ended before it, as `judge_run` would have at that time.
 
     The verdicts of the replay replace the stored ones, so the given conditions decide which runs are in a baseline. An
     acceptance applies from its own time on. Runs are ordered by their end, the newest time among their rows. Rows of
-    other tests serve as history for `compare_to`.
+    other tests serve as history for `compare_to`. Without `curves`, those of the runs, conditions with `curve` do not
+    decide.
     """
-    return Replay(tuple(_replayed(config, list(history), test, acceptances, attributes)))
+    rows, found = list(history), Curves(curves)
+    runs = _replayed(config, rows, test=test, acceptances=acceptances, attributes=attributes, curves=found)
+    return Replay(tuple(runs))
 
 
-def _replayed(
+def _replayed(  # noqa: PLR0913
     config: RegressionTestConfig,
     history: list[StoredMetric],
+    *,
     test: str,
     acceptances: Sequence[Acceptance],
     attributes: Mapping[str, Mapping[str, str]] | None,
+    curves: Curves,
 ) -> Iterator[ReplayedRun]:
     others = [row for row in history if (row.test or test) != test]
     own = [row for row in history if (row.test or test) == test]
@@ -113,7 +121,9 @@ def _replayed(
         for metric in run.metrics if run.status is JobStatus.SUCCESS else ():
             if math.isfinite(metric.value):
                 series[metric.name].append(metric.value)
-    earlier = ReplayedHistory(others, acceptances, test=test, series=series, attributes=attributes, side_of=side_of)
+    earlier = ReplayedHistory(
+        others, acceptances, test=test, series=series, attributes=attributes, side_of=side_of, curves=curves
+    )
     for run in runs:
         earlier.begin(run.key, run.ended)
         judgement = judge_after(config, run.metrics, earlier, status=run.status, missing=run.missing)

@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.judge.baseline import is_measured
+from ml_metrics.judge.curves.source import NO_CURVES
 from ml_metrics.judge.history import EarlierRuns, by_series, unknown_side
 from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from ml_metrics.judge.curves.source import Curves
     from ml_metrics.judge.history import Acceptance, Levels, Moment, Rule
     from ml_metrics.model import StoredMetric
 
@@ -35,9 +37,12 @@ class ReplayedHistory(EarlierRuns):
         series: Mapping[str, Sequence[float]],
         attributes: Mapping[str, Mapping[str, str]] | None = None,
         side_of: Callable[[str], int] = unknown_side,
+        curves: Curves = NO_CURVES,
     ) -> None:
         """Begin with the rows of other tests. `series` has all values that the replay will reach, by metric."""
-        super().__init__(others, test=test, run_key="", now=BEGINNING, attributes=attributes, side_of=side_of)
+        super().__init__(
+            others, test=test, run_key="", now=BEGINNING, attributes=attributes, side_of=side_of, curves=curves
+        )
         self._all_acceptances = acceptances
         self._series = {metric: _KnownSeries(values) for metric, values in series.items()}
         self._others = {key: sorted(rows, key=_moment) for key, rows in self._rows.items()}

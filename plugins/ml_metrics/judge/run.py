@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.config.patterns import is_pattern, matches
 from ml_metrics.config.regression import DEFAULT
 from ml_metrics.judge.alerting import confirmed, job_alerts, metric_alerts
+from ml_metrics.judge.curves.source import Curves
 from ml_metrics.judge.history import PRESENT_RUNS, EarlierRuns
 from ml_metrics.judge.judgement import Judgement
 from ml_metrics.judge.repeated import worse_side
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.config.regression import Condition, RegressionTestConfig
+    from ml_metrics.judge.curves.source import ReadCurves
     from ml_metrics.judge.history import Acceptance
-    from ml_metrics.model import Metric, StoredMetric
+    from ml_metrics.model import Metric, StoredMetric, TagCurve
 
 MIN_PRESENT_RUNS = 3
 """Two runs with a metric are not enough to expect it in the next."""
@@ -44,13 +46,16 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
     failure_reason: str | None = None,
     test: str = "",
     attributes: Mapping[str, Mapping[str, str]] = NOTHING,
+    curves: Mapping[str, TagCurve] = NOTHING,
+    read_curves: ReadCurves | None = None,
 ) -> Judgement:
     """Judge the metrics of a run by its conditions and the runs before it.
 
     `now` is the end of the run: its own rows and later ones are ignored. `missing` has the reasons for requested
     metrics that the run failed to produce; each fails the run. `attributes` has the environment of each run, such as
-    image digest and node type, from which the reason for a change of level is made. A condition that cannot be applied
-    fails its metric and affects no other.
+    image digest and node type, from which the reason for a change of level is made. `curves` has the run's own curves
+    by tag; `read_curves` reads those of earlier runs, if conditions with `curve` need them. A condition that cannot be
+    applied fails its metric and affects no other.
     """
     earlier = EarlierRuns(
         history,
@@ -60,6 +65,7 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
         now=now,
         attributes=attributes,
         side_of=lambda metric: worse_side(config.condition_for(metric)),
+        curves=Curves({(run_key, tag): curve for tag, curve in curves.items()}, read_curves),
     )
     return judge_after(config, metrics, earlier, status=status, missing=missing, failure_reason=failure_reason)
 

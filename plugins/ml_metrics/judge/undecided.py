@@ -69,5 +69,5 @@ def _reason(condition: Condition) -> str:
         "since": None if condition.since is None else f"{condition.since:%Y-%m-%d}",
     }
     given = [f"{name}: {value}" for name, value in limits.items() if value is not None]
-    needs = f"{condition.success_threshold.kind} needs {condition.fewest_runs} earlier runs"
+    needs = f"{condition.kind} needs {condition.fewest_runs} earlier runs"
     return f"{needs} with {', '.join(given)}" if given else needs

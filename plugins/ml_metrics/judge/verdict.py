@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.judge.baseline import baseline_of, note_on_baseline, uses_history
 from ml_metrics.judge.certainty import false_alarm_rate, healthy_values, with_words
+from ml_metrics.judge.curves.verdict import curve_verdict
 from ml_metrics.judge.history import RECENT
 from ml_metrics.judge.level_verdict import level_verdict
 from ml_metrics.judge.repeated import worse_side
@@ -39,7 +40,9 @@ def verdict_on(metric: str, value: float | None, condition: Condition, earlier: 
         severity=condition.severity,
         unit=unit,
     )
-    if condition.success_threshold.change_point is None:
+    if condition.curve is not None:
+        verdict = curve_verdict(unjudged, condition, condition.curve, earlier)
+    elif condition.success_threshold.change_point is None:
         verdict = _compared(unjudged, condition, earlier)
     else:
         verdict = _plausible(level_verdict(unjudged, condition, earlier), condition, earlier)
@@ -47,6 +50,8 @@ def verdict_on(metric: str, value: float | None, condition: Condition, earlier: 
         verdict = replace(verdict, reason=f"{verdict.reason}; {note}")
     if value is None:
         return replace(verdict, outcome=Outcome.MISSING, reason="the run did not produce it")
+    if verdict.value is not None and condition.curve is not None:  # a distance, which the judge computes
+        return verdict
     if not math.isfinite(value):
         return replace(verdict, outcome=Outcome.NON_FINITE, reason=f"the value is {value}")
     return with_words(verdict)

@@ -8,6 +8,7 @@ from ml_metrics.config.regression import Against, Comparison
 from ml_metrics.units import quantities
 
 if TYPE_CHECKING:
+    from ml_metrics.config.curve import Curve
     from ml_metrics.config.regression import Condition
     from ml_metrics.config.threshold import MinChange, WithinBounds
     from ml_metrics.model import Bounds
@@ -26,7 +27,9 @@ SIGNS = {"greater": "-", "less": "+", "within": "±"}
 def rule_of(condition: Condition) -> str:
     """Return a condition as text: `greater than 0.96`, `less than mean + 4 sd`."""
     threshold = condition.success_threshold
-    if threshold.change_point is not None:
+    if condition.curve is not None:
+        text = _curve(condition.curve)
+    elif threshold.change_point is not None:
         way = {"greater": "fall", "less": "rise", "within": "change"}[_direction(condition.comparison)]
         change = threshold.change_point
         text = f"no {way} of {change.min_change_percent:g} % that lasts {change.min_runs} runs"
@@ -45,6 +48,12 @@ def violation(value: float, bounds: Bounds, unit: str = "") -> str:
     if value == bound:
         return f"{written} is on its {'lower' if below else 'upper'} bound"
     return f"{written} is {'below' if below else 'above'} {limit}"
+
+
+def _curve(curve: Curve) -> str:
+    begin = f" from step {curve.from_step}" if curve.from_step else ""
+    end = "" if curve.to_step is None else f" to step {curve.to_step}"
+    return f"within {curve.within:g} sd of the curves of good runs{begin}{end}"
 
 
 def _bound(condition: Condition) -> str:

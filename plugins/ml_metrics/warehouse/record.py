@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.model import JobStatus, Outcome, Severity, StoredMetric
+from ml_metrics.model import CURVE_SUFFIX, JobStatus, Outcome, Severity, StoredMetric
 from ml_metrics.values import as_utc, finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ml_metrics.model import Metric, Run, Verdict, Workload
+    from ml_metrics.model import Metric, Run, TagCurve, Verdict, Workload
 
 MAX_POINT_DISTANCE = timedelta(days=10)
 """The maximum difference between the wall time of a point and the end of its run. A point that is farther off, because
@@ -63,12 +64,24 @@ class MetadataRow:
 
 
 @dataclass(frozen=True, slots=True)
+class CurveRow:
+    """A row of `curve_history`."""
+
+    uuid: str
+    tag: str
+    test_name: str
+    timestamp: datetime
+    curve: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunRecord:
     """All rows of one run. They are replaced together when the run is loaded again."""
 
     job: JobRow
     metrics: tuple[StoredMetric, ...] = ()
     metadata: tuple[MetadataRow, ...] = ()
+    curves: tuple[CurveRow, ...] = ()
 
     @property
     def key(self) -> str:
@@ -81,6 +94,7 @@ class RunRecord:
             "job_history": [_storable(asdict(self.job))],
             "metric_history": [_storable(metric_columns(metric)) for metric in self.metrics],
             "metadata_history": [_storable(asdict(row)) for row in self.metadata],
+            "curve_history": [_storable(asdict(row)) for row in self.curves],
         }
 
 
@@ -121,6 +135,7 @@ def run_record(  # noqa: PLR0913  (the row has results of every earlier task)
     goodput: float | None = None,
     loaded_at: datetime | None = None,
     verdict: str | None = None,
+    curves: Mapping[str, TagCurve] | None = None,
 ) -> RunRecord:
     """Return the rows of a run.
 
@@ -159,6 +174,7 @@ def run_record(  # noqa: PLR0913  (the row has results of every earlier task)
         job,
         tuple(_stored_metrics(job, workload.status, metrics, verdicts)),
         tuple(_metadata_rows(run, metadata)),
+        tuple(_curve_rows(job, curves or {})),
     )
 
 
@@ -185,7 +201,7 @@ def _stored_metrics(
             run_key=job.uuid,
             timestamp=job.timestamp,
             metric=name,
-            value=finite(metric.value) if metric else None,
+            value=_value(metric, verdict) if metric else None,
             job_status=status,
             outcome=verdict.outcome if verdict else None,
             test=job.test_name,
@@ -205,6 +221,12 @@ def _stored_metrics(
         )
 
 
+def _value(metric: Metric, verdict: Verdict | None) -> float | None:
+    """Return the value of a metric. The distance of a curve from its envelope is computed by the judge."""
+    is_curve = metric.strategy == CURVE_SUFFIX.removeprefix("_")
+    return verdict.value if is_curve and verdict is not None else finite(metric.value)
+
+
 def _metadata_rows(run: Run, metadata: Mapping[str, str]) -> Iterator[MetadataRow]:
     """Yield a row for each text, short ones first. Texts beyond the limit are replaced by a note on where they are."""
     from ml_metrics.collect.untrusted_values import shortened
@@ -214,6 +236,12 @@ def _metadata_rows(run: Run, metadata: Mapping[str, str]) -> Iterator[MetadataRo
         name = shortened(key)
         room -= len(name.encode(errors="replace")) + len(value.encode(errors="replace"))
         yield MetadataRow(run.key, name, value if room >= 0 else LEFT_OUT)
+
+
+def _curve_rows(job: JobRow, curves: Mapping[str, TagCurve]) -> Iterator[CurveRow]:
+    for tag, curve in sorted(curves.items()):
+        text = json.dumps(curve.document(), separators=(",", ":"))
+        yield CurveRow(job.uuid, tag, job.test_name, job.timestamp, text)
 
 
 def _moment_of_point(wall_time: float | None, stopped: datetime) -> datetime:

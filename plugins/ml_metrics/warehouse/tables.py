@@ -224,7 +224,22 @@ QUARANTINES = Table(
     key=("test_name", "timestamp"),
 )
 
-RUN_TABLES = (JOB_HISTORY, METRIC_HISTORY, METADATA_HISTORY)
+CURVE_HISTORY = Table(
+    "curve_history",
+    "One row for each tag of each run that a condition with `curve` judges: its values over the steps, down-sampled.",
+    (
+        _required("uuid", Kind.STRING, "The run key."),
+        _required("tag", Kind.STRING, "The tag; its metric is named <tag>_curve."),
+        _required("test_name", Kind.STRING, "The test."),
+        _required("timestamp", Kind.TIMESTAMP, "When the workload stopped."),
+        _required("curve", Kind.STRING, "The steps and the values, with the steps that are not finite, as JSON."),
+    ),
+    key=("uuid", "tag"),
+    partition="timestamp",
+    cluster=("test_name", "tag"),
+)
+
+RUN_TABLES = (JOB_HISTORY, METRIC_HISTORY, METADATA_HISTORY, CURVE_HISTORY)
 """The tables that one load changes together."""
 
 TABLES = (*RUN_TABLES, ACCEPTANCES, ALERTS, DELIVERIES, QUARANTINES)

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from ml_metrics.errors import WarehouseError
 from ml_metrics.warehouse.attributes import RunAttributes
+from ml_metrics.warehouse.curves import StoredCurves
 from ml_metrics.warehouse.database import Database
 from ml_metrics.warehouse.decisions import Acceptances, Quarantines
 from ml_metrics.warehouse.deliveries import Deliveries
@@ -27,14 +28,15 @@ if TYPE_CHECKING:
 class Warehouse(AbstractContextManager["Warehouse"]):
     """All stored runs and what was decided about them. Made by `open_warehouse`; use it in a `with`, or close it.
 
-    `load` writes a run. Everything else is in a part: `runs`, `metrics`, `incidents`, `deliveries`, `acceptances` and
-    `quarantines`.
+    `load` writes a run. Everything else is in a part: `runs`, `metrics`, `curves`, `incidents`, `deliveries`,
+    `acceptances` and `quarantines`.
     """
 
     def __init__(self, store: Store) -> None:
         self.database = Database(store)
         self.runs = Runs(self.database)
         self.metrics = Metrics(self.database)
+        self.curves = StoredCurves(self.database)
         self.incidents = Incidents(self.database)
         self.deliveries = Deliveries(self.database)
         self.acceptances = Acceptances(self.database)

@@ -30,6 +30,7 @@ MODULES = (
     "aggregation",
     "collection",
     "confirm",
+    "curve",
     "goodput",
     "metric_facts",
     "params",

@@ -114,7 +114,7 @@ def _misfits(
 ) -> Iterator[Finding]:
     for metric, found in sorted(values.items()):
         condition = config.condition_for(metric)
-        if condition is not None:
+        if condition is not None and condition.curve is None:  # the bounds of a distance are no matter of its level
             for problem in _of_metric(condition, found, _decided(verdicts[metric])):
                 yield _about(config, metric, problem)
 

@@ -1,0 +1,298 @@
+"""Verdicts on curves."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ml_metrics.judge import Acceptance, judge_run, replay
+from ml_metrics.model import JobStatus, Metric, Outcome, TagCurve, Verdict
+from unit.judge.cases import DAY, NOW, START, TEST, config, point
+from unit.judge.curves.training import curve, good_runs, losses
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.judge import Judgement
+    from ml_metrics.model import StoredMetric
+
+RULE: dict[str, Any] = {"within": "3 sd", "from_step": 100}
+
+
+def rows_of(past: Sequence[TagCurve], outcomes: Sequence[str] | None = None) -> list[StoredMetric]:
+    outcomes = outcomes or ["pass"] * len(past)
+    return [point(day, 0.5, outcome, metric="loss_curve") for day, outcome in enumerate(outcomes)]
+
+
+def judgement(  # noqa: PLR0913  (as `judge_run`)
+    own: TagCurve | None,
+    past: Sequence[TagCurve],
+    rule: dict[str, Any] = RULE,
+    *,
+    rows: Sequence[StoredMetric] | None = None,
+    reads: list[Sequence[str]] | None = None,
+    more: dict[str, Any] | None = None,
+    **rest: Any,
+) -> Judgement:
+    rows = rows_of(past) if rows is None else rows
+    stored = {(row.run_key, "loss"): each for row, each in zip(rows, past, strict=True)}
+
+    def read(run_keys: Sequence[str], tags: Sequence[str]) -> dict[tuple[str, str], TagCurve]:
+        if reads is not None:
+            reads.append(run_keys)
+        return {key: stored[key] for key in stored if key[0] in run_keys and key[1] in tags}
+
+    return judge_run(
+        config({"loss_curve": {"curve": rule, **(more or {})}}),
+        [Metric("loss_curve", 0.0, "loss", "curve")] if own is not None else [],
+        rows,
+        status=JobStatus.SUCCESS,
+        run_key="this-run",
+        now=NOW,
+        test=TEST,
+        curves={} if own is None else {"loss": own},
+        read_curves=read,
+        **rest,
+    )
+
+
+def verdict(*arguments: Any, **options: Any) -> Verdict:
+    (only,) = judgement(*arguments, **options).verdicts
+    return only
+
+
+@pytest.mark.parametrize("runs", [5, 8, 12, 30])
+def test_healthy_runs_pass(runs: int) -> None:
+    for seed in range(10):
+        found = verdict(curve(losses(seed)), good_runs(runs))
+        assert (found.outcome, found.baseline_points) == (Outcome.PASS, runs), found.reason
+
+
+@pytest.mark.parametrize("runs", [5, 12])
+@pytest.mark.parametrize("rate", [10.0, 1 / 3, 0.1])
+def test_a_wrong_learning_rate_fails(rate: float, runs: int) -> None:
+    for seed in range(5):
+        found = verdict(curve(losses(seed, rate=rate)), good_runs(runs))
+        assert found.outcome is Outcome.FAIL, (rate, seed, found.reason)
+
+
+@pytest.mark.parametrize("runs", [5, 12])
+def test_a_learning_rate_that_is_better_at_first_is_reported(runs: int) -> None:
+    for seed in range(5):
+        found = verdict(curve(losses(seed, rate=3.0)), good_runs(runs))
+        assert found.broken or found.implausible, (seed, found.reason)
+
+
+def test_a_slower_convergence_to_the_same_final_value_fails() -> None:
+    at, right = losses(1)
+    _, slow = losses(1, rate=0.6)
+    blend = np.clip((at - 1_400) / 300, 0, 1)
+    found = verdict(curve((at, slow * (1 - blend) + right * blend)), good_runs(12))
+    assert found.outcome is Outcome.FAIL
+    assert "outside from step" in found.reason
+
+
+def test_a_plateau_fails() -> None:
+    at, loss = losses(2)
+    found = verdict(curve((at, np.maximum(loss, loss[at >= 500][0]))), good_runs(12))
+    assert found.outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.01, Outcome.PASS), (0.1, Outcome.FAIL)])
+def test_a_spike_fails_if_it_lasts(share: float, expected: Outcome) -> None:
+    at, loss = losses(3)
+    spike = (at >= 1_000) & (at < 1_000 + share * 2_000)
+    found = verdict(curve((at, np.where(spike, 9.0, loss))), good_runs(12))
+    assert found.outcome is expected
+    if expected is Outcome.PASS:
+        assert "outside for too short a time to count" in found.reason
+
+
+def test_the_reason_gives_step_value_and_envelope() -> None:
+    past = [TagCurve("loss", tuple(range(0, 1000, 10)), (value,) * 100, better="lower") for value in (1.9, 2.0, 2.1)]
+    own = TagCurve("loss", tuple(range(0, 1000, 10)), (2.0,) * 50 + (5.0,) * 50, better="lower")
+    found = verdict(own, past, {**RULE, "min_runs": 3})
+    spread = (5.0 - 2.0) / found.value
+    assert found.reason == (
+        f"loss was 5 at step 500; the 3 good runs had 2 there, give or take {spread:.4g} (outside from step 500 to 990)"
+    )
+    assert (found.bounds.lower, found.bounds.upper, found.rule) == (
+        -math.inf,
+        3.0,
+        "within 3 sd of the curves of good runs from step 100",
+    )
+
+
+def test_the_better_side_is_implausible_and_not_broken() -> None:
+    at, loss = losses(4)
+    found = verdict(curve((at, loss - 1.5)), good_runs(12))
+    assert (found.outcome, found.implausible) == (Outcome.PASS, True)
+    assert found.reason.startswith("implausibly good: loss was")
+
+
+@pytest.mark.parametrize("better", ["", "neither"])
+def test_both_sides_count_where_no_direction_is_known(better: str) -> None:
+    at, loss = losses(4)
+    past = [replace(each, better=better) for each in good_runs(12)]
+    assert verdict(curve((at, loss - 1.5), better), past).outcome is Outcome.FAIL
+    assert verdict(curve((at, loss + 1.5), better), past).outcome is Outcome.FAIL
+
+
+def test_the_worse_side_of_a_tag_that_rises_is_below() -> None:
+    at, loss = losses(4)
+    past = [TagCurve("loss", each.steps, tuple(-value for value in each.values)) for each in good_runs(12)]
+    assert verdict(curve((at, -loss - 1.5), "higher"), past).outcome is Outcome.FAIL
+    assert verdict(curve((at, -loss + 1.5), "higher"), past).outcome is Outcome.PASS
+
+
+def test_a_point_that_is_not_finite_is_reported_with_its_step() -> None:
+    at, loss = losses(5)
+    loss[at == 505] = np.nan
+    found = verdict(curve((at, loss)), good_runs(5))
+    assert (found.outcome, found.value) == (Outcome.NON_FINITE, None)
+    assert found.reason == "1 point is not a finite number, at step 505"
+
+
+def test_points_before_the_judged_steps_do_not_count() -> None:
+    at, loss = losses(5)
+    loss[at < 50] = np.nan
+    assert verdict(curve((at, loss)), good_runs(5)).outcome is Outcome.PASS
+
+
+def test_a_curve_without_any_finite_value_is_broken_without_a_history() -> None:
+    found = verdict(curve((np.arange(10), np.full(10, np.nan))), [], {})
+    assert found.outcome is Outcome.NON_FINITE
+
+
+def test_too_few_good_runs_are_insufficient() -> None:
+    found = verdict(curve(losses(6)), good_runs(4))
+    assert (found.outcome, found.value) == (Outcome.INSUFFICIENT_DATA, 0.0)
+    assert found.reason == "the history has 4 of the 5 good runs required"
+
+
+def test_runs_of_broken_verdicts_are_in_no_envelope() -> None:
+    past = [*good_runs(5), *(curve(losses(seed, rate=10.0)) for seed in range(4))]
+    found = verdict(curve(losses(7)), past, rows=rows_of(past, ["pass"] * 5 + ["fail"] * 4))
+    assert (found.outcome, found.baseline_points) == (Outcome.PASS, 5)
+
+
+def test_an_acceptance_restarts_the_envelope() -> None:
+    past = [*good_runs(5), *(curve(losses(seed, rate=0.3)) for seed in range(5))]
+    rows = rows_of(past, ["pass"] * 5 + ["fail"] * 5)
+    slower = curve(losses(8, rate=0.3))
+    assert verdict(slower, past, rows=rows).outcome is Outcome.FAIL
+    accepted = Acceptance(TEST, "loss_curve", rows[5].run_key, START + 20 * DAY)
+    found = verdict(slower, past, rows=rows, acceptances=[accepted])
+    assert (found.outcome, found.baseline_points) == (Outcome.PASS, 5)
+
+
+def test_curves_that_are_not_stored_are_missed() -> None:
+    found = verdict(curve(losses(6)), [], rows=[])
+    assert found.outcome is Outcome.INSUFFICIENT_DATA
+    found = judge_run(
+        config({"loss_curve": {"curve": RULE}}),
+        [Metric("loss_curve", 0.0, "loss", "curve")],
+        rows_of(good_runs(6)),
+        status=JobStatus.SUCCESS,
+        run_key="this-run",
+        now=NOW,
+        test=TEST,
+        curves={"loss": curve(losses(6))},
+    ).verdicts[0]
+    assert found.reason == "the curves of 0 of the 5 good runs required are stored"
+
+
+def test_a_run_whose_curve_is_unknown_is_not_judged() -> None:
+    rows = rows_of(good_runs(6))
+    (found,) = judge_run(
+        config({"loss_curve": {"curve": RULE}}),
+        [Metric("loss_curve", 0.7, "loss", "curve")],
+        rows,
+        status=JobStatus.SUCCESS,
+        run_key="this-run",
+        now=NOW,
+        test=TEST,
+    ).verdicts
+    assert (found.outcome, found.reason) == (Outcome.INSUFFICIENT_DATA, "the curve of the run is not known here")
+
+
+def test_a_run_that_did_not_write_the_tag_is_missing() -> None:
+    found = verdict(None, good_runs(6))
+    assert found.outcome is Outcome.MISSING
+    assert verdict(None, good_runs(6), more={"optional": True}).outcome is Outcome.SKIPPED
+
+
+def test_a_run_that_ends_before_the_first_judged_step_is_not_judged() -> None:
+    at, loss = losses(6)
+    found = verdict(curve((at[:10], loss[:10])), good_runs(6))
+    assert found.reason == "the curve ended at step 45, and the condition begins at step 100"
+
+
+def test_a_shorter_run_is_compared_as_far_as_it_goes() -> None:
+    at, loss = losses(6)
+    found = verdict(curve((at[:200], loss[:200])), good_runs(6))
+    assert found.outcome is Outcome.PASS
+    assert "compared from step" in found.reason
+    assert "good runs go on to step" in found.reason
+
+
+def test_a_longer_run_is_compared_as_far_as_the_others_go() -> None:
+    found = verdict(curve(losses(6, steps=4_000)), good_runs(6))
+    assert found.outcome is Outcome.PASS
+    assert "good runs end there, and this one at step 39" in found.reason
+
+
+def test_runs_that_log_at_other_intervals_are_comparable() -> None:
+    at, loss = losses(6, steps=4_000)
+    past = [curve((steps[::7], values[::7])) for steps, values in (losses(100 + n, steps=4_000) for n in range(8))]
+    assert verdict(curve((at, loss)), past).outcome is Outcome.PASS
+    assert verdict(curve(losses(6, steps=4_000, rate=0.3)), past).outcome is Outcome.FAIL
+
+
+def test_runs_without_any_noise_do_not_fail_by_rounding() -> None:
+    at, loss = losses(6, noise=0.0)
+    past = [curve((at, loss))] * 5
+    assert verdict(curve((at, loss * (1 + 1e-5))), past).outcome is Outcome.PASS
+    assert verdict(curve((at, loss * 1.02)), past).outcome is Outcome.FAIL
+
+
+def test_past_curves_are_read_once() -> None:
+    reads: list[Sequence[str]] = []
+    judgement(curve(losses(6)), good_runs(6), reads=reads)
+    assert reads == [[f"run-{day:05}" for day in range(6)]]
+    reads.clear()
+    judgement(curve(losses(6)), good_runs(3), reads=reads)
+    assert reads == []
+
+
+def test_a_replay_judges_curves() -> None:
+    past = [*good_runs(8), curve(losses(9, rate=10.0)), *good_runs(2, first=300)]
+    rows = rows_of(past)
+    stored = {(row.run_key, "loss"): each for row, each in zip(rows, past, strict=True)}
+    runs = replay(config({"loss_curve": {"curve": RULE}}), rows, test=TEST, curves=stored).runs
+    outcomes = [str(run.judgement.verdicts[0].outcome) for run in runs]
+    assert outcomes == ["insufficient_data"] * 5 + ["pass"] * 3 + ["fail"] + ["pass"] * 2
+    without = replay(config({"loss_curve": {"curve": RULE}}), rows, test=TEST).runs
+    assert {run.judgement.verdicts[0].outcome for run in without} == {Outcome.INSUFFICIENT_DATA}
+
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    curves=st.lists(st.lists(numbers, min_size=6, max_size=20), min_size=4, max_size=7),
+    better=st.sampled_from(["lower", "higher", ""]),
+)
+def test_any_finite_values_are_judged(curves: list[list[float]], better: str) -> None:
+    tags = [TagCurve("loss", tuple(range(len(each))), tuple(each), better=better) for each in curves]
+    found = verdict(tags[0], tags[1:], {"min_runs": 3})
+    assert found.outcome in {Outcome.PASS, Outcome.FAIL}
+    assert math.isfinite(found.value)
+    assert (found.outcome is Outcome.FAIL) == (found.value > 3.0 and not math.isclose(found.value, 3.0))

@@ -1,0 +1,112 @@
+"""The curves of runs, on every engine."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ml_metrics.errors import WarehouseError
+from ml_metrics.model import Metric, Outcome, TagCurve, Verdict
+from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
+from unit.warehouse.records import TEST, record, run_of, workload
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ml_metrics.warehouse import RunRecord
+
+CURVE = TagCurve("train/loss", (0, 10, 2**53), (9.5, 1e-308, -1e308), ((3, 5, 2),), "lower")
+OTHER = TagCurve("lärm\U0001f4c9", (1,), (0.1,))
+
+
+def with_curves(day: int, *curves: TagCurve) -> RunRecord:
+    return run_record(
+        run_of(day),
+        workload(day),
+        [Metric("train/loss_curve", 0.0, "train/loss", "curve")],
+        [],
+        {},
+        test_type="example",
+        accelerator="cpu",
+        framework_version="tf",
+        curves={curve.tag: curve for curve in curves},
+    )
+
+
+def test_curves_are_read_back_as_they_were_loaded(warehouse: Warehouse) -> None:
+    runs = [with_curves(day, CURVE, OTHER) for day in range(3)]
+    warehouse.load_all(runs)
+    keys = [run.key for run in runs]
+    assert warehouse.curves.of_runs(keys[:2], [CURVE.tag]) == {(key, CURVE.tag): CURVE for key in keys[:2]}
+    assert warehouse.curves.of_runs(keys, [OTHER.tag, "unknown"]) == {(key, OTHER.tag): OTHER for key in keys}
+
+
+def test_nothing_is_read_for_no_run_or_no_tag(warehouse: Warehouse) -> None:
+    warehouse.load(with_curves(0, CURVE))
+    assert warehouse.curves.of_runs([], [CURVE.tag]) == {}
+    assert warehouse.curves.of_runs([run_of(0).key], []) == {}
+
+
+def test_a_later_attempt_replaces_the_curves_of_the_earlier_one(warehouse: Warehouse) -> None:
+    later = replace(CURVE, values=(1.0, 2.0, 3.0))
+    for attempt in (with_curves(0, CURVE, OTHER), with_curves(0, later), with_curves(0, later)):
+        warehouse.load(attempt)
+    key = run_of(0).key
+    assert warehouse.curves.of_runs([key], [CURVE.tag, OTHER.tag]) == {(key, CURVE.tag): later}
+
+
+def test_a_run_with_an_invalid_curve_is_not_written(warehouse: Warehouse) -> None:
+    good = with_curves(0, CURVE)
+    warehouse.load(good)
+    bad = with_curves(0, OTHER)
+    with pytest.raises(WarehouseError):
+        warehouse.load(replace(bad, curves=(replace(bad.curves[0], tag=None),)))
+    assert warehouse.curves.of_runs([good.key], [CURVE.tag]) == {(good.key, CURVE.tag): CURVE}
+
+
+def test_a_warehouse_from_before_curves_is_extended(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path}/warehouse.db"
+    with open_warehouse(address) as warehouse:
+        warehouse.load(record(0))
+    with sqlite3.connect(tmp_path / "warehouse.db") as before:
+        before.execute("DROP TABLE curve_history")
+    with open_warehouse(address, create=False) as warehouse:
+        assert warehouse.curves.of_runs([run_of(0).key], [CURVE.tag]) == {}
+        warehouse.load(with_curves(1, CURVE))
+        assert len(warehouse.runs.newest(TEST)) == 2
+
+
+def test_a_damaged_curve_is_an_error_with_its_run(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path}/warehouse.db"
+    with open_warehouse(address) as warehouse:
+        warehouse.load(with_curves(0, CURVE))
+        for text in ("", "[]", '{"steps": [1], "values": []}', '{"steps": ["x"], "values": [1]}'):
+            with sqlite3.connect(tmp_path / "warehouse.db") as other:
+                other.execute("UPDATE curve_history SET curve = ?", [text])
+            with pytest.raises(WarehouseError, match=f"run {run_of(0).key}: curve_history: the curve of 'train/loss'"):
+                warehouse.curves.of_runs([run_of(0).key], [CURVE.tag])
+
+
+@pytest.mark.parametrize(
+    ("found", "stored"),
+    [(Verdict("train/loss_curve", Outcome.FAIL, 17.5, None, ""), 17.5),
+     (Verdict("train/loss_curve", Outcome.NON_FINITE, None, None, ""), None)],
+)  # fmt: skip
+def test_the_value_of_a_curve_is_that_of_its_verdict(found: Verdict, stored: float | None) -> None:
+    for collected in (0.0, math.nan):
+        metric = Metric("train/loss_curve", collected, "train/loss", "curve")
+        (row,) = run_record(
+            run_of(0),
+            workload(0),
+            [metric],
+            [found],
+            {},
+            test_type=None,
+            accelerator=None,
+            framework_version=None,
+        ).metrics
+        assert row.value == stored
