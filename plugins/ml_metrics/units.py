@@ -107,7 +107,7 @@ def is_generated(name: str) -> bool:
 
 def quantity(value: float | None, unit: str = "") -> str:
     """Return a number with its unit: `3.09 GB`, `12 min`, `0.961`; `-` for None."""
-    return quantities([value], unit)[0]
+    return f"{value:.6g}" if value is not None and not unit else quantities([value], unit)[0]
 
 
 def quantities(values: Iterable[float | None], unit: str = "") -> list[str]:

@@ -257,11 +257,12 @@ class RegressionTestConfig(Strict):
     """Whether alerts wait for the second failure in a row."""
 
     _facts: dict[str, MetricFacts] = PrivateAttr(default_factory=dict)
+    _chosen: dict[str, Condition | None] = PrivateAttr(default_factory=dict)
     _directed: dict[str, Condition | None] = PrivateAttr(default_factory=dict)
 
     def use_facts(self, facts: Mapping[str, MetricFacts]) -> None:
         """Judge by what the collection config states about metrics."""
-        self._facts, self._directed = dict(facts), {}
+        self._facts, self._chosen, self._directed = dict(facts), {}, {}
 
     def key_for(self, metric: str) -> str | None:
         """Return the key of the condition that judges a metric: the most particular name or pattern, or `default`."""
@@ -289,7 +290,11 @@ class RegressionTestConfig(Strict):
         `default` judges no metric that the package generates, and of a metric with a better direction only the worse
         side.
         """
-        key = self.key_for(metric)
+        if metric not in self._chosen:
+            self._chosen[metric] = self._condition(metric, self.key_for(metric))
+        return self._chosen[metric]
+
+    def _condition(self, metric: str, key: str | None) -> Condition | None:
         if key != DEFAULT:
             return None if key is None else self.metric_success_conditions[key]
         better = known_about(metric, self._facts).better

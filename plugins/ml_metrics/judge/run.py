@@ -164,15 +164,12 @@ class _RunJudge:
             verdict = self._judged(metric, value, condition)
         except Exception as error:  # noqa: BLE001  (an error in one rule must not lose the other verdicts)
             return not_judged(metric, value, condition, error)
-        if verdict is None:
-            return None
-        key = self.config.key_for(metric)
-        verdict = replace(verdict, condition="" if key is None or key == metric else key)
-        return verdict if value is not None else self._absent(verdict)
+        return verdict if value is not None or verdict is None else self._absent(verdict)
 
     def _judged(self, metric: str, value: float | None, condition: Condition | None) -> Verdict | None:
         if condition is not None:
-            return verdict_on(metric, value, condition, self.earlier, self.units.get(metric, ""))
+            unit, key = self.units.get(metric, ""), self.config.key_for(metric) or ""
+            return verdict_on(metric, value, condition, self.earlier, unit=unit, key=key)
         required = self.config.requires(metric) or metric in self.missing
         verdict = verdict_without_condition(metric, value, required=required)
         if verdict is None and self.config.metric_subset_to_alert and self.config.may_alert(metric):

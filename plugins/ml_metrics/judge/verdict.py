@@ -26,8 +26,16 @@ REQUIRED = "required"
 """The rule of a metric that is required and has no condition."""
 
 
-def verdict_on(metric: str, value: float | None, condition: Condition, earlier: EarlierRuns, unit: str = "") -> Verdict:
-    """Judge a value by its condition. The value is None if the run did not produce it.
+def verdict_on(  # noqa: PLR0913  (a verdict repeats what it is about)
+    metric: str,
+    value: float | None,
+    condition: Condition,
+    earlier: EarlierRuns,
+    *,
+    unit: str = "",
+    key: str = "",
+) -> Verdict:
+    """Judge a value by its condition, which has the given key. The value is None if the run did not produce it.
 
     The verdict has bounds whenever the history suffices, since charts draw them.
     """
@@ -39,6 +47,7 @@ def verdict_on(metric: str, value: float | None, condition: Condition, earlier: 
         rule=rule_of(condition),
         severity=condition.severity,
         unit=unit,
+        condition="" if key == metric else key,
     )
     if condition.curve is not None:
         verdict = curve_verdict(unjudged, condition, condition.curve, earlier)
@@ -102,10 +111,10 @@ def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> V
     from ml_metrics.judge.comparable import compared, with_warning  # imports numpy
 
     baseline = baseline_of(verdict.metric, condition, earlier) if uses_history(condition) else []
-    verdict = replace(verdict, baseline_points=len(baseline))
     needed = condition.fewest_runs
     if len(baseline) < needed:
-        return replace(verdict, reason=f"the history has {len(baseline)} of the {needed} runs required")
+        reason = f"the history has {len(baseline)} of the {needed} runs required"
+        return replace(verdict, baseline_points=len(baseline), reason=reason)
     base = compared(condition, baseline)
     span, text = base.span, "; ".join(filter(None, (base.span.text(verdict.unit), base.note)))
     verdict = replace(
@@ -121,8 +130,10 @@ def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> V
         return verdict
     rows = earlier.rows(verdict.metric, condition.compare_to) if baseline else []
     healthy = healthy_values(base.rows, rows, max(RECENT, condition.baseline_runs))
-    verdict = replace(verdict, false_alarm_rate=false_alarm_rate(value, healthy, condition.comparison))
+    rate = false_alarm_rate(value, healthy, condition.comparison)
     if span.bounds.contains(value):
-        return with_warning(replace(verdict, outcome=Outcome.PASS), condition, base.values)
-    reason = violation(value, span.bounds, verdict.unit)
-    return replace(verdict, outcome=Outcome.FAIL, reason=f"{reason} ({text})" if text else reason)
+        passed = replace(verdict, outcome=Outcome.PASS, false_alarm_rate=rate)
+        return with_warning(passed, condition, base.values)
+    violated = violation(value, span.bounds, verdict.unit)
+    reason = f"{violated} ({text})" if text else violated
+    return replace(verdict, outcome=Outcome.FAIL, false_alarm_rate=rate, reason=reason)
