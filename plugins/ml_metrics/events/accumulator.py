@@ -63,6 +63,7 @@ class Accumulator:
         self.multi_element_tags: dict[tuple[str, bytes], int] = {}
         self._columns: list[Columns] = []
         self._text_tags: set[tuple[str, bytes]] = set()
+        self._tag_of_part: list[tuple[Session, bytes]] = []
 
     def part_number(self, session: Session, name: TagName) -> int:
         """Return the number of a series part. A new part gets the next free number."""
@@ -70,13 +71,15 @@ class Accumulator:
         if number is None:  # floats of 32 and of 64 bits of one tag are one part, in the order of writing
             number = self.parts.setdefault((session, name._replace(single=False)), len(self.parts))
             self._numbers[session, name] = number
+            if number == len(self._tag_of_part):
+                self._tag_of_part.append((session, name.tag))
             if name.single:
                 self.single.add(number)
         return number
 
     def add(self, found: BlockContents) -> None:
         """Add the contents of a block."""
-        chunks = found.columns if _is_ordered(found.columns) else [_ordered(found.columns)]
+        chunks = found.columns if self._is_ordered(found.columns) else [_ordered(found.columns)]
         self._columns += [replace(chunk, order=_EMPTY, parts=()) for chunk in chunks]
         self.other_plugin_tags |= found.other_plugin_tags
         self.multi_element_tags |= found.multi_element_tags
@@ -106,20 +109,19 @@ class Accumulator:
             if end > start:
                 yield key, in_order.where(slice(start, end))
 
+    def _is_ordered(self, chunks: list[Columns]) -> bool:
+        """Return whether each tag's points are in record order after the chunks are concatenated."""
+        last_numbers: dict[tuple[Session, bytes], int] = {}
+        for chunk in chunks:
+            first, last = int(chunk.order[0]), int(chunk.order[-1])
+            tags = {self._tag_of_part[part] for part in chunk.parts}
+            if any(last_numbers.get(tag, -1) >= first for tag in tags):
+                return False
+            last_numbers.update(dict.fromkeys(tags, last))
+        return True
+
     def _column(self, name: str) -> NDArray[Any]:
         return np.concatenate([getattr(columns, name) for columns in self._columns] or [np.empty(0, np.int64)])
-
-
-def _is_ordered(chunks: list[Columns]) -> bool:
-    """Return whether each part's points are in record order after the chunks are concatenated."""
-    last_numbers: dict[int, int] = {}
-    for chunk in chunks:
-        first, last = int(chunk.order[0]), int(chunk.order[-1])
-        for part in chunk.parts:
-            if last_numbers.get(part, -1) >= first:
-                return False
-            last_numbers[part] = last
-    return True
 
 
 def _ordered(chunks: list[Columns]) -> Columns:

@@ -31,16 +31,17 @@ STRING = 7
 START = 1
 """The status in a session log that marks the start of a process."""
 FORMATS = {
-    1: "<f4", 2: "<f8", 3: "<i4", 4: "|u1", 5: "<i2", 6: "|i1", 9: "<i8", 10: "|u1", 19: "<f2", 22: "<u4", 23: "<u8"
+    1: "<f4", 2: "<f8", 3: "<i4", 4: "|u1", 5: "<i2", 6: "|i1", 9: "<i8", 10: "|u1", 17: "<u2", 19: "<f2",
+    22: "<u4", 23: "<u8"
 }  # fmt: skip
 """The number format of a tensor's content, by the number of its data type."""
 SIZES = {name: int(name[2:]) for name in FORMATS.values()}
 _CODES = {"<f4": "f", "<f8": "d", "<f2": "e", "<i2": "h", "<i4": "i", "<i8": "q", "|i1": "b", "|u1": "B",
-          "<u4": "I", "<u8": "Q"}  # fmt: skip
+          "<u2": "H", "<u4": "I", "<u8": "Q"}  # fmt: skip
 _UNPACK = {name: struct.Struct("<" + code).unpack for name, code in _CODES.items()}
 
 # event
-WALL_TIME, STEP, SUMMARY, SESSION_LOG = 1, 2, 5, 7
+WALL_TIME, STEP, SUMMARY, SESSION_LOG, SOURCE_METADATA = 1, 2, 5, 7, 10
 # summary value
 TAG, SIMPLE_VALUE, TENSOR, METADATA = 1, 2, 8, 9
 KINDS = {2, 3, 4, 5, 6, 8}
@@ -138,6 +139,8 @@ def read_layout(data: Readable, length: int) -> Layout:
             layout.wall_time = start
         elif number == STEP and kind == VARINT:
             layout.step = (start, end)
+        elif number == SOURCE_METADATA and kind == BYTES:
+            pass  # the name of the writer, beside the version in the first record
         elif number > STEP and kind == BYTES and contents == 0:
             contents += 1
             if number == SUMMARY:
@@ -167,7 +170,7 @@ def _value(layout: Layout, data: Readable, start: int, end: int) -> None:
         elif number == TENSOR and kind == BYTES:
             tensor = (field_start, field_end)
         elif number == METADATA and kind == BYTES:
-            plugin = _plugin(data, field_start, field_end)
+            plugin = plugin_name(data, field_start, field_end)
         elif kind != BYTES:
             raise NonCanonicalError
     if kinds > 1:
@@ -178,14 +181,15 @@ def _value(layout: Layout, data: Readable, start: int, end: int) -> None:
         _tensor(layout, data, tensor, tag, plugin)
 
 
-def _plugin(data: Readable, start: int, end: int) -> bytes:
+def plugin_name(data: Readable, start: int, end: int) -> bytes:
     """Return the plugin name in a value's metadata, or nothing."""
+    name = b""
     for number, kind, field_start, field_end in fields(data, start, end):
         if number == 1 and kind == BYTES:
             for inner, inner_kind, name_start, name_end in fields(data, field_start, field_end):
                 if inner == 1 and inner_kind == BYTES:
-                    return bytes(data[name_start:name_end])
-    return b""
+                    name = bytes(data[name_start:name_end])
+    return name
 
 
 def _tensor(layout: Layout, data: Readable, span: tuple[int, int], tag: bytes, plugin: bytes) -> None:

@@ -14,7 +14,8 @@ from ml_metrics.events.layout import FLOAT, FORMATS, MAX_TEXT_BYTES, SCALARS, ST
 
 BFLOAT16, HALF = 14, 19
 LISTS = {1: "float_val", 2: "double_val", 3: "int_val", 4: "int_val", 5: "int_val", 6: "int_val", 9: "int64_val",
-         10: "bool_val", BFLOAT16: "half_val", HALF: "half_val", 22: "uint32_val", 23: "uint64_val"}  # fmt: skip
+         10: "bool_val", BFLOAT16: "half_val", 17: "int_val", HALF: "half_val",
+         22: "uint32_val", 23: "uint64_val"}  # fmt: skip
 """The field of a tensor that holds its elements, by the number of its data type."""
 
 
@@ -61,7 +62,8 @@ def _numbers(tensor: Any) -> Any:
     elements = math.prod(dim.size for dim in tensor.tensor_shape.dim)
     listed = getattr(tensor, LISTS.get(tensor.dtype, ""), ())
     if tensor.tensor_content:
-        return _content(tensor.dtype, tensor.tensor_content)
+        numbers = _content(tensor.dtype, tensor.tensor_content)
+        return numbers if len(numbers) != 1 or elements == 1 else range(max(0, elements))
     if tensor.dtype not in LISTS:
         return ()
     if not listed:  # zeros are omitted in this format

@@ -46,7 +46,7 @@ def test_every_encoding_of_a_scalar_is_read(tmp_path: Path, form: str, count: in
 @pytest.mark.parametrize(
     ("dtype", "value"),
     [(np.int32, -3), (np.int64, -(2**40)), (np.uint8, 200), (np.int16, -5), (np.int8, -7), (np.bool_, True),
-     (np.uint32, 2**31), (np.uint64, 2**50), (np.float16, 0.5)],
+     (np.uint16, 40_000), (np.uint32, 2**31), (np.uint64, 2**50), (np.float16, 0.5)],
 )  # fmt: skip
 @pytest.mark.parametrize("as_content", [False, True])
 def test_every_data_type_is_read(tmp_path: Path, dtype: type, value: float, as_content: bool) -> None:
@@ -156,3 +156,26 @@ def test_rows_of_one_length_with_many_templates(tmp_path: Path) -> None:
     assert len(events.series) == 100
     assert steps_and_values(events, "loss5") == [(step, float(step)) for step in range(1, 100)]
     assert events.warnings == []
+
+
+@pytest.mark.parametrize("count", [1, MANY])
+def test_the_last_of_two_plugin_names_counts(tmp_path: Path, count: int) -> None:
+    """As for any field of a protocol buffer that is written twice."""
+    metadata = field(9, field(1, field(1, b"other") + field(1, b"scalars")))
+    value = tensor("t", content(1, struct.pack("<f", 2)), plugin="") + metadata
+    write(tmp_path, *(event(step, value) for step in range(count)))
+    assert steps_and_values(read(tmp_path), "t") == [(step, 2.0) for step in range(count)]
+
+
+def test_a_shape_that_contradicts_the_content_is_no_scalar(tmp_path: Path) -> None:
+    empty = field(2, field(2, b"\x08\x00"))
+    write(tmp_path, event(1, tensor("t", content(1, struct.pack("<f", 2), shape=empty))))
+    events = read(tmp_path)
+    assert events.series == []
+    assert events.warnings == [".: tag 't' is written as a scalar but holds tensors of 0 elements; not counted"]
+
+
+def test_two_forms_in_columns_keep_the_order_of_writing(tmp_path: Path) -> None:
+    forms = [simple("t", 1), tensor("t", content(1, struct.pack("<f", 2)), plugin="")]
+    write(tmp_path, *(event(step, forms[step % 2]) for step in range(MANY)))
+    assert steps_and_values(read(tmp_path), "t") == [(step, [1.0, 2.0][step % 2]) for step in range(MANY)]

@@ -5,6 +5,8 @@ frameworks themselves are too heavy to install for every test run.
 """
 
 import json
+import subprocess
+import sys
 from itertools import starmap
 from pathlib import Path
 
@@ -20,6 +22,15 @@ def test_every_point_is_read_as_tensorflow_reads_it() -> None:
     assert points(events) == expected
     assert events.warnings == []
     assert {run.partition("/")[0] for run, _ in expected} == {"by_tensorflow", "by_torch"}
+
+
+def test_common_writers_need_no_protobuf() -> None:
+    """Importing it takes as long as reading a small run."""
+    program = (
+        "import sys; from ml_metrics.events import read_events; from ml_metrics.storage import list_files\n"
+        "assert read_events(list_files(sys.argv[1])).series; assert 'google.protobuf' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program, str(REAL)], check=True)
 
 
 def test_texts_are_read_and_other_data_is_skipped() -> None:
