@@ -7,12 +7,15 @@ import os
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from ml_metrics.collect import Collected, collect_run
 from ml_metrics.config.load import load_file
+from ml_metrics.judge import judge_run
+from ml_metrics.model import JobStatus, StoredMetric
 from ml_metrics.run_folder import RunFolder
 
 PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
@@ -23,9 +26,12 @@ STEPS = 60
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("run")
+    return trained(PROGRAM, tmp_path_factory.mktemp("run"))
+
+
+def trained(program: str, folder: Path) -> Path:
     environment = {**os.environ, "MODEL_DIR": str(folder)}
-    subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
     return folder
 
 
@@ -57,3 +63,35 @@ def test_step_time_without_warm_up(run: Path, tmp_path: Path) -> None:
 def test_the_loss_falls(run: Path) -> None:
     loss = written(run, "loss")
     assert loss[-1] < loss[0] / 2
+
+
+def test_loss_curve(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text(RECIPES["loss curve"], encoding="utf-8")
+    config = load_file(tmp_path / "recipe.yaml")
+    assert PROGRAM.count("-= 20 *") + PROGRAM.count(", 20 *") == 2
+    (tmp_path / "slow").mkdir()
+    slow = trained(PROGRAM.replace("20 *", "2 *"), tmp_path / "slow")
+    rules, stored, rows = config.regression_test_config, {}, []
+    verdicts = []
+    for number, folder in enumerate([run] * 6 + [slow]):
+        found = collect_run(config.metric_collection_config, RunFolder(str(folder)), None, curve_of=rules.judges_curve)
+        key, ended = f"run-{number}", datetime(2026, 1, 1 + number, tzinfo=UTC)
+        judged = judge_run(
+            rules,
+            found.metrics,
+            rows,
+            status=JobStatus.SUCCESS,
+            run_key=key,
+            now=ended,
+            curves=found.curves,
+            read_curves=lambda keys, _: {each: curve for each, curve in stored.items() if each[0] in keys},
+        )
+        verdicts.append({verdict.metric: verdict for verdict in judged.verdicts})
+        stored[key, "loss"] = found.curves["loss"]
+        rows += [
+            StoredMetric(key, ended, each.metric, each.value, JobStatus.SUCCESS, each.outcome)
+            for each in judged.verdicts
+        ]
+    assert [each["loss_curve"].outcome for each in verdicts] == ["insufficient_data"] * 5 + ["pass", "fail"]
+    assert "the 6 good runs had" in verdicts[-1]["loss_curve"].reason
+    assert not verdicts[-1]["loss_final"].broken
