@@ -24,7 +24,7 @@ from ml_metrics.cli.calibration_text import calibration_document, calibration_li
 from ml_metrics.cli.output import print_json, printable
 from ml_metrics.cli.past_runs import add_past_runs, past_runs
 from ml_metrics.config.problems import did_you_mean
-from ml_metrics.config.regression import Comparison
+from ml_metrics.config.regression import WORSE_SIDE, Comparison
 from ml_metrics.judge.baseline import is_measured
 from ml_metrics.judge.calibration.calibrate import calibrate
 
@@ -105,6 +105,9 @@ def _direction(config: RegressionTestConfig, metric: str, given: str | None) -> 
     if given is not None:
         return Comparison(given), "--comparison"
     condition = config.condition_for(metric)
+    better = config.known_about(metric).better
+    if condition is None and better in WORSE_SIDE:
+        return Comparison(WORSE_SIDE[better]), f"no condition covers it; {better} values are better"
     if condition is None:
         return Comparison.WITHIN, "no condition covers it, so both directions count; --comparison chooses one"
     key = config.key_for(metric)

@@ -17,7 +17,7 @@ from ml_metrics.config.patterns import Pattern, best_match, matches_any
 from ml_metrics.config.strict import Strict
 from ml_metrics.config.threshold import ChangePoint, MinChange, SuccessThreshold
 from ml_metrics.model import CURVE_SUFFIX, Severity
-from ml_metrics.units import HIGHER, LOWER, is_generated
+from ml_metrics.units import HIGHER, LOWER, Kind, is_generated
 
 DEFAULT = "default"
 """The key of the condition for metrics without their own."""
@@ -264,6 +264,10 @@ class RegressionTestConfig(Strict):
         """Judge by what the collection config states about metrics."""
         self._facts, self._chosen, self._directed = dict(facts), {}, {}
 
+    def known_about(self, metric: str) -> Kind:
+        """Return the unit and the direction of a metric."""
+        return known_about(metric, self._facts)
+
     def key_for(self, metric: str) -> str | None:
         """Return the key of the condition that judges a metric: the most particular name or pattern, or `default`."""
         found = best_match(self.metric_success_conditions, metric)
@@ -297,7 +301,7 @@ class RegressionTestConfig(Strict):
     def _condition(self, metric: str, key: str | None) -> Condition | None:
         if key != DEFAULT:
             return None if key is None else self.metric_success_conditions[key]
-        better = known_about(metric, self._facts).better
+        better = self.known_about(metric).better
         if better not in self._directed:
             self._directed[better] = on_worse_side(self.metric_success_conditions[DEFAULT], better)
         return self._directed[better]

@@ -109,7 +109,7 @@ class GoodputReport:
         }
 
     def metrics(self) -> tuple[Metric, ...]:
-        """Return the figures as metrics of the run, which are judged and stored like all others."""
+        """Return the figures as metrics of the run. They are judged by conditions that name or match them."""
         return tuple(self._metrics()) if self.found else ()
 
     def _figures(self) -> dict[str, Any]:
