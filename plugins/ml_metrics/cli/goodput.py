@@ -188,6 +188,10 @@ def _print(report: GoodputReport) -> None:
         if spent:
             note = "  (overlaps the steps: not counted)" if name == "data_loading_async" else ""
             print(f"{name:<42}{spent:>14.6g} s {spent / report.total_seconds:>7.2%}{note}")
+    if report.clock:
+        print(f"\n{printable(report.clock)}")
+    if report.hosts:
+        print(printable(report.hosts.summary))
     if report.stalls:
         print(f"\n{_stalls(report.stalls)}")
     if report.deviation:

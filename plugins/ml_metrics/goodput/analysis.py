@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ml_metrics.goodput.clock import by_one_clock
 from ml_metrics.goodput.entries import Entries, Kind
+from ml_metrics.goodput.hosts import HostTimes, host_times
 from ml_metrics.goodput.segments import Segments, find_segments
 from ml_metrics.goodput.spans import find_spans
 from ml_metrics.goodput.stalls import Stall, with_stalls
@@ -33,6 +35,10 @@ class Analysis:
     warnings: tuple[str, ...]
     stalls: tuple[Stall, ...] | None = None
     """None if stalls were not looked for."""
+    clock: str = ""
+    """Whose clock counts, if several workers recorded the job."""
+    hosts: HostTimes | None = None
+    """The step times of the workers, if several recorded the same steps."""
 
     @cached_property
     def times(self) -> StepTimes:
@@ -45,16 +51,18 @@ def analyse(entries: Entries, *, until: float | None = None, stalls: bool = Fals
 
     With `stalls`, what a step took beyond any usual step is not productive. The older library does not have it.
     """
-    ordered, warnings = order_entries(entries)
+    chosen = by_one_clock(entries)
+    ordered, warnings = order_entries(chosen.entries)
     segments = find_segments(ordered)
     spans = find_spans(ordered, segments)
-    all_warnings = [*entries.warnings, *warnings, *_warnings(ordered, segments, spans.unpaired)]
+    all_warnings = [*entries.warnings, *chosen.warnings, *warnings, *_warnings(ordered, segments, spans.unpaired)]
     start, end, ended = _bounds(ordered, segments, None if until is None else until - ordered.origin)
     timeline = build_timeline(segments, spans.spans, start, end)
     found = None
     if stalls:
         timeline, found = with_stalls(timeline, segments)
-    return Analysis(ordered, segments, timeline, spans.loads, ended, tuple(all_warnings), found)
+    hosts = host_times(entries, chosen.workers)
+    return Analysis(ordered, segments, timeline, spans.loads, ended, tuple(all_warnings), found, chosen.clock, hosts)
 
 
 def order_entries(entries: Entries) -> tuple[Entries, tuple[str, ...]]:

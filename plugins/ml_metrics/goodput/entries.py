@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ml_metrics.goodput.writer import Writer
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -120,6 +122,9 @@ class Entries:
     origin: float = 0.0
     """The zero point of `time`. Sums of small numbers have smaller rounding errors."""
     warnings: tuple[str, ...] = ()
+    writer: NDArray[np.int32] | None = None
+    """The index in `writers` of the process that wrote each entry; None if there is only one."""
+    writers: tuple[Writer, ...] = ()
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -151,7 +156,12 @@ class EntriesBuilder:
 
     job_name: str | None = None
     """Entries of other jobs are left out. If None, the first entry determines the job."""
-    _blocks: list[tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.int64]]] = field(default_factory=list)
+    source: Writer = Writer()
+    """The writer of entries that do not name theirs: what is known from the file that is being read."""
+    _blocks: list[tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]] = field(
+        default_factory=list
+    )
+    _writers: dict[Writer, int] = field(default_factory=dict)
     _names: dict[str, int] = field(default_factory=dict)
     _checkpoints: list[Checkpoint] = field(default_factory=list)
     _slices: list[Slices] = field(default_factory=list)
@@ -166,6 +176,7 @@ class EntriesBuilder:
         kinds: list[int] = []
         times: list[float] = []
         numbers: list[int] = []
+        writers: list[int] = []
         step = int(Kind.STEP)
         for payload in payloads:
             try:
@@ -181,12 +192,29 @@ class EntriesBuilder:
                 kinds.append(row[0])
                 times.append(row[1])
                 numbers.append(row[2])
-        self.add_columns(np.array(kinds, np.uint8), np.array(times, np.float64), np.array(numbers, np.int64))
+            else:
+                continue
+            writers.append(self.writer(payload.get("host"), payload.get("pid")))
+        columns = np.array(kinds, np.uint8), np.array(times, np.float64), np.array(numbers, np.int64)
+        self.add_columns(*columns, np.array(writers, np.int32))
 
-    def add_columns(self, kind: NDArray[np.uint8], time: NDArray[np.float64], number: NDArray[np.int64]) -> None:
-        """Add rows that refer to names, checkpoints and slices of this builder."""
+    def add_columns(
+        self,
+        kind: NDArray[np.uint8],
+        time: NDArray[np.float64],
+        number: NDArray[np.int64],
+        writer: NDArray[np.int32],
+    ) -> None:
+        """Add rows that refer to names, checkpoints, slices and writers of this builder."""
         if len(kind):
-            self._blocks.append((kind, time, number))
+            self._blocks.append((kind, time, number, writer))
+
+    def writer(self, host: Any, pid: Any) -> int:
+        """Return the index in the entries' `writers` of the process that wrote an entry with these fields."""
+        writer = self.source
+        if isinstance(host, str) and host:
+            writer = Writer(writer.file, host, pid if type(pid) is int else 0)
+        return self._writers.setdefault(writer, len(self._writers))
 
     def is_of_this_job(self, job_name: Any, count: int = 1) -> bool:
         """Whether entries with this name belong to the job; others are counted. Orbax's entries may have none."""
@@ -215,9 +243,9 @@ class EntriesBuilder:
 
     def build(self) -> Entries:
         """Return everything that was added so far."""
-        blocks = self._blocks or [(np.empty(0, np.uint8), np.empty(0), np.empty(0, np.int64))]
-        kind, time, number = map(np.concatenate, zip(*blocks, strict=True))
-        self._blocks = [(kind, time, number)]
+        blocks = self._blocks or [(np.empty(0, np.uint8), np.empty(0), np.empty(0, np.int64), np.empty(0, np.int32))]
+        kind, time, number, writer = map(np.concatenate, zip(*blocks, strict=True))
+        self._blocks = [(kind, time, number, writer)]
         return Entries(
             kind,
             time,
@@ -227,6 +255,8 @@ class EntriesBuilder:
             slices=tuple(self._slices),
             job_name=self.job_name,
             warnings=tuple(self._all_warnings()),
+            writer=writer if len(self._writers) > 1 else None,
+            writers=tuple(self._writers),
         )
 
     def _all_warnings(self) -> Iterable[str]:

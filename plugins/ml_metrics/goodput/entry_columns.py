@@ -14,21 +14,30 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_TYPES = {
+    "job_name": "string",
+    "step_count": "int64",
+    "step_start_time": "double",
+    "host": "string",
+    "pid": "int64",
+}
+"""The types of fields whose values may look like those of another type."""
+
+
 def add_columns(block: bytes, builder: EntriesBuilder) -> bool:
     """Add a block. Return False, with nothing added, if its lines are not regular enough."""
     try:
         import pyarrow as pa
     except ImportError:  # a training image need not have it, and a monitor reads the log there
         return False
-    schema = pa.schema([("job_name", pa.string()), ("step_count", pa.int64()), ("step_start_time", pa.float64())])
-    table = parse_table(block, schema)
+    table = parse_table(block, pa.schema([(name, pa.type_for_alias(kind)) for name, kind in _TYPES.items()]))
     if table is None or not _is_regular(table):
         return False
     kind, time = _kinds_and_times(table)
     if not (np.abs(time) <= LATEST).all():
         return False
     rows = _rows_of_this_job(table, builder)
-    builder.add_columns(kind[rows], time[rows], _numbers(table, kind, builder)[rows])
+    builder.add_columns(kind[rows], time[rows], _numbers(table, kind, builder)[rows], _writers(table, builder)[rows])
     return True
 
 
@@ -63,6 +72,19 @@ def _rows_of_this_job(table: pa.Table, builder: EntriesBuilder) -> NDArray[np.bo
             wanted = np.ones(table.num_rows, np.bool_) if wanted is None else wanted
             wanted[_where(pc.equal(table["job_name"], name))] = False
     return slice(None) if wanted is None else wanted
+
+
+def _writers(table: pa.Table, builder: EntriesBuilder) -> NDArray[np.int32]:
+    """Return the number of each row's writer."""
+    import pyarrow.compute as pc
+
+    hosts, pids = table["host"], table["pid"]
+    if hosts.null_count == table.num_rows:
+        return np.full(table.num_rows, builder.writer(None, None), np.int32)
+    if not hosts.null_count + pids.null_count and pc.count_distinct(hosts).as_py() == pc.count_distinct(pids).as_py() == 1:
+        return np.full(table.num_rows, builder.writer(hosts[0].as_py(), pids[0].as_py()), np.int32)
+    rows = zip(hosts.to_pylist(), pids.to_pylist(), strict=True)
+    return np.array([builder.writer(host, pid) for host, pid in rows], np.int32)
 
 
 def _kinds_and_times(table: pa.Table) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:

@@ -10,6 +10,7 @@ from ml_metrics import storage
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.goodput.entries import Entries, EntriesBuilder
 from ml_metrics.goodput.entry_columns import add_columns
+from ml_metrics.goodput.writer import Writer, writer_of
 from ml_metrics.json_lines import LineReader, is_part_of, parse_lines
 
 if TYPE_CHECKING:
@@ -35,13 +36,15 @@ class LogFile:
     path: str
     builder: EntriesBuilder
     """To which entries are added."""
+    source: Writer
+    """What the file's name tells about its writer."""
     _reader: LineReader
 
     @classmethod
     def open(cls, path: str, builder: EntriesBuilder) -> LogFile:
         """Return the file, of which nothing is read yet."""
         reason = f"{path}: a line of more than {MAX_LINE_BYTES} bytes"
-        return cls(path, builder, LineReader(path, MAX_LINE_BYTES, lambda _: builder.reject(reason)))
+        return cls(path, builder, writer_of(path), LineReader(path, MAX_LINE_BYTES, lambda _: builder.reject(reason)))
 
     def read_new(self) -> None:
         """Add the entries of all complete lines that were not read before."""
@@ -52,6 +55,7 @@ class LogFile:
         self._add(self._reader.last_line)
 
     def _add(self, blocks: Callable[[], Iterator[bytes]]) -> None:
+        self.builder.source = self.source
         try:
             for block in blocks():
                 if not add_columns(block, self.builder):

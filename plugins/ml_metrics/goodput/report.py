@@ -13,6 +13,7 @@ from ml_metrics.model import Metric
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ml_metrics.goodput.hosts import HostTimes
     from ml_metrics.goodput.stalls import Stall
     from ml_metrics.goodput.step_deviation import StepDeviation
 
@@ -60,6 +61,10 @@ class GoodputReport:
     windows: tuple[tuple[float, GoodputReport], ...] = ()
     slice_efficiency: tuple[float, float] | None = None
     """The shares of an elastic job's slices that were stepping, and that were available."""
+    clock: str = ""
+    """Whose clock counts, if several workers recorded the job."""
+    hosts: HostTimes | None = None
+    """The step times of the workers, if several recorded the same steps."""
     files: int = 0
     warnings: tuple[str, ...] = ()
 
@@ -104,6 +109,8 @@ class GoodputReport:
                 {"window_seconds": seconds, "started_at": window.start, **window._figures()}  # noqa: SLF001
                 for seconds, window in self.windows
             ],
+            "clock": self.clock or None,
+            "host_step_times": self.hosts and self.hosts.document(),
             "files": self.files,
             "warnings": list(self.warnings),
         }
@@ -128,6 +135,8 @@ class GoodputReport:
             for name, value in self.deviation.document().items():
                 yield self._metric(f"step_time_deviation_{name}", value)
             yield self._metric("ideal_step_time", self.deviation.ideal)
+        if self.hosts:
+            yield self._metric("step_time_slowdown", self.hosts.slowdown)
         yield self._metric("disruptions", float(self.disruptions))
 
     def _metric(self, name: str, value: float | None) -> Metric:

@@ -96,6 +96,8 @@ def build_report(  # noqa: PLR0913  (independent options)
         _of_window(analysis, low, high),
         deviation=_deviation(analysis, low, high, ideal_step_time) if steps else None,
         windows=tuple((size, _of_window(analysis, max(low, high - size), high)) for size in windows),
+        clock=analysis.clock,
+        hosts=analysis.hosts,
         files=files,
         warnings=analysis.warnings,
     )

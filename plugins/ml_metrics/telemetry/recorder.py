@@ -10,6 +10,7 @@ import dataclasses
 import json
 import logging
 import os
+import socket
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -53,10 +54,13 @@ class GoodputRecorder:
     Args:
         job_name: The full name of the job. Every entry has it.
         logger_name: The name of the log in Google Cloud Logging, for `cloud_logger`. Not needed for a file.
-        logging_enabled: Whether this process writes. Enable it in one worker of a job only.
+        logging_enabled: Whether this process writes. One worker of a job is enough; if several write, their step times
+            are compared, and the times of the job are by the clock of one of them.
         cloud_logger: Receives the entries instead of a file.
         folder: The folder of `goodput.jsonl`: a path or `gs://bucket/folder`. Default: the environment variable
             `ML_METRICS_RUN_DIR`.
+        host: The name of this worker in reports, the same after a restart. Default: the name of the host, and
+            `LOCAL_RANK` if that is set, as by torchrun.
         background_grace_period_s: Ignored, as are the next two: they configure the older library's cloud client.
         background_batch_size: Ignored.
         background_max_latency_s: Ignored.
@@ -70,6 +74,7 @@ class GoodputRecorder:
         cloud_logger: EntryWriter | None = None,
         *,
         folder: str | os.PathLike[str] | None = None,
+        host: str | None = None,
         background_grace_period_s: float | None = None,
         background_batch_size: int | None = None,
         background_max_latency_s: float | None = None,
@@ -77,11 +82,12 @@ class GoodputRecorder:
         del background_grace_period_s, background_batch_size, background_max_latency_s
         self.job_name = job_name
         self.logger_name = logger_name
+        self.host = str(host) if host else _default_host()
         self._cloud_logger = cloud_logger if logging_enabled else None
         self._log: RecordLog | None = None
         self._warned = False
         if logging_enabled and cloud_logger is None:
-            self._log = _open_log(folder, job_name)
+            self._log = _open_log(folder, job_name, self.host)
         self.enabled = self._log is not None or self._cloud_logger is not None
 
     def record_step_start_time(self, step: int, start_time: datetime | None = None) -> None:
@@ -234,7 +240,7 @@ class GoodputRecorder:
         self._write({**more, field: seconds})
 
     def _write(self, fields: dict[str, Any]) -> None:
-        entry = {"job_name": self.job_name, **fields}
+        entry = {"job_name": self.job_name, "host": self.host, "pid": os.getpid(), **fields}
         try:
             if self._log is not None:
                 self._log.put(entry)
@@ -249,16 +255,22 @@ class GoodputRecorder:
             logger.warning("goodput of %s: an entry could not be recorded: %s", self.job_name, error)
 
 
-def _open_log(folder: str | os.PathLike[str] | None, job_name: str) -> RecordLog | None:
+def _default_host() -> str:
+    rank = os.environ.get("LOCAL_RANK")
+    return f"{socket.gethostname()}/{rank}" if rank else socket.gethostname()
+
+
+def _open_log(folder: str | os.PathLike[str] | None, job_name: str, host: str) -> RecordLog | None:
     where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR)
     if not where:
         logger.warning("goodput of %s is not recorded: pass a folder, or set %s", job_name, RUN_DIR)
         return None
-    head = json.dumps({"job_name": job_name})[:-1]
+    head = json.dumps({"job_name": job_name, "host": host})[:-1]
 
     def render(record: Any) -> bytes:
         if type(record) is tuple:
-            return f'{head}, "step_count": {record[0]}, "step_start_time": {record[1]!r}}}\n'.encode()
+            text = f'{head}, "pid": {os.getpid()}, "step_count": {record[0]}, "step_start_time": {record[1]!r}}}\n'
+            return text.encode()
         return json.dumps(record, default=str).encode() + b"\n"
 
     return RecordLog(open_destination(where, STEM, exclusive=True), render)

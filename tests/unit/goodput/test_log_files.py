@@ -182,16 +182,21 @@ def test_saves_without_a_start_count_from_when_they_were_logged(tmp_path: Path) 
     assert (found.productive_seconds, found.badput_seconds["unproductive_checkpoint_save_time"]) == (106, 4)
 
 
-def test_two_recording_workers_are_a_warning(tmp_path: Path) -> None:
+@pytest.mark.parametrize("late", [0.25, 4.0, 15.0, -15.0, 95.0])
+def test_two_recording_workers_are_one_job_by_one_clock(tmp_path: Path, late: float) -> None:
     recorders = [GoodputRecorder(JOB, "log", True, folder=tmp_path) for _ in range(2)]
-    for late, recorder in enumerate(recorders):
-        recorder.record_job_start_time(datetime.fromtimestamp(late / 10, UTC))
+    for number, recorder in enumerate(recorders):
+        ahead = 1000 + number * late
+        recorder.record_job_start_time(datetime.fromtimestamp(ahead, UTC))
         recorder.flush()
         for step in range(10):
-            recorder.record_step_start_time(step, datetime.fromtimestamp(1 + 10 * step + late * 4, UTC))
-    for late, recorder in enumerate(recorders):
-        recorder.record_job_end_time(datetime.fromtimestamp(101 + late / 10, UTC))
+            recorder.record_step_start_time(step, datetime.fromtimestamp(ahead + 1 + 10 * step, UTC))
+    for number, recorder in enumerate(recorders):
+        recorder.record_job_end_time(datetime.fromtimestamp(1101 + number * late, UTC))
     found = measure(str(tmp_path))
     assert (found.files, found.disruptions, found.last_step) == (2, 0, 9)
-    assert found.productive_seconds == pytest.approx(100.1)
-    assert "10 steps are recorded twice" in " ".join(found.warnings)
+    assert (found.total_seconds, found.productive_seconds) == (101, 100)
+    assert "2 workers recorded the job" in found.clock
+    assert bool(found.warnings) == (abs(late) >= 1)
+    if found.warnings:
+        assert f" is {abs(late):g} s " in found.warnings[0]

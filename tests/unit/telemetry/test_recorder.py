@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -27,6 +28,12 @@ def lines(folder: Path, name: str = "goodput.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / name).read_text().splitlines()]
 
 
+def without_writer(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries without the fields that name their writer, which each must have."""
+    assert {(entry["host"], entry["pid"]) for entry in entries} == {(socket.gethostname(), os.getpid())}
+    return [{name: value for name, value in entry.items() if name not in {"host", "pid"}} for entry in entries]
+
+
 def test_entries_have_the_older_library_s_fields(tmp_path: Path) -> None:
     recorder = GoodputRecorder('a "job"', "log", True, folder=tmp_path)
     recorder.record_job_start_time(AT)
@@ -36,7 +43,7 @@ def test_entries_have_the_older_library_s_fields(tmp_path: Path) -> None:
     recorder.record_elastic_wait_end_time("scale_up", AT)
     recorder.flush()
     now, job = AT.timestamp(), 'a "job"'
-    assert lines(tmp_path) == [
+    assert without_writer(lines(tmp_path)) == [
         {"job_name": job, "job_start_time": now},
         {"job_name": job, "step_count": 3, "step_start_time": now},
         {"job_name": job, "custom_badput_event_type": "eval", "custom_badput_event_start_time": now},
@@ -82,7 +89,7 @@ def test_the_end_of_a_failing_event_is_recorded(tmp_path: Path) -> None:
     with recorder.record_event("accelerator_init"), recorder.record_event("step", step=7):
         pass
     recorder.flush()
-    fields = [sorted(set(entry) - {"job_name", "custom_badput_event_type"}) for entry in lines(tmp_path)]
+    fields = [sorted(set(entry) - {"job_name", "custom_badput_event_type"}) for entry in without_writer(lines(tmp_path))]
     assert fields == [
         ["job_start_time"],
         ["custom_badput_event_start_time"],
@@ -119,7 +126,7 @@ def test_entries_may_go_to_a_cloud_logger(caplog: pytest.LogCaptureFixture) -> N
     recorder = GoodputRecorder("job", "log", True, store)
     recorder.record_step_start_time(5, AT)
     recorder.flush()
-    assert store.entries == [{"job_name": "job", "step_count": 5, "step_start_time": AT.timestamp()}]
+    assert without_writer(store.entries) == [{"job_name": "job", "step_count": 5, "step_start_time": AT.timestamp()}]
     assert "the network is down" in caplog.text
 
 
@@ -138,7 +145,7 @@ def test_a_restart_appends_after_an_incomplete_line(tmp_path: Path) -> None:
     recorder = GoodputRecorder("job", "log", True, folder=tmp_path)
     recorder.record_step_start_time(1)
     recorder.close()
-    assert (tmp_path / "goodput.jsonl").read_text().splitlines()[1].startswith('{"job_name": "job", "step_count": 1')
+    assert json.loads((tmp_path / "goodput.jsonl").read_text().splitlines()[1])["step_count"] == 1
 
 
 def test_a_bucket_gets_numbered_parts() -> None:
@@ -254,7 +261,18 @@ def test_orbax_records_become_entries(tmp_path: Path) -> None:
     recorder.log_entry({"step": 5})
     recorder.log_entry("a line of text")
     recorder.flush()
-    assert lines(tmp_path) == [
+    assert without_writer(lines(tmp_path)) == [
         {"job_name": "job", "step": 4, "event_type": "save"},
         {"job_name": "job", "step": 5},
     ]
+
+
+def test_each_entry_names_its_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    for name, host in (("ranked", None), ("named", 'worker "7"')):
+        recorder = GoodputRecorder("job", "log", True, folder=tmp_path / name, host=host)
+        recorder.record_job_start_time(AT)
+        recorder.record_step_start_time(1)
+        recorder.close()
+    assert [entry["host"] for entry in lines(tmp_path / "ranked")] == [f"{socket.gethostname()}/3"] * 2
+    assert [entry["host"] for entry in lines(tmp_path / "named")] == ['worker "7"'] * 2

@@ -1,0 +1,129 @@
+"""Step times host by host: which worker is slower than the others, how often, and by how much.
+
+A step's time on a host is the difference of two times by the host's own clock, so that clocks need not agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ml_metrics.goodput.entries import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ml_metrics.goodput.entries import Entries
+    from ml_metrics.goodput.workers import Worker
+
+FEWEST_STEPS = 3
+SLOW = 1.05
+"""A host is slow if its median step takes more than this, in times the median of the hosts,"""
+OFTEN = 0.5
+"""and if it is the slowest in at least this share of the steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostTime:
+    """The step times of one host, in the steps that all hosts recorded."""
+
+    name: str
+    median_seconds: float
+    slowest: int
+    """In how many steps it was slower than all others."""
+    behind_seconds: float
+    """By how much it was slower than the median of the hosts in these steps, on average."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostTimes:
+    """The step times of all hosts, the slowest first."""
+
+    hosts: tuple[HostTime, ...]
+    steps: int
+    """How many steps all of them recorded."""
+    slowdown: float
+    """The mean of the slowest host's time of each step, in times the mean of the hosts' median."""
+    spread_seconds: float
+    """The slowest host's time minus the hosts' median, on average."""
+
+    @property
+    def slow(self) -> HostTime | None:
+        """The host that slows the others down, if there is one."""
+        first = self.hosts[0]
+        usual = float(np.median([host.median_seconds for host in self.hosts]))
+        often = first.slowest >= OFTEN * self.steps
+        return first if often and first.median_seconds > SLOW * usual else None
+
+    @property
+    def summary(self) -> str:
+        """A sentence about the slow host, or that there is none."""
+        head = f"{len(self.hosts)} hosts, {self.steps} steps: the slowest takes {self.slowdown:.4g} times the median"
+        if self.slow is None:
+            return f"{head}; no host is slow throughout"
+        share = self.slow.slowest / self.steps
+        return f"{head}; {self.slow.name} is the slowest in {share:.0%} of them, by {self.slow.behind_seconds:.4g} s"
+
+    def document(self) -> dict[str, Any]:
+        """Return what reports contain."""
+        return {
+            "steps": self.steps,
+            "slowdown": self.slowdown,
+            "spread_seconds": self.spread_seconds,
+            "slow_host": self.slow.name if self.slow else None,
+            "hosts": [
+                {
+                    "host": host.name,
+                    "median_step_seconds": host.median_seconds,
+                    "slowest_in_steps": host.slowest,
+                    "behind_seconds": host.behind_seconds,
+                }
+                for host in self.hosts
+            ],
+        }
+
+
+def host_times(entries: Entries, workers: Sequence[Worker]) -> HostTimes | None:
+    """Compare the hosts; None if fewer than two recorded the same steps. A repeated step counts as it last was."""
+    times = [(worker.name, *_step_seconds(entries, worker)) for worker in workers] if len(workers) > 1 else []
+    most = max((len(step) for _, step, _ in times), default=0)
+    # a worker that was there for a part of the job only does not limit the comparison of the others to that part
+    compared = [one for one in times if len(one[1]) >= max(FEWEST_STEPS, most // 2)]
+    if len(compared) <= 1:
+        return None
+    common = reduce(lambda one, other: np.intersect1d(one, other, assume_unique=True), (step for _, step, _ in compared))
+    if len(common) < FEWEST_STEPS:
+        return None
+    table = np.stack([seconds[np.searchsorted(step, common)] for _, step, seconds in compared])
+    median, longest, last = np.median(table, axis=0), table.max(axis=0), table.argmax(axis=0)
+    alone = (table == longest).sum(axis=0) == 1
+    hosts = []
+    for index, (name, _, _) in enumerate(compared):
+        mine = (last == index) & alone
+        behind = float((longest - median)[mine].mean()) if mine.any() else 0.0
+        hosts.append(HostTime(name, float(np.median(table[index])), int(mine.sum()), behind))
+    hosts.sort(key=lambda host: (-host.slowest * host.behind_seconds, -host.median_seconds, host.name))
+    usual = float(median.mean())
+    slowdown = float(longest.mean()) / usual if usual > 0 else 1.0
+    return HostTimes(tuple(hosts), len(common), slowdown, float((longest - median).mean()))
+
+
+def _step_seconds(entries: Entries, worker: Worker) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the steps of a worker that the next one follows, and how long each took by its own clock."""
+    steps: list[NDArray[np.int64]] = []
+    seconds: list[NDArray[np.float64]] = []
+    for life in worker.lives:
+        at = life.at[entries.kind[life.at] == Kind.STEP]
+        number, took = entries.number[at], np.diff(entries.time[at])
+        started = np.searchsorted(life.at[entries.kind[life.at] == Kind.JOB_START], at)
+        follows = (np.diff(number) == 1) & (took >= 0) & (np.diff(started) == 0)
+        steps.append(number[:-1][follows])
+        seconds.append(took[follows])
+    step, took = np.concatenate(steps), np.concatenate(seconds)
+    unique, last = np.unique(step[::-1], return_index=True)
+    return unique, took[::-1][last]
