@@ -1,7 +1,7 @@
 """One clock for a log of several workers: the entries of one of them, and what only others recorded.
 
-The times of two clocks are never mixed. What is taken from another worker is moved by the difference of the clocks at the
-steps that both recorded, which also follows clocks that drift.
+The times of two clocks are never mixed. What is taken from another worker is moved by the difference of the clocks at
+the steps that both recorded, which also follows clocks that drift.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def _names(workers: Sequence[Worker]) -> list[str]:
 def _chosen(entries: Entries, workers: Sequence[Worker]) -> int:
     """Return the worker whose clock counts.
 
-    Of those that recorded many steps, it is one that recorded the job's start and end, then the one with most steps, then
-    the first by name.
+    Of those that recorded many steps, it is one that recorded the job's start and end, then the one with most steps,
+    then the first by name.
     """
     spans = [_span(worker) for worker in workers]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ml_metrics.goodput.writer import Writer
+from ml_metrics.goodput.writer import UNKNOWN, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -156,7 +156,7 @@ class EntriesBuilder:
 
     job_name: str | None = None
     """Entries of other jobs are left out. If None, the first entry determines the job."""
-    source: Writer = Writer()
+    source: Writer = UNKNOWN
     """The writer of entries that do not name theirs: what is known from the file that is being read."""
     _blocks: list[tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]] = field(
         default_factory=list

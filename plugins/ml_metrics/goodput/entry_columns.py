@@ -81,7 +81,8 @@ def _writers(table: pa.Table, builder: EntriesBuilder) -> NDArray[np.int32]:
     hosts, pids = table["host"], table["pid"]
     if hosts.null_count == table.num_rows:
         return np.full(table.num_rows, builder.writer(None, None), np.int32)
-    if not hosts.null_count + pids.null_count and pc.count_distinct(hosts).as_py() == pc.count_distinct(pids).as_py() == 1:
+    complete = not hosts.null_count + pids.null_count
+    if complete and pc.count_distinct(hosts).as_py() == pc.count_distinct(pids).as_py() == 1:
         return np.full(table.num_rows, builder.writer(hosts[0].as_py(), pids[0].as_py()), np.int32)
     rows = zip(hosts.to_pylist(), pids.to_pylist(), strict=True)
     return np.array([builder.writer(host, pid) for host, pid in rows], np.int32)

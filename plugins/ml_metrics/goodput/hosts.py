@@ -6,7 +6,7 @@ A step's time on a host is the difference of two times by the host's own clock, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,7 +96,7 @@ def host_times(entries: Entries, workers: Sequence[Worker]) -> HostTimes | None:
     compared = [one for one in times if len(one[1]) >= max(FEWEST_STEPS, most // 2)]
     if len(compared) <= 1:
         return None
-    common = reduce(lambda one, other: np.intersect1d(one, other, assume_unique=True), (step for _, step, _ in compared))
+    common = reduce(partial(np.intersect1d, assume_unique=True), [step for _, step, _ in compared])
     if len(common) < FEWEST_STEPS:
         return None
     table = np.stack([seconds[np.searchsorted(step, common)] for _, step, seconds in compared])

@@ -63,8 +63,8 @@ def _may_be_interleaved(
 def _lanes(step: list[int], time: list[float]) -> list[list[int]]:
     """Distribute steps in their order over as few rising sequences as possible.
 
-    A step continues the sequence with the closest lower step. Of several at the same step, it is the one that has waited
-    longest, as workers take turns, among those that have not waited much longer than the others: these were stopped.
+    A step continues the sequence with the closest lower step. Of several at the same step, it is the one that has
+    waited longest, as workers take turns; but one that has waited much longer than the others was stopped.
     """
     lanes: list[list[int]] = []
     for at, (number, moment) in enumerate(zip(step, time, strict=True)):

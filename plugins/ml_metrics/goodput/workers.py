@@ -1,8 +1,8 @@
 """The workers that wrote a log, each with all its lives: a worker that starts again is the same worker.
 
-Clocks of hosts differ. Whether two writers ran at the same time, or one after the other, is decided by the difference of
-clocks that each would require: the smaller one is true. Two that ran at the same time began the same steps with a nearly
-constant difference; if one followed the other, no more than the overlap of their times is due to their clocks.
+Clocks of hosts differ. Whether two writers ran at the same time, or one after the other, is decided by the difference
+of clocks that each would require: the smaller one is true. Two that ran at the same time began the same steps with a
+nearly constant difference; if one followed the other, only the overlap of their times is due to their clocks.
 """
 
 from __future__ import annotations

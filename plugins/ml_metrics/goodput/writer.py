@@ -24,6 +24,9 @@ class Writer:
         return self.host or self.file.rpartition("/")[2]
 
 
+UNKNOWN = Writer()
+
+
 def writer_of(path: str) -> Writer:
     """Return what the name of a file tells about its writer: the recorder names files by time, host and process."""
     found = _FILE.search(path)

@@ -89,7 +89,8 @@ def test_the_end_of_a_failing_event_is_recorded(tmp_path: Path) -> None:
     with recorder.record_event("accelerator_init"), recorder.record_event("step", step=7):
         pass
     recorder.flush()
-    fields = [sorted(set(entry) - {"job_name", "custom_badput_event_type"}) for entry in without_writer(lines(tmp_path))]
+    entries = without_writer(lines(tmp_path))
+    fields = [sorted(set(entry) - {"job_name", "custom_badput_event_type"}) for entry in entries]
     assert fields == [
         ["job_start_time"],
         ["custom_badput_event_start_time"],
