@@ -94,9 +94,7 @@ def test_workers_of_an_older_log_are_told_apart(tmp_path: Path, ahead: float, la
 def test_events_of_two_workers_without_names(tmp_path: Path) -> None:
     job = in_time([*job_start(1000), *span("tpu_init", 1001, 1005), *steps(0, 50, 1010), *job_end(2020),
                    *custom("eval", 1523, 1529), *steps(51, 100, 1540)])  # fmt: skip
-    assert same_figures(
-        written(tmp_path / "two", a=in_turns(job, moved(job, 3.0))), written(tmp_path / "one", a=job)
-    )
+    assert same_figures(written(tmp_path / "two", a=in_turns(job, moved(job, 3.0))), written(tmp_path / "one", a=job))
 
 
 def test_restarts_of_both_workers(tmp_path: Path) -> None:

@@ -78,9 +78,9 @@ def test_one_host_and_hosts_without_common_steps_are_not_compared() -> None:
     st.floats(-100, 100),
 )
 def test_any_step_times(seconds: list[list[float]], ahead: float) -> None:
-    found = measured([
-        entry for number, one in enumerate(seconds) for entry in host(f"h{number}", one, ahead=number * ahead)
-    ]).hosts
+    found = measured(
+        [entry for number, one in enumerate(seconds) for entry in host(f"h{number}", one, ahead=number * ahead)]
+    ).hosts
     if found is not None:
         assert found.slowdown >= 1
         assert found.spread_seconds >= 0
