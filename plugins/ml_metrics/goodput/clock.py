@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ml_metrics.goodput.entries import Checkpoint, Slices
+
 MOST_STEPS = 0.5
 """The worker whose clock counts recorded at least this share of the steps of the one that recorded the most."""
 NOTABLE_SECONDS = 1.0
@@ -219,7 +221,8 @@ def part_of(
     kind, number, time = entries.kind[positions], entries.number[positions].copy(), entries.time[positions]
     if at is not None and ahead is not None:
         time = time - np.interp(time, at, ahead)
-    checkpoints, slices = [], []
+    checkpoints: list[Checkpoint] = []
+    slices: list[Slices] = []
     for row in np.flatnonzero((kind == Kind.SAVE) | (kind == Kind.RESTORE)).tolist():
         one = entries.checkpoints[number[row]]
         number[row] = len(checkpoints)
