@@ -48,6 +48,8 @@ class Outcome(StrEnum):
     MISSING = "missing"
     NON_FINITE = "non_finite"
     SKIPPED = "skipped"
+    RECORDED = "recorded"
+    """Only of a whole run: its test has no condition, so that it was measured and not judged."""
 
     @property
     def broken(self) -> bool:
@@ -220,6 +222,8 @@ class StoredMetric:
     step: int | None = None
     written_at: datetime | None = None
     """The wall time of the point that the value is from; the time at which the run stopped if it has none."""
+    severity: Severity | None = None
+    """`warn` if its condition only warns. None if it does not, or if the row is older than this column."""
     dag_id: str = ""
     """The DAG in Airflow; for a run of an older system, the test's name."""
     condition: str | None = None
@@ -229,6 +233,12 @@ class StoredMetric:
     """As in `Metric`; for an older row, what its name tells."""
     non_finite: float | None = None
     """The share of the points that were not finite numbers; None in older rows and where there were no points."""
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict in a list: `fail (warn)` where a broken condition does not fail the run, `-` without one."""
+        warns = self.severity is Severity.WARN and self.outcome is not None and self.outcome.broken
+        return f"{self.outcome or '-'}{' (warn)' if warns else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import json
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.model import JobStatus, Severity
+from ml_metrics.model import JobStatus, Outcome, Severity
 from ml_metrics.run_state import Gate
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ def load(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse) 
         owner=test.owner,
         goodput=next((metric.value for metric in state.metrics if metric.name == "goodput"), None),
         curves=state.curves,
+        verdict=_recorded(state.judgement),
     )
     warehouse.load(record)
     _record_quarantine(test, warehouse)
@@ -172,6 +173,11 @@ def _record_quarantine(test: TestDefinition, warehouse: Warehouse) -> None:
             warehouse.quarantines.set(test.name, until=until, reason=wanted.reason, by=TEST_FILE)
     elif current is not None and current.by == TEST_FILE and current.holds(now):
         warehouse.quarantines.set(test.name, until=now, reason="no longer in the test file", by=TEST_FILE)
+
+
+def _recorded(judgement: Judgement | None) -> str | None:
+    """Return the verdict of a run whose test has no condition; None for another run."""
+    return str(Outcome.RECORDED) if judgement is not None and judgement.outcome is Outcome.RECORDED else None
 
 
 def _start_metadata(test: TestDefinition, state: RunState) -> dict[str, str]:

@@ -66,6 +66,17 @@ def test_a_gate_passes_a_run_whose_tasks_workload_and_verdicts_passed(tmp_path: 
     assert steps.decide(RunState(folder), {"load_history": "failed"}).reasons == ("Task `load_history` is failed",)
 
 
+def test_a_run_without_any_condition_is_recorded(tmp_path: Path) -> None:
+    folder, plain = RunFolder(str(tmp_path / "run")), TestDefinition(name="t", image="i", command=("c",))
+    measured_run(folder, loss=0.7)
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        steps.judge(plain, RUN, RunState(folder), warehouse)
+        assert steps.load(plain, RUN, RunState(folder), warehouse).job.verdict == "recorded"
+        folder.write_workload(Workload(JobStatus.FAILURE, ended_at=datetime.now(UTC)))
+        steps.judge(plain, RUN, RunState(folder), warehouse)
+        assert steps.load(plain, RUN, RunState(folder), warehouse).job.verdict == "fail"
+
+
 def test_a_run_without_verdicts_fails(tmp_path: Path) -> None:
     gate = steps.decide(RunState(RunFolder(str(tmp_path))), {})
     assert gate.reasons == (

@@ -31,6 +31,7 @@ VERDICTS: tuple[tuple[Outcome | None, str, str, str, str], ...] = (
 """The label, colour and shape of each verdict, and the letter at the bottom of the chart if there is no value."""
 
 VERDICT_NUMBERS = {outcome: number for number, (outcome, *_) in enumerate(VERDICTS)}
+VERDICT_NUMBERS[Outcome.RECORDED] = VERDICT_NUMBERS[None]
 _, LABELS, COLOURS, SHAPES, LETTERS = (list(column) for column in zip(*VERDICTS, strict=True))
 PATH = {"color": BLUE, "clip": True, "tooltip": None, "invalid": "break-paths-filter-domains", "aria": False}
 

@@ -20,6 +20,7 @@ from ml_metrics import steps, storage
 from ml_metrics.cli.arguments import UsageError, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse
 from ml_metrics.cli.load import process_each
+from ml_metrics.model import Outcome, Severity
 from ml_metrics.run_folder import DOCUMENTS, RunFolder
 from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
@@ -76,13 +77,24 @@ def _process(config: LoadedFile | None, state: RunState, warehouse: Warehouse) -
     loaded = test.metric_collection_config.write_to_bigquery
     if loaded:
         steps.load(test, run, state, warehouse)
-    broken = [verdict.metric for verdict in judgement.verdicts if verdict.broken]
-    return {"uuid": run.key, "passed": judgement.passed, "broken": broken, "loaded": loaded}
+    broken = [verdict for verdict in judgement.verdicts if verdict.broken]
+    return {
+        "uuid": run.key,
+        "passed": judgement.passed,
+        "outcome": str(judgement.outcome),
+        "broken": [verdict.metric for verdict in broken],
+        "warnings": [verdict.metric for verdict in broken if verdict.severity is Severity.WARN],
+        "loaded": loaded,
+    }
 
 
 def _line(again: dict[str, Any]) -> str:
+    failed = [metric for metric in again["broken"] if metric not in again["warnings"]]
     verdict = "passed" if again["passed"] else "did not pass"
-    line = ": ".join(part for part in (again["uuid"], verdict, ", ".join(again["broken"])) if part)
+    verdict = str(Outcome.RECORDED) if again["outcome"] == Outcome.RECORDED else verdict
+    warned = f"with a warning about {', '.join(again['warnings'])}" if again["warnings"] else ""
+    verdict = ", ".join(part for part in (f"{verdict}: {', '.join(failed)}" if failed else verdict, warned) if part)
+    line = f"{again['uuid']}: {verdict}"
     return line if again["loaded"] else f"{line} (`write_to_bigquery: false`: not loaded)"
 
 

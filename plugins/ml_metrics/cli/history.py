@@ -23,17 +23,19 @@ from ml_metrics.values import finite
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import JobRow, Warehouse
 
 CURVE_WIDTH = 24
 DEFAULT_LIMIT = 20
+MAX_NEWEST_RUNS = 10
+"""For how many runs whole rows are read: most metrics have their newest value in the newest run."""
 MAX_LIMIT = 1_000_000
 VALUE_FIELDS = (
     *("run_key", "timestamp", "value", "lower", "upper"),
-    *("job_status", "outcome", "rule", "baseline_points", "step"),
+    *("job_status", "outcome", "severity", "rule", "baseline_points", "step"),
 )
 POINT_KEYS = ("run_key", "timestamp", "value", "job_status", "verdict")
 """What is printed of each value of a run."""
@@ -81,7 +83,10 @@ def _print_runs(warehouse: Warehouse, test: str, limit: int, *, as_json: bool) -
     head = ("run", "stopped", "status", "verdict", "took", "goodput", "why")
     print(table(head, list(map(_run_row, runs)), right=(4, 5)))
     if metrics := sorted({point.metric for point in recent if point.metric}):
-        curves = [_curve_row(metric, [point for point in recent if point.metric == metric]) for metric in metrics]
+        shown = _verdicts(warehouse, recent)
+        curves = [
+            _curve_row(metric, [point for point in recent if point.metric == metric], shown) for metric in metrics
+        ]
         print()
         print(table(("metric", "curve", "newest", "verdict"), curves, right=(2,)))
 
@@ -98,10 +103,17 @@ def _run_row(run: JobRow) -> tuple[str, ...]:
     )
 
 
-def _curve_row(metric: str, points: Sequence[StoredMetric]) -> tuple[str, ...]:
+def _verdicts(warehouse: Warehouse, points: Sequence[StoredMetric]) -> dict[tuple[str, str], str]:
+    """Return the verdict on the newest value of each metric, by run and metric: only whole rows have the severity."""
+    newest = {point.metric: point.run_key for point in points}
+    runs = list(dict.fromkeys(newest.values()))[-MAX_NEWEST_RUNS:]
+    return {(key, row.metric): row.verdict_text for key in runs for row in warehouse.metrics.of_run(key)}
+
+
+def _curve_row(metric: str, points: Sequence[StoredMetric], shown: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
     newest = points[-1]
     curve = sparkline([point.value for point in points], CURVE_WIDTH)
-    return (metric, curve, number(newest.value, newest.unit), str(newest.outcome or "-"))
+    return (metric, curve, number(newest.value, newest.unit), shown.get((newest.run_key, metric), newest.verdict_text))
 
 
 def _print_values(warehouse: Warehouse, test: str, metric: str, limit: int, *, as_json: bool) -> None:
@@ -125,7 +137,7 @@ def _value_row(value: StoredMetric) -> tuple[str, ...]:
         number(value.value, value.unit),
         number(value.lower, value.unit),
         number(value.upper, value.unit),
-        value.outcome or "-",
+        value.verdict_text,
     )
 
 

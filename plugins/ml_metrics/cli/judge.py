@@ -20,7 +20,7 @@ from ml_metrics.cli.output import alert_lines, print_json, verdict_lines
 from ml_metrics.cli.past_runs import conditions_in, runs_in
 from ml_metrics.judge import judge_run
 from ml_metrics.judge.input_files import read_metrics
-from ml_metrics.model import JobStatus
+from ml_metrics.model import JobStatus, Outcome
 
 if TYPE_CHECKING:
     import argparse
@@ -69,7 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         for line in [*verdict_lines(judgement.verdicts), *alert_lines(judgement.alerts)]:
             print(line)
-        print("passed" if judgement.passed else "did not pass")
+        recorded = judgement.outcome is Outcome.RECORDED
+        print("recorded: there is no condition" if recorded else "passed" if judgement.passed else "did not pass")
     return 0 if judgement.passed else 1
 
 

@@ -31,6 +31,7 @@ class Letter(StrEnum):
     WARNED = "W"
     INSUFFICIENT_DATA = "?"
     UNCHECKED = "·"
+    RECORDED = "R"
     PASSED = "✓"
 
 
@@ -43,12 +44,14 @@ MEANINGS = {
     Letter.WARNED: "only a warning",
     Letter.INSUFFICIENT_DATA: "not enough history to judge",
     Letter.UNCHECKED: "nothing was checked",
+    Letter.RECORDED: "recorded: the test has no conditions",
     Letter.PASSED: "passed",
 }
 QUARANTINED = "Q"
 CLASSES = {
     Letter.FAILED: "f", Letter.TIMEOUT: "f", Letter.MISSED: "f", Letter.BROKEN_METRIC: "m", Letter.NON_FINITE: "m",
-    Letter.WARNED: "u", Letter.INSUFFICIENT_DATA: "u", Letter.UNCHECKED: "n", Letter.PASSED: "g",
+    Letter.WARNED: "u", Letter.INSUFFICIENT_DATA: "u", Letter.UNCHECKED: "n", Letter.RECORDED: "n",
+    Letter.PASSED: "g",
     QUARANTINED: "q",
 }  # fmt: skip
 """The colour of each letter, as a class of the style sheet: failed, metric, unsure, nothing, good, quarantined."""
@@ -66,6 +69,7 @@ OF_VERDICT = {
     Severity.WARN.value: Letter.WARNED,
     Outcome.INSUFFICIENT_DATA.value: Letter.INSUFFICIENT_DATA,
     Outcome.SKIPPED.value: Letter.UNCHECKED,
+    Outcome.RECORDED.value: Letter.RECORDED,
 }
 
 

@@ -70,6 +70,8 @@ class Judgement:
     """The workload succeeded and no verdict of severity `fail` is broken. Muted alerts do not change this."""
     unconfirmed: tuple[Unconfirmed, ...] = ()
     """The broken verdicts that do not alert yet."""
+    conditions: bool = True
+    """Whether the test has any condition or required metric. A run without is recorded: it neither passes nor fails."""
 
     @property
     def outcome(self) -> Outcome:
@@ -77,20 +79,22 @@ class Judgement:
         if not self.passed:
             return Outcome.FAIL
         found = {verdict.outcome for verdict in self.verdicts}
-        return next((each for each in (Outcome.PASS, Outcome.INSUFFICIENT_DATA) if each in found), Outcome.SKIPPED)
+        nothing = Outcome.SKIPPED if self.conditions else Outcome.RECORDED
+        return next((each for each in (Outcome.PASS, Outcome.INSUFFICIENT_DATA) if each in found), nothing)
 
     def document(self) -> dict[str, Any]:
         """Return the judgement as JSON, as in `ml-metrics judge --json` and `verdicts.json`.
 
-        It has `unconfirmed` only if some verdict does not alert yet.
+        It has `unconfirmed` only if some verdict does not alert yet, and `conditions` only if there are none.
         """
-        document = {
+        document: dict[str, Any] = {
             "passed": self.passed,
             "verdicts": [verdict_document(verdict) for verdict in self.verdicts],
             "alerts": [alert.document() for alert in self.alerts],
         }
-        unconfirmed = [each.document() for each in self.unconfirmed]
-        return {**document, "unconfirmed": unconfirmed} if unconfirmed else document
+        if self.unconfirmed:
+            document["unconfirmed"] = [each.document() for each in self.unconfirmed]
+        return document if self.conditions else {**document, "conditions": False}
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Judgement:
@@ -104,6 +108,7 @@ class Judgement:
                 ),
                 passed=bool(document["passed"]),
                 unconfirmed=tuple(Unconfirmed(**each) for each in document.get("unconfirmed", ())),
+                conditions=bool(document.get("conditions", True)),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise UnreadableInputError(f"not a judgement document: {type(error).__name__}: {error}") from error

@@ -81,6 +81,7 @@ def judge_after(  # noqa: PLR0913  (as `judge_run`)
 ) -> Judgement:
     """Judge the metrics of a run by its conditions and the runs before it, which a replay keeps from run to run."""
     judge = _RunJudge(config, earlier, _values(metrics), missing, {metric.name: metric.unit for metric in metrics})
+    conditions = bool(config.metric_success_conditions or config.required_metrics or missing)
     verdicts = tuple(judge.verdicts())
     if status is not JobStatus.SUCCESS:
         reason = f"the job's status was {status}: its metrics may be incomplete"
@@ -88,12 +89,13 @@ def judge_after(  # noqa: PLR0913  (as `judge_run`)
             replace(verdict, outcome=Outcome.SKIPPED, reason=reason, false_alarm_rate=None, implausible=False)
             for verdict in verdicts
         )
-        return Judgement(verdicts, job_alerts(config, earlier, status, failure_reason), passed=False)
+        alerts = job_alerts(config, earlier, status, failure_reason)
+        return Judgement(verdicts, alerts, passed=False, conditions=conditions)
     verdicts, unconfirmed = confirmed(config, verdicts, earlier, missing)
     passed = not any(verdict.broken and verdict.severity is Severity.FAIL for verdict in verdicts)
     names = {each.metric for each in unconfirmed}
     ready = [verdict for verdict in verdicts if verdict.metric not in names]
-    return Judgement(verdicts, metric_alerts(config, ready, earlier.test, missing), passed, unconfirmed)
+    return Judgement(verdicts, metric_alerts(config, ready, earlier.test, missing), passed, unconfirmed, conditions)
 
 
 @dataclass(frozen=True, slots=True)

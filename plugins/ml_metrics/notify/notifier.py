@@ -13,8 +13,9 @@ from ml_metrics.alerts.delivery import DeliveryState, deliver
 from ml_metrics.alerts.message import MessageKind, Problem
 from ml_metrics.alerts.policy import Limits, Notification, due_notification
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.model import Outcome
 from ml_metrics.notify.digest import CAN_WAIT, is_per_test
-from ml_metrics.reports import GATE, OVERDUE, Problems, minimal_report, problems_of, report_of
+from ml_metrics.reports import GATE, OVERDUE, Problems, metric_of, minimal_report, problems_of, report_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +53,8 @@ class Notifier:
         passed = gate is not None and not gate.reasons
         problems = replace(found, urgent={}) if passed else found
         incident = self.warehouse.incidents.find_open(self.run.test) if self.warehouse else None
-        notification = self._due_notification(test, problems, incident, passed=passed)
+        recovers = passed and not self._says_nothing_about(incident)
+        notification = self._due_notification(test, problems, incident, passed=recovers)
         is_warning = notification is not None and notification.kind is MessageKind.WARNING
         # an earlier message about this run included its warnings
         if notification is None or (is_warning and self._sent()):
@@ -77,6 +79,15 @@ class Notifier:
         if not is_warning:
             self._update_incident(notification.kind, problems.urgent)
         return notification
+
+    def _says_nothing_about(self, incident: Incident | None) -> bool:
+        """Whether the run was not judged, and the incident is about metrics: the run does not show that they recovered.
+
+        An incident that is only about the job or its tasks ends with a run that is recorded.
+        """
+        judgement = self.state.judgement
+        recorded = judgement is not None and judgement.outcome is Outcome.RECORDED
+        return recorded and incident is not None and any(map(metric_of, incident.reported))
 
     def notify_overdue(self, since: str, owner: str, emails: Sequence[str]) -> None:
         """Report once that the run has not finished in time. Its end is reported like that of any run."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.model import JobStatus, Outcome, Severity, StoredMetric
 from ml_metrics.units import kind_of
 from ml_metrics.values import as_utc
 from ml_metrics.warehouse.history import read_history
@@ -26,7 +26,7 @@ COLUMNS = """job.uuid AS run_key, job.test_name AS test, job.dag_id, job.timesta
   metric.metric_name AS metric, metric.metric_value AS value, metric.metric_lower_bound AS lower,
   metric.metric_upper_bound AS upper, metric.verdict AS outcome, metric.rule, metric.baseline_points, metric.reference,
   metric.spread, metric.step, metric.timestamp AS written_at, metric.condition,
-  metric.unit, metric.better, metric.non_finite"""
+  metric.unit, metric.better, metric.non_finite, metric.severity"""
 """The fields of a `StoredMetric`."""
 
 METRICS = f"""
@@ -141,5 +141,6 @@ def _stored_metric(row: dict[str, Any]) -> StoredMetric:
     status, outcome = STATUSES.get(row["job_status"], JobStatus.FAILURE), OUTCOMES.get(row["outcome"])
     kind = kind_of(row["metric"])
     unit, better = (kind.unit if row["unit"] is None else row["unit"]), row["better"] or kind.better
-    known = {"job_status": status, "outcome": outcome, "dag_id": row["dag_id"] or row["test"]}
+    severity = Severity.WARN if row["severity"] == Severity.WARN else None
+    known = {"severity": severity, "job_status": status, "outcome": outcome, "dag_id": row["dag_id"] or row["test"]}
     return StoredMetric(**{**row, **known, "unit": unit, "better": better})

@@ -118,6 +118,7 @@ def metric_columns(metric: StoredMetric) -> dict[str, Any]:
         "unit": metric.unit,
         "better": metric.better,
         "non_finite": metric.non_finite,
+        "severity": metric.severity and str(metric.severity),
     }
 
 
@@ -141,7 +142,7 @@ def run_record(  # noqa: PLR0913  (the row has results of every earlier task)
 
     Every metric has a row, and every verdict, even on a missing metric. A value that is not a finite number is stored
     as null. Properties that the test file does not set are empty texts, because the older tables require them.
-    `verdict` is the one of the whole run; it is derived from the verdicts by default.
+    `verdict` is that of the whole run; by default it is derived from the verdicts on its metrics.
     """
     now = loaded_at or datetime.now(UTC)
     stopped = as_utc(workload.ended_at or workload.started_at or workload.queued_at or now)
@@ -204,6 +205,7 @@ def _stored_metrics(
             value=_value(metric, verdict) if metric else None,
             job_status=status,
             outcome=verdict.outcome if verdict else None,
+            severity=Severity.WARN if verdict and verdict.severity is Severity.WARN else None,
             test=job.test_name,
             lower=finite(bounds.lower) if bounds else None,
             upper=finite(bounds.upper) if bounds else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import golden
 from ml_metrics import cli
 from ml_metrics.judge import HistoryNeeds
 from ml_metrics.judge.input_files import read_history
-from ml_metrics.warehouse import open_warehouse
+from ml_metrics.model import Bounds, JobStatus, Metric, Outcome, Run, Severity, Verdict, Workload
+from ml_metrics.warehouse import open_warehouse, run_record
 from unit.warehouse.records import TEST
 
 COMMANDS = {
@@ -28,6 +30,26 @@ def test_output(name: str, address: str, capsys: pytest.CaptureFixture[str]) -> 
     assert max(len(line) for line in out.splitlines()) <= 80
     assert "\x1b" not in out
     golden.check(f"cli/{name}.txt", out)
+
+
+def test_a_warning_is_not_shown_as_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = datetime(2026, 1, 2, tzinfo=UTC)
+    run = Run("warned", "warned", "r", "tests")
+    memory = Metric("memory_final", 9.0, "memory", "final")
+    verdict = Verdict("memory_final", Outcome.FAIL, 9.0, Bounds(upper=4), "less than 4", severity=Severity.WARN)
+    workload = Workload(JobStatus.SUCCESS, started_at=ended, ended_at=ended)
+    address = f"sqlite:///{tmp_path}/w.db"
+    with open_warehouse(address) as warehouse:
+        warehouse.ensure_schema()
+        warehouse.load(
+            run_record(run, workload, [memory], [verdict], {}, test_type="", accelerator="", framework_version="")
+        )
+    for argv, number in ((["history", "warned"], 2), (["history", "warned", "memory_final"], 1)):
+        assert cli.main([*argv, "--warehouse", address]) == 0
+        out = capsys.readouterr().out
+        assert out.count("warn") >= number
+        assert "fail (warn)" in out
+        assert "fail" not in out.replace("fail (warn)", "")
 
 
 @pytest.mark.parametrize("argv", [["history", TEST], ["history", TEST, "total_wall_time"]])

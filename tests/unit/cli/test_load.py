@@ -86,6 +86,23 @@ def test_runs_are_judged_and_loaded_again_without_doubling(address: str, runs: P
         assert len(warehouse.metrics.values(TEST, "loss_max")) == 3
 
 
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        ("metric_collection_config: {default_aggregation_strategies: [final]}", "recorded"),
+        (STRICTER.replace("{comparison", "{severity: warn, comparison"), "passed, with a warning about loss_final"),
+        (STRICTER, "did not pass: loss_final"),
+    ],
+)
+def test_a_warning_is_no_failure_and_a_run_without_conditions_is_recorded(  # noqa: PLR0913, PLR0917
+    address: str, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], config: str, line: str
+) -> None:
+    (tmp_path / "other.yaml").write_text(config)
+    argv = ["backfill", TEST, "--runs", str(runs), "--warehouse", address, "--config", str(tmp_path / "other.yaml")]
+    assert cli.main(argv) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"{_rows(address)[0].uuid}: {line}"
+
+
 def test_a_lost_warehouse_is_filled_from_the_run_folders(address: str, runs: Path, tmp_path: Path) -> None:
     assert cli.main(["backfill", TEST, "--runs", str(runs), "--warehouse", address]) == 0
     again = f"sqlite:///{tmp_path}/again.db"
@@ -122,7 +139,10 @@ def test_json_is_one_document(address: str, runs: Path, tmp_path: Path, capsys: 
     keys = [run["uuid"] for run in document["runs"]]
     assert document == {
         "test": TEST,
-        "runs": [{"uuid": key, "passed": True, "broken": [], "loaded": True} for key in keys],
+        "runs": [
+            {"uuid": key, "passed": True, "outcome": "pass", "broken": [], "warnings": [], "loaded": True}
+            for key in keys
+        ],
         "unreadable": [],
     }
     folders = [*map(str, sorted((runs / TEST).iterdir())), str(tmp_path / "nowhere")]

@@ -21,6 +21,7 @@ from unit.dashboard.sample_runs import TODAY
         ("success", "insufficient_data", "?"),
         ("success", "unheard-of", "?"),
         ("success", "skipped", "·"),
+        ("success", "recorded", "R"),
         ("success", None, "·"),
         ("success", "pass", "✓"),
     ],

@@ -65,7 +65,19 @@ def test_metrics_without_a_condition_may_share_a_name() -> None:
 def test_without_conditions_there_are_no_verdicts() -> None:
     judgement = judged(config(), {"loss": 1.0})
     assert (judgement.verdicts, judgement.alerts, judgement.passed) == ((), (), True)
+    assert judgement.outcome is Outcome.RECORDED
+    assert Judgement.from_document(judgement.document()).outcome is Outcome.RECORDED
+    assert judged(config(), {"loss": 1.0}, status=JobStatus.FAILURE).outcome is Outcome.FAIL
+
+
+def test_a_run_whose_conditions_do_not_apply_is_skipped_and_not_recorded() -> None:
+    judgement = judged(config({"acc": condition({"fixed_value": 1}, "greater", optional=True)}), {"loss": 1.0})
     assert judgement.outcome is Outcome.SKIPPED
+    assert Judgement.from_document(judgement.document()).outcome is Outcome.SKIPPED
+
+
+def test_a_required_metric_is_a_condition() -> None:
+    assert judged(config(required_metrics=["loss"]), {"loss": 1.0}).outcome is Outcome.PASS
 
 
 def test_a_metric_named_by_a_condition_is_required() -> None:

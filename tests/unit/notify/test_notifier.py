@@ -339,3 +339,22 @@ def test_a_quarantined_test_is_reported_after_the_quarantine() -> None:
         open_warehouse.quarantines.set(NAME, until=now, reason="a new disk", by="vera")
     run_and_notify(2, BAD)
     assert len(subjects()) == 1
+
+
+def without_conditions(run: SimulatedRun) -> SimulatedRun:
+    return with_test(run, regression_test_config={})
+
+
+def test_a_recorded_run_ends_an_incident_about_the_job_and_none_about_a_metric() -> None:
+    run_and_notify(1, good())
+    run_and_notify(2, BAD)
+    run_and_notify(3, without_conditions(good()))
+    assert open_alert() is not None, "nothing shows that the metric recovered"
+    assert len(subjects()) == 1
+    run_and_notify(4, good())
+    assert open_alert() is None
+    run_and_notify(5, without_conditions(failed(JobStatus.FAILURE, "ExitCode:1")))
+    assert open_alert() is not None
+    run_and_notify(6, without_conditions(good()))
+    assert open_alert() is None
+    assert [subject.split()[3].rstrip(":") for subject in subjects()] == ["failed", "recovered", "failed", "recovered"]
