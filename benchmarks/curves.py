@@ -44,10 +44,10 @@ def loss(rng: np.random.Generator, kind: str, fault: str = "") -> Values:
     return values + _noise(rng, kind)
 
 
-def distance(rng: np.random.Generator, kind: str, past: int, fault: str = "") -> float:
-    """Return the distance of a run from the envelope of healthy ones."""
-    own, *others = (_curve(loss(rng, kind, fault if number == 0 else "")) for number in range(past + 1))
-    return worst_excursion(envelope_of(own, others, RULE), 1, RULE.within).distance
+def distances(rng: np.random.Generator, kind: str, fault: str = "") -> list[float]:
+    """Return the distances of a run from the envelopes of few and of many healthy ones."""
+    own, *others = (_curve(loss(rng, kind, fault if number == 0 else "")) for number in range(max(PAST) + 1))
+    return [worst_excursion(envelope_of(own, others[:past], RULE), 1, RULE.within).distance for past in PAST]
 
 
 def _level(at: Values) -> Values:
@@ -72,19 +72,22 @@ def _curve(values: Values) -> TagCurve:
     return curve_of(Series(".", "loss", STEPS, STEPS.astype(np.float64), values))
 
 
+def _failing(found: list[list[float]]) -> list[float]:
+    """Return the share of failing runs by the number of past runs."""
+    return [float(share) for share in np.mean(np.array(found) > RULE.within, axis=0)]
+
+
 def main(runs: int) -> int:
     """Print the shares, and return 1 if too many healthy runs fail."""
     rng = np.random.default_rng(20_261_122)
     print(f"{'':18}" + "".join(f"{f'{past} runs':>10}" for past in PAST))
     worst = 0.0
     for kind in KINDS:
-        shares = [np.mean([distance(rng, kind, past) > RULE.within for _ in range(runs)]) for past in PAST]
+        shares = _failing([distances(rng, kind) for _ in range(runs)])
         worst = max(worst, *shares)
         print(f"{kind:18}" + "".join(f"{share:10.2%}" for share in shares), flush=True)
     for fault in FAULTS:
-        shares = [
-            np.mean([distance(rng, "offset", past, fault) > RULE.within for _ in range(runs // 10)]) for past in PAST
-        ]
+        shares = _failing([distances(rng, "offset", fault) for _ in range(runs // 10)])
         print(f"{fault:18}" + "".join(f"{share:10.0%}" for share in shares), flush=True)
     return int(worst > MOST_FALSE_ALARMS)
 

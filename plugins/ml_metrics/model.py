@@ -141,6 +141,30 @@ class TagCurve:
 
 
 @dataclass(frozen=True, slots=True)
+class CurveBand:
+    """The envelope that a curve was judged by: its bounds at each judged step."""
+
+    steps: tuple[int, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Return the band as JSON."""
+        return {"steps": list(self.steps), "low": list(self.low), "high": list(self.high)}
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> CurveBand:
+        """Return the band of a document. Raises KeyError, TypeError or ValueError if it is none."""
+        steps, low, high = (tuple(map(kind, document[name])) for name, kind in _BAND)
+        if not len(steps) == len(low) == len(high):
+            raise ValueError(f"{len(steps)} steps, {len(low)} low and {len(high)} high bounds")
+        return cls(steps, low, high)
+
+
+_BAND: tuple[tuple[str, Any], ...] = (("steps", int), ("low", float), ("high", float))
+
+
+@dataclass(frozen=True, slots=True)
 class Bounds:
     """The open interval of values that pass. An infinite side means that there is no bound."""
 
@@ -189,6 +213,8 @@ class Verdict:
     """The pattern that covers the metric, or `default`; empty if the condition has the name of the metric."""
     implausible: bool = False
     """Whether the value passed and is implausibly good. It is reported as a warning: a wrong measurement is likely."""
+    band: CurveBand | None = None
+    """The envelope of a curve; None for every other metric."""
 
     @property
     def broken(self) -> bool:

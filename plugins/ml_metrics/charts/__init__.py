@@ -5,6 +5,7 @@ A spec such as `metric_chart(...)` is a plain JSON document. `as_png(spec)` rend
 
 from ml_metrics.charts.axis import Axis
 from ml_metrics.charts.comparison import comparison_chart
+from ml_metrics.charts.curve import curve_chart
 from ml_metrics.charts.goodput import PRODUCTIVE, goodput_chart
 from ml_metrics.charts.metric import Annotation, metric_chart
 from ml_metrics.charts.render import as_png, as_svg
@@ -16,6 +17,7 @@ __all__ = [
     "as_png",
     "as_svg",
     "comparison_chart",
+    "curve_chart",
     "goodput_chart",
     "metric_chart",
 ]

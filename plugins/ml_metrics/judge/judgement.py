@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.model import Bounds, Outcome, Severity, Verdict
+from ml_metrics.model import Bounds, CurveBand, Outcome, Severity, Verdict
 from ml_metrics.run_folder import without_non_finite
 
 
@@ -118,7 +118,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as JSON: null for an open bound.
 
     It has `severity` only if that is not `fail`, `false_alarm_rate`, `unit` and `condition` only if they are known, and
-    `implausible` only if that is true.
+    `implausible` only if that is true, and `band` only for a curve.
     """
     bounds = verdict.bounds or Bounds()
     document: dict[str, Any] = {
@@ -141,6 +141,8 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
     if verdict.implausible:
         document["implausible"] = True
     document |= {name: text for name in ("unit", "condition") if (text := getattr(verdict, name))}
+    if verdict.band is not None:
+        document["band"] = verdict.band.document()
     plain: dict[str, Any] = without_non_finite(document)
     return plain
 
@@ -165,6 +167,7 @@ def _verdict(document: dict[str, Any]) -> Verdict:
         reason=document["reason"],
         severity=Severity(document.get("severity", Severity.FAIL)),
         implausible=bool(document.get("implausible", False)),
+        band=CurveBand.from_document(document["band"]) if "band" in document else None,
         unit=document.get("unit", ""),
         condition=document.get("condition", ""),
     )

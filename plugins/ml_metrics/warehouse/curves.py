@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics.errors import WarehouseError
-from ml_metrics.model import TagCurve
+from ml_metrics.model import CurveBand, TagCurve
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ml_metrics.warehouse.database import Database
+
+Found = TypeVar("Found")
 
 OF_RUNS = """
 SELECT uuid, tag, curve
 FROM curve_history
 WHERE uuid IN :runs AND tag IN :tags
+"""
+
+OF_RUN = """
+SELECT uuid, tag, curve, band
+FROM curve_history
+WHERE uuid = :run
+ORDER BY tag
 """
 
 
@@ -34,9 +44,23 @@ class StoredCurves:
         rows = self.database.query(OF_RUNS, runs=list(run_keys), tags=list(tags))
         return {(row["uuid"], row["tag"]): _curve(row["uuid"], row["tag"], row["curve"]) for row in rows}
 
+    def of_run(self, run_key: str) -> list[tuple[TagCurve, CurveBand | None]]:
+        """Return the curves of one run by tag, each with the envelope that it was judged by, if it was."""
+        rows = self.database.query(OF_RUN, run=run_key)
+        return [(_curve(run_key, row["tag"], row["curve"]), _band(run_key, row["tag"], row["band"])) for row in rows]
+
 
 def _curve(run_key: str, tag: str, text: str) -> TagCurve:
+    return _read(partial(TagCurve.from_document, tag), text, f"run {run_key}: curve_history: the curve of {tag!r}")
+
+
+def _band(run_key: str, tag: str, text: str | None) -> CurveBand | None:
+    where = f"run {run_key}: curve_history: the band of {tag!r}"
+    return None if text is None else _read(CurveBand.from_document, text, where)
+
+
+def _read(made: Callable[[dict[str, Any]], Found], text: str, where: str) -> Found:
     try:
-        return TagCurve.from_document(tag, json.loads(text))
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise WarehouseError(f"run {run_key}: curve_history: the curve of {tag!r} is unreadable: {error}") from error
+        return made(json.loads(text))
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise WarehouseError(f"{where} is unreadable: {error}") from error

@@ -72,6 +72,7 @@ class CurveRow:
     test_name: str
     timestamp: datetime
     curve: str
+    band: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,7 @@ def run_record(  # noqa: PLR0913  (the row has results of every earlier task)
         job,
         tuple(_stored_metrics(job, workload.status, metrics, verdicts)),
         tuple(_metadata_rows(run, metadata)),
-        tuple(_curve_rows(job, curves or {})),
+        tuple(_curve_rows(job, curves or {}, verdicts)),
     )
 
 
@@ -240,10 +241,15 @@ def _metadata_rows(run: Run, metadata: Mapping[str, str]) -> Iterator[MetadataRo
         yield MetadataRow(run.key, name, value if room >= 0 else LEFT_OUT)
 
 
-def _curve_rows(job: JobRow, curves: Mapping[str, TagCurve]) -> Iterator[CurveRow]:
+def _curve_rows(job: JobRow, curves: Mapping[str, TagCurve], verdicts: Sequence[Verdict]) -> Iterator[CurveRow]:
+    bands = {verdict.metric: _compact(verdict.band.document()) for verdict in verdicts if verdict.band is not None}
     for tag, curve in sorted(curves.items()):
-        text = json.dumps(curve.document(), separators=(",", ":"))
-        yield CurveRow(job.uuid, tag, job.test_name, job.timestamp, text)
+        band = bands.get(f"{tag}{CURVE_SUFFIX}")
+        yield CurveRow(job.uuid, tag, job.test_name, job.timestamp, _compact(curve.document()), band)
+
+
+def _compact(document: dict[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":"))
 
 
 def _moment_of_point(wall_time: float | None, stopped: datetime) -> datetime:

@@ -238,6 +238,7 @@ CURVE_HISTORY = Table(
         _required("test_name", Kind.STRING, "The test."),
         _required("timestamp", Kind.TIMESTAMP, "When the workload stopped."),
         _required("curve", Kind.STRING, "The steps and the values, with the steps that are not finite, as JSON."),
+        Column("band", Kind.STRING, "The steps and bounds of the envelope that it was judged by, as JSON."),
     ),
     key=("uuid", "tag"),
     partition="timestamp",

@@ -13,6 +13,7 @@ from ml_metrics.logs.documents import ContainerLog, Role, write_logs
 from ml_metrics.model import JobStatus
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.warehouse import Delivery, Warehouse
+from ml_metrics.warehouse.record import CurveRow
 from unit.dashboard.sample_runs import SHIFTED, TODAY, recorded, run_of
 
 KEY = run_of(SHIFTED, 0).key
@@ -132,3 +133,21 @@ def test_run_page_and_test_page_show_the_stored_baseline(shown: TestClient, fill
     assert shown.get(f"{PAGE}&format=csv").text.splitlines()[1].endswith(",9.5,0.25")
     filled.load(run)
     assert "(baseline" not in shown.get(f"/test?test={SHIFTED}").text
+
+
+def test_a_curve_is_drawn_over_its_envelope(browser: TestClient, warehouse: Warehouse) -> None:
+    run = recorded("pt-curve", 0, metric="</script>_curve")
+    curve = '{"steps":[0,1],"values":[3.5,2.5],"better":"lower"}'
+    band = '{"steps":[1],"low":[1.5],"high":[2.0]}'
+    row = CurveRow(run.key, "</script>", "pt-curve", run.job.timestamp, curve, band)
+    warehouse.load(replace(run, curves=(row,)))
+    text = browser.get(f"/run?run={run.key}").text
+    assert "&lt;/script&gt; over the steps of the run" in text
+    assert '"place":"outside"' in text.replace(" ", "")
+    assert text.count("</script>") == text.count("<script")
+    warehouse.load(replace(run, curves=(replace(row, curve="{"),)))
+    assert "The curves of this run cannot be shown" in browser.get(f"/run?run={run.key}").text
+
+
+def test_a_run_without_curves_loads_no_script_for_charts(shown: TestClient) -> None:
+    assert "vega.js" not in shown.get(PAGE).text

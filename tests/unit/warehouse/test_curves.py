@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ml_metrics.errors import WarehouseError
-from ml_metrics.model import Metric, Outcome, TagCurve, Verdict
+from ml_metrics.model import CurveBand, Metric, Outcome, TagCurve, Verdict
 from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
 from unit.warehouse.records import TEST, record, run_of, workload
 
@@ -43,6 +43,25 @@ def test_curves_are_read_back_as_they_were_loaded(warehouse: Warehouse) -> None:
     keys = [run.key for run in runs]
     assert warehouse.curves.of_runs(keys[:2], [CURVE.tag]) == {(key, CURVE.tag): CURVE for key in keys[:2]}
     assert warehouse.curves.of_runs(keys, [OTHER.tag, "unknown"]) == {(key, OTHER.tag): OTHER for key in keys}
+
+
+def test_a_run_has_its_curves_with_the_envelopes_that_they_were_judged_by(warehouse: Warehouse) -> None:
+    band = CurveBand((0, 10), (8.5, -1e308), (10.5, 1e308))
+    verdict = Verdict("train/loss_curve", Outcome.FAIL, 4.0, None, "", band=band)
+    run = run_record(
+        run_of(0),
+        workload(0),
+        [],
+        [verdict],
+        {},
+        test_type=None,
+        accelerator=None,
+        framework_version=None,
+        curves={curve.tag: curve for curve in (CURVE, OTHER)},
+    )
+    warehouse.load(run)
+    assert warehouse.curves.of_run(run.key) == [(OTHER, None), (CURVE, band)]
+    assert warehouse.curves.of_run("unknown") == []
 
 
 def test_nothing_is_read_for_no_run_or_no_tag(warehouse: Warehouse) -> None:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
 from ml_metrics.alerts.mail import file_name
+from ml_metrics.charts import curve_chart
+from ml_metrics.dashboard.chart_data import charts_script
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.status_letters import status_and_links
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.logs.documents import failing_log, lines_of, listed_logs
-from ml_metrics.model import BROKEN, JobStatus
+from ml_metrics.model import BROKEN, CURVE_SUFFIX, JobStatus
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse.record import metric_columns
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.dashboard.links import Links
     from ml_metrics.logs.documents import ContainerLog
-    from ml_metrics.model import StoredMetric
+    from ml_metrics.model import CurveBand, StoredMetric, TagCurve
     from ml_metrics.warehouse import JobRow, Warehouse
 
 MAX_FILES = 200
@@ -43,6 +45,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
     good = warehouse.runs.last_good(run.test_name, run.timestamp, run.uuid)
     before = {row.metric: row for row in warehouse.metrics.of_run(good.uuid)} if good else {}
     metadata = warehouse.runs.metadata(run.uuid)
+    curves, curves_error = _curves(warehouse, rows)
     broken = [row for row in rows if row.outcome in BROKEN]
     status = status_and_links(run, broken)
     deliveries = [
@@ -72,6 +75,11 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
             "more_files": max(0, len(files) - MAX_FILES),
             "files_error": files_error,
             "links": links,
+            "curves_error": curves_error,
+            "curves": [(index, curve.tag) for index, (curve, _) in enumerate(curves)],
+            "charts": charts_script(
+                [(f"chart-{index}", curve_chart(curve, band)) for index, (curve, band) in enumerate(curves)], {}
+            ),
         },
         document=lambda: {
             "run": asdict(run),
@@ -82,6 +90,15 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
         },
         table=lambda: _table(rows),
     )
+
+
+def _curves(warehouse: Warehouse, rows: Sequence[StoredMetric]) -> tuple[list[tuple[TagCurve, CurveBand | None]], str]:
+    """Return the curves of the run, with the envelopes that they were judged by, and an error if they are damaged."""
+    run = next((row.run_key for row in rows if row.metric.endswith(CURVE_SUFFIX)), None)
+    try:
+        return ([] if run is None else warehouse.curves.of_run(run)), ""
+    except MlMetricsError as error:
+        return [], f"The curves of this run cannot be shown: {error}"
 
 
 def _compared(row: StoredMetric, before: StoredMetric | None) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ml_metrics.judge.baseline import baseline_of
-from ml_metrics.model import CURVE_SUFFIX, Bounds, Outcome
+from ml_metrics.model import CURVE_SUFFIX, Bounds, CurveBand, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +63,7 @@ def _compared(verdict: Verdict, own: TagCurve, past: Sequence[TagCurve], curve: 
     excursion = _duration(found, worst) if outcome is Outcome.FAIL else _spike(worst)
     reason = f"{_place(tag, found, worst, len(past))}{excursion}{_part(found, own, past, curve)}"
     verdict = replace(verdict, outcome=outcome, value=max(worst.distance, 0.0), bounds=bounds, reason=reason)
+    verdict = replace(verdict, band=_band(found, curve.within))
     if side == 0 or outcome is Outcome.FAIL:
         return verdict
     limit = max(IMPLAUSIBLE, curve.within)
@@ -70,6 +72,16 @@ def _compared(verdict: Verdict, own: TagCurve, past: Sequence[TagCurve], curve: 
         return verdict
     place = _place(tag, found, better, len(past))
     return replace(verdict, implausible=True, reason=f"implausibly good: {place}{_duration(found, better)}")
+
+
+def _band(found: Envelope, within: float) -> CurveBand:
+    """Return the bounds of an envelope, which are within the range of numbers and rounded like curves."""
+    widths, greatest = within * found.spread, 0.999 * sys.float_info.max / found.scale
+    low, high = (
+        [float(f"{min(max(each, -greatest), greatest) * found.scale:.7g}") for each in side.tolist()]
+        for side in (found.centre - widths, found.centre + widths)
+    )
+    return CurveBand(tuple(found.steps.tolist()), tuple(low), tuple(high))
 
 
 def _non_finite(own: TagCurve, curve: Curve) -> str:

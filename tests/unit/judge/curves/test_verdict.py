@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.judge import Acceptance, judge_run, replay
+from ml_metrics.judge import Acceptance, Judgement, judge_run, replay
 from ml_metrics.model import JobStatus, Metric, Outcome, TagCurve, Verdict
 from unit.judge.cases import DAY, NOW, START, TEST, config, point
 from unit.judge.curves.training import curve, good_runs, losses
@@ -19,7 +20,6 @@ from unit.judge.curves.training import curve, good_runs, losses
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ml_metrics.judge import Judgement
     from ml_metrics.model import StoredMetric
 
 RULE: dict[str, Any] = {"within": "3 sd", "from_step": 100}
@@ -127,6 +127,17 @@ def test_the_reason_gives_step_value_and_envelope() -> None:
         3.0,
         "within 3 sd of the curves of good runs from step 100",
     )
+
+
+def test_the_band_is_the_envelope_that_the_curve_was_judged_by() -> None:
+    own = curve(losses(1))
+    judged = judgement(own, good_runs(12))
+    (found,) = judged.verdicts
+    assert found.band.steps == tuple(step for step in own.steps if step >= 100)
+    middle = [(low + high) / 2 for low, high in zip(found.band.low, found.band.high, strict=True)]
+    past = np.median([np.interp(found.band.steps, each.steps, each.values) for each in good_runs(12)], axis=0)
+    assert np.allclose(middle, past, rtol=1e-5)
+    assert Judgement.from_document(json.loads(json.dumps(judged.document()))) == judged
 
 
 def test_the_better_side_is_implausible_and_not_broken() -> None:
@@ -295,4 +306,6 @@ def test_any_finite_values_are_judged(curves: list[list[float]], better: str) ->
     found = verdict(tags[0], tags[1:], {"min_runs": 3})
     assert found.outcome in {Outcome.PASS, Outcome.FAIL}
     assert math.isfinite(found.value)
+    assert all(map(math.isfinite, (*found.band.low, *found.band.high)))
+    assert all(low <= high for low, high in zip(found.band.low, found.band.high, strict=True))
     assert (found.outcome is Outcome.FAIL) == (found.value > 3.0 and not math.isclose(found.value, 3.0))
