@@ -41,11 +41,17 @@ PASSING_STATES = frozenset({"success", "skipped"})
 def collect(test: TestDefinition, state: RunState) -> Collected:
     """Aggregate what the workload wrote into `metrics.json`."""
     from ml_metrics.cloud.memory_usage import memory_reader
-    from ml_metrics.collect import collect_run
+    from ml_metrics.collect import Environment, collect_run
 
     config, workload = test.metric_collection_config, state.recorded_workload
-    judged = test.regression_test_config.judges_curve
-    collected = collect_run(config, state.folder, workload, memory_used=memory_reader(test), curve_of=judged)
+    collected = collect_run(
+        config,
+        state.folder,
+        workload,
+        memory_used=memory_reader(test),
+        curve_of=test.regression_test_config.judges_curve,
+        environment=Environment.of(test, state.params),
+    )
     state.folder.write("metrics", collected.document())
     return collected
 

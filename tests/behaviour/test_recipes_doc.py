@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.collect import Collected, collect_run
+from ml_metrics.collect import Collected, Environment, collect_run
 from ml_metrics.config.load import load_file
 from ml_metrics.judge import judge_run
 from ml_metrics.model import JobStatus, StoredMetric
@@ -42,7 +43,9 @@ def written(run: Path, name: str) -> list[float]:
 def collected(run: Path, recipe: str, folder: Path) -> Collected:
     path = folder / "recipe.yaml"
     path.write_text(RECIPES[recipe], encoding="utf-8")
-    return collect_run(load_file(path).metric_collection_config, RunFolder(str(run)), None)
+    loaded = load_file(path)
+    environment = Environment.of(loaded.tests[0], {}) if loaded.tests else None
+    return collect_run(loaded.metric_collection_config, RunFolder(str(run)), None, environment=environment)
 
 
 def values(found: Collected) -> dict[str, float]:
@@ -58,6 +61,31 @@ def test_step_time_without_warm_up(run: Path, tmp_path: Path) -> None:
     assert measured["step_time_median"] == times[28]
     assert measured["step_time_trimmed_mean"] == pytest.approx(sum(times[5:-5]) / 47)
     assert {metric.points for metric in found.metrics} == {STEPS - 3}
+
+
+def test_tokens_per_second_per_chip(run: Path, tmp_path: Path) -> None:
+    found = collected(run, "tokens per second per chip", tmp_path)
+    assert (found.warnings, found.missing) == ((), {})
+    rates = [2048 / seconds for seconds in written(run, "step_time")[3:]]
+    assert values(found)["tokens_per_second_per_chip_median"] == pytest.approx(statistics.median(rates))
+    (metric,) = (one for one in found.metrics if one.name == "tokens_per_second_per_chip_median")
+    assert (metric.unit, metric.better, metric.points) == ("tokens/s", "higher", STEPS - 3)
+
+
+@pytest.mark.parametrize(("recipe", "peak"), [("MFU", 197e12), ("MFU on a laptop", 50e9)])
+def test_mfu(run: Path, tmp_path: Path, recipe: str, peak: float) -> None:
+    found = collected(run, recipe, tmp_path)
+    assert (found.warnings, found.missing) == ((), {})
+    shares = [100 * 6 * 8192 * 2048 / seconds / peak for seconds in written(run, "step_time")[3:]]
+    assert values(found)["mfu_median"] == pytest.approx(statistics.median(shares))
+
+
+def test_mfu_is_missing_without_a_known_peak(run: Path, tmp_path: Path) -> None:
+    RECIPES["MFU on an unknown device"] = RECIPES["MFU"].replace("v5litepod-1", "cpu")
+    found = collected(run, "MFU on an unknown device", tmp_path)
+    assert found.missing == {
+        "mfu_median": "peak_flops is unknown for cpu: write the number of your device into the expression"
+    }
 
 
 def test_the_loss_falls(run: Path) -> None:

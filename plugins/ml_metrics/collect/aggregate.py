@@ -77,13 +77,18 @@ class Aggregated:
 
 def aggregate(tagged: Tagged, config: MetricCollectionConfig) -> Aggregated:
     """Return all metrics that the config selects, by tag and strategy."""
+    return aggregate_tags({tag: one for tag, one in sorted(tagged.series.items()) if is_wanted(tag, config)}, config)
+
+
+def aggregate_tags(
+    series_of: Mapping[str, Series], config: MetricCollectionConfig, sources: Iterable[Series] = ()
+) -> Aggregated:
+    """Return the metrics of tags that all count. `sources` are the tags that they were computed from."""
     result = Aggregated([], [], [], {})
     windows = {}
-    for tag, series in sorted(tagged.series.items()):
-        if not is_wanted(tag, config):
-            continue
+    for tag, series in series_of.items():
         own = aggregation_of(tag, config)
-        windows[tag] = window = window_of(series, own.steps or config.steps, own.warmup or config.warmup)
+        windows[tag] = window = window_of(series, own.steps or config.steps, own.warmup or config.warmup, sources)
         if not window.empty:
             result.metrics.extend(metrics_of(window.series, own.strategies, own.last_n))
         elif own.steps is not None:
@@ -123,7 +128,7 @@ def unused_patterns(tagged: Tagged, config: MetricCollectionConfig) -> list[str]
         f"{field}: {pattern!r} matches no tag of this run{did_you_mean(pattern, tagged.series)}"
         for field, patterns in named.items()
         for pattern in patterns
-        if tagged.series and not any(matches(pattern, tag) for tag in tagged.series)
+        if tagged.series and not any(matches(pattern, tag) for tag in (*tagged.series, *config.expressions))
     ]
 
 

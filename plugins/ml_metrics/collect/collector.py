@@ -10,6 +10,8 @@ from ml_metrics.collect import csv_files, json_lines, perfzero, profile, streams
 from ml_metrics.collect.aggregate import aggregate, by_tag, is_wanted, unused_patterns
 from ml_metrics.collect.curves import curves_of
 from ml_metrics.collect.curves import metrics_of as curve_metrics
+from ml_metrics.collect.environment import Environment
+from ml_metrics.collect.expressions import Names, compute
 from ml_metrics.collect.facts import described
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.collect.timing import clock_warnings, points_before, start_of, time_to_accuracy, total_wall_time
@@ -95,6 +97,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
     progress: Callable[[int], None] = lambda _: None,
     memory_used: MemoryUsed | None = None,
     curve_of: Callable[[str], bool] = lambda _: False,
+    environment: Environment | None = None,
 ) -> Collected:
     """Return the metrics of everything that a run wrote.
 
@@ -106,6 +109,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         progress: Called with the number of bytes after each read.
         memory_used: Queries the memory that a workload used, if the cluster did not measure it.
         curve_of: Whether the curve of a tag is collected.
+        environment: What the run ran on and with, for expressions.
     """
     unreadable: list[str] = []
     request = Request(config, folder, folder.files(unreadable.append), workload, verify, progress, memory_used)
@@ -128,6 +132,13 @@ def collect_run(  # noqa: PLR0913  (independent options)
     wall_time = total_wall_time(start.at, workload)
     if isinstance(wall_time, Metric):  # a benchmark that measured its own wall time takes precedence
         metrics.setdefault(TOTAL_WALL_TIME, wall_time)
+    missing = {
+        **{name: reason for each in found.values() for name, reason in each.missing.items()},
+        **aggregated.missing,
+        **({TIME_TO_ACCURACY: reached} if isinstance(reached, str) else {}),
+    }
+    names = Names(dict(tagged.series), metrics, missing, environment or Environment(), workload)
+    compute(names, config)
     warnings = [
         *unreadable,
         *(warning for each in found.values() for warning in each.warnings),
@@ -135,6 +146,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         *aggregated.warnings,
         *left_out,
         *duplicates,
+        *names.warnings,
         *filter(None, [start.warning, early]),
         *([wall_time] if isinstance(wall_time, str) else []),
         *clock_warnings(series, config),
@@ -149,12 +161,8 @@ def collect_run(  # noqa: PLR0913  (independent options)
         tuple(warnings),
         sum(each.files for each in found.values()),
         {key: value for each in found.values() for key, value in each.metadata.items()},
-        {
-            **{name: reason for each in found.values() for name, reason in each.missing.items()},
-            **aggregated.missing,
-            **({TIME_TO_ACCURACY: reached} if isinstance(reached, str) else {}),
-        },
-        tuple(aggregated.notes),
+        missing,
+        (*aggregated.notes, *names.notes),
         curves,
     )
 

@@ -11,12 +11,13 @@ from ml_metrics.collect.warm_up import MIN_POINTS, Absence, WarmUp, find_warm_up
 from ml_metrics.config.aggregation import Steps, Warmup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from ml_metrics.model import Series
 
+NOWHERE = -(2**63)
 NAMED_TAGS = 5
 """How many tags a note names."""
 REASONS = {
@@ -40,20 +41,35 @@ class Window:
     """Why no warm-up was found, if it was looked for."""
 
 
-def window_of(series: Series, steps: Steps, warmup: Warmup) -> Window:
-    """Return the points of a series that count. The warm-up is looked for in the points that `steps` leaves."""
+def window_of(series: Series, steps: Steps, warmup: Warmup, sources: Iterable[Series] = ()) -> Window:
+    """Return the points of a series that count. The warm-up is looked for in the points that `steps` leaves.
+
+    `sources` are the tags that a series was computed from: what is warm-up of one of them is warm-up of the series.
+    """
     left = _within(series, steps)
     if not len(left):
         return Window(left, _why_empty(series, steps) if len(series) else "")
     if warmup is not Warmup.AUTO:
         return Window(left)
     positions = _positions(left)
-    at, values = _by_position(positions, left.value)
-    found = find_warm_up(values)
+    ends = {source.tag: _warm_up(_within(source, steps))[1] for source in sources}
+    longest = max(ends, key=ends.__getitem__, default=None)
+    if longest is not None and (positions <= ends[longest]).any() and (positions > ends[longest]).any():
+        is_steady = positions > ends[longest]
+        return Window(_selected(left, is_steady), warm_up=_sentence(left, is_steady, f"of {longest}"))
+    found, end = _warm_up(left)
     if isinstance(found, Absence):
         return Window(left, without=found)
-    is_steady = positions > at[found.points - 1]
-    return Window(_selected(left, is_steady), warm_up=_sentence(left, is_steady, found))
+    is_steady = positions > end
+    levels = f"({found.level:.4g} against {found.steady:.4g})"
+    return Window(_selected(left, is_steady), warm_up=_sentence(left, is_steady, levels))
+
+
+def _warm_up(series: Series) -> tuple[WarmUp | Absence, int]:
+    """Return the warm-up of a series and its last position, below all positions if there is none."""
+    at, values = _by_position(_positions(series), series.value)
+    found = find_warm_up(values)
+    return found, int(at[found.points - 1]) if isinstance(found, WarmUp) else NOWHERE
 
 
 def without_warm_up(windows: Mapping[str, Window]) -> Iterator[str]:
@@ -109,19 +125,20 @@ def _selected(series: Series, wanted: NDArray[np.bool_]) -> Series:
 def _why_empty(series: Series, steps: Steps) -> str:
     first, last = int(series.step.min()), int(series.step.max())
     where = f"at step {first}" if first == last else f"at steps {first} to {last}"
-    return f"none of its {_points(len(series))}, {where}, is within {{{steps}}}"
+    return f"none of its {points(len(series))}, {where}, is within {{{steps}}}"
 
 
-def _sentence(series: Series, is_steady: NDArray[np.bool_], found: WarmUp) -> str:
+def _sentence(series: Series, is_steady: NDArray[np.bool_], what: str) -> str:
     count = int(np.count_nonzero(~is_steady))
     last = int(series.step[~is_steady].max())
     until = f", up to step {last}," if last < series.step.max() else ""
     subject = "the first point" if count == 1 else f"the first {count:,}"
     return (
         f"{series.tag}: {subject} of {len(series):,}{' points' if count > 1 else ''}{until} "
-        f"{'is' if count == 1 else 'are'} warm-up ({found.level:.4g} against {found.steady:.4g}) and left out"
+        f"{'is' if count == 1 else 'are'} warm-up {what} and left out"
     )
 
 
-def _points(count: int) -> str:
+def points(count: int) -> str:
+    """Return a number of points as text."""
     return "1 point" if count == 1 else f"{count:,} points"

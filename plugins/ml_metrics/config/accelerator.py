@@ -42,6 +42,8 @@ class Accelerator:
     tolerations: tuple[dict[str, str], ...] = ()
     topology: str | None = None
     """The topology of a TPU slice, like `4x4`."""
+    peak_flops: float | None = None
+    """The floating-point operations per second of one chip, dense in bfloat16; None if unknown."""
 
     def __str__(self) -> str:
         return self.name
@@ -63,6 +65,8 @@ class Gpu:
     gke_label: str
     counts: tuple[int, ...]
     """The possible numbers in one machine."""
+    peak_flops: float | None = None
+    """As in `Accelerator`."""
 
     def times(self, count: int) -> Accelerator:
         """Return the accelerator with this number of GPUs in one machine."""
@@ -76,6 +80,7 @@ class Gpu:
             per_host=count,
             node_selector={"cloud.google.com/gke-accelerator": self.gke_label},
             tolerations=(toleration(_GPU_RESOURCE),),
+            peak_flops=self.peak_flops,
         )
 
 
@@ -85,12 +90,12 @@ GPUS = {
         Gpu("t4", "nvidia-tesla-t4", (1, 2, 4)),
         Gpu("l4", "nvidia-l4", (1, 2, 4, 8)),
         Gpu("v100", "nvidia-tesla-v100", (1, 2, 4, 8)),
-        Gpu("a100", "nvidia-tesla-a100", (1, 2, 4, 8, 16)),
-        Gpu("a100-80gb", "nvidia-a100-80gb", (1, 2, 4, 8)),
-        Gpu("h100", "nvidia-h100-80gb", (1, 2, 4, 8)),
-        Gpu("h100-mega", "nvidia-h100-mega-80gb", (8,)),
-        Gpu("h200", "nvidia-h200-141gb", (8,)),
-        Gpu("b200", "nvidia-b200", (8,)),
+        Gpu("a100", "nvidia-tesla-a100", (1, 2, 4, 8, 16), 312e12),
+        Gpu("a100-80gb", "nvidia-a100-80gb", (1, 2, 4, 8), 312e12),
+        Gpu("h100", "nvidia-h100-80gb", (1, 2, 4, 8), 989e12),
+        Gpu("h100-mega", "nvidia-h100-mega-80gb", (8,), 989e12),
+        Gpu("h200", "nvidia-h200-141gb", (8,), 989e12),
+        Gpu("b200", "nvidia-b200", (8,), 2250e12),
     )
 }
 
@@ -116,6 +121,8 @@ class Tpu:
     aliases: tuple[str, ...] = ()
     nodes: bool = False
     """Whether it is a TPU node: a resource that is reached over the network, from before GKE had TPU machines."""
+    peak_flops: float | None = None
+    """As in `Accelerator`."""
 
     def slice(self, chips: int, topology: str | None = None) -> Accelerator:
         """Return the slice with this number of chips."""
@@ -143,6 +150,7 @@ class Tpu:
             },
             tolerations=(toleration(_TPU_RESOURCE),),
             topology=topology,
+            peak_flops=self.peak_flops,
         )
 
     def with_topology(self, topology: object) -> Accelerator:
@@ -186,7 +194,7 @@ TPUS = {
     for tpu in (
         Tpu("v2", "v2-", "", {chips: _SQUARES[chips] for chips in _V2_CHIPS}, cores_per_chip=2, nodes=True),
         Tpu("v3", "v3-", "tpu-v3-slice", _SQUARES, cores_per_chip=2, one_host_label="tpu-v3-device"),
-        Tpu("v4", "v4-", "tpu-v4-podslice", _CUBES, cores_per_chip=2, max_chips=4096),
+        Tpu("v4", "v4-", "tpu-v4-podslice", _CUBES, cores_per_chip=2, max_chips=4096, peak_flops=275e12),
         Tpu(
             "v5e",
             "v5litepod-",
@@ -194,9 +202,26 @@ TPUS = {
             _E_SQUARES,
             one_host=(1, 4, 8),
             aliases=("v5e-", "v5lite-"),
+            peak_flops=197e12,
         ),
-        Tpu("v5p", "v5p-", "tpu-v5p-slice", {**_CUBES, 6144: "16x16x24"}, cores_per_chip=2, max_chips=6144),
-        Tpu("v6e", "v6e-", "tpu-v6e-slice", _E_SQUARES, one_host=(1, 4, 8), aliases=("trillium-",)),
+        Tpu(
+            "v5p",
+            "v5p-",
+            "tpu-v5p-slice",
+            {**_CUBES, 6144: "16x16x24"},
+            cores_per_chip=2,
+            max_chips=6144,
+            peak_flops=459e12,
+        ),
+        Tpu(
+            "v6e",
+            "v6e-",
+            "tpu-v6e-slice",
+            _E_SQUARES,
+            one_host=(1, 4, 8),
+            aliases=("trillium-",),
+            peak_flops=918e12,
+        ),
         Tpu(
             "7x",
             "tpu7x-",
@@ -206,6 +231,7 @@ TPUS = {
             one_host=(1, 4),
             max_chips=9216,
             aliases=("v7x-", "7x-", "ironwood-"),
+            peak_flops=2307e12,
         ),
     )
 }

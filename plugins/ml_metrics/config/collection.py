@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from ml_metrics.config.aggregation import Steps, Strategy, TagAggregation, Warmup
+from ml_metrics.config.expressions import Expression, Expressions, check_names, in_order
 from ml_metrics.config.metric_facts import MetricFacts
 from ml_metrics.config.patterns import Pattern
 from ml_metrics.config.strict import Strict
@@ -195,13 +196,21 @@ class MetricCollectionConfig(Strict):
     """How points that a restarted workload wrote again are handled: `keep` or `supersede`."""
     metrics: dict[Pattern, MetricFacts] = Field(default_factory=dict)
     """The unit and the better direction of metrics, by name or pattern, where their names do not tell."""
+    expressions: Expressions = Field(default_factory=dict)
+    """Metrics that are computed from tags, other metrics and facts, by name: an expression, or a mapping."""
     sources: Sources = Field(default_factory=Sources)
     """The files and services that metrics are read from."""
 
     @property
     def facts(self) -> dict[str, MetricFacts]:
         """What is known about metrics beside their names."""
-        return self.metrics
+        computed = self.computed.items()
+        return {name: MetricFacts(unit=one.unit, better=one.better) for name, one in computed} | self.metrics
+
+    @property
+    def computed(self) -> dict[str, Expression]:
+        """The expressions, by name."""
+        return _as_mappings(self.expressions)
 
     @model_validator(mode="before")
     @classmethod
@@ -222,6 +231,14 @@ class MetricCollectionConfig(Strict):
                 raise ValueError(f"{tag}: last_n is used by last_n_mean only, and {tag} has {', '.join(default)}")
         return chosen
 
+    @field_validator("expressions", mode="after")
+    @classmethod
+    def expressions_can_be_computed(cls, expressions: Expressions) -> Expressions:
+        """Reject names that are taken, expressions that need each other, and what is measured too late."""
+        check_names(_as_mappings(expressions))
+        in_order(_as_mappings(expressions))
+        return expressions
+
     @field_validator("sources", mode="after")
     @classmethod
     def one_source_for_each_name(cls, sources: Sources, info: ValidationInfo) -> Sources:
@@ -236,6 +253,10 @@ class MetricCollectionConfig(Strict):
         return sources
 
 
+def _as_mappings(expressions: Expressions) -> dict[str, Expression]:
+    return {name: Expression(expression=one) if isinstance(one, str) else one for name, one in expressions.items()}
+
+
 def _predictable_names(config: dict[str, Any], sources: Sources) -> dict[str, str]:
     """Return the metrics whose names are known before a run, with their origin. `config` lacks its invalid fields."""
     default = config.get("default_aggregation_strategies", ())
@@ -244,6 +265,7 @@ def _predictable_names(config: dict[str, Any], sources: Sources) -> dict[str, st
         for tag, chosen in config.get("metric_to_aggregation_strategy", {}).items()
     }
     names = {TOTAL_WALL_TIME: "computed for every run"}
+    names |= dict.fromkeys(config.get("expressions", ()), "computed by `expressions`")
     if sources.memory:
         names |= dict.fromkeys(MEMORY, "reported by `memory`")
     if (watched := config.get("time_to_accuracy")) is not None:

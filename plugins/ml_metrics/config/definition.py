@@ -14,6 +14,7 @@ from ml_metrics.config.accelerator import CPU
 from ml_metrics.config.accelerator_catalogue import AcceleratorField
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.duration import Duration
+from ml_metrics.config.expressions import check_params
 from ml_metrics.config.goodput import GoodputConfig
 from ml_metrics.config.moment import Day
 from ml_metrics.config.naming import check_name
@@ -190,6 +191,16 @@ class TestDefinition(Strict):
             for argument in argv:
                 check_references(argument, info.data["params"])
         return argv
+
+    @field_validator("metric_collection_config", mode="after")
+    @classmethod
+    def expressions_use_declared_parameters(
+        cls, config: MetricCollectionConfig, info: ValidationInfo
+    ) -> MetricCollectionConfig:
+        """Reject an expression with an undeclared parameter: its metric would be missing in every run."""
+        if "params" in info.data:
+            check_params(config.computed, info.data["params"])
+        return config
 
     @field_validator("regression_test_config", mode="after")
     @classmethod
