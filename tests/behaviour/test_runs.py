@@ -45,6 +45,43 @@ def test_the_yaml_test_and_the_python_test_write_the_same_shape_of_rows(home: Ho
     assert yaml == python
 
 
+TRAINING = """
+import json, math, os, random
+rate = 0.02
+with open(os.path.join(os.environ["MODEL_DIR"], "train.jsonl"), "w") as log:
+    for step in range(1000):
+        loss = 1 + 8 * math.exp(-rate * step) + random.gauss(0, 0.02)
+        print(json.dumps({"step": step, "loss": loss}), file=log)
+"""
+
+
+def test_a_wrong_learning_rate_fails_by_its_loss_curve_alone(home: Home) -> None:
+    conditions = {
+        "loss_curve": {"curve": {"within": "3 sd", "from_step": 10, "min_runs": 3}},
+        "default": {"comparison": "less"},
+    }
+    home.add_test(
+        "curve", command=["python3", "-c", TRAINING], regression_test_config={"metric_success_conditions": conditions}
+    )
+    for _ in range(3):
+        done = home.run("curve")
+        assert done.returncode == 0, done.stdout[-3000:]
+    wrong = TRAINING.replace("rate = 0.02", "rate = 0.006")
+    assert wrong != TRAINING
+    assert home.run("curve", {"command": ["python3", "-c", wrong]}).returncode == 1
+    with home.warehouse() as warehouse:
+        newest, *good = warehouse.runs.newest("curve", 4)
+        metrics = {row.metric: row for row in warehouse.metrics.of_run(newest.uuid)}
+        ((curve, band),) = warehouse.curves.of_run(newest.uuid)
+    assert (metrics["loss_curve"].outcome, metrics["loss_curve"].baseline_points) == ("fail", 3)
+    assert metrics["loss_final"].outcome not in {"fail", "missing"}
+    assert [run.verdict for run in good] == ["insufficient_data"] * 3
+    assert curve.tag == "loss"
+    assert band is not None
+    (mail,) = home.mails("curve")
+    assert "the 3 good runs had" in " ".join(mail.read_text().replace("=\n", "").split())
+
+
 def test_a_workload_that_writes_nothing_lacks_its_required_metric(home: Home) -> None:
     home.add_test("silent", command=["true"], regression_test_config={"required_metrics": ["loss_final"]})
     assert home.run("silent").returncode == 1

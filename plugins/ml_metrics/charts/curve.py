@@ -22,7 +22,7 @@ def curve_chart(curve: TagCurve, band: CurveBand | None = None, *, width: int | 
         {"step": step, "low": drawn(low, Axis.LINEAR), "high": drawn(high, Axis.LINEAR)}
         for step, (low, high) in bounds.items()
     ]
-    x = {"field": "step", "type": "quantitative", "title": "step", "axis": {"format": "~s"}, "scale": {"nice": False}}
+    x = {"field": "step", "type": "quantitative", "title": "step", "axis": {"format": ",.0f"}, "scale": {"nice": False}}
     y = {"type": "quantitative", "title": None, "axis": {"format": ".4~g"}, "scale": {"zero": False}}
     places = {"domain": ["inside", "outside", "not judged"]}
     by_place = {"field": "place", "type": "nominal", "legend": None}
