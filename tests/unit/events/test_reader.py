@@ -10,15 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.backend.event_processing.io_wrapper import IsSummaryEventsFile
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
-from tensorboard.util.tensor_util import make_ndarray
 from tensorboardX import SummaryWriter
 from tensorboardX.summary import _clean_tag
 
 from unit.events.event_files import content, event, point, points, read, simple, tensor, write
+from unit.events.tensorboard_reader import of_tensorboard
 
 logging.getLogger("tensorboardX").setLevel(logging.CRITICAL)  # it warns about every NaN
 
@@ -106,22 +104,3 @@ def test_larger_folders_equal_those_of_tensorboards_reader(tmp_path: Path, shape
                     writer.add_histogram("weights", chance.normal(size=100), step)
                     writer.add_text("note", f"at {step}", step)
     assert points(read(tmp_path)) == of_tensorboard(tmp_path)
-
-
-def of_tensorboard(root: Path) -> dict[tuple[str, str], list[tuple[int, float, float | str]]]:
-    found: dict[tuple[str, str], list[tuple[int, float, float | str]]] = {}
-    for folder in {path.parent for path in root.rglob("*") if path.is_file() and IsSummaryEventsFile(str(path))}:
-        run = folder.relative_to(root).as_posix()
-        accumulator = EventAccumulator(
-            str(folder), size_guidance={"scalars": 0, "tensors": 0}, purge_orphaned_data=False
-        )
-        accumulator.Reload()
-        for tag in accumulator.Tags()["scalars"]:
-            found[run, tag] = [point(one.step, one.wall_time, one.value) for one in accumulator.Scalars(tag)]
-        for tag in accumulator.Tags()["tensors"]:
-            if accumulator.SummaryMetadata(tag).plugin_data.plugin_name == "scalars":
-                found[run, tag] = [
-                    point(one.step, one.wall_time, float(make_ndarray(one.tensor_proto)))
-                    for one in accumulator.Tensors(tag)
-                ]
-    return found
