@@ -108,6 +108,9 @@ def parse_lines(block: bytes, reject: Callable[[bytes], None]) -> Iterator[tuple
     """Yield each line's number within the block and its value. A line that is not JSON is passed to `reject`."""
     parse = parser()
     for number, line in enumerate(block.split(b"\n")):
+        if line[:1] in NEVER_FIRST:
+            reject(line)
+            continue
         if not line or line.isspace():
             continue
         try:

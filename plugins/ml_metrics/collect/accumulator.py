@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -17,15 +16,42 @@ K = TypeVar("K", bound="Hashable")
 Columns = tuple["NDArray[Any]", ...]
 
 
+MAX_WAITING = 500_000
+"""How many rows wait as Python objects, which take several times the memory of columns."""
+
+
 class Points(Generic[K]):
     """The columns of each key, in the order of addition."""
 
     def __init__(self) -> None:
-        self._parts: defaultdict[K, list[Columns]] = defaultdict(list)
+        self._parts: dict[K, list[Columns]] = {}
+        self._rows: dict[K, list[tuple[float, ...]]] = {}
+        """Rows that were added one by one, and are not columns yet: there may be few for each of many keys."""
+        self._waiting = 0
 
     def add(self, key: K, columns: Columns) -> None:
         """Add points to a key."""
-        self._parts[key].append(columns)
+        if rows := self._rows.get(key):
+            self._to_columns(key, rows)
+        parts = self._parts.get(key)
+        if parts is None:
+            self._parts[key] = [columns]
+        else:
+            parts.append(columns)
+
+    def rows_of(self, key: K) -> list[tuple[float, ...]]:
+        """Return the list to which rows of a key are appended, one by one. It stays the same for good."""
+        rows = self._rows.get(key)
+        if rows is None:
+            self._parts.setdefault(key, [])
+            rows = self._rows[key] = []
+        return rows
+
+    def appended(self, count: int) -> None:
+        """Count rows that were appended."""
+        self._waiting += count
+        if self._waiting > MAX_WAITING:
+            self._settle()
 
     def add_groups(self, keys: Sequence[K], group: NDArray[np.int64], columns: Columns) -> None:
         """Add rows of several keys. `group` has the index of each row's key."""
@@ -42,7 +68,10 @@ class Points(Generic[K]):
 
     def __iter__(self) -> Iterator[tuple[K, Columns]]:
         """Yield each key with its columns."""
+        self._settle()
         for key, parts in self._parts.items():
+            if not parts:
+                continue
             yield key, parts[0] if len(parts) == 1 else tuple(map(np.concatenate, zip(*parts, strict=True)))
 
     def __len__(self) -> int:
@@ -51,28 +80,16 @@ class Points(Generic[K]):
     def __contains__(self, key: K) -> bool:
         return key in self._parts
 
-
-class Rows(Generic[K]):
-    """Rows that are added one by one, and become columns together."""
-
-    def __init__(self) -> None:
-        self._rows: defaultdict[K, list[tuple[float, ...]]] = defaultdict(list)
-
-    def add(self, key: K, *row: float) -> None:
-        """Add a row."""
-        self._rows[key].append(row)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __contains__(self, key: K) -> bool:
-        return key in self._rows
-
-    def move_to(self, points: Points[K]) -> None:
-        """Add all rows to `points`."""
+    def _settle(self) -> None:
         for key, rows in self._rows.items():
-            points.add(key, tuple(np.array(column) for column in zip(*rows, strict=True)))
-        self._rows.clear()
+            if rows:
+                self._to_columns(key, rows)
+        self._waiting = 0
+
+    def _to_columns(self, key: K, rows: list[tuple[float, ...]]) -> None:
+        self._parts[key].append(tuple(np.array(column) for column in zip(*rows, strict=True)))
+        self._waiting -= len(rows)
+        rows.clear()
 
 
 def grouped(codes: Sequence[NDArray[Any]], sizes: Sequence[int]) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:

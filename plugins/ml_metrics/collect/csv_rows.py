@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ml_metrics.collect import csv_columns
-from ml_metrics.collect.accumulator import Rows
 from ml_metrics.collect.csv_header import Header, cells_of, header_of, is_header
 from ml_metrics.collect.lines_file import InPieces
 from ml_metrics.collect.point_fields import seconds_of, step_of
@@ -88,7 +87,6 @@ class CsvRows:
         self._add_all(self._split(block.decode(errors="replace").removesuffix("\n"), first_line))
 
     def _add_all(self, found: Iterator[tuple[int, list[str]]]) -> None:
-        rows: Rows[tuple[str, str]] = Rows()
         for number, cells in found:
             if self.header is None or cells == self.header.cells:  # the header again, after a restart
                 continue
@@ -98,10 +96,9 @@ class CsvRows:
                 what = "fewer" if len(cells) < len(self.header.cells) else "more"
                 self.lines.reject(f"{what} cells than the header", self.header.delimiter.join(cells))
             else:
-                self._add_row(number, cells, self.header, rows)
-        rows.move_to(self.kept.points)
+                self._add_row(number, cells, self.header)
 
-    def _add_row(self, number: int, cells: list[str], header: Header, rows: Rows[tuple[str, str]]) -> None:
+    def _add_row(self, number: int, cells: list[str], header: Header) -> None:
         whole = number if header.step is None else step_of(number_in(cells[header.step]))
         if whole is None:
             self.lines.reject(f"the step {header.plan.step!r} is not a whole number", cells[header.step or 0])
@@ -113,23 +110,20 @@ class CsvRows:
             time = seconds_of(cell if as_number is None else as_number, certain=header.plan.certain_time)
             if time is not None and as_number is None:
                 header.texts.add(header.time)
-        file, seconds = self.lines.file.name, math.nan if time is None else time
+        values = []
         for column, name in header.values:
             cell = cells[column]
             if not cell or (column == header.time and time is not None):
                 continue
             value = number_in(cell)
             if value is not None:
-                key = (file, name)
-                if key in rows or self.kept.has_room(key, len(rows)):
-                    rows.add(key, whole, seconds, value)
-                else:
-                    self.lines.reject(self.kept.full, name)
+                values.append((name, value))
             elif looks_like_a_number(cell):
                 self.lines.reject(f"column {name!r}: not a plain number", cell)
             else:
                 header.texts.add(column)
-                self.kept.add_text(file, name, cell)
+                self.kept.add_text(self.lines.file.name, name, cell)
+        self.kept.add(self.lines, whole, math.nan if time is None else time, values)
 
     def _split(self, text: str, first_line: int) -> Iterator[tuple[int, list[str]]]:
         """Yield the number of each row's first line and its cells, without spaces around them."""

@@ -15,6 +15,8 @@ from ml_metrics.model import Series
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ml_metrics.collect.lines_file import LinesFile
+
 MAX_TAGS = 100_000
 """More names than this are no tags. It also limits the memory."""
 
@@ -32,19 +34,33 @@ class FilePoints:
     """By file."""
     nulls: dict[tuple[str, str], int] = field(default_factory=dict)
     """By file and tag: how many values were null."""
+    _rows: dict[str, dict[str, list[tuple[float, ...]]]] = field(default_factory=dict)
+    """By file and tag: the rows that are no columns yet."""
 
-    def has_room(self, key: tuple[str, str], more: int) -> bool:
-        """Whether points of this file and tag can be added, beside so many tags that are not added yet."""
-        return len(self.points) + more < MAX_TAGS or key in self.points
-
-    @property
-    def full(self) -> str:
-        """Why a point is not added if there is no room."""
-        return f"more than {MAX_TAGS:,} different names"
+    def add(self, lines: LinesFile, step: int, time: float, values: Sequence[tuple[str, float]]) -> None:
+        """Add the points of one step."""
+        file = lines.file.name
+        own = self._rows.get(file)
+        if own is None:
+            own = self._rows[file] = {}
+        for tag, value in values:
+            rows = own.get(tag)
+            if rows is None:
+                if (file, tag) not in self.points and len(self.points) >= MAX_TAGS:
+                    lines.reject(f"more than {MAX_TAGS:,} different names", tag)
+                    continue
+                rows = own[tag] = self.points.rows_of((file, tag))
+            rows.append((step, time, value))
+        self.points.appended(len(values))
 
     def add_text(self, file: str, name: str, text: str) -> None:
         """Add a text beside the numbers."""
         self.texts.setdefault(file, Texts()).add(name, text)
+
+    def is_known_text(self, file: str, name: str, text: str) -> bool:
+        """Whether a text was added before, and would add nothing."""
+        texts = self.texts.get(file)
+        return texts is not None and texts.first(name) == text
 
     def add_nulls(self, key: tuple[str, str], count: int) -> None:
         """Count values that were null."""

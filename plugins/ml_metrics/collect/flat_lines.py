@@ -14,7 +14,6 @@ from ml_metrics.config.collection import Nulls
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ml_metrics.collect.accumulator import Rows
     from ml_metrics.collect.file_points import FilePoints
     from ml_metrics.collect.lines_file import LinesFile
     from ml_metrics.collect.point_fields import Plan
@@ -37,8 +36,8 @@ class FlatLines:
     fields: PointFields
     kept: FilePoints
 
-    def add(self, number: int, line: dict[str, Any], lines: LinesFile, rows: Rows[tuple[str, str]]) -> None:
-        """Add a line to `rows`, or reject it."""
+    def add(self, number: int, line: dict[str, Any], lines: LinesFile) -> None:
+        """Add a line, or reject it."""
         plan = self.plan_of(line)
         if self._is_skipped_record(plan, line):
             lines.reject(LOG_RECORD, line)
@@ -59,13 +58,7 @@ class FlatLines:
             return
         if others:
             self._add_others(others, values, lines)
-        file, seconds = lines.file.name, math.nan if time is None else time
-        for tag, value in values:
-            key = (file, tag)
-            if key in rows or self.kept.has_room(key, len(rows)):
-                rows.add(key, step, seconds, value)
-            else:
-                lines.reject(self.kept.full, tag)
+        self.kept.add(lines, step, math.nan if time is None else time, values)
 
     def plan_of(self, line: dict[str, Any]) -> Plan:
         """Return which fields of a line have a meaning of their own."""
@@ -96,8 +89,12 @@ class FlatLines:
         for name, content in line.items():
             if name == plan.step or (name == plan.time and time is not None):
                 continue
-            if type(content) is float:
+            kind = type(content)
+            if kind is float:
                 values.append((name, content))
+                continue
+            if kind is str or kind is list:
+                others.append((name, content))
                 continue
             for leaf, value in _leaves(name, content):
                 if value is None:
@@ -117,6 +114,8 @@ class FlatLines:
             if not isinstance(value, str):
                 lines.reject(f"{name!r} is not a number", value)
                 continue
+            if self.kept.is_known_text(lines.file.name, name, value):
+                continue
             number = number_in(value)
             if number is None:
                 self.kept.add_text(lines.file.name, name, value)
@@ -124,7 +123,6 @@ class FlatLines:
                 values.append((name, number))
             else:
                 lines.reject(f"{name!r} is a number written as text, which numbers_in_text would read", value)
-                self.kept.add_text(lines.file.name, name, value)
 
 
 def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ml_metrics.collect import flat_columns, json_lines_columns, streams
-from ml_metrics.collect.accumulator import Rows
 from ml_metrics.collect.file_points import FilePoints
 from ml_metrics.collect.flat_lines import FlatLines
 from ml_metrics.collect.line_schema import SAMPLE_LINES, LineSchema
 from ml_metrics.collect.lines_file import InPieces, LinesFile
 from ml_metrics.collect.point_fields import STEPS, TIMESTAMP, PointFields, step_of
 from ml_metrics.collect.source import AS_WRITTEN, Found, Request
-from ml_metrics.collect.sub_runs import SubRun, SubRuns
-from ml_metrics.collect.untrusted_values import number_of, text_of
+from ml_metrics.collect.sub_runs import SubRuns
+from ml_metrics.collect.untrusted_values import number_of
 from ml_metrics.config.collection import LinesAs
 from ml_metrics.config.patterns import matches_any
 from ml_metrics.json_lines import is_part_of, parse_lines
@@ -79,9 +78,14 @@ def _read_file(lines: LinesFile, sub_runs: SubRuns, flat: FlatLines) -> list[str
 
 def _why_not(block: bytes, flat: FlatLines) -> str | None:
     """Return why the first lines of a file are no metrics. The rest, which may be large, is then not read."""
-    sample = [line for _, line in islice(parse_lines(block, lambda _: None), SAMPLE_LINES)]
-    reasons = [None if "metrics" in line else flat.why_not(line) for line in sample if isinstance(line, dict)]
-    return None if None in reasons else reasons[0] if reasons else "no JSON object"
+    reason = None
+    for _, line in islice(parse_lines(block, lambda _: None), SAMPLE_LINES):
+        if isinstance(line, dict):
+            why_not = None if "metrics" in line else flat.why_not(line)
+            if why_not is None:
+                return None
+            reason = reason or why_not
+    return reason or "no JSON object"
 
 
 @dataclass(slots=True)
@@ -103,21 +107,16 @@ class _Reader:
 
     def add_lines(self, block: bytes, first_line: int) -> None:
         """Add a block line by line. A value that is not a number is left out; the rest of its line counts."""
-        results: Rows[tuple[str, SubRun, str]] = Rows()
-        points: Rows[tuple[str, str]] = Rows()
         for number, line in self.lines.objects(block):
             if "metrics" in line:
-                _add_result(first_line + number, line, self.lines, self.sub_runs, results)
+                _add_result(first_line + number, line, self.lines, self.sub_runs)
             else:
-                self.flat.add(first_line + number, line, self.lines, points)
-            self._learn(line)
-        results.move_to(self.sub_runs.points)
-        points.move_to(self.flat.kept.points)
+                self.flat.add(first_line + number, line, self.lines)
+            if self.schema.usable:
+                self._learn(line)
 
     def _learn(self, line: dict[str, Any]) -> None:
         """Add new fields to the schema."""
-        if not self.schema.usable:
-            return
         metrics = line.get("metrics")
         shape = (*line, *metrics) if isinstance(metrics, dict) else tuple(line)
         if shape not in self._shapes:
@@ -138,9 +137,7 @@ def _is_whole(path: tuple[str, ...]) -> bool:
     return path[0] == "dimensions" or path[-1].lower() in STEPS
 
 
-def _add_result(
-    number: int, line: dict[str, Any], lines: LinesFile, sub_runs: SubRuns, rows: Rows[tuple[str, SubRun, str]]
-) -> None:
+def _add_result(number: int, line: dict[str, Any], lines: LinesFile, sub_runs: SubRuns) -> None:
     metrics, dimensions = line["metrics"], line.get("dimensions") or {}
     if not isinstance(metrics, dict) or not isinstance(dimensions, dict):
         lines.reject("without metrics", line)
@@ -154,14 +151,16 @@ def _add_result(
             lines.reject(f"the step {plan.step!r} is not a whole number", line[plan.step])
             return
         step = whole
-    sub_run = sub_runs.add({name: text_of(value) for name, value in dimensions.items() if value is not None})
+    rows_of = sub_runs.rows_of(lines.folder, dimensions)
     time = number_of(line.get(TIMESTAMP))
+    seconds = math.nan if time is None else time
     for name, content in metrics.items():
-        value = number_of(content)
+        value = content if type(content) is float else number_of(content)
         if value is None:
             lines.reject(f"metric {name!r} is not a number", content)
-            continue
-        rows.add((lines.folder, sub_run, name), step, math.nan if time is None else time, value)
+        else:
+            rows_of(name).append((step, seconds, value))
+    sub_runs.points.appended(len(metrics))
 
 
 def _metrics(sub_runs: SubRuns, prefix: str, *, in_folders: bool) -> Iterator[Metric]:

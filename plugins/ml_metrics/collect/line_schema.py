@@ -20,8 +20,9 @@ SAMPLE_LINES = 20
 """The fields of the first lines of each block are added before it is parsed."""
 MAX_COLUMNS = 256
 MAX_DEPTH = 16
-BYTES_PER_COLUMN = 3
-"""Lines with fewer bytes for each column have few of the columns, and are parsed faster one by one."""
+MIN_BYTES_OF_CELL, MAX_BYTES_OF_CELL = 3, 120
+"""Lines with fewer bytes for each column have few of the columns, and with more they are mostly text. Both are parsed
+faster one by one."""
 TRUE, FALSE = b"1.0e00", b"0.0e00"
 """Placeholders for booleans: spelled as no program writes numbers, so that a replacement inside a text is noticed."""
 PLACEHOLDERS = ("NaN", "e00")
@@ -62,7 +63,8 @@ class LineSchema:
             schema = self._schema()
         except (ValueError, RecursionError):  # includes names that are not UTF-8
             return None
-        if schema is None or self.columns * BYTES_PER_COLUMN * block.count(b"\n") > len(block):
+        cells = self.columns * block.count(b"\n")
+        if schema is None or not MIN_BYTES_OF_CELL * cells <= len(block) <= MAX_BYTES_OF_CELL * cells:
             return None
         return parse_table(block, schema, other_fields="error")
 
@@ -112,6 +114,8 @@ def _type_of(kind: type, known: str | None, *, whole: bool) -> str | None:
 
 def without_nulls(block: bytes) -> bytes | None:
     """Return a block with NaN in place of null, or None if null is elsewhere: in a column, null means absent."""
+    if b"null" not in block:
+        return block
     block = block.replace(b": null", b": NaN").replace(b":null", b":NaN")
     return None if b"null" in block else block
 

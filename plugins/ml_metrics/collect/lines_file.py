@@ -36,10 +36,11 @@ class LinesFile:
     """By reason: how many lines or values, and an excerpt of the first."""
     _warnings: list[str] = field(default_factory=list)
 
-    @property
-    def folder(self) -> str:
-        """The file's folder below the run folder; `.` for the run folder itself."""
-        return self.file.name.rpartition("/")[0] or "."
+    folder: str = field(init=False)
+    """The file's folder below the run folder; `.` for the run folder itself."""
+
+    def __post_init__(self) -> None:
+        self.folder = self.file.name.rpartition("/")[0] or "."
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the lines in blocks of some megabytes. A file that cannot be read to its end causes a warning."""
@@ -56,7 +57,7 @@ class LinesFile:
     def objects(self, block: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield each line's number within the block and its object. Other lines are rejected."""
         for number, value in parse_lines(block, partial(self.reject, "not JSON")):
-            if isinstance(value, dict):
+            if type(value) is dict:
                 yield number, value
             else:
                 self.reject("not a JSON object", value)

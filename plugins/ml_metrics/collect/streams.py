@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from ml_metrics.collect.accumulator import Points, Rows, grouped
+from ml_metrics.collect.accumulator import Points, grouped
 from ml_metrics.collect.lines_file import InPieces, LinesFile
 from ml_metrics.collect.source import Found, Request
 from ml_metrics.collect.untrusted_values import number_of
@@ -57,7 +57,6 @@ def _add_columns(lines: LinesFile, points: Points[tuple[str, str]], block: bytes
 
 def _add_lines(lines: LinesFile, points: Points[tuple[str, str]], block: bytes, _first_line: int) -> None:
     """Add a block line by line. Only group and name are required; a missing value or time is NaN."""
-    rows: Rows[tuple[str, str]] = Rows()
     for _, line in lines.objects(block):
         group, name = line.get("group"), line.get("name")
         if not isinstance(group, str) or not isinstance(name, str):
@@ -68,5 +67,5 @@ def _add_lines(lines: LinesFile, points: Points[tuple[str, str]], block: bytes, 
             lines.reject("the value is not a number", line["value"])
             continue
         time = number_of(line.get("timestamp"))
-        rows.add((lines.folder, f"{group}/{name}"), math.nan if time is None else time, value)
-    rows.move_to(points)
+        points.rows_of((lines.folder, f"{group}/{name}")).append((math.nan if time is None else time, value))
+        points.appended(1)

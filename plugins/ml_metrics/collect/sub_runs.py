@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.collect.accumulator import Points
 from ml_metrics.collect.point_fields import PointFields
+from ml_metrics.collect.untrusted_values import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 SubRun = tuple[tuple[str, str], ...]
 """The dimensions that identify a sub-run, sorted by name."""
+
+PLAIN = frozenset({str, int})
+MAX_PLACES = 10_000
 
 
 class SubRuns:
@@ -29,6 +34,7 @@ class SubRuns:
         """By folder, sub-run and metric: step, time and value."""
         self._dimensions: dict[SubRun, Mapping[str, str]] = {}
         """All dimensions of each sub-run, as in its last line."""
+        self._places: dict[tuple[Any, ...], _Place] = {}
 
     def add(self, dimensions: Mapping[str, str]) -> SubRun:
         """Return the sub-run of a line with these dimensions, which replace those of its earlier lines."""
@@ -36,6 +42,19 @@ class SubRuns:
         sub_run = tuple(sorted((name, value) for name, value in dimensions.items() if name in names))
         self._dimensions[sub_run] = dimensions
         return sub_run
+
+    def rows_of(self, folder: str, dimensions: dict[str, Any]) -> Callable[[str], list[tuple[float, ...]]]:
+        """Return a function from the name of a metric to the list of its rows in this sub-run."""
+        items = (folder, *dimensions.items())
+        plain = PLAIN.issuperset(map(type, dimensions.values()))  # others may be equal though their text is not
+        place = self._places.get(items) if plain else None
+        if place is None:
+            texts = {name: text_of(value) for name, value in dimensions.items() if value is not None}
+            place = _Place(self.points, folder, self.add(texts), texts)
+            if plain and len(self._places) < MAX_PLACES:
+                self._places[items] = place
+        self._dimensions[place.sub_run] = place.dimensions
+        return place.rows_of
 
     def labels(self) -> dict[SubRun, str]:
         """Return each sub-run's name, as `batch=64,model=a`. Without `named_by`, a single sub-run has an empty name."""
@@ -58,3 +77,21 @@ class SubRuns:
         """Return the dimensions that have the same value in all sub-runs."""
         every = [frozenset(dimensions.items()) for dimensions in self._dimensions.values()]
         return every[0].intersection(*every[1:]) if every else frozenset()
+
+
+@dataclass(slots=True)
+class _Place:
+    """One sub-run in one folder."""
+
+    points: Points[tuple[str, SubRun, str]]
+    folder: str
+    sub_run: SubRun
+    dimensions: Mapping[str, str]
+    rows: dict[str, list[tuple[float, ...]]] = field(default_factory=dict)
+
+    def rows_of(self, metric: str) -> list[tuple[float, ...]]:
+        """Return the list of a metric's rows."""
+        rows = self.rows.get(metric)
+        if rows is None:
+            rows = self.rows[metric] = self.points.rows_of((self.folder, self.sub_run, metric))
+        return rows

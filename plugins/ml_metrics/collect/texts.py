@@ -28,6 +28,10 @@ class Texts:
         elif found[0] != text:
             self._found[name] = (found[0], True)
 
+    def first(self, name: str) -> str | None:
+        """Return the first text of a name."""
+        return self._found[name][0] if name in self._found else None
+
     def metadata(self, numbers: Container[str] = ()) -> Mapping[str, str]:
         """Return the texts that are the same wherever they occur, but no names that also have numbers."""
         return {name: text for name, (text, varies) in self._found.items() if not varies and name not in numbers}

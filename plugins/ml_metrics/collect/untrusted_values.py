@@ -7,6 +7,8 @@ import json
 import math
 from typing import Any
 
+LAST_OF_NUMBERS = frozenset("0123456789.fFnNyY")
+"""The last characters of numbers, among them those of `inf`, `nan` and `infinity`."""
 MAX_NAME_BYTES = 1900
 """An entry of a PostgreSQL index has at most 2,704 bytes in all."""
 
@@ -25,7 +27,7 @@ def number_of(value: Any) -> float | None:
 
 def number_in(text: str) -> float | None:
     """Return the number that a text consists of, or None. Thousands separators are not accepted."""
-    if not text or "_" in text or text[-1].isspace() or text[0].isspace() or not text.isascii():
+    if text[-1:] not in LAST_OF_NUMBERS or "_" in text or text[0].isspace() or not text.isascii():
         return None
     try:
         return float(text)
