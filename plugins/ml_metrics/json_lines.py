@@ -105,43 +105,49 @@ class LineReader:
 
 
 def parse_lines(block: bytes, reject: Callable[[bytes], None]) -> Iterator[tuple[int, Any]]:
-    """Yield each line's number within the block and its value. A line that is not JSON is passed to `reject`."""
-    parse = parser()
+    """Yield each line's number within the block and its value. A line that is not JSON is passed to `reject`.
+
+    The results are those of `json.loads`, but where msgspec exists, several times as fast.
+    """
+    decode = decoder()
+    quick = json.loads if decode is None or 2 * block.count(b"NaN") > block.count(b"\n") else decode
     for number, line in enumerate(block.split(b"\n")):
         if line[:1] in NEVER_FIRST:
             reject(line)
             continue
-        if not line or line.isspace():
-            continue
         try:
-            value = parse(line)
-        except (ValueError, RecursionError):
-            reject(line)
-        else:
-            yield number, value
+            value = quick(line)
+        except (ValueError, RecursionError) as error:
+            if not line or line.isspace():
+                continue
+            try:
+                value = parse_again(line, error)
+            except (ValueError, RecursionError):
+                reject(line)
+                continue
+        yield number, value
 
 
-def parser() -> Callable[[bytes], Any]:
-    """Return a function with the results and errors of `json.loads`, but several times as fast where msgspec exists."""
+def decoder() -> Callable[[bytes], Any] | None:
+    """Return the parser of msgspec, which comes with Airflow. Its errors are ValueErrors."""
     try:
         import msgspec
-    except ImportError:  # it comes with Airflow
-        return json.loads
-    decode = msgspec.json.Decoder().decode
+    except ImportError:
+        return None
+    return msgspec.json.Decoder().decode
 
-    def parse(line: bytes) -> Any:
-        if b"NaN" not in line:
-            try:
-                return decode(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                cut_short = (
-                    str(error) == TRUNCATED and b"\\" not in line
-                )  # after a half of a surrogate pair, it may not be
-                if cut_short or line.lstrip(b" \t\r")[:1] in NEVER_FIRST:
-                    raise ValueError(str(error)) from error
-        return json.loads(line)  # which also knows infinities, numbers that overflow, and halves of surrogate pairs
 
-    return parse
+def parse_again(line: bytes, error: Exception) -> Any:
+    """Return the value of a line that was not parsed. Only the json module knows infinities and halves of letters.
+
+    Raises:
+        ValueError: The line is not JSON.
+    """
+    if str(error) == TRUNCATED and b"\\" not in line:  # after a half of a letter, the message may be wrong
+        raise ValueError(TRUNCATED)
+    if line[:1] in b"IN" and not line.startswith((b"Infinity", b"NaN", b"I\0", b"N\0")):
+        raise ValueError("text")
+    return json.loads(line)
 
 
 def parse_table(block: bytes, schema: pa.Schema, *, other_fields: str = "infer") -> pa.Table | None:

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from ml_metrics import json_lines
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.json_lines import LineReader, is_part_of, parse_lines, parse_table, parser
+from ml_metrics.json_lines import LineReader, is_part_of, parse_lines, parse_table
 from ml_metrics.storage import File
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 LINES = b"".join(b'{"n": %d}\n' % number for number in range(100))
@@ -131,11 +130,11 @@ def test_other_fields_are_parsed_or_ignored() -> None:
     assert [table.column_names for table in tables if table is not None] == [["n", "m"], ["n"]]
 
 
-def parsed(parse: Callable[[bytes], object], line: bytes) -> str:
+def parsed_by_the_json_module(line: bytes) -> str:
     try:
-        return repr(parse(line))
+        return repr([(0, json.loads(line))])
     except (ValueError, RecursionError):
-        return "error"
+        return "[]"
 
 
 json_text = st.recursive(
@@ -155,4 +154,5 @@ json_text = st.recursive(
 @example(b"[" * 100_000, b"", 0)
 def test_the_fast_parser_has_the_results_of_the_json_module(line: bytes, noise: bytes, where: int) -> None:
     line = line[:where] + noise + line[where:]
-    assert parsed(parser(), line) == parsed(json.loads, line)
+    if b"\n" not in line:
+        assert repr(list(parse_lines(line, lambda _: None))) == parsed_by_the_json_module(line)

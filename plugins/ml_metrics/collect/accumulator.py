@@ -16,8 +16,10 @@ K = TypeVar("K", bound="Hashable")
 Columns = tuple["NDArray[Any]", ...]
 
 
+ROW = 3
+"""The numbers of a point: step, time and value. In a flat list they cost the garbage collector nothing."""
 MAX_WAITING = 500_000
-"""How many rows wait as Python objects, which take several times the memory of columns."""
+"""How many points wait as Python objects, which take several times the memory of columns."""
 
 
 class Points(Generic[K]):
@@ -25,8 +27,8 @@ class Points(Generic[K]):
 
     def __init__(self) -> None:
         self._parts: dict[K, list[Columns]] = {}
-        self._rows: dict[K, list[tuple[float, ...]]] = {}
-        """Rows that were added one by one, and are not columns yet: there may be few for each of many keys."""
+        self._rows: dict[K, list[float]] = {}
+        """Points that were added one by one, and are not columns yet: there may be few for each of many keys."""
         self._waiting = 0
 
     def add(self, key: K, columns: Columns) -> None:
@@ -39,8 +41,8 @@ class Points(Generic[K]):
         else:
             parts.append(columns)
 
-    def rows_of(self, key: K) -> list[tuple[float, ...]]:
-        """Return the list to which rows of a key are appended, one by one. It stays the same for good."""
+    def rows_of(self, key: K) -> list[float]:
+        """Return the list to which the step, time and value of a point are appended. It stays the same for good."""
         rows = self._rows.get(key)
         if rows is None:
             self._parts.setdefault(key, [])
@@ -48,7 +50,7 @@ class Points(Generic[K]):
         return rows
 
     def appended(self, count: int) -> None:
-        """Count rows that were appended."""
+        """Count points that were appended."""
         self._waiting += count
         if self._waiting > MAX_WAITING:
             self._settle()
@@ -86,9 +88,9 @@ class Points(Generic[K]):
                 self._to_columns(key, rows)
         self._waiting = 0
 
-    def _to_columns(self, key: K, rows: list[tuple[float, ...]]) -> None:
-        self._parts[key].append(tuple(np.array(column) for column in zip(*rows, strict=True)))
-        self._waiting -= len(rows)
+    def _to_columns(self, key: K, rows: list[float]) -> None:
+        self._parts[key].append(tuple(np.array(rows[column::ROW]) for column in range(ROW)))
+        self._waiting -= len(rows) // ROW
         rows.clear()
 
 

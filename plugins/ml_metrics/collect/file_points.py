@@ -34,7 +34,7 @@ class FilePoints:
     """By file."""
     nulls: dict[tuple[str, str], int] = field(default_factory=dict)
     """By file and tag: how many values were null."""
-    _rows: dict[str, dict[str, list[tuple[float, ...]]]] = field(default_factory=dict)
+    _rows: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     """By file and tag: the rows that are no columns yet."""
 
     def add(self, lines: LinesFile, step: int, time: float, values: Sequence[tuple[str, float]]) -> None:
@@ -50,7 +50,7 @@ class FilePoints:
                     lines.reject(f"more than {MAX_TAGS:,} different names", tag)
                     continue
                 rows = own[tag] = self.points.rows_of((file, tag))
-            rows.append((step, time, value))
+            rows += (step, time, value)
         self.points.appended(len(values))
 
     def add_text(self, file: str, name: str, text: str) -> None:

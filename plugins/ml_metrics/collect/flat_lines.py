@@ -36,10 +36,9 @@ class FlatLines:
     fields: PointFields
     kept: FilePoints
 
-    def add(self, number: int, line: dict[str, Any], lines: LinesFile) -> None:
+    def add(self, number: int, line: dict[str, Any], plan: Plan, lines: LinesFile) -> None:
         """Add a line, or reject it."""
-        plan = self.plan_of(line)
-        if self._is_skipped_record(plan, line):
+        if plan.record is not None and self._is_skipped_record(plan, line):
             lines.reject(LOG_RECORD, line)
             return
         step = number
@@ -60,14 +59,9 @@ class FlatLines:
             self._add_others(others, values, lines)
         self.kept.add(lines, step, math.nan if time is None else time, values)
 
-    def plan_of(self, line: dict[str, Any]) -> Plan:
-        """Return which fields of a line have a meaning of their own."""
-        names = tuple(line)
-        return self.fields.plan(names) or self.fields.new_plan(names)
-
     def why_not(self, line: dict[str, Any]) -> str | None:
         """Return why a line is no point, or None if it is one."""
-        plan = self.plan_of(line)
+        plan = self.fields.new_plan(tuple(line))
         if self._is_skipped_record(plan, line):
             return LOG_RECORD
         time, values, others = self._values(plan, line, None)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ml_metrics import storage
+    from ml_metrics.collect.point_fields import Plan
     from ml_metrics.config.collection import JsonLines
 
 OTHER_FILES = (streams.STEM, "goodput")
@@ -65,6 +66,7 @@ def _is_selected(file: storage.File, options: JsonLines) -> bool:
 
 
 def _read_file(lines: LinesFile, sub_runs: SubRuns, flat: FlatLines) -> list[str]:
+    flat.fields.forget()
     reader = _Reader(lines, sub_runs, flat)
     pieces = InPieces(reader.add_columns, reader.add_lines)
     first_line = 0
@@ -107,18 +109,25 @@ class _Reader:
 
     def add_lines(self, block: bytes, first_line: int) -> None:
         """Add a block line by line. A value that is not a number is left out; the rest of its line counts."""
+        fields, schema = self.flat.fields, self.schema
         for number, line in self.lines.objects(block):
+            names = tuple(line)
+            plan = fields.plan(names)
+            if plan is None:
+                plan = fields.new_plan(names)
+                if schema.usable:
+                    schema.learn(line)
+                    schema.usable &= not fields.full
             if "metrics" in line:
-                _add_result(first_line + number, line, self.lines, self.sub_runs)
+                _add_result(first_line + number, line, plan, self.lines, self.sub_runs)
+                if schema.usable:
+                    self._learn(line)
             else:
-                self.flat.add(first_line + number, line, self.lines)
-            if self.schema.usable:
-                self._learn(line)
+                self.flat.add(first_line + number, line, plan, self.lines)
 
     def _learn(self, line: dict[str, Any]) -> None:
-        """Add new fields to the schema."""
-        metrics = line.get("metrics")
-        shape = (*line, *metrics) if isinstance(metrics, dict) else tuple(line)
+        """Add new metrics to the schema."""
+        shape = tuple(line["metrics"]) if isinstance(line["metrics"], dict) else ()
         if shape not in self._shapes:
             self.schema.learn(line)
             self.schema.usable &= len(self._shapes) < MAX_SHAPES
@@ -137,13 +146,11 @@ def _is_whole(path: tuple[str, ...]) -> bool:
     return path[0] == "dimensions" or path[-1].lower() in STEPS
 
 
-def _add_result(number: int, line: dict[str, Any], lines: LinesFile, sub_runs: SubRuns) -> None:
+def _add_result(number: int, line: dict[str, Any], plan: Plan, lines: LinesFile, sub_runs: SubRuns) -> None:
     metrics, dimensions = line["metrics"], line.get("dimensions") or {}
     if not isinstance(metrics, dict) or not isinstance(dimensions, dict):
         lines.reject("without metrics", line)
         return
-    names = tuple(line)
-    plan = sub_runs.fields.plan(names) or sub_runs.fields.new_plan(names)
     step = number
     if plan.step is not None and line[plan.step] is not None:
         whole = step_of(line[plan.step])
@@ -159,7 +166,8 @@ def _add_result(number: int, line: dict[str, Any], lines: LinesFile, sub_runs: S
         if value is None:
             lines.reject(f"metric {name!r} is not a number", content)
         else:
-            rows_of(name).append((step, seconds, value))
+            rows = rows_of(name)
+            rows += (step, seconds, value)
     sub_runs.points.appended(len(metrics))
 
 

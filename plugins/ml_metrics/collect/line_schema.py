@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ml_metrics.json_lines import parse_table, parser
+from ml_metrics.json_lines import parse_lines, parse_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -53,15 +53,13 @@ class LineSchema:
 
     def parse(self, block: bytes) -> pa.Table | None:
         """Return the lines as a table, or None if they are not regular enough."""
-        parse = parser()
         try:
-            for line in filter(None, islice(block.split(b"\n", SAMPLE_LINES), SAMPLE_LINES)):
-                content = parse(line)
-                if not isinstance(content, dict):
-                    return None
-                self.learn(content)
+            sample = b"\n".join(islice(block.split(b"\n", SAMPLE_LINES), SAMPLE_LINES))
+            for _, content in parse_lines(sample, lambda _: None):
+                if isinstance(content, dict):
+                    self.learn(content)
             schema = self._schema()
-        except (ValueError, RecursionError):  # includes names that are not UTF-8
+        except ValueError:  # includes names that are not UTF-8
             return None
         cells = self.columns * block.count(b"\n")
         if schema is None or not MIN_BYTES_OF_CELL * cells <= len(block) <= MAX_BYTES_OF_CELL * cells:

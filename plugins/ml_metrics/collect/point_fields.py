@@ -72,6 +72,15 @@ class PointFields:
         return plan
 
     @property
+    def full(self) -> bool:
+        """Whether there were too many sets of fields to keep a plan for each."""
+        return len(self._plans) >= MAX_SHAPES
+
+    def forget(self) -> None:
+        """Begin with another file."""
+        self._plans.clear()
+
+    @property
     def numbered(self) -> bool:
         """Whether the config says that lines without a step are points all the same."""
         return self.step == LINE

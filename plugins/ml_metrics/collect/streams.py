@@ -29,7 +29,7 @@ def read(request: Request) -> Found:
         for block in lines.blocks():
             pieces.add(block, 0)
         warnings += lines.warnings()
-    series = [Series(run, tag, np.arange(len(values)), times, values) for (run, tag), (times, values) in points]
+    series = [Series(run, tag, np.arange(len(values)), times, values) for (run, tag), (_, times, values) in points]
     return Found(series=series, warnings=warnings, files=len(files))
 
 
@@ -50,8 +50,8 @@ def _add_columns(lines: LinesFile, points: Points[tuple[str, str]], block: bytes
     codes = [one.indices.to_numpy() for one in encoded]
     found, group = grouped(codes, [len(groups), len(names)])
     keys = [(lines.folder, f"{groups[one]}/{names[other]}") for one, other in found]
-    columns = tuple(table[column].to_numpy().astype(np.float64) for column in ("timestamp", "value"))
-    points.add_groups(keys, group, columns)
+    columns = (table[column].to_numpy().astype(np.float64) for column in ("timestamp", "value"))
+    points.add_groups(keys, group, (np.zeros(table.num_rows, np.int64), *columns))
     return True
 
 
@@ -67,5 +67,6 @@ def _add_lines(lines: LinesFile, points: Points[tuple[str, str]], block: bytes, 
             lines.reject("the value is not a number", line["value"])
             continue
         time = number_of(line.get("timestamp"))
-        points.rows_of((lines.folder, f"{group}/{name}")).append((math.nan if time is None else time, value))
+        rows = points.rows_of((lines.folder, f"{group}/{name}"))
+        rows += (0, math.nan if time is None else time, value)
         points.appended(1)

@@ -43,7 +43,7 @@ class SubRuns:
         self._dimensions[sub_run] = dimensions
         return sub_run
 
-    def rows_of(self, folder: str, dimensions: dict[str, Any]) -> Callable[[str], list[tuple[float, ...]]]:
+    def rows_of(self, folder: str, dimensions: dict[str, Any]) -> Callable[[str], list[float]]:
         """Return a function from the name of a metric to the list of its rows in this sub-run."""
         items = (folder, *dimensions.items())
         plain = PLAIN.issuperset(map(type, dimensions.values()))  # others may be equal though their text is not
@@ -87,9 +87,9 @@ class _Place:
     folder: str
     sub_run: SubRun
     dimensions: Mapping[str, str]
-    rows: dict[str, list[tuple[float, ...]]] = field(default_factory=dict)
+    rows: dict[str, list[float]] = field(default_factory=dict)
 
-    def rows_of(self, metric: str) -> list[tuple[float, ...]]:
+    def rows_of(self, metric: str) -> list[float]:
         """Return the list of a metric's rows."""
         rows = self.rows.get(metric)
         if rows is None:
