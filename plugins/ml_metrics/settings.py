@@ -54,6 +54,8 @@ class Settings:
     """The folder of the `outbox` channel. Default: `$AIRFLOW_HOME/ml_metrics/outbox`."""
     mails_per_hour: str = "10"
     """The maximum number of messages to an owner in an hour. Later ones wait for the digest."""
+    silent_runs: str = "10"
+    """After how many runs without a decision a condition is in the digest and the heartbeat. 0: never."""
     log_lines_in_mails: str = "20"
     """How many of the last lines of a failed container's log its mail shows. 0 keeps logs out of messages."""
     secrets_project: str = ""

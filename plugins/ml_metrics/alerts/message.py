@@ -163,6 +163,8 @@ class UndecidedMetric:
     metric: str
     runs: int
     reason: str
+    state: str = "insufficient_data"
+    """What these runs have instead of a decision."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 A_WARNING = "a warning"
+A_SILENCE = "a condition that does not decide"
 ACKNOWLEDGED = "the incident is acknowledged"
 """Reasons to hold a message that can wait for a day."""
 

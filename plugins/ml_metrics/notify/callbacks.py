@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.model import Run
+    from ml_metrics.notify.mail_settings import MailSettings
     from ml_metrics.notify.notifier import Notifier
     from ml_metrics.warehouse import Warehouse
 
@@ -37,6 +39,7 @@ def notify_run(context: Mapping[str, Any]) -> None:
         state = RunState(folder_of(test.name, context))
         _notify(Notifier(run_of(test.name, context), state, warehouse, mail), test)
         if warehouse is not None:
+            _hold_silence(test, run_of(test.name, context), warehouse, mail)
             send_late_digest(warehouse, mail, datetime.now(UTC))
 
 
@@ -132,6 +135,16 @@ def _notify(notifier: Notifier, test: TestDefinition) -> None:
     except Exception as error:  # any failure must still lead to a message
         log.exception("the message about this run could not be composed")
         replace(notifier, warehouse=None).notify_unreadable(test, error)
+
+
+def _hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: MailSettings) -> None:
+    """Add conditions that no longer decide to the next digest. A failure to do so is logged."""
+    from ml_metrics.notify.silence import hold_silence
+
+    try:
+        hold_silence(test, run, warehouse, mail, datetime.now(UTC))
+    except Exception as error:  # noqa: BLE001  (the message about the run has been sent)
+        log.warning("the conditions that do not decide are unknown: %s: %s", type(error).__name__, error)
 
 
 @contextmanager

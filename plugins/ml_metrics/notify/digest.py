@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.alerts.compose import compose_digest
 from ml_metrics.alerts.delivery import DeliveryState, deliver
 from ml_metrics.alerts.message import HeldMessage
-from ml_metrics.alerts.policy import A_WARNING, ACKNOWLEDGED
+from ml_metrics.alerts.policy import A_SILENCE, A_WARNING, ACKNOWLEDGED
 from ml_metrics.errors import MlMetricsError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 MAX_AGE = timedelta(days=30)
 """Older messages are dropped."""
 MAX_WAIT, LATE = timedelta(days=1), timedelta(hours=2)
-CAN_WAIT = {A_WARNING, ACKNOWLEDGED}
+CAN_WAIT = {A_WARNING, A_SILENCE, ACKNOWLEDGED}
 """Reasons to hold a message for up to a day."""
 PER_TEST_CHANNELS = ("github", "error_reporting")
 """Channels with an entry for each test, which get no digest."""

@@ -17,8 +17,8 @@ from ml_metrics.alerts.message import (
 )
 from ml_metrics.config.schedule import times_after
 from ml_metrics.judge import HistoryNeeds, history_needs
-from ml_metrics.judge.undecided import patience_of, undecided
 from ml_metrics.notify.digest import send_summary
+from ml_metrics.notify.silence import silent_conditions
 from ml_metrics.reports import short_name
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ WEEK = timedelta(days=7)
 MAX_RUNS = 1000
 FIT_RUNS = 100
 """From how many runs it is known whether a condition fits."""
-SPARE_RUNS = 30
-"""Runs read beyond those needed: some jobs may have failed."""
 
 
 def send_heartbeats(tests: Sequence[TestDefinition], warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
@@ -48,7 +46,11 @@ def send_heartbeats(tests: Sequence[TestDefinition], warehouse: Warehouse, mail:
             since=since,
             tests=len(own),
             missed=tuple(missed for test in own for missed in _missed_runs(test, warehouse, since, now)),
-            undecided=tuple(metric for test in own for metric in _undecided(test, warehouse)),
+            undecided=tuple(
+                UndecidedMetric(test.name, one.metric, one.runs, one.reason, one.state)
+                for test in own
+                for one in silent_conditions(test, warehouse, mail.silent_runs)
+            ),
             unfit=tuple(condition for test in own for condition in _unfit(test, warehouse)),
             failing=tuple(_failing(incidents[test.name]) for test in own if test.name in incidents),
             quarantined=tuple(
@@ -73,18 +75,6 @@ def _missed_runs(test: TestDefinition, warehouse: Warehouse, since: datetime, no
     ran = sum(run.timestamp >= since and not (run.run_id or "").startswith("manual__") for run in runs)
     if ran < expected:
         yield MissedRuns(test.name, expected, ran, runs[0].timestamp if runs else None)
-
-
-def _undecided(test: TestDefinition, warehouse: Warehouse) -> Iterator[UndecidedMetric]:
-    """Yield the metrics of a test whose conditions have not decided for many runs."""
-    config = test.regression_test_config
-    conditions = config.metric_success_conditions.values()
-    if not conditions or not test.metric_collection_config.write_to_bigquery:
-        return
-    recent = min(MAX_RUNS, max(map(patience_of, conditions)) + SPARE_RUNS)
-    rows = warehouse.metrics.history(HistoryNeeds(tests=(test.name,), window=0, recent=recent, earliest=None))
-    for one in undecided(config, rows, test.name):
-        yield UndecidedMetric(test.name, one.metric, one.runs, one.reason)
 
 
 def _unfit(test: TestDefinition, warehouse: Warehouse) -> Iterator[UnfitCondition]:

@@ -11,6 +11,7 @@ from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.connections import find_connection
 from ml_metrics.errors import ConfigError, MlMetricsError
+from ml_metrics.judge.undecided import SILENT_RUNS
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class MailSettings:
     mails_per_hour: int = DEFAULT_MAILS_PER_HOUR
     log_lines: int = DEFAULT_LOG_LINES
     """How many lines of a log a message shows."""
+    silent_runs: int = SILENT_RUNS
+    """After how many runs without a decision a condition is reported; 0 for never."""
     clock: Clock | None = None
 
     def recipients_of(self, emails: tuple[str, ...]) -> tuple[str, ...]:
@@ -67,6 +70,7 @@ def load_mail_settings() -> MailSettings:
         recipients=tuple(_addresses(named_secret(RECIPIENT, settings.secrets_project))),
         sender=named_secret(SENDER, settings.secrets_project),
         mails_per_hour=_number("mails_per_hour", settings.mails_per_hour, DEFAULT_MAILS_PER_HOUR),
+        silent_runs=_number("silent_runs", settings.silent_runs, SILENT_RUNS),
         log_lines=min(_number("log_lines_in_mails", settings.log_lines_in_mails, DEFAULT_LOG_LINES), MAX_LOG_LINES),
     )
 

@@ -13,7 +13,6 @@ from ml_metrics.config.regression import DEFAULT
 from ml_metrics.judge.baseline import is_measured
 from ml_metrics.judge.calibration.noise import noise_of
 from ml_metrics.judge.replay import replay
-from ml_metrics.judge.undecided import patience_of
 from ml_metrics.model import Bounds, Outcome
 
 if TYPE_CHECKING:
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
     from ml_metrics.config.regression import Condition, RegressionTestConfig
     from ml_metrics.judge.history import Acceptance
     from ml_metrics.model import StoredMetric, Verdict
+
+MIN_UNDECIDED = 20
+"""From how many runs without a decision a condition counts as one that never decides."""
 
 Finding = tuple[str, str]
 """The key of a condition and what is wrong with it."""
@@ -105,7 +107,11 @@ def _never_decided(config: RegressionTestConfig, verdicts: dict[str, list[Verdic
     for metric, found in sorted(verdicts.items()):
         condition = config.condition_for(metric)
         undecided = [verdict for verdict in found if verdict.outcome is Outcome.INSUFFICIENT_DATA]
-        if condition is not None and not _decided(found) and len(undecided) > patience_of(condition):
+        if (
+            condition is not None
+            and not _decided(found)
+            and len(undecided) > max(MIN_UNDECIDED, 2 * condition.fewest_runs)
+        ):
             yield _about(config, metric, f"decides none of {len(undecided)} past runs: {undecided[-1].reason}")
 
 

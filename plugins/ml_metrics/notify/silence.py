@@ -1,0 +1,77 @@
+"""Conditions that have not decided for many runs, for the digest and the weekly heartbeat."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.compose import one_line
+from ml_metrics.alerts.policy import A_SILENCE
+from ml_metrics.judge import HistoryNeeds
+from ml_metrics.judge.undecided import runs_to_read, undecided
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.judge.undecided import Undecided
+    from ml_metrics.model import Run
+    from ml_metrics.notify.mail_settings import MailSettings
+    from ml_metrics.warehouse import Warehouse
+
+MAX_RUNS = 1000
+SPARE_RUNS = 30
+"""Runs read beyond those needed: some jobs may have failed."""
+REPEATED_AFTER = timedelta(days=30)
+"""A condition that stays silent is in a digest again after this time. The heartbeat lists it every week."""
+MAX_DELIVERIES = 10_000
+OCCASION = "silent"
+
+
+def silent_conditions(test: TestDefinition, warehouse: Warehouse, limit: int) -> list[Undecided]:
+    """Return the conditions of a test that have not decided for many runs. Runs that are not recorded show nothing."""
+    config = test.regression_test_config
+    if not config.named_metrics and not config.metric_success_conditions:
+        return []
+    if limit == 0 or not test.metric_collection_config.write_to_bigquery:
+        return []
+    recent = min(MAX_RUNS, runs_to_read(config, limit) + SPARE_RUNS)
+    rows = warehouse.metrics.history(HistoryNeeds(tests=(test.name,), window=0, recent=recent, earliest=None))
+    return undecided(config, rows, test.name, limit)
+
+
+def hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
+    """Add what is silent after a run to the next digest, each condition once in a month. Returns how many are new."""
+    from ml_metrics.warehouse import Delivery
+
+    quarantine = warehouse.quarantines.newest().get(test.name)
+    if (test.quarantine and test.quarantine.holds(now)) or (quarantine and quarantine.holds(now)):
+        return 0
+    silent = silent_conditions(test, warehouse, mail.silent_runs)
+    if not silent:
+        return 0
+    known = {one.message for one in warehouse.deliveries.since(now - REPEATED_AFTER, test.name, MAX_DELIVERIES)}
+    held = 0
+    for one in silent:
+        key = f"{OCCASION}-{hashlib.sha256(f'{test.name} {one.metric}'.encode()).hexdigest()[:16]}"
+        if any(message.startswith(key) for message in known):
+            continue
+        held += 1
+        warehouse.deliveries.record(
+            Delivery(
+                message=f"{key}-{run.key}",
+                channel="digest",
+                state="held",
+                timestamp=now,
+                test=test.name,
+                run_key=run.key,
+                occasion=OCCASION,
+                owner=test.owner,
+                recipients=mail.recipients_of(test.emails),
+                subject=one_line(f"[ML Metrics] {test.name}: {one.metric} has not been judged for {one.runs} runs"),
+                reasons=(one.sentence,),
+                detail=A_SILENCE,
+            )
+        )
+    return held

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes, policy
+from pathlib import Path
+
+import pytest
+
+from ml_metrics.connections import warehouse
+from ml_metrics.notify.digest import send_due_digests
+from ml_metrics.notify.mail_settings import load_mail_settings
+from ml_metrics.settings import Settings
+from simulated_runs import SimulatedRun, good, notify_about, simulate, with_test
+
+OPTIONAL = {"comparison": "less", "success_threshold": {"fixed_value": 1}, "optional": True}
+CONDITIONS = {"metric_success_conditions": {"accuracy_final": {**OPTIONAL, "optional": False}, "gone_*": OPTIONAL}}
+RUN = with_test(good(accuracy_final=0.5), regression_test_config=CONDITIONS)
+SENTENCE = "gone_*: skipped in the last 10 runs: no run has produced a metric that the condition `gone_*` matches"
+
+
+def run_and_notify(numbers: range, simulated: SimulatedRun = RUN) -> None:
+    for number in numbers:
+        simulate(number, simulated)
+        notify_about(number, simulated)
+
+
+def held() -> list[tuple[str, ...]]:
+    with warehouse() as open_warehouse:
+        waiting = open_warehouse.deliveries.waiting(datetime.now(UTC) - timedelta(days=1))
+    return [one.reasons for one in waiting]
+
+
+def test_lasting_silence_is_in_the_digest_once() -> None:
+    run_and_notify(range(1, 10))
+    assert held() == []
+    run_and_notify(range(10, 14))
+    assert held() == [(SENTENCE,)]
+    with warehouse() as open_warehouse:
+        assert send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC)) == 0, "it can wait for a day"
+        assert send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC) + timedelta(days=1)) == 1
+    (path,) = Path(Settings.load().outbox).glob("*.eml")
+    body = message_from_bytes(path.read_bytes(), policy=policy.default).get_body(("plain",))
+    assert body is not None
+    assert SENTENCE in body.get_content()
+    assert "a condition that does not decide" in body.get_content()
+    run_and_notify(range(14, 16))
+    assert held() == []
+
+
+def test_a_quarantined_test_is_left_alone() -> None:
+    quarantine = {"until": "2999-12-31", "reason": "the data set moves", "owner": "vision-team"}
+    run_and_notify(range(1, 13), with_test(RUN, quarantine=quarantine))
+    assert held() == []
+
+
+def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__SILENT_RUNS", "0")
+    run_and_notify(range(1, 13))
+    assert held() == []
