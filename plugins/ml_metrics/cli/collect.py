@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Self
 from ml_metrics import storage
 from ml_metrics.cli.arguments import add_json, text
 from ml_metrics.cli.output import columns, counted, cut, print_json, printable, warn
+from ml_metrics.cli.run_environment import environment_of
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.units import quantity
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from ml_metrics.collect import Collected, Environment
-    from ml_metrics.config.config_file import LoadedFile
+    from ml_metrics.collect import Collected
 
 NUMBERS_WIDTH = 36
 """The columns that follow a metric's name."""
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             verify=arguments.verify,
             progress=progress,
             curve_of=judged,
-            environment=_environment(loaded, folder),
+            environment=environment_of(loaded.tests, folder),
         )
     if arguments.json:
         print_json(collected.document())
@@ -123,17 +123,6 @@ def _table(collected: Collected) -> Iterator[str]:
     for note in collected.notes:
         yield from textwrap.wrap(f"note: {printable(note)}", columns(), subsequent_indent="  ")
     yield f"{counted(len(collected.metrics), 'metric')} from {counted(collected.files, 'file')}"
-
-
-def _environment(loaded: LoadedFile, folder: RunFolder) -> Environment:
-    """Return what a run ran on: as the file states if it defines one test, else as recorded when the run began."""
-    from ml_metrics.collect import Environment
-    from ml_metrics.run_state import RunState
-
-    state = RunState(folder)
-    if len(loaded.tests) == 1:
-        return Environment.of(loaded.tests[0], state.params)
-    return Environment.of(state.identity[1], state.params) if folder.read("run") is not None else Environment()
 
 
 def run_folder(place: str) -> RunFolder:

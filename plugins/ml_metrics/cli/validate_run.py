@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cli.output import columns, counted, number, printable, table
+from ml_metrics.cli.run_environment import environment_of
 from ml_metrics.config.inherit import ConfigFolder
 from ml_metrics.config.load import load_file, root_of
 from ml_metrics.config.matched import Matched, matched
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from ml_metrics.collect import Environment
     from ml_metrics.config.collection import MetricCollectionConfig
     from ml_metrics.config.config_file import LoadedFile
     from ml_metrics.config.problems import Problem
@@ -98,7 +100,7 @@ def runs_of(path: Path, folder: RunFolder) -> tuple[list[RunOfTest], list[Proble
         return [], []  # reported by `validate` itself
     with ConfigFolder(root_of(path)) as configs:
         document = configs.complete(path)
-    runs = [_run(*one, folder) for one in _configs(loaded)]
+    runs = [_run(*one, folder) for one in _configs(loaded, folder)]
     lacking = [(run.test, one) for run in runs for one in run.matches if one.needed and not one.names]
     what = "{!r} matches no metric of {}{}"
     return runs, [
@@ -107,15 +109,22 @@ def runs_of(path: Path, folder: RunFolder) -> tuple[list[RunOfTest], list[Proble
     ]
 
 
-def _configs(loaded: LoadedFile) -> Iterator[tuple[str, MetricCollectionConfig, RegressionTestConfig]]:
+def _configs(
+    loaded: LoadedFile, folder: RunFolder
+) -> Iterator[tuple[str, MetricCollectionConfig, RegressionTestConfig, Environment]]:
     for test in loaded.tests:
-        yield test.name, test.metric_collection_config, test.regression_test_config
+        environment = environment_of([test], folder)
+        yield test.name, test.metric_collection_config, test.regression_test_config, environment
     if not loaded.tests:
-        yield "", loaded.metric_collection_config, loaded.regression_test_config
+        yield "", loaded.metric_collection_config, loaded.regression_test_config, environment_of([], folder)
 
 
 def _run(
-    test: str, collection: MetricCollectionConfig, regression: RegressionTestConfig, folder: RunFolder
+    test: str,
+    collection: MetricCollectionConfig,
+    regression: RegressionTestConfig,
+    environment: Environment,
+    folder: RunFolder,
 ) -> RunOfTest:
     from ml_metrics.collect import collect_run
     from ml_metrics.collect.aggregate import is_wanted
@@ -125,8 +134,11 @@ def _run(
     from ml_metrics.goodput import measure
 
     every_tag = collection.model_copy(update={"tags_to_ignore": (), "include_tags": ()})
-    found = collect_run(every_tag, folder, folder.read_workload(), curve_of=regression.judges_curve).metrics
-    wanted = [one for one in found if is_wanted(one.tag, collection, included=one.strategy in {COMPUTED, CURVE})]
+    found = collect_run(
+        every_tag, folder, folder.read_workload(), curve_of=regression.judges_curve, environment=environment
+    ).metrics
+    computed = {one.name for one in found if one.strategy in {COMPUTED, CURVE} or one.tag in collection.expressions}
+    wanted = [one for one in found if is_wanted(one.tag, collection, included=one.name in computed)]
     generated = measure(folder.files()).metrics()
     kept = (one for one in generated if is_wanted(one.name, collection, included=True))
     metrics = [*wanted, *described(kept, collection)]

@@ -41,9 +41,12 @@ class MetricFacts(Strict):
 def known_about(metric: str, facts: Mapping[str, MetricFacts]) -> Kind:
     """Return what is known about a metric: the facts given for it or its tag, else what its name tells."""
     kind = kind_of(metric)
-    key = best_match(facts, metric) or best_match(facts, without_strategy(metric))
-    if key is None:
+    tag = without_strategy(metric)
+    own = best_match(facts, metric)
+    key = own or best_match(facts, tag)
+    if key is None or (own is None and metric == f"{tag}_count"):  # a number of points, whatever they measure
         return kind
     given = facts[key]
     unit = kind.unit if given.unit is None else given.unit
-    return Kind(unit, kind.better if given.better is None else given.better.value, kind.generated)
+    is_spread = own is None and metric == f"{tag}_std"
+    return Kind(unit, kind.better if given.better is None or is_spread else given.better.value, kind.generated)

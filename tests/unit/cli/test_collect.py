@@ -108,3 +108,21 @@ def test_notes_are_shown(run_dir: str, tmp_path: Path, capsys: pytest.CaptureFix
     config.write_text("metric_collection_config: {warmup: auto}")
     assert main(["collect", str(config), run_dir]) == 0
     assert "note: no warm-up was found in acc, loss: fewer than 8 finite points" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("named_by", ["file", "folder"])
+def test_expressions_know_the_accelerator(
+    run_dir: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], named_by: str
+) -> None:
+    config = tmp_path / "rate.yaml"
+    test = "name: rate\nimage: i\ncommand: [c]\naccelerator: v5litepod-8\nparams: {batch: 4}\n"
+    computed = "metric_collection_config: {expressions: {rate: param('batch') * chips}}\n"
+    config.write_text((test if named_by == "file" else "") + computed)
+    if named_by == "folder":
+        definition = {"name": "rate", "image": "i", "command": ["c"], "accelerator": "v5litepod-8"}
+        record = {"test": "rate", "dag_id": "rate", "run_id": "1", "deployment": "d", "test_file": definition}
+        Path(run_dir, "_ml_metrics").mkdir()
+        Path(run_dir, "_ml_metrics", "run.json").write_text(json.dumps({**record, "params": {"batch": 4}}))
+    assert main(["collect", str(config), run_dir, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [one["value"] for one in document["metrics"] if one["name"] == "rate"] == [32.0]

@@ -62,6 +62,26 @@ def test_what_every_run_needs_is_a_mistake_with_its_line(
     assert "250 ms" in text
 
 
+def test_expressions_are_metrics_whatever_tags_are_included(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.yaml").write_text("""\
+name: rate
+image: i
+command: [c]
+accelerator: v5litepod-8
+metric_collection_config:
+  include_tags: [loss]
+  expressions: {rate: {expression: tokens / chips, unit: tokens/s, better: higher}, half: metric("loss_final") / 2}
+regression_test_config:
+  metric_success_conditions: {"rate*": {comparison: greater}}
+""")
+    write(tmp_path / "run", tokens=[80.0], loss=[3.0])
+    assert cli.main(["validate", str(tmp_path / "a.yaml"), "--with-run", str(tmp_path / "run"), "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    facts = {one["name"]: (one["unit"], one["better"], one["judged_by"]) for one in run["metrics"]}
+    assert facts.pop("rate_final") == ("tokens/s", "higher", "rate*")
+    assert set(facts) == {"loss_final", "half"}
+
+
 def test_one_file_belongs_to_a_run(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["validate", str(tmp_path), "--with-run", arguments[-1]]) == 2
     assert "one PATH" in capsys.readouterr().err

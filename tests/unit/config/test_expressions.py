@@ -34,6 +34,8 @@ def test_the_unit_of_an_expression_is_that_of_its_metrics() -> None:
     known = config(rate={"expression": "a / b", "unit": "tokens/s", "better": "higher"}).facts
     for name in ("rate", "rate_median"):
         assert (known_about(name, known).unit, known_about(name, known).better) == ("tokens/s", "higher")
+    assert (known_about("rate_count", known).unit, known_about("rate_count", known).better) == ("", "")
+    assert (known_about("rate_std", known).unit, known_about("rate_std", known).better) == ("tokens/s", "")
 
 
 def test_a_literal_cannot_have_the_name_of_an_expression() -> None:
