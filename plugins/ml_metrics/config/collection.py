@@ -16,11 +16,12 @@ from pydantic import (
 from ml_metrics.config.aggregation import Steps, Strategy, TagAggregation, Warmup
 from ml_metrics.config.expressions import Expression, Expressions, check_names, in_order
 from ml_metrics.config.metric_facts import MetricFacts
-from ml_metrics.config.patterns import Pattern
+from ml_metrics.config.patterns import Pattern, best_match
 from ml_metrics.config.strict import Strict
 
 TOTAL_WALL_TIME = "total_wall_time"
 TIME_TO_ACCURACY = "time_to_accuracy"
+STEP_TIME = "step_time"
 MEMORY = ("vm_memory_usage_bytes", "gpu_memory_usage_bytes")
 SPELLINGS = ("metric_to_aggregation_strategy", "metric_to_aggregation_strategies")
 
@@ -211,6 +212,16 @@ class MetricCollectionConfig(Strict):
     def computed(self) -> dict[str, Expression]:
         """The expressions, by name."""
         return _as_mappings(self.expressions)
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        """The metrics that the config itself makes under names that the package uses, too: those of `step_time`."""
+        key = best_match(self.metric_to_aggregation_strategy, STEP_TIME)
+        chosen = () if key is None else self.metric_to_aggregation_strategy[key]
+        strategies = chosen.strategies if isinstance(chosen, TagAggregation) else chosen
+        return frozenset(f"{STEP_TIME}_{one}" for one in strategies or self.default_aggregation_strategies).union(
+            self.sources.literals
+        )
 
     @model_validator(mode="before")
     @classmethod

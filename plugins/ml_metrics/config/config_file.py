@@ -81,7 +81,8 @@ def _metric_config(path: Path, document: Document) -> LoadedFile:
         config = MetricConfig.model_validate(document.content)
     except ValidationError as error:
         raise InvalidFileError(problems_of(error, document, MetricConfig)) from error
-    config.regression_test_config.use_facts(config.metric_collection_config.facts)
+    collection = config.metric_collection_config
+    config.regression_test_config.use_facts(collection.facts, collection.own_names)
     warnings = (*document.warnings, *_text_as_boolean(document, MetricConfig))
     return LoadedFile(path, config.metric_collection_config, config.regression_test_config, (), warnings)
 

@@ -225,7 +225,7 @@ class TestDefinition(Strict):
     def metrics_are_known(cls, config: RegressionTestConfig, info: ValidationInfo) -> RegressionTestConfig:
         """Judge by the units and directions of the collection config."""
         if (collection := info.data.get("metric_collection_config")) is not None:
-            config.use_facts(collection.facts)
+            config.use_facts(collection.facts, collection.own_names)
         return config
 
     @field_validator("regression_test_config", mode="after")

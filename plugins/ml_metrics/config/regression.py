@@ -1,6 +1,6 @@
 """`regression_test_config`: the conditions for a run to pass, and when to alert."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Self
@@ -257,12 +257,13 @@ class RegressionTestConfig(Strict):
     """Whether alerts wait for the second failure in a row."""
 
     _facts: dict[str, MetricFacts] = PrivateAttr(default_factory=dict)
+    _own_names: Collection[str] = PrivateAttr(default=())
     _chosen: dict[str, Condition | None] = PrivateAttr(default_factory=dict)
     _directed: dict[str, Condition | None] = PrivateAttr(default_factory=dict)
 
-    def use_facts(self, facts: Mapping[str, MetricFacts]) -> None:
-        """Judge by what the collection config states about metrics."""
-        self._facts, self._chosen, self._directed = dict(facts), {}, {}
+    def use_facts(self, facts: Mapping[str, MetricFacts], own_names: Collection[str] = ()) -> None:
+        """Judge by what the collection config states about metrics. `own_names` are metrics that it makes itself."""
+        self._facts, self._own_names, self._chosen, self._directed = dict(facts), own_names, {}, {}
 
     def known_about(self, metric: str) -> Kind:
         """Return the unit and the direction of a metric."""
@@ -271,9 +272,9 @@ class RegressionTestConfig(Strict):
     def key_for(self, metric: str) -> str | None:
         """Return the key of the condition that judges a metric: the most particular name or pattern, or `default`."""
         found = best_match(self.metric_success_conditions, metric)
-        if found is None and DEFAULT in self.metric_success_conditions and not is_generated(metric):
-            return DEFAULT
-        return found
+        if found is not None or DEFAULT not in self.metric_success_conditions:
+            return found
+        return None if is_generated(metric) and metric not in self._own_names else DEFAULT
 
     @model_validator(mode="after")
     def curves_have_their_names(self) -> Self:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ml_metrics.config.collection import MetricCollectionConfig
@@ -117,3 +119,28 @@ def test_fixed_bounds_of_default_keep_their_side() -> None:
     assert outcomes(judged(rules, {"loss_final": 50.0, "accuracy_final": 50.0})) == {"loss_final": "fail"}
     within = config({"default": condition({"within_bounds": {"lower": 0, "upper": 1}}, "within")})
     assert outcomes(judged(within, {"accuracy_final": 50.0})) == {"accuracy_final": "fail"}
+
+
+@pytest.mark.parametrize(
+    "collected",
+    [
+        {"metric_to_aggregation_strategy": {"step_time": ["p50"]}},
+        {"metric_to_aggregation_strategy": {"*_time": {"strategies": ["p50", "p99"]}}},
+        {"metric_to_aggregation_strategy": {"*": {"warmup": "auto"}}, "default_aggregation_strategies": ["p50"]},
+        {"default_aggregation_strategies": ["final", "p50"]},
+    ],
+)
+def test_default_judges_a_generated_name_that_the_config_makes_itself(collected: dict[str, Any]) -> None:
+    collection = MetricCollectionConfig.model_validate(collected)
+    rules = config({"default": SD})
+    rules.use_facts(collection.facts, collection.own_names)
+    past = [*history(PAST, metric="step_time_p50"), *history(PAST, metric="step_time_slowdown")]
+    found = judged(rules, {"step_time_p50": 9.0, "step_time_slowdown": 9.0}, past)
+    assert outcomes(found) == {"step_time_p50": "fail"}
+
+
+def test_default_judges_a_literal_with_a_generated_name() -> None:
+    collection = MetricCollectionConfig.model_validate({"sources": {"literals": {"goodput": "duration"}}})
+    rules = config({"default": ABOVE})
+    rules.use_facts(collection.facts, collection.own_names)
+    assert outcomes(judged(rules, {"goodput": 5.0, "disruptions": 5.0})) == {"goodput": "fail"}
