@@ -80,11 +80,19 @@ class RunState:
 
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
-        """The metrics of both measuring tasks. Where both have a name, the collected one counts."""
+        """The metrics of both measuring tasks. Where both have a name, the collected one counts.
+
+        The exception are step times that were derived from the wall times of points: those of the goodput log count.
+        """
+        from ml_metrics.collect.step_times import STRATEGY
+
+        measured = self._metrics_document("goodput")
+        own = {metric.name for metric in measured.metrics} if measured else set()
         by_name: dict[str, Metric] = {}
-        for document in filter(None, (self.collected, self._metrics_document("goodput"))):
+        for document in filter(None, (self.collected, measured)):
             for metric in document.metrics:
-                by_name.setdefault(metric.name, metric)
+                if metric.strategy != STRATEGY or metric.name not in own:
+                    by_name.setdefault(metric.name, metric)
         return tuple(by_name.values())
 
     @property

@@ -73,3 +73,14 @@ def test_each_document_is_read_once(folder: RunFolder, monkeypatch: pytest.Monke
     for _ in range(3):
         _ = (state.identity, state.params, state.workload, state.collected, state.metrics, state.judgement, state.gate)
     assert reads == dict.fromkeys(("run", "workload", "metrics", "goodput", "verdicts", "gate"), 1)
+
+
+def test_step_times_of_the_goodput_log_count_before_those_of_points_but_not_before_a_tag(folder: RunFolder) -> None:
+    of_points = [Metric(name, 2.0, "loss", "step_times") for name in ("step_time_p50", "step_time_p90")]
+    tag = Metric("step_time_p99", 3.0, "step_time", "p99")
+    recorded = [Metric(name, 1.0, name, "goodput") for name in ("step_time_p50", "step_time_p99")]
+    folder.write("metrics", Collected((*of_points, tag)).document())
+    assert RunState(folder).metrics == (*of_points, tag)
+    folder.write("goodput", Collected(tuple(recorded)).document())
+    assert set(RunState(folder).metrics) == {recorded[0], of_points[1], tag}
+    assert RunState(folder).collected == Collected((*of_points, tag))

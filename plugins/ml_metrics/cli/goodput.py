@@ -200,6 +200,12 @@ def _print(report: GoodputReport) -> None:
             f"\nsteps: ideal {report.deviation.ideal:.6g} s, away from it by {figures['mean_abs']:.6g} s on average, "
             f"{figures['p90']:.6g} s at the 90th percentile, {figures['max']:.6g} s at most"
         )
+    if report.rate:
+        rate = report.rate
+        print(
+            f"step times: {rate.p50:.6g} s median, {rate.p90:.6g} s p90, {rate.p99:.6g} s p99; "
+            f"{rate.per_second:.6g} steps per second of productive time"
+        )
     for size, window in report.windows:
         print(f"last {size:.6g} s: {window.summary}")
 

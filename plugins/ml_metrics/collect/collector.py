@@ -13,6 +13,7 @@ from ml_metrics.collect.curves import metrics_of as curve_metrics
 from ml_metrics.collect.environment import Environment
 from ml_metrics.collect.expressions import Names, compute
 from ml_metrics.collect.facts import described
+from ml_metrics.collect.step_times import step_time_metrics
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.collect.timing import clock_warnings, points_before, start_of, time_to_accuracy, total_wall_time
 from ml_metrics.collect.untrusted_values import printable
@@ -132,6 +133,8 @@ def collect_run(  # noqa: PLR0913  (independent options)
     wall_time = total_wall_time(start.at, workload)
     if isinstance(wall_time, Metric):  # a benchmark that measured its own wall time takes precedence
         metrics.setdefault(TOTAL_WALL_TIME, wall_time)
+    for one in step_time_metrics(found["tensorboard"].series if "tensorboard" in found else (), config):
+        metrics.setdefault(one.name, one)  # a tag of the workload takes precedence
     missing = {
         **{name: reason for each in found.values() for name, reason in each.missing.items()},
         **aggregated.missing,

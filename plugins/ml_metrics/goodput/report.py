@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ml_metrics.goodput.hosts import HostTimes
     from ml_metrics.goodput.stalls import Stall
     from ml_metrics.goodput.step_deviation import StepDeviation
+    from ml_metrics.goodput.step_rate import StepRate
 
 
 MAX_TYPES_AS_METRICS = 50
@@ -58,6 +59,8 @@ class GoodputReport:
     stalls: tuple[Stall, ...] = ()
     """The stalls of steps that ended in the window, in order. Their time is in the bucket `stall`."""
     deviation: StepDeviation | None = None
+    rate: StepRate | None = None
+    """How long steps take; None if there are fewer than ten."""
     windows: tuple[tuple[float, GoodputReport], ...] = ()
     slice_efficiency: tuple[float, float] | None = None
     """The shares of an elastic job's slices that were stepping, and that were available."""
@@ -104,6 +107,7 @@ class GoodputReport:
             ],
             "ideal_step_time": self.deviation.ideal if self.deviation else None,
             "step_deviation": self.deviation.document() if self.deviation else None,
+            "step_times": self.rate and self.rate.figures(),
             "slice_efficiency": slices and {"stepping": slices[0], "available": slices[1]},
             "rolling_windows": [
                 {"window_seconds": seconds, "started_at": window.start, **window._figures()}  # noqa: SLF001
@@ -135,6 +139,8 @@ class GoodputReport:
             for name, value in self.deviation.document().items():
                 yield self._metric(f"step_time_deviation_{name}", value)
             yield self._metric("ideal_step_time", self.deviation.ideal)
+        for name, value in self.rate.figures().items() if self.rate else ():
+            yield self._metric(name, value)
         if self.hosts:
             yield self._metric("step_time_slowdown", self.hosts.slowdown)
         yield self._metric("disruptions", float(self.disruptions))

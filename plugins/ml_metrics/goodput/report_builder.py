@@ -13,6 +13,7 @@ from ml_metrics.goodput.log_files import Log, LogSource, is_log, log_files, read
 from ml_metrics.goodput.report import GoodputReport
 from ml_metrics.goodput.segments import NEVER
 from ml_metrics.goodput.step_deviation import step_deviation
+from ml_metrics.goodput.step_rate import step_rate
 from ml_metrics.goodput.time_buckets import CUSTOM_PREFIX, ELASTIC, PRODUCTIVE, Bucket
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def build_report(  # noqa: PLR0913  (independent options)
     return replace(
         _of_window(analysis, low, high),
         deviation=_deviation(analysis, low, high, ideal_step_time) if steps else None,
+        rate=step_rate(analysis.timeline, analysis.segments, low, high) if steps else None,
         windows=tuple((size, _of_window(analysis, max(low, high - size), high)) for size in windows),
         clock=analysis.clock,
         hosts=analysis.hosts,

@@ -20,7 +20,7 @@ from ml_metrics.goodput.time_buckets import PRODUCTIVE, Bucket
 from ml_metrics.goodput.timeline import Interval, Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -51,7 +51,7 @@ class Stall:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Steps:
+class CountedSteps:
     """The steps that count, except the first after each (re)start, whose extra time is start-up."""
 
     step: NDArray[np.int64]
@@ -75,7 +75,7 @@ def find_stalls(intervals: Sequence[Interval], segments: Segments) -> tuple[Stal
     """Return the stalls of a job, in order."""
     if not intervals:
         return ()
-    steps = _steps(intervals, segments)
+    steps = counted_steps(intervals, segments)
     if len(steps.step) < FEWEST_STEPS:
         return ()
     seconds = steps.seconds
@@ -94,17 +94,20 @@ def find_stalls(intervals: Sequence[Interval], segments: Segments) -> tuple[Stal
     return tuple(Stall(*row) for row in zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _steps(intervals: Sequence[Interval], segments: Segments) -> _Steps:
+def counted_steps(
+    intervals: Sequence[Interval], segments: Segments, labels: Collection[str] = (PRODUCTIVE,)
+) -> CountedSteps:
+    """Return the steps that count, and how much of their time has one of these labels."""
     edges = np.array([intervals[0].start, *(interval.end for interval in intervals)])
-    productive = np.array([interval.label == PRODUCTIVE for interval in intervals])
+    productive = np.array([interval.label in labels for interval in intervals])
     spent = np.concatenate([[0.0], np.cumsum(np.where(productive, np.diff(edges), 0.0))])
     parts = [_steps_of(segment, edges, spent) for segment in segments.segments]
-    empty = _Steps(np.empty(0, np.int64), *(np.empty(0) for _ in range(5)))
+    empty = CountedSteps(np.empty(0, np.int64), *(np.empty(0) for _ in range(5)))
     columns = ("step", "start", "end", "count", "seconds", "least")
-    return _Steps(*(np.concatenate([getattr(part, name) for part in (empty, *parts)]) for name in columns))
+    return CountedSteps(*(np.concatenate([getattr(part, name) for part in (empty, *parts)]) for name in columns))
 
 
-def _steps_of(segment: Segment, edges: NDArray[np.float64], spent: NDArray[np.float64]) -> _Steps:
+def _steps_of(segment: Segment, edges: NDArray[np.float64], spent: NDArray[np.float64]) -> CountedSteps:
     time, step = segment.time, segment.step
     count = np.diff(step).astype(np.float64)
     until = segment.survives_until
@@ -120,7 +123,7 @@ def _steps_of(segment: Segment, edges: NDArray[np.float64], spent: NDArray[np.fl
         least[:] = TIMES_MEDIAN * np.median(seconds[1:])
     least[:FIRST_STEPS] = np.maximum(least[:FIRST_STEPS], (end - start)[:1] / count[:1])
     kept[:1] = False
-    return _Steps(step[: len(start)][kept], start[kept], end[kept], count[kept], seconds[kept], least[kept])
+    return CountedSteps(step[: len(start)][kept], start[kept], end[kept], count[kept], seconds[kept], least[kept])
 
 
 def split_stalls(intervals: Sequence[Interval], stalls: Sequence[Stall]) -> Iterator[Interval]:

@@ -1,0 +1,87 @@
+"""Step times and throughput from the wall times of the points of one tag, without any config.
+
+The tag is the one with most points at distinct steps: that is how often a program logs at most. Its wall times are those
+at which the program wrote the points, so the difference of two is what the steps between them took.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ml_metrics.collect.aggregate import is_wanted
+from ml_metrics.collect.untrusted_values import printable
+from ml_metrics.model import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from ml_metrics.config.collection import MetricCollectionConfig
+    from ml_metrics.model import Series
+
+STRATEGY = "step_times"
+"""The strategy of these metrics. Those of the goodput recorder, which marks each step, take precedence."""
+FEWEST = 10
+"""How many intervals between points there are at least."""
+GAP = 10.0
+"""An interval of so many times the median is a restart, an evaluation or another pause, and no step time."""
+LONGEST = 1e8
+"""More seconds between two points are no time that a step took."""
+MOSTLY = 0.9
+"""The share of the intervals in which time passes, at least."""
+BURSTS = 0.02
+"""If pauses are more than this share of the intervals, and most of the time, points are written many at once."""
+_NOT_STEPS = re.compile(
+    r"(?:^|[^a-z])(?:eval|evaluation|evaluator|val|valid|validation|test|dev|epochs?|goodput|badput|step_deviation)"
+    r"(?![a-z])",
+    re.IGNORECASE,
+)
+"""Tags and folders whose points are not written by each training step."""
+
+
+def step_time_metrics(found: Iterable[Series], config: MetricCollectionConfig) -> list[Metric]:
+    """Return `step_time_p50`, `_p90` and `_p99` in seconds and `steps_per_second`; none if the points do not show them.
+
+    Args:
+        found: The series of event files.
+        config: Metrics in its `tags_to_ignore` are left out.
+    """
+    candidates = [one for one in found if len(one) > FEWEST and not _NOT_STEPS.search(f"{one.run}/{one.tag}")]
+    if not candidates:
+        return []
+    chosen = min(candidates, key=lambda one: (-len(np.unique(one.step)), one.run, one.tag))
+    seconds, steps = _intervals(chosen)
+    if len(seconds) < FEWEST:
+        return []
+    values = dict(zip(("p50", "p90", "p99"), np.percentile(seconds / steps, [50, 90, 99]).tolist(), strict=True))
+    figures = {f"step_time_{name}": value for name, value in values.items()}
+    figures["steps_per_second"] = float(steps.sum() / seconds.sum())
+    step, wall_time = int(chosen.step[-1]), float(chosen.wall_time[-1])
+    return [
+        Metric(name, value, printable(chosen.tag), STRATEGY, step, wall_time, points=len(seconds))
+        for name, value in figures.items()
+        if is_wanted(name, config, included=True) and np.isfinite(value)
+    ]
+
+
+def _intervals(series: Series) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the seconds and steps between points, without restarts, pauses, and times at which the clock was set.
+
+    Both are empty if the points were written many at once, as at the end of an epoch.
+    """
+    nothing = np.empty(0), np.empty(0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        seconds, steps = np.diff(series.wall_time), np.diff(series.step.astype(np.float64))
+        forward = (steps > 0) & np.isfinite(seconds) & (np.abs(seconds) < LONGEST)
+    if not forward.any() or (seconds[forward] > 0).mean() < MOSTLY:
+        return nothing
+    kept = forward & (seconds > 0)
+    seconds, steps = seconds[kept], steps[kept]
+    pause = seconds / steps > GAP * np.median(seconds / steps)
+    if pause.mean() > BURSTS and seconds[pause].sum() > seconds[~pause].sum():
+        return nothing
+    return seconds[~pause], steps[~pause]
