@@ -79,14 +79,20 @@ class RunState:
         return self._metrics_document("metrics")
 
     @cached_property
+    def goodput(self) -> dict[str, Any] | None:
+        """The report of `measure_goodput`."""
+        return self.folder.read("goodput")
+
+    @cached_property
     def metrics(self) -> tuple[Metric, ...]:
         """The metrics of both measuring tasks. Where both have a name, the collected one counts.
 
         The exception are step times that were derived from the wall times of points: those of the goodput log count.
         """
+        from ml_metrics.collect import Collected
         from ml_metrics.collect.step_times import STRATEGY
 
-        measured = self._metrics_document("goodput")
+        measured = None if self.goodput is None else Collected.from_document(self.goodput)
         own = {metric.name for metric in measured.metrics} if measured else set()
         by_name: dict[str, Metric] = {}
         for document in filter(None, (self.collected, measured)):

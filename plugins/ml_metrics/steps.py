@@ -118,7 +118,11 @@ def load(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse) 
         state.workload,
         state.metrics,
         state.judgement.verdicts if state.judgement else (),
-        {**_start_metadata(test, state), **(state.collected.metadata if state.collected else {})},
+        {
+            **_start_metadata(test, state),
+            **_host_metadata(state),
+            **(state.collected.metadata if state.collected else {}),
+        },
         test_type=test.mode or "",
         accelerator=test.accelerator.name,
         framework_version=test.framework or "",
@@ -193,6 +197,12 @@ def _start_metadata(test: TestDefinition, state: RunState) -> dict[str, str]:
     if wanted := {**test.accelerator.node_selector, **test.node_selector}.get(INSTANCE_TYPE):
         found["node_type"] = wanted
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in found.items()}
+
+
+def _host_metadata(state: RunState) -> dict[str, str]:
+    """Which host was slower than the others, if several recorded their steps."""
+    hosts = (state.goodput or {}).get("host_step_times")
+    return {"host_step_times": hosts["summary"]} if hosts else {}
 
 
 def _attributes(

@@ -72,6 +72,7 @@ class HostTimes:
     def document(self) -> dict[str, Any]:
         """Return what reports contain."""
         return {
+            "summary": self.summary,
             "steps": self.steps,
             "slowdown": self.slowdown,
             "spread_seconds": self.spread_seconds,

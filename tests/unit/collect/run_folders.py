@@ -6,6 +6,7 @@ import numpy as np
 from tensorboardX import SummaryWriter
 
 from ml_metrics.collect import Collected, collect_run
+from ml_metrics.collect.step_times import STRATEGY
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.model import Metric, Series, Workload
 from ml_metrics.run_folder import RunFolder
@@ -29,8 +30,9 @@ def collected(folder: Path, workload: Workload | None = None, **config: object) 
 
 
 def by_name(found: Collected) -> dict[str, Metric]:
-    return {metric.name: metric for metric in found.metrics}
+    """The metrics without the step times, which every run with enough points has."""
+    return {metric.name: metric for metric in found.metrics if metric.strategy != STRATEGY}
 
 
 def values(found: Collected) -> dict[str, float]:
-    return {metric.name: metric.value for metric in found.metrics}
+    return {name: metric.value for name, metric in by_name(found).items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from ml_metrics.collect.step_times import step_time_metrics
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.model import Series
+from unit.collect.run_folders import collected, write
 
 CONFIG = MetricCollectionConfig()
 START = 1.7e9
@@ -109,3 +111,20 @@ def test_ignored_metrics_are_left_out() -> None:
 def test_any_points(points: list[tuple[int, float]]) -> None:
     found = figures(series([step for step, _ in points], [at for _, at in points]))
     assert all(np.isfinite(value) and value >= 0 for value in found.values())
+
+
+def test_a_run_has_step_times_unless_a_tag_has_their_name(tmp_path: Path) -> None:
+    write(tmp_path, loss=[1.0] * 20)
+    found = collected(tmp_path)
+    names = ["step_time_p50", "step_time_p90", "step_time_p99", "steps_per_second"]
+    assert [metric.name for metric in found.metrics if metric.strategy == "step_times"] == names
+    assert {metric.name: metric.unit for metric in found.metrics if metric.name in names} == {
+        **dict.fromkeys(names, "s"),
+        "steps_per_second": "1/s",
+    }
+    own = {"default_aggregation_strategies": ["p50"]}
+    write(tmp_path, step_time=[7.0] * 20)
+    found = collected(tmp_path, **own)
+    assert {metric.name: metric.value for metric in found.metrics}["step_time_p50"] == 7
+    assert found.warnings == ()
+    assert not [one for one in collected(tmp_path, sources={"tensorboard": False}).metrics if one.name in names]
