@@ -28,6 +28,7 @@ from ml_metrics.goodput.report_builder import measure
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from ml_metrics.cloud import CloudLogger, GCPOptions
     from ml_metrics.goodput.report import GoodputReport
@@ -188,26 +189,32 @@ def _print(report: GoodputReport) -> None:
         if spent:
             note = "  (overlaps the steps: not counted)" if name == "data_loading_async" else ""
             print(f"{name:<42}{spent:>14.6g} s {spent / report.total_seconds:>7.2%}{note}")
+    for line in _remarks(report):
+        print(line)
+    for size, window in report.windows:
+        print(f"last {size:.6g} s: {window.summary}")
+
+
+def _remarks(report: GoodputReport) -> Iterator[str]:
+    """Yield what the report has beside the buckets, each after an empty line."""
     if report.clock:
-        print(f"\n{printable(report.clock)}")
+        yield f"\n{printable(report.clock)}"
     if report.hosts:
-        print(printable(report.hosts.summary))
+        yield f"\n{printable(report.hosts.summary)}"
     if report.stalls:
-        print(f"\n{_stalls(report.stalls)}")
+        yield f"\n{_stalls(report.stalls)}"
     if report.deviation:
         figures = report.deviation.document()
-        print(
+        yield (
             f"\nsteps: ideal {report.deviation.ideal:.6g} s, away from it by {figures['mean_abs']:.6g} s on average, "
             f"{figures['p90']:.6g} s at the 90th percentile, {figures['max']:.6g} s at most"
         )
     if report.rate:
         rate = report.rate
-        print(
+        yield (
             f"step times: {rate.p50:.6g} s median, {rate.p90:.6g} s p90, {rate.p99:.6g} s p99; "
             f"{rate.per_second:.6g} steps per second of productive time"
         )
-    for size, window in report.windows:
-        print(f"last {size:.6g} s: {window.summary}")
 
 
 def _stalls(stalls: tuple[Stall, ...]) -> str:

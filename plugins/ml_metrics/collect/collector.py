@@ -13,8 +13,8 @@ from ml_metrics.collect.curves import metrics_of as curve_metrics
 from ml_metrics.collect.environment import Environment
 from ml_metrics.collect.expressions import Names, compute
 from ml_metrics.collect.facts import described
-from ml_metrics.collect.step_times import step_time_metrics
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
+from ml_metrics.collect.step_times import step_time_metrics
 from ml_metrics.collect.timing import clock_warnings, points_before, start_of, time_to_accuracy, total_wall_time
 from ml_metrics.collect.untrusted_values import printable
 from ml_metrics.config.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME

@@ -1,7 +1,7 @@
 """Step times and throughput from the wall times of the points of one tag, without any config.
 
-The tag is the one with most points at distinct steps: that is how often a program logs at most. Its wall times are those
-at which the program wrote the points, so the difference of two is what the steps between them took.
+The tag is the one with most points at distinct steps. Its wall times are those at which the program wrote the points, so
+the difference of two is what the steps between them took.
 """
 
 from __future__ import annotations
