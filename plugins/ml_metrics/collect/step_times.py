@@ -1,7 +1,7 @@
 """Step times and throughput from the wall times of the points of one tag, without any config.
 
-The tag is the one with most points at distinct steps. Its wall times are those at which the program wrote the points, so
-the difference of two is what the steps between them took.
+The tag is the one with most points at distinct steps. Its wall times are those at which the program wrote the points,
+so the difference of two is what the steps between them took.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def step_time_metrics(found: Iterable[Series], config: MetricCollectionConfig) -
 
     Args:
         found: The series of event files.
-        config: Metrics in its `tags_to_ignore` are left out.
+        config: Metrics in its `tags_to_ignore` are left out, and those that it computes by an expression.
     """
     candidates = [one for one in found if len(one) > FEWEST and not _NOT_STEPS.search(f"{one.run}/{one.tag}")]
     if not candidates:
@@ -64,7 +64,7 @@ def step_time_metrics(found: Iterable[Series], config: MetricCollectionConfig) -
     return [
         Metric(name, value, printable(chosen.tag), STRATEGY, step, wall_time, points=len(seconds))
         for name, value in figures.items()
-        if is_wanted(name, config, included=True) and np.isfinite(value)
+        if is_wanted(name, config, included=True) and name not in config.computed and np.isfinite(value)
     ]
 
 
