@@ -11,7 +11,7 @@ import numpy as np
 from ml_metrics.collect.aggregate import aggregate_tags, aggregation_of, is_wanted
 from ml_metrics.collect.computing import computed
 from ml_metrics.collect.source import COMPUTED
-from ml_metrics.collect.windows import points
+from ml_metrics.collect.windows import increase, points
 from ml_metrics.config.expressions import FACTS, in_order
 from ml_metrics.config.formula import Of, formula
 from ml_metrics.config.problems import did_you_mean
@@ -144,6 +144,9 @@ def _joined(
     """Return the points of several tags at their common steps. Of a step that was written again, the last counts."""
     if len(found) == 1:
         return found[0].step, found[0].wall_time, [found[0].value]
+    first = found[0]
+    if increase(first.step) and all(np.array_equal(one.step, first.step) for one in found):
+        return first.step, reduce(np.fmax, [one.wall_time for one in found]), [one.value for one in found]
     last = [np.unique(one.step[::-1], return_index=True) for one in found]
     common = reduce(np.intersect1d, [steps for steps, _ in last])
     tags = " and ".join(f"{one.tag} ({points(len(one))})" for one in found)

@@ -85,7 +85,7 @@ def _within(series: Series, steps: Steps) -> Series:
     """Return the points within `steps`."""
     if steps.skip_first and len(series):
         positions = _positions(series)
-        distinct = np.unique(positions)
+        distinct = positions if increase(positions) else np.unique(positions)
         if steps.skip_first >= len(distinct):
             return _selected(series, np.zeros(len(series), bool))
         series = _selected(series, positions >= distinct[steps.skip_first])
@@ -109,7 +109,7 @@ def _by_position(
     """Return the positions with a finite value, in order, and the lower median of the values at each."""
     finite = np.isfinite(values)
     positions, values = positions[finite], values[finite]
-    if (np.diff(positions) > 0).all():
+    if increase(positions):
         return positions, values
     order = np.lexsort((values, positions))
     distinct, starts, counts = np.unique(positions[order], return_index=True, return_counts=True)
@@ -137,6 +137,11 @@ def _sentence(series: Series, is_steady: NDArray[np.bool_], what: str) -> str:
         f"{series.tag}: {subject} of {len(series):,}{' points' if count > 1 else ''}{until} "
         f"{'is' if count == 1 else 'are'} warm-up {what} and left out"
     )
+
+
+def increase(positions: NDArray[np.int64]) -> bool:
+    """Return whether each position is greater than the one before it."""
+    return bool((positions[1:] > positions[:-1]).all())
 
 
 def points(count: int) -> str:
