@@ -107,9 +107,19 @@ class Metric:
     wall_time: float | None = None
     points: int = 1
     non_finite: int = 0
+    """How many of the points are NaN or infinite."""
+    first_non_finite: int | None = None
+    """The step of the first of them."""
     unit: str = ""
     better: str = ""
     """`higher`, `lower`, `neither`, or empty if it is unknown."""
+
+    @property
+    def non_finite_text(self) -> str:
+        """`999 of 1,000 values of loss are not finite, first at step 17`."""
+        first = "" if self.first_non_finite is None else f", first at step {self.first_non_finite}"
+        verb = "is" if self.non_finite == 1 else "are"
+        return f"{self.non_finite:,} of {self.points:,} values of {self.tag} {verb} not finite{first}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +221,8 @@ class Verdict:
     unit: str = ""
     condition: str = ""
     """The pattern that covers the metric, or `default`; empty if the condition has the name of the metric."""
+    non_finite: float | None = None
+    """The share of the metric's points that are not finite numbers; None if all are."""
     implausible: bool = False
     """Whether the value passed and is implausibly good. It is reported as a warning: a wrong measurement is likely."""
     band: CurveBand | None = None

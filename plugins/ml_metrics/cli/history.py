@@ -35,9 +35,9 @@ MAX_NEWEST_RUNS = 10
 MAX_LIMIT = 1_000_000
 VALUE_FIELDS = (
     *("run_key", "timestamp", "value", "lower", "upper"),
-    *("job_status", "outcome", "severity", "rule", "baseline_points", "step"),
+    *("job_status", "outcome", "severity", "rule", "baseline_points", "step", "non_finite"),
 )
-POINT_KEYS = ("run_key", "timestamp", "value", "job_status", "verdict")
+POINT_KEYS = ("run_key", "timestamp", "value", "job_status", "verdict", "non_finite")
 """What is printed of each value of a run."""
 
 
@@ -127,7 +127,9 @@ def _print_values(warehouse: Warehouse, test: str, metric: str, limit: int, *, a
     print(sparkline([value.value for value in reversed(values)], WIDTH))
     print()
     head = ("run", "stopped", "value", "lower", "upper", "verdict")
-    print(table(head, [_value_row(value) for value in values], right=(2, 3, 4)))
+    diverged = any(value.non_finite for value in values)
+    rows = [_value_row(value) + ((number((value.non_finite or 0) * 100, "%"),) if diverged else ()) for value in values]
+    print(table((*head, "not finite") if diverged else head, rows, right=(2, 3, 4)))
 
 
 def _value_row(value: StoredMetric) -> tuple[str, ...]:
@@ -171,6 +173,7 @@ def _print_lines(points: Sequence[StoredMetric]) -> None:
             "metric_value": finite(point.value),
             "job_status": point.job_status,
             "verdict": point.outcome,
+            "non_finite": point.non_finite,
         }
         print(json.dumps(row))
 

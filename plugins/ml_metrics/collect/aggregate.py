@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ml_metrics.collect.counts import counts_of
 from ml_metrics.collect.strategies import BY_TIME, BY_VALUE, NUMBERS, latest, mean
 from ml_metrics.collect.untrusted_values import printable
 from ml_metrics.collect.windows import window_of, without_warm_up
@@ -134,17 +135,16 @@ def unused_patterns(tagged: Tagged, config: MetricCollectionConfig) -> list[str]
 
 def metrics_of(series: Series, strategies: Iterable[Strategy], last_n: int = 10) -> Iterator[Metric]:
     """Aggregate the points of a tag into one metric for each strategy."""
-    is_finite = np.isfinite(series.value)
-    points = len(series)
-    non_finite = points - int(np.count_nonzero(is_finite))
-    values = series.value[is_finite] if non_finite else series.value
+    counts = counts_of(series)
+    values = series.value[np.isfinite(series.value)] if counts.non_finite else series.value
     for strategy in strategies:
         number: float = math.nan
-        step = wall_time = None
+        step, wall_time, own = None, None, counts
         if strategy is Strategy.COUNT:
-            number = float(points)
+            number = float(len(series))
         elif strategy is Strategy.LAST_N_MEAN:
-            number = _mean_of_finite(latest(series, last_n))
+            chosen = latest(series, last_n)
+            number, own = _mean_of_finite(series.value[chosen]), counts_of(series, chosen)
         elif strategy in BY_TIME or (strategy in BY_VALUE and values.size):
             index = (BY_TIME.get(strategy) or BY_VALUE[strategy])(series)
             number, step, wall_time = (
@@ -154,7 +154,7 @@ def metrics_of(series: Series, strategies: Iterable[Strategy], last_n: int = 10)
             )
         elif values.size:
             number = NUMBERS[strategy](values)
-        yield Metric(f"{series.tag}_{strategy}", number, series.tag, strategy, step, wall_time, points, non_finite)
+        yield Metric(f"{series.tag}_{strategy}", number, series.tag, strategy, step, wall_time, *own)
 
 
 def _mean_of_finite(values: NDArray[np.float64]) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ml_metrics.collect import csv_files, json_lines, perfzero, profile, streams, tensorboard, workload_metrics
 from ml_metrics.collect.aggregate import aggregate, by_tag, is_wanted, unused_patterns
+from ml_metrics.collect.counts import notes_on
 from ml_metrics.collect.curves import curves_of
 from ml_metrics.collect.curves import metrics_of as curve_metrics
 from ml_metrics.collect.environment import Environment
@@ -165,7 +166,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         sum(each.files for each in found.values()),
         {key: value for each in found.values() for key, value in each.metadata.items()},
         missing,
-        (*aggregated.notes, *names.notes),
+        (*aggregated.notes, *names.notes, *notes_on(metrics.values())),
         curves,
     )
 

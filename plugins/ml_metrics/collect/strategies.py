@@ -51,10 +51,10 @@ def lowest(series: Series) -> int:
     return index if np.isfinite(series.value[index]) else int(_finite(series, np.inf).argmin())
 
 
-def latest(series: Series, count: int) -> Values:
-    """Return the values of the points with the latest wall times; of several with one time, those written last."""
+def latest(series: Series, count: int) -> NDArray[np.intp]:
+    """Return the indices of the points with the latest wall times; of several with one time, those written last."""
     times = np.where(np.isnan(series.wall_time), -np.inf, series.wall_time)
-    return series.value[np.argsort(times, kind="stable")[-count:]]
+    return np.argsort(times, kind="stable")[-count:]
 
 
 BY_TIME: dict[Strategy, Callable[[Series], int]] = {Strategy.FINAL: last, Strategy.FIRST: first}

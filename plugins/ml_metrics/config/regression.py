@@ -91,6 +91,8 @@ class Condition(Strict):
     """Whether the threshold is relative to the `mean` of the baseline or to the `best` accepted level."""
     min_change: MinChange | None = None
     """The minimum size of a regression, in addition to the threshold."""
+    max_non_finite: float = Field(0.0, ge=0, le=1)
+    """The share of the metric's points, from 0 to 1, that may be NaN or infinite."""
     optional: bool = False
     """Whether the metric may be missing from a run."""
     severity: Severity = Severity.FAIL

@@ -128,8 +128,8 @@ def in_baseline(row: StoredMetric, accepted: tuple[Moment, datetime] | None = No
 
 
 def is_measured(row: StoredMetric) -> bool:
-    """Whether a row has a finite value of a successful run."""
-    return row.job_status is JobStatus.SUCCESS and row.value is not None and math.isfinite(row.value)
+    """Whether a row has a finite value of a successful run, made of finite points or of as many as were allowed."""
+    return bool(_measured([row]))
 
 
 def _good(rows: list[StoredMetric], accepted: tuple[Moment, datetime] | None) -> list[StoredMetric]:
@@ -139,9 +139,20 @@ def _good(rows: list[StoredMetric], accepted: tuple[Moment, datetime] | None) ->
 
 
 def _measured(rows: list[StoredMetric]) -> list[StoredMetric]:
-    """Return the rows that `is_measured` holds for, without a call for each: there may be a million."""
-    success, is_finite = JobStatus.SUCCESS, math.isfinite
-    return [row for row in rows if row.job_status is success and row.value is not None and is_finite(row.value)]
+    """Return the rows that `is_measured` holds for, without a call for each: there may be a million.
+
+    The value of a metric that diverged is that of its other points. Without a verdict, none of these was allowed.
+    """
+    success, is_finite, diverged = JobStatus.SUCCESS, math.isfinite, Outcome.NON_FINITE
+    return [
+        row
+        for row in rows
+        if row.job_status is success
+        and row.value is not None
+        and is_finite(row.value)
+        and row.outcome is not diverged
+        and not (row.non_finite and row.outcome is None)
+    ]
 
 
 def _passed(rows: list[StoredMetric]) -> list[StoredMetric]:

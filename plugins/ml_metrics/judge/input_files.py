@@ -27,6 +27,7 @@ EXPORTED = {
     "metric_value": "value",
     "job_status": "job_status",
     "verdict": "verdict",
+    "non_finite": "non_finite",
 }
 """The names that the values in a document of `ml-metrics history --json` have for what a row of a history has."""
 
@@ -126,7 +127,7 @@ def _point(where: str, row: dict[str, Any], when: datetime, test: str) -> Stored
         raise UnreadableInputError(f"{where}: metric_name is missing")
     if name is not None and "metric_value" not in row:
         raise UnreadableInputError(f"{where}: metric_value is missing; write null for NaN")
-    value = row.get("metric_value")
+    value, share = row.get("metric_value"), row.get("non_finite")
     return StoredMetric(
         run_key=_text(where, row, "uuid") or when.isoformat(),
         timestamp=when,
@@ -135,6 +136,7 @@ def _point(where: str, row: dict[str, Any], when: datetime, test: str) -> Stored
         job_status=_one_of(where, JobStatus, row, "job_status") or JobStatus.SUCCESS,
         outcome=_one_of(where, Outcome, row, "verdict"),
         test=_text(where, row, "test_name") or test,
+        non_finite=None if share is None else _within(f"{where}: non_finite", share, 1),
     )
 
 
@@ -145,14 +147,31 @@ def _metric(where: str, name: str | None, entry: Any) -> Metric:
     if not name:
         raise UnreadableInputError(f"{where}: name is missing")
     value = entry["value"]
-    wall_time = entry.get("wall_time")
+    wall_time, points, first = entry.get("wall_time"), _count(where, entry, "points", 1), entry.get("first_non_finite")
     return Metric(
         name=name,
         value=math.nan if value is None else _number(f"{where}: {name}", value),
         tag=_text(where, entry, "tag") or name,
         strategy=_text(where, entry, "strategy"),
         wall_time=None if wall_time is None else _number(f"{where}: wall_time", wall_time),
+        points=points,
+        non_finite=int(_within(f"{where}: non_finite", _count(where, entry, "non_finite", 0), points)),
+        first_non_finite=None if first is None else _count(where, entry, "first_non_finite", 0),
     )
+
+
+def _count(where: str, entry: dict[str, Any], key: str, default: int) -> int:
+    value = entry.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise UnreadableInputError(f"{where}: {key}: {value!r} is not a whole number")
+    return value
+
+
+def _within(where: str, value: Any, most: float) -> float:
+    number = _number(where, value)
+    if not 0 <= number <= most:
+        raise UnreadableInputError(f"{where}: {value!r} is not from 0 to {most:g}")
+    return number
 
 
 def _number(where: str, value: Any) -> float:

@@ -117,8 +117,8 @@ class Judgement:
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as JSON: null for an open bound.
 
-    It has `severity` only if that is not `fail`, `false_alarm_rate`, `unit` and `condition` only if they are known, and
-    `implausible` only if that is true, and `band` only for a curve.
+    It has `severity` only if that is not `fail`, `false_alarm_rate`, `unit`, `condition` and `non_finite` only if they
+    are known, and `implausible` only if that is true, and `band` only for a curve.
     """
     bounds = verdict.bounds or Bounds()
     document: dict[str, Any] = {
@@ -136,6 +136,8 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
     }
     if verdict.false_alarm_rate is not None:
         document["false_alarm_rate"] = verdict.false_alarm_rate
+    if verdict.non_finite is not None:
+        document["non_finite"] = verdict.non_finite
     if verdict.severity is not Severity.FAIL:
         document["severity"] = str(verdict.severity)
     if verdict.implausible:
@@ -164,6 +166,7 @@ def _verdict(document: dict[str, Any]) -> Verdict:
         reference=_number_or_none(document.get("reference")),
         spread=_number_or_none(document.get("spread")),
         false_alarm_rate=_number_or_none(document.get("false_alarm_rate")),
+        non_finite=_number_or_none(document.get("non_finite")),
         reason=document["reason"],
         severity=Severity(document.get("severity", Severity.FAIL)),
         implausible=bool(document.get("implausible", False)),

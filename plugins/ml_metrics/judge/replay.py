@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     _Worst = Callable[[str, Sequence[StoredMetric]], StoredMetric]
 
+MAX_POINTS = 10**9
 NO_VALUE = {Outcome.MISSING, Outcome.SKIPPED}
 """The outcomes of a metric that a run did not produce."""
 
@@ -119,7 +121,9 @@ def _replayed(  # noqa: PLR0913
     series: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         for metric in run.metrics if run.status is JobStatus.SUCCESS else ():
-            if math.isfinite(metric.value):
+            condition = config.condition_for(metric.name)
+            allowed = 0.0 if condition is None else condition.max_non_finite
+            if math.isfinite(metric.value) and metric.non_finite <= allowed * metric.points:
                 series[metric.name].append(metric.value)
     earlier = ReplayedHistory(
         others, acceptances, test=test, series=series, attributes=attributes, side_of=side_of, curves=curves
@@ -144,6 +148,8 @@ class _Run:
     """The reasons for those that it failed to produce."""
     values: dict[str, float | None]
     """The stored values; null for a metric that is not a finite number."""
+    non_finite: dict[str, float]
+    """The shares of points that are not finite, where there are any."""
 
 
 def _runs(rows: Iterable[StoredMetric], side_of: Callable[[str], int]) -> list[_Run]:
@@ -166,7 +172,8 @@ def _run(key: str, rows: list[StoredMetric], ended: datetime, worst_of: _Worst) 
     status = next((row.job_status for row in rows if row.job_status is not JobStatus.SUCCESS), JobStatus.SUCCESS)
     measured, missing = _measured(rows, worst_of)
     values = {row.metric: None for row in rows} | {metric.name: finite(metric.value) for metric in measured}
-    return _Run(key, ended, status, measured, missing, values)
+    non_finite = {metric.name: metric.non_finite / metric.points for metric in measured if metric.non_finite}
+    return _Run(key, ended, status, measured, missing, values, non_finite)
 
 
 def _measured(rows: list[StoredMetric], worst_of: _Worst) -> tuple[list[Metric], dict[str, str]]:
@@ -181,15 +188,36 @@ def _measured(rows: list[StoredMetric], worst_of: _Worst) -> tuple[list[Metric],
             continue
         same_time = [each for each in newest.get(row.metric, ()) if as_utc(each.timestamp) == as_utc(row.timestamp)]
         newest[row.metric] = [*same_time, row]
-    worst = {name: worst_of(name, candidates).value for name, candidates in newest.items()}
-    found = [Metric(name, math.nan if value is None else value, tag=name, strategy="") for name, value in worst.items()]
+    found = [_metric(worst_of(name, candidates)) for name, candidates in newest.items()]
     return found, {name: reason for name, reason in missing.items() if name not in newest}
+
+
+def _metric(row: StoredMetric) -> Metric:
+    """Return the metric that a run produced. Of its points, a history has the share of those that are not finite."""
+    share = Fraction(row.non_finite or 0.0).limit_denominator(MAX_POINTS)
+    return Metric(
+        row.metric,
+        math.nan if row.value is None else row.value,
+        tag=row.metric,
+        strategy="",
+        points=share.denominator,
+        non_finite=share.numerator,
+    )
 
 
 def _stored(run: _Run, judgement: Judgement, test: str) -> list[StoredMetric]:
     """Return the rows that the run would have stored, with the verdicts of the replay."""
     outcomes = {verdict.metric: verdict.outcome for verdict in judgement.verdicts}
     return [
-        StoredMetric(run.key, run.ended, name, run.values.get(name), run.status, outcomes.get(name), test)
+        StoredMetric(
+            run.key,
+            run.ended,
+            name,
+            run.values.get(name),
+            run.status,
+            outcomes.get(name),
+            test,
+            non_finite=run.non_finite.get(name),
+        )
         for name in dict.fromkeys([*run.values, *outcomes])
     ]

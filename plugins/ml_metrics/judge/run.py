@@ -12,6 +12,7 @@ from ml_metrics.config.patterns import is_pattern, matches
 from ml_metrics.config.regression import DEFAULT
 from ml_metrics.judge.alerting import confirmed, job_alerts, metric_alerts
 from ml_metrics.judge.curves.source import Curves
+from ml_metrics.judge.finite_values import limited
 from ml_metrics.judge.history import PRESENT_RUNS, EarlierRuns
 from ml_metrics.judge.judgement import Judgement
 from ml_metrics.judge.repeated import worse_side
@@ -80,7 +81,7 @@ def judge_after(  # noqa: PLR0913  (as `judge_run`)
     failure_reason: str | None = None,
 ) -> Judgement:
     """Judge the metrics of a run by its conditions and the runs before it, which a replay keeps from run to run."""
-    judge = _RunJudge(config, earlier, _values(metrics), missing, {metric.name: metric.unit for metric in metrics})
+    judge = _RunJudge(config, earlier, _values(metrics), missing, {metric.name: metric for metric in metrics})
     conditions = bool(config.metric_success_conditions or config.required_metrics or missing)
     verdicts = tuple(judge.verdicts())
     if status is not JobStatus.SUCCESS:
@@ -106,7 +107,7 @@ class _RunJudge:
     earlier: EarlierRuns
     values: Mapping[str, Sequence[float]]
     missing: Mapping[str, str]
-    units: Mapping[str, str]
+    measured: Mapping[str, Metric]
 
     def verdicts(self) -> Iterable[Verdict]:
         """Yield the verdicts on the produced metrics in their order, then on the missing ones."""
@@ -166,11 +167,16 @@ class _RunJudge:
             verdict = self._judged(metric, value, condition)
         except Exception as error:  # noqa: BLE001  (an error in one rule must not lose the other verdicts)
             return not_judged(metric, value, condition, error)
+        if verdict is not None and (measured := self.measured.get(metric)) is not None:
+            verdict = limited(verdict, measured, condition)
         return verdict if value is not None or verdict is None else self._absent(verdict)
 
     def _judged(self, metric: str, value: float | None, condition: Condition | None) -> Verdict | None:
         if condition is not None:
-            unit, key = self.units.get(metric, ""), self.config.key_for(metric) or ""
+            unit, key = (
+                measured.unit if (measured := self.measured.get(metric)) else "",
+                self.config.key_for(metric) or "",
+            )
             return verdict_on(metric, value, condition, self.earlier, unit=unit, key=key)
         required = self.config.requires(metric) or metric in self.missing
         verdict = verdict_without_condition(metric, value, required=required)

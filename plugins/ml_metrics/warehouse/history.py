@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics.errors import WarehouseError
+from ml_metrics.judge.baseline import in_baseline
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.values import as_utc
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
@@ -55,18 +56,23 @@ FROM (
 """
 """How far back to read. `window` runs that did not fail usually hold `window` good values of every metric."""
 
-RECENT_HISTORY = """
-SELECT uuid AS run_key, timestamp, metric_name AS metric, metric_value AS value, job_status, verdict AS outcome
+PASSED = """((metric.verdict IS NULL AND COALESCE(metric.non_finite, 0) = 0)
+      OR metric.verdict NOT IN ('fail', 'non_finite'))"""
+"""The rows that a baseline takes, as in `ml_metrics.judge.baseline`."""
+
+RECENT_HISTORY = f"""
+SELECT uuid AS run_key, timestamp, metric_name AS metric, metric_value AS value, job_status, verdict AS outcome,
+  non_finite
 FROM (
-  SELECT uuid, timestamp, metric_name, metric_value, job_status, verdict, good,
+  SELECT uuid, timestamp, metric_name, metric_value, job_status, verdict, non_finite, good,
     ROW_NUMBER() OVER (PARTITION BY metric_name ORDER BY timestamp DESC, uuid DESC) AS place,
     ROW_NUMBER() OVER (PARTITION BY metric_name, good ORDER BY timestamp DESC, uuid DESC) AS place_among_alike
   FROM (
     SELECT
-      job.uuid, job.timestamp, job.job_status, metric.verdict, metric.metric_value,
+      job.uuid, job.timestamp, job.job_status, metric.verdict, metric.metric_value, metric.non_finite,
       COALESCE(metric.metric_name, '') AS metric_name,
       CASE WHEN job.job_status = 'success' AND metric.metric_value IS NOT NULL
-        AND (metric.verdict IS NULL OR metric.verdict <> 'fail') THEN 1 ELSE 0 END AS good
+        AND {PASSED} THEN 1 ELSE 0 END AS good
     FROM job_history AS job
     LEFT JOIN metric_history AS metric
       ON metric.uuid = job.uuid AND metric.test_name = :test AND metric.timestamp >= :scan_from
@@ -75,29 +81,30 @@ FROM (
 ) AS ranked
 WHERE place <= :recent OR (good = 1 AND place_among_alike <= :window)
 ORDER BY metric_name, timestamp, uuid
-"""
+"""  # noqa: S608  (constants)
 """The newest `recent` values of every metric, and the newest `window` good ones.
 
 A run without any metric is included under an empty metric name: its failure can matter.
 """
 
-OLDER_HISTORY = """
-SELECT uuid AS run_key, timestamp, metric_name AS metric, metric_value AS value, job_status, verdict AS outcome
+OLDER_HISTORY = f"""
+SELECT uuid AS run_key, timestamp, metric_name AS metric, metric_value AS value, job_status, verdict AS outcome,
+  non_finite
 FROM (
   SELECT
-    job.uuid, job.timestamp, metric.metric_name, metric.metric_value, job.job_status, metric.verdict,
+    job.uuid, job.timestamp, metric.metric_name, metric.metric_value, job.job_status, metric.verdict, metric.non_finite,
     ROW_NUMBER() OVER (PARTITION BY metric.metric_name ORDER BY job.timestamp DESC, job.uuid DESC) AS place
   FROM metric_history AS metric
   CROSS JOIN job_history AS job
   WHERE job.uuid = metric.uuid
     AND metric.test_name = :test AND metric.metric_name IN :metrics AND metric.timestamp >= :scan_from
-    AND metric.metric_value IS NOT NULL AND (metric.verdict IS NULL OR metric.verdict <> 'fail')
+    AND metric.metric_value IS NOT NULL AND {PASSED}
     AND job.test_name = :test AND job.uuid <> :run AND job.job_status = 'success'
     AND job.timestamp >= :earliest AND job.timestamp < :oldest
 ) AS ranked
 WHERE place <= :window
 ORDER BY metric_name, timestamp, uuid
-"""
+"""  # noqa: S608  (constants)
 """Older good values, for metrics that only some runs have or that were broken in many.
 
 The cross join makes SQLite begin with the few rows of these metrics instead of every run of the test.
@@ -140,11 +147,7 @@ def _history_point(test: str, row: dict[str, Any]) -> StoredMetric:
 
 def _short_of_good_values(rows: list[dict[str, Any]], metrics: set[str], window: int) -> list[str]:
     """Return the metrics that have fewer good values in these rows than a baseline takes."""
-    good = Counter(
-        row["metric"]
-        for row in rows
-        if row["job_status"] == JobStatus.SUCCESS and row["value"] is not None and row["outcome"] != Outcome.FAIL
-    )
+    good = Counter(row["metric"] for row in rows if in_baseline(_history_point("", row)))
     named = metrics.union(row["metric"] for row in rows) - {""}
     return sorted(name for name in named if good[name] < window)
 

@@ -40,7 +40,7 @@ def test_json_prints_one_document_and_nothing_else(
     assert [metric["name"] for metric in document["metrics"]] == ["acc_final", "acc_max", "loss_final", "loss_max"]
     assert document["metrics"][3] == {
         "name": "loss_max", "tag": "loss", "strategy": "max", "value": 3.0, "step": 0, "wall_time": 1000.0,
-        "points": 2, "non_finite": 0, "unit": "", "better": "lower",
+        "points": 2, "non_finite": 0, "first_non_finite": None, "unit": "", "better": "lower",
     }  # fmt: skip
     assert document["missing"]["time_to_accuracy"].startswith("acc never reached 0.9")
 

@@ -63,7 +63,7 @@ def test_json_lines_hold_every_value_oldest_first(address: str, capsys: pytest.C
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(rows) == 12 * 2 + 1
     assert [row["timestamp"] for row in rows] == sorted(row["timestamp"] for row in rows)
-    keys = {"uuid", "timestamp", "test_name", "metric_name", "metric_value", "job_status", "verdict"}
+    keys = {"uuid", "timestamp", "test_name", "metric_name", "metric_value", "job_status", "verdict", "non_finite"}
     assert {frozenset(row) for row in rows} == {frozenset(keys)}
     assert (rows[-1]["metric_name"], rows[-1]["job_status"]) == (None, "failure")
     assert cli.main(["history", TEST, "total_wall_time", "--jsonl", "--limit", "5", "--warehouse", address]) == 0

@@ -118,7 +118,7 @@ def test_the_document_has_its_documented_fields_and_can_be_restored(tmp_path: Pa
     assert document["files"] == 1
     assert document["metrics"][0] == {
         "name": "loss_final", "value": None, "tag": "loss", "strategy": "final", "step": 1, "wall_time": 1001.0,
-        "points": 2, "non_finite": 1, "unit": "", "better": "lower",
+        "points": 2, "non_finite": 1, "first_non_finite": 1, "unit": "", "better": "lower",
     }  # fmt: skip
     again = Collected.from_document(document)
     assert math.isnan(again.metrics[0].value)

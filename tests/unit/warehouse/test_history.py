@@ -151,7 +151,7 @@ def _check_has_needed_rows(past: list[RunRecord], read: dict[str, set[str]], win
         good = [
             run.key
             for run, row in rows
-            if run.job.job_status == "success" and row.value is not None and row.outcome != "fail"
+            if run.job.job_status == "success" and row.value is not None and row.outcome not in {"fail", "non_finite"}
         ]
         newest = {run.key for run in newest_first[:recent] if any(row.metric == name for row in run.metrics)}
         assert set(good[:window]) <= read[name]
