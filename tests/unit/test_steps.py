@@ -140,6 +140,30 @@ def test_the_verdict_on_a_change_of_level_names_the_digest_behind_a_floating_tag
     assert "run_name" not in reason
 
 
+def test_expressions_use_the_accelerator_and_the_parameters_of_the_run(tmp_path: Path) -> None:
+    collection = {"expressions": {"examples": "metric('loss_final') * param('batch') * chips"}}
+    test = TestDefinition.model_validate(
+        {
+            "name": "rate-v5e",
+            "image": "i",
+            "command": ["c"],
+            "accelerator": "v5litepod-8",
+            "params": {"batch": 16},
+            "metric_collection_config": collection,
+        }
+    )
+    with SummaryWriter(str(tmp_path)) as writer:
+        writer.add_scalar("loss", 2.0, 1)
+    folder = RunFolder(str(tmp_path))
+    assert _value(steps.collect(test, RunState(folder)), "examples") == 256
+    folder.write("run", {"params": {"batch": 4}})
+    assert _value(steps.collect(test, RunState(folder)), "examples") == 64
+
+
+def _value(collected: Collected, metric: str) -> float:
+    return next(one.value for one in collected.metrics if one.name == metric)
+
+
 def test_ignored_tags_are_no_goodput_metrics_either(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path / "run"))
     recorder = GoodputRecorder("t", "log", True, folder=folder.path)

@@ -42,7 +42,7 @@ class Expression(Strict):
     """Whether `higher` or `lower` values are better, or `neither`."""
 
 
-Expressions = dict[Annotated[str, Field(min_length=1)], Text | Expression]
+Expressions = dict[Annotated[str, Field(min_length=1, max_length=200)], Text | Expression]
 
 
 def in_order(expressions: Mapping[str, Expression]) -> tuple[str, ...]:
