@@ -52,17 +52,28 @@ _STRATEGY = re.compile(
     r"(?<=.)_(final|max|min|average|median|p50|p90|p95|p99|std|first|count|trimmed_mean|last_n_mean|curve)$"
 )
 _HIGHER = frozenset(re.findall(r"\w+", """
-    accuracy acc top1 top5 precision recall f1 auc auroc iou bleu rouge goodput throughput mfu hfu tflops tps
+    accuracy acc acc1 acc5 accuracies top1 top5 precision recall f1 auc auroc iou miou ap map map50 dice ndcg mrr psnr
+    ssim bleu rouge rouge1 rouge2 exactmatch reward goodput throughput bandwidth busbw algbw efficiency speedup
+    mfu hfu mbu gflops tflops pflops flopsutilization gpuutilization gpuutil dutycycle tps qps fps wps hitrate winrate
+    successrate acceptancerate
 """))  # fmt: skip
 _LOWER = frozenset(re.findall(r"\w+", """
-    loss time latency duration seconds slowdown overhead badput disruptions memory rss perplexity ppl error errors wer
-    cer rmse mse mae deviation
+    loss time runtime steptime elapsed latency duration seconds slowdown stall stalls wait overhead badput disruptions
+    restarts retries failures timeouts misses ttft tpot itl e2el jitter memory mem rss energy cost perplexity ppl error
+    errors failurerate timeoutrate wer cer rmse mse mae mape nll bpb crossentropy xent fid ece brier deviation
 """))  # fmt: skip
 _NEITHER = frozenset(re.findall(r"\w+", """
-    scale weight weights rate schedule budget remaining left coefficient coef ratio free available stamp timestamp
-    starttimestamp limit target
+    scale weight weights schedule budget remaining left eta coefficient coef ratio fraction share free available stamp
+    timestamp starttimestamp limit target lr learningrate drop gap delta diff change
 """))  # fmt: skip
 """Words that change the meaning of the others: a loss scale is not a loss."""
+_COUNTED = (
+    r"(tok|toks|tokens?|samples?|examples?|images?|img|imgs|sequences?|seqs?|frames?|batch|batches|requests?|queries|"
+    r"words?|iters?|iterations?|it|steps?|records?|rows?|episodes?|t?flops?|bytes)"
+)
+_A_SECOND = re.compile(rf"(?<![a-z]){_COUNTED}/s(ec|econd)?s?(?![a-z])", re.IGNORECASE)
+"""`images/sec`, but not a tag `s` of a group `timer`."""
+_INTERVALS = frozenset({"s", "sec", "secs", "second", "seconds", "minute", "hour", "day"})
 _WORDS = re.compile(r"%|\([mun]?s\)|[KMGT]iB|[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
 _SCALES = {
     BYTES: ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")),
@@ -96,7 +107,7 @@ def kind_of(name: str) -> Kind:
     words = _words(tag)
     if tag != name and name.endswith("_count"):
         return Kind()
-    better = "" if tag != name and name.endswith("_std") else _direction_of(words)
+    better = "" if tag != name and name.endswith("_std") else _direction_of(tag)
     return Kind(_KNOWN_UNITS.get(name, _unit_of(words)), better, generated)
 
 
@@ -173,13 +184,26 @@ def _unit_of(words: list[str]) -> str:
     return _UNIT_OF_WORD.get(words[-1], "")
 
 
-def _direction_of(words: list[str]) -> str:
-    found = set(words)
+def _direction_of(name: str) -> str:
+    words = _words(name)
+    joined = {first + second for first, second in pairwise(words)}  # cross entropy, hit rate
+    found = joined.union(words)
     if found & _NEITHER:
         return ""
-    if any(word == "per" and _UNIT_OF_WORD.get(after) == SECONDS for word, after in pairwise(words)):
-        return HIGHER
     lower, higher = found & _LOWER, found & _HIGHER
+    if _A_SECOND.search(name) or any(word == "per" and after in _INTERVALS for word, after in pairwise(words)):
+        return "" if lower - _INTERVALS else HIGHER  # errors per second
+    if _is_a_time(words):
+        lower |= {"time"}
+    if _unit_of(words) == PERCENT or "utilization" in found:  # the share of a time or memory is not its amount
+        lower -= {"time", "runtime", "memory", "mem"}
     if lower and (not higher or "to" in found):  # time to accuracy
         return LOWER
     return HIGHER if higher and not lower else ""
+
+
+def _is_a_time(words: list[str]) -> bool:
+    """Return whether a name ends with a unit of time, as `forward_ms`, or is a time for each of something."""
+    times = [_UNIT_OF_WORD.get(word) in {SECONDS, "ms", "us", "ns"} for word in words]
+    for_each = any(time and after == "per" for time, after in zip(times, words[1:], strict=False))
+    return for_each or (len(words) > 1 and times[-1])

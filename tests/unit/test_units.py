@@ -11,18 +11,26 @@ from hypothesis import strategies as st
 from ml_metrics.units import interval, kind_of, quantities, quantity
 
 HIGHER = [
-    "accuracy_final", "eval/top1_max", "val_acc", "tokens_per_second_median", "samples_per_sec", "throughput(tps)_p50",
-    "goodput", "mfu(%)_average", "eval.f1_final", "images_per_second_per_chip", "steps_per_second",
+    "accuracy_final", "eval/top1_max", "val_acc", "tokens_per_second_median", "samples_per_sec",
+    "throughput(tps)_p50", "goodput", "images/sec_final", "TFLOP/s/GPU", "tok/s", "coco/bbox_mAP_max", "fps",
+    "allreduce_bandwidth", "cache_hit_rate", "eval_exact_match", "gpu_util_average", "tokens_per_minute",
+    "profile/flops_utilization_percent", "val_ndcg@10", "mfu(%)_average", "eval.f1_final",
+    "images_per_second_per_chip", "steps_per_second",
 ]  # fmt: skip
 LOWER = [
     "loss_final", "trainLoss_min", "loss_metrics/global_avg_loss_final", "step_time_p95",
-    "time_metrics/end_to_end(s)_p99",
-    "vm_memory_usage_bytes", "total_wall_time", "time_to_accuracy", "badput_tpu_initialization_seconds", "disruptions",
-    "perplexity_trimmed_mean", "WER_final", "memory/max_active(GiB)_max", "step_time_deviation_p50",
+    "time_metrics/end_to_end(s)_p99", "vm_memory_usage_bytes", "total_wall_time", "time_to_accuracy",
+    "badput_tpu_initialization_seconds", "disruptions", "perplexity_trimmed_mean", "p99_ttft_ms",
+    "sec_per_step_final", "forward_ms_p50", "train_runtime", "val/cross_entropy", "LanguageCrossEntropy",
+    "peak_mem_gb", "word_error_rate", "num_restarts", "val_bpb", "nll_loss", "error_rate_final", "WER_final",
+    "memory/max_active(GiB)_max", "step_time_deviation_p50",
 ]  # fmt: skip
 UNKNOWN = [
     "learning_rate_final", "loss_scale_final", "grad_norm_max", "free_memory_min", "loss_weight_final", "loss_std",
-    "accuracy_count", "epoch_final", "TensorboardStartTimestamp_final", "memory_limit", "x", "", "error_rate_final",
+    "accuracy_count", "epoch_final", "TensorboardStartTimestamp_final", "memory_limit", "x", "", "accuracy_drop",
+    "errors_per_second", "memory_bandwidth_time", "QPS w/ loadgen overhead", "time/fps", "eta_seconds",
+    "compute_time_percent", "memory_utilization", "time_fraction", "reward_std", "rewards/chosen", "timer/s",
+    "hit_ms_rate_lr",
 ]  # fmt: skip
 
 
