@@ -207,7 +207,7 @@ def test_a_curve_is_collected_judged_and_stored(tmp_path: Path) -> None:
 
 def _trained(place: Path, test: TestDefinition, number: int, warehouse: Warehouse, rate: float) -> dict[str, Verdict]:
     """Run all steps after a workload whose loss ends at the same value whatever the rate."""
-    run, folder = Run("t", "t", f"r{number}", "tests"), RunFolder(str(place / f"run{number}"))
+    run, folder = Run("t", "t", f"r{number}", "tests"), RunFolder(str(place / f"run{number}-{rate}"))
     ended = datetime.now(UTC) + timedelta(minutes=number)
     folder.write("run", {"test_file": test.model_dump(mode="json", exclude_unset=True), "params": {}})
     folder.write_workload(Workload(JobStatus.SUCCESS, started_at=ended - timedelta(minutes=1), ended_at=ended))
