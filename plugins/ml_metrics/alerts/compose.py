@@ -53,8 +53,9 @@ def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Mess
         owner=report.owner,
         subject=subject_of(report),
         reasons=tuple(Reason(problem.name, problem.sentence) for problem in report.problems),
+        warnings=tuple(Reason(problem.name, f"Warning: {problem.sentence}") for problem in report.warned),
         links=tuple(Fact(link.name, link.value, link.link) for link in links if is_link(link.link)),
-        pictures=tuple(problem.picture for problem in report.problems if problem.picture),
+        pictures=tuple(problem.picture for problem in (*report.problems, *report.warned) if problem.picture),
     )
 
 

@@ -83,6 +83,8 @@ class Report:
     warnings: tuple[str, ...] = ()
     commands: tuple[Fact, ...] = ()
     """Commands to paste into a terminal."""
+    warned: tuple[Problem, ...] = ()
+    """The problems that only warn, beside those that the message is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,8 @@ class Message:
     sender: str = ""
     """Empty for the channel's default."""
     reasons: tuple[Reason, ...] = ()
+    warnings: tuple[Reason, ...] = ()
+    """What only warns, beside the reasons."""
     links: tuple[Fact, ...] = ()
     pictures: tuple[Picture, ...] = ()
 

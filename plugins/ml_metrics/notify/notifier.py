@@ -71,9 +71,8 @@ class Notifier:
             warehouse=self.warehouse,
             dashboard_url=self.mail.dashboard_url,
             log_lines=self.mail.log_lines,
+            warned={} if is_warning else problems.warnings,
         )
-        if not is_warning:
-            report = replace(report, warnings=(*report.warnings, *problems.warnings.values()))
         message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
         self.send(message, held_because=notification.held_because)
         if not is_warning:
@@ -217,7 +216,7 @@ class Notifier:
                 owner=message.owner,
                 recipients=message.recipients,
                 subject=message.subject,
-                reasons=tuple(reason.sentence for reason in message.reasons),
+                reasons=tuple(reason.sentence for reason in (*message.reasons, *message.warnings)),
                 attempts=attempts,
                 detail=detail,
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -43,6 +44,7 @@ def report_of(  # noqa: PLR0913  (the sources of a report)
     warehouse: Warehouse | None,
     dashboard_url: str,
     log_lines: int = SHOWN_LINES,
+    warned: Mapping[str, str] = MappingProxyType({}),
 ) -> Report:
     """Return the report about a run with the given problems. Without the warehouse it uses the run folder alone."""
     verdicts = {verdict.metric: verdict for verdict in state.judgement.verdicts} if state.judgement else {}
@@ -58,6 +60,7 @@ def report_of(  # noqa: PLR0913  (the sources of a report)
         run_id=run.run_id,
         owner=test.owner,
         problems=problems,
+        warned=tuple(details.problem(name, sentence) for name, sentence in warned.items()),
         facts=(*_facts(test, run, state.workload), *_links(run, state.workload, dashboard_url)),
         suspects=details.suspects(),
         warnings=tuple(warnings_of(test, state)),

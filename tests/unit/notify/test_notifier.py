@@ -358,3 +358,30 @@ def test_a_recorded_run_ends_an_incident_about_the_job_and_none_about_a_metric()
     run_and_notify(6, without_conditions(good()))
     assert open_alert() is None
     assert [subject.split()[3].rstrip(":") for subject in subjects()] == ["failed", "recovered", "failed", "recovered"]
+
+
+def test_a_warning_beside_a_failure_is_in_every_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    with http_service() as service:
+        service.answers(Answer(200))
+        connection = {"conn_type": "http", "host": f"{service.url}/services", "password": "T0/B0/path"}
+        monkeypatch.setenv("AIRFLOW_CONN_ML_METRICS_WEBHOOK", json.dumps(connection))
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__CHANNELS", "outbox, webhook")
+        run_and_notify(1, good("both", accuracy_final=0.5, memory_final=9.0))
+        blocks = json.dumps(service.requests[0].body)
+    warning = "Warning: Metric `memory_final` was out of bounds"
+    assert warning in blocks
+    (path,) = Path(Settings.load().outbox).glob("*.eml")
+    message = message_from_bytes(path.read_bytes(), policy=policy.default)
+    assert message["Subject"].endswith("failed: accuracy_final out of bounds")
+    for kind in ("plain", "html"):
+        body = message.get_body((kind,))
+        assert body is not None
+        assert body.get_content().count(warning) == 1
+        assert "less than 4" in body.get_content(), "with its facts"
+
+
+def test_a_warning_beside_a_held_failure_is_in_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__MAILS_PER_HOUR", "0")
+    run_and_notify(1, good("both", accuracy_final=0.5, memory_final=9.0))
+    (held,) = waiting()
+    assert [reason.split("`")[1] for reason in held.reasons] == ["accuracy_final", "memory_final"]

@@ -43,6 +43,9 @@ def payload(message: Message) -> dict[str, Any]:
     if len(message.reasons) > MAX_REASONS:
         reasons.append(f"• and {len(message.reasons) - MAX_REASONS} more")
     links = [f"<{fact.link.replace('|', '%7C')}|{escaped(fact.name)}>" for fact in message.links]
+    reasons.extend(f"• {escaped(warning.sentence)}" for warning in message.warnings[:MAX_REASONS])
+    if len(message.warnings) > MAX_REASONS:
+        reasons.append(f"• and {len(message.warnings) - MAX_REASONS} more warnings")
     sections = [f"*{escaped(message.subject).replace('*', '')}*", "\n".join(reasons), " · ".join(links)]
     blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": cut(text)}} for text in sections if text]
     return {"text": escaped(message.subject), "blocks": blocks}
