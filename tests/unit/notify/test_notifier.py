@@ -134,20 +134,20 @@ def test_an_old_run_judged_again_does_not_close_a_newer_incident() -> None:
 
 
 def test_muted_jobs_send_nothing() -> None:
-    muted = {"regression_test_config": {**TEST.regression_test_config.model_dump(), "alert_for_failed_jobs": False}}
+    muted = {"regression_test_config": {**TEST.regression_test_config.model_dump(exclude_unset=True), "alert_for_failed_jobs": False}}
     crash = with_test(failed(JobStatus.FAILURE, "ExitCode:1"), **muted)
     run_and_notify(1, crash)
     assert subjects() == []
 
 
 def test_a_metric_outside_the_subset_is_not_reported() -> None:
-    config = TEST.regression_test_config.model_dump() | {"metric_subset_to_alert": ["loss_final"]}
+    config = TEST.regression_test_config.model_dump(exclude_unset=True) | {"metric_subset_to_alert": ["loss_final"]}
     run_and_notify(1, with_test(BAD, regression_test_config=config))
     assert subjects() == []
 
 
 def test_the_first_failure_is_not_reported_if_a_second_is_required() -> None:
-    config = TEST.regression_test_config.model_dump() | {"alert_after_second_test_failure": True}
+    config = TEST.regression_test_config.model_dump(exclude_unset=True) | {"alert_after_second_test_failure": True}
     bad = with_test(BAD, regression_test_config=config)
     run_and_notify(1, good())
     run_and_notify(2, bad)
@@ -157,7 +157,7 @@ def test_the_first_failure_is_not_reported_if_a_second_is_required() -> None:
 
 
 def test_nothing_is_sent_about_a_value_that_was_not_confirmed_nor_about_its_recovery() -> None:
-    config = TEST.regression_test_config.model_dump()
+    config = TEST.regression_test_config.model_dump(exclude_unset=True)
     config["metric_success_conditions"]["accuracy_final"]["confirm"] = 2
     bad = with_test(BAD, regression_test_config=config)
     for number, simulated in enumerate((good(), bad, good(), bad), start=1):
