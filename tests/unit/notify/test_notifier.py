@@ -134,7 +134,8 @@ def test_an_old_run_judged_again_does_not_close_a_newer_incident() -> None:
 
 
 def test_muted_jobs_send_nothing() -> None:
-    muted = {"regression_test_config": {**TEST.regression_test_config.model_dump(exclude_unset=True), "alert_for_failed_jobs": False}}
+    config = TEST.regression_test_config.model_dump(exclude_unset=True) | {"alert_for_failed_jobs": False}
+    muted = {"regression_test_config": config}
     crash = with_test(failed(JobStatus.FAILURE, "ExitCode:1"), **muted)
     run_and_notify(1, crash)
     assert subjects() == []

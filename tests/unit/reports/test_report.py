@@ -74,7 +74,8 @@ def test_a_normal_run_has_no_warnings() -> None:
 
 
 def test_a_subset_with_a_metric_without_condition_is_a_warning() -> None:
-    config = TEST.regression_test_config.model_dump(exclude_unset=True) | {"metric_subset_to_alert": ["step_time_final"]}
+    own = TEST.regression_test_config.model_dump(exclude_unset=True)
+    config = {**own, "metric_subset_to_alert": ["step_time_final"]}
     test = TestDefinition.model_validate({**TEST.model_dump(exclude_unset=True), "regression_test_config": config})
     assert warnings_about(test) == [
         "step_time_final: metric_subset_to_alert names it, but no condition covers it: it can never alert"
