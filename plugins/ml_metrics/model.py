@@ -336,4 +336,11 @@ class Workload:
 
 
 def _seconds_between(start: datetime | None, end: datetime | None) -> float | None:
-    return None if start is None or end is None else (end - start).total_seconds()
+    """Return the seconds between two times; None if one is unknown, or if they are in the wrong order.
+
+    The times are by the clocks of different machines, in whole seconds: one second too few is none at all.
+    """
+    if start is None or end is None:
+        return None
+    seconds = (end - start).total_seconds()
+    return max(0.0, seconds) if seconds >= -1 else None

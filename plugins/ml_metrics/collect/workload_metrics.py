@@ -29,8 +29,18 @@ def read_literals(request: Request) -> Found:
     values = {name: VALUES[literal](workload) for name, literal in required.items()}
     return Found(
         metrics=list(_metrics({name: value for name, value in values.items() if value is not None}, workload)),
-        missing={name: "the workload has not run yet" for name, value in values.items() if value is None},
+        missing={name: _why_unknown(required[name], workload) for name, value in values.items() if value is None},
     )
+
+
+def _why_unknown(literal: Literal, workload: Workload) -> str:
+    first, then = workload.queued_at, workload.started_at
+    if literal is Literal.DURATION:
+        first, then = workload.started_at, workload.ended_at
+    if first is None or then is None:
+        return "the workload has not run yet"
+    what = "container ended" if literal is Literal.DURATION else "container started"
+    return f"the {what} {(first - then).total_seconds():.6g} s too early: the clocks of the machines differ"
 
 
 def read_memory(request: Request) -> Found:

@@ -121,9 +121,8 @@ def _alert(verdict: Verdict, config: RegressionTestConfig, test: str, missing: M
     if verdict.outcome is Outcome.MISSING or metric in missing:
         return Alert(AlertKind.MISSING, metric, f"Metric `{metric}` is missing for test `{test}`: {reason}")
     if verdict.outcome is Outcome.NON_FINITE:
-        return Alert(
-            AlertKind.NON_FINITE, metric, f"Metric `{metric}` is not a finite number for test `{test}`: {reason}"
-        )
+        what = "is not a finite number" if verdict.value is None else "is made of values that are not all finite"
+        return Alert(AlertKind.NON_FINITE, metric, f"Metric `{metric}` {what} for test `{test}`: {reason}")
     if verdict.value is None or verdict.bounds is None:
         return Alert(AlertKind.NOT_JUDGED, metric, f"Metric `{metric}` was not judged for test `{test}`: {reason}")
     condition = config.condition_for(metric)

@@ -115,3 +115,18 @@ def test_any_start_is_a_finite_number_or_unknown(value: float, written: float, *
     assert start.at is not None
     assert np.isfinite(start.at)
     assert start.at in {value, written} or start.warning
+
+
+@pytest.mark.parametrize(("literal", "what"), [("duration", "ended"), ("queue_time", "started")])
+def test_a_time_that_ends_before_it_begins_is_no_number(tmp_path: Path, literal: str, what: str) -> None:
+    write(tmp_path, event(0, simple("loss", 1), wall_time=NOW))
+    times = [datetime.fromtimestamp(NOW - number * 50, UTC) for number in range(3)]
+    run = Workload(JobStatus.SUCCESS, queued_at=times[0], started_at=times[1], ended_at=times[2])
+    found = collected(tmp_path, run, sources={"literals": [literal]})
+    assert literal not in by_name(found)
+    assert found.missing == {literal: f"the container {what} 50 s too early: the clocks of the machines differ"}
+
+
+def test_kubernetes_rounds_times_to_seconds(tmp_path: Path) -> None:
+    run = workload(NOW, NOW - 0.5)
+    assert by_name(collected(tmp_path, run, sources={"literals": ["duration"]}))["duration"].value == 0

@@ -40,7 +40,9 @@ def test_a_metric_with_values_that_are_not_finite_fails_by_default(strategy: Str
     assert verdict.non_finite == (1 if strategy is Strategy.LAST_N_MEAN else 0.983)
     assert f"of {points:,} values of loss are not finite, first at step" in verdict.reason
     assert not judgement.passed
-    assert judgement.alerts[0].kind == "non_finite"
+    (alert,) = judgement.alerts
+    assert alert.kind == "non_finite"
+    assert ("is not a finite number" in alert.message) == (verdict.value is None)
     assert Judgement.from_document(judgement.document()) == judgement
 
 
