@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.goodput.entries import Entries, Kind
+from ml_metrics.goodput.interleaved import split
 from ml_metrics.goodput.workers import Worker, workers_of
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class OneClock:
 
 def by_one_clock(entries: Entries) -> OneClock:
     """Choose a clock, and return the entries by it. The log of a single worker is not changed."""
+    if entries.writer is None and len(split(entries.kind, entries.time, entries.number)) == 1:
+        return OneClock(entries, ())
     workers, guessed = workers_of(entries)
     if len(workers) == 1:
         return OneClock(entries, tuple(workers))

@@ -79,9 +79,8 @@ def find_stalls(intervals: Sequence[Interval], segments: Segments) -> tuple[Stal
     if len(steps.step) < FEWEST_STEPS:
         return ()
     seconds = steps.seconds
-    ordered = np.sort(seconds)
     set_aside = max(min(3, len(seconds) // 4), int(np.ceil(SET_ASIDE * len(seconds))))
-    usual = float(ordered[-1 - set_aside])
+    usual = float(np.partition(seconds, -1 - set_aside)[-1 - set_aside])
     least = np.maximum(steps.least, max(TIMES_MEDIAN * float(np.median(seconds)), TIMES_USUAL * usual))
     long = np.flatnonzero((seconds > least) & (seconds > 0))
     if not len(long):
