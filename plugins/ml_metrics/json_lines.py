@@ -110,7 +110,8 @@ def parse_lines(block: bytes, reject: Callable[[bytes], None]) -> Iterator[tuple
     The results are those of `json.loads`, but where msgspec exists, several times as fast.
     """
     decode = decoder()
-    quick = json.loads if decode is None or 2 * block.count(b"NaN") > block.count(b"\n") else decode
+    unknown = block.count(b"NaN")  # which msgspec does not parse
+    quick = json.loads if decode is None or (unknown and 2 * unknown > block.count(b"\n")) else decode
     for number, line in enumerate(block.split(b"\n")):
         if line[:1] in NEVER_FIRST:
             reject(line)

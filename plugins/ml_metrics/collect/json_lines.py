@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ml_metrics.collect import flat_columns, json_lines_columns, streams
-from ml_metrics.collect.file_points import FilePoints
+from ml_metrics.collect.file_points import MAX_TAGS, FilePoints
 from ml_metrics.collect.flat_lines import FlatLines
 from ml_metrics.collect.line_schema import SAMPLE_LINES, LineSchema
 from ml_metrics.collect.lines_file import InPieces, LinesFile
@@ -136,6 +136,8 @@ class _Reader:
 
 def add_columns(block: bytes, first_line: int, reader: _Reader) -> bool:
     """Add a block by columns, as results or as flat lines."""
+    if not reader.schema.fits(block):
+        return False
     if b'"metrics"' in block:
         return json_lines_columns.add_columns(block, first_line, reader.lines.folder, reader.sub_runs, reader.schema)
     return flat_columns.add_columns(block, first_line, reader.lines, reader.flat, reader.schema)
@@ -167,7 +169,10 @@ def _add_result(number: int, line: dict[str, Any], plan: Plan, lines: LinesFile,
             lines.reject(f"metric {name!r} is not a number", content)
         else:
             rows = rows_of(name)
-            rows += (step, seconds, value)
+            if rows is None:
+                lines.reject(f"more than {MAX_TAGS:,} names of metrics and sub-runs", name)
+            else:
+                rows += (step, seconds, value)
     sub_runs.points.appended(len(metrics))
 
 

@@ -58,7 +58,7 @@ def _add(table: pa.Table | None, first_line: int, folder: str, sub_runs: SubRuns
     if step is None:
         return False
     try:
-        found, group = _group_rows(dimensions, table.num_rows, sub_runs)
+        found, group = _group_rows(dimensions, table.num_rows, sub_runs, len(metrics))
     except ValueError:  # includes text with an escaped half of a surrogate pair
         return False
     time = floats(times) if times is not None else np.full(table.num_rows, np.nan)
@@ -74,7 +74,7 @@ def _add(table: pa.Table | None, first_line: int, folder: str, sub_runs: SubRuns
 
 
 def _group_rows(
-    dimensions: dict[str, pa.Array], rows: int, sub_runs: SubRuns
+    dimensions: dict[str, pa.Array], rows: int, sub_runs: SubRuns, metrics: int
 ) -> tuple[list[SubRun], NDArray[np.int64]]:
     """Return the sub-runs of a block, and the index of each row's sub-run."""
     named_by = sub_runs.named_by or list(dimensions)
@@ -85,6 +85,8 @@ def _group_rows(
     codes = [one.indices.fill_null(len(one.dictionary)).to_numpy() for one in encoded.values()]
     _, group = grouped(codes, sizes) if codes else ([()], np.zeros(rows, np.int64))
     last_row = np.zeros(int(group.max()) + 1, np.int64)
+    if not sub_runs.has_room(len(last_row), metrics):
+        raise ValueError("more names than are kept")
     last_row[group] = np.arange(rows)  # numpy keeps the last of several assignments
     found = []
     for row in last_row.tolist():

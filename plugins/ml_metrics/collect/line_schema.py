@@ -51,6 +51,11 @@ class LineSchema:
         """Add the fields of a line."""
         self._learn(content, self.fields, ())
 
+    def fits(self, block: bytes) -> bool:
+        """Whether lines may be parsed faster by columns than one by one: not if they are mostly text."""
+        cells = (self.columns or MAX_COLUMNS) * (block.count(b"\n") or 1)
+        return self.usable and len(block) <= MAX_BYTES_OF_CELL * cells
+
     def parse(self, block: bytes) -> pa.Table | None:
         """Return the lines as a table, or None if they are not regular enough."""
         try:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.collect.accumulator import Points
+from ml_metrics.collect.file_points import MAX_TAGS
 from ml_metrics.collect.point_fields import PointFields
 from ml_metrics.collect.untrusted_values import text_of
 
@@ -40,11 +41,12 @@ class SubRuns:
         """Return the sub-run of a line with these dimensions, which replace those of its earlier lines."""
         names = set(self.named_by) or dimensions.keys()
         sub_run = tuple(sorted((name, value) for name, value in dimensions.items() if name in names))
-        self._dimensions[sub_run] = dimensions
+        if len(self._dimensions) < MAX_TAGS or sub_run in self._dimensions:
+            self._dimensions[sub_run] = dimensions
         return sub_run
 
-    def rows_of(self, folder: str, dimensions: dict[str, Any]) -> Callable[[str], list[float]]:
-        """Return a function from the name of a metric to the list of its rows in this sub-run."""
+    def rows_of(self, folder: str, dimensions: dict[str, Any]) -> Callable[[str], list[float] | None]:
+        """Return a function from the name of a metric to the list of its rows in this sub-run, None without room."""
         items = (folder, *dimensions.items())
         plain = PLAIN.issuperset(map(type, dimensions.values()))  # others may be equal though their text is not
         place = self._places.get(items) if plain else None
@@ -53,8 +55,13 @@ class SubRuns:
             place = _Place(self.points, folder, self.add(texts), texts)
             if plain and len(self._places) < MAX_PLACES:
                 self._places[items] = place
-        self._dimensions[place.sub_run] = place.dimensions
-        return place.rows_of
+        if len(self._dimensions) < MAX_TAGS or place.sub_run in self._dimensions:
+            self._dimensions[place.sub_run] = place.dimensions
+        return place.rows_of if place.sub_run in self._dimensions else _no_room
+
+    def has_room(self, sub_runs: int, metrics: int) -> bool:
+        """Whether so many sub-runs with so many metrics each can be added."""
+        return len(self._dimensions) + sub_runs <= MAX_TAGS and len(self.points) + sub_runs * metrics <= MAX_TAGS
 
     def labels(self) -> dict[SubRun, str]:
         """Return each sub-run's name, as `batch=64,model=a`. Without `named_by`, a single sub-run has an empty name."""
@@ -79,6 +86,10 @@ class SubRuns:
         return every[0].intersection(*every[1:]) if every else frozenset()
 
 
+def _no_room(_metric: str) -> None:
+    """Stand in for a sub-run that is not kept."""
+
+
 @dataclass(slots=True)
 class _Place:
     """One sub-run in one folder."""
@@ -89,9 +100,12 @@ class _Place:
     dimensions: Mapping[str, str]
     rows: dict[str, list[float]] = field(default_factory=dict)
 
-    def rows_of(self, metric: str) -> list[float]:
-        """Return the list of a metric's rows."""
+    def rows_of(self, metric: str) -> list[float] | None:
+        """Return the list of a metric's rows, or None if there is no room for another metric."""
         rows = self.rows.get(metric)
         if rows is None:
-            rows = self.rows[metric] = self.points.rows_of((self.folder, self.sub_run, metric))
+            key = (self.folder, self.sub_run, metric)
+            if len(self.points) >= MAX_TAGS and key not in self.points:
+                return None
+            rows = self.rows[metric] = self.points.rows_of(key)
         return rows

@@ -77,6 +77,15 @@ def test_lines_with_equal_dimensions_may_be_points_of_a_series(tmp_path: Path) -
     assert by_name(found)["host=b/loss_final"].wall_time is None
 
 
+def test_the_number_of_sub_runs_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "r.jsonl", *[result({"x": index}, host=f"h{index}") for index in range(20)])
+    for module in ("sub_runs", "json_lines"):
+        monkeypatch.setattr(f"ml_metrics.collect.{module}.MAX_TAGS", 5)
+    found = collected(tmp_path)
+    assert len(found.metrics) == 5
+    assert "15 lines or values were left out: more than 5 names of metrics and sub-runs: 'x'" in found.warnings[0]
+
+
 BLOCK = [result({"loss": index / 7, "acc": index}, host=f"h{index % 3}", batch=index % 2) for index in range(300)]
 ODD = {
     "null": result({"loss": None}, host="h0", batch=0),
