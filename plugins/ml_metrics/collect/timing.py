@@ -148,11 +148,13 @@ def clock_warnings(found: Iterable[Series], config: MetricCollectionConfig) -> I
             continue
         chosen = aggregation_of(series.tag, config).strategies
         for strategy, which in ((Strategy.FINAL, "latest"), (Strategy.FIRST, "earliest")):
+            if strategy not in chosen:
+                continue
             index = BY_TIME[strategy](series)
             before, after = (index, index + 1) if strategy is Strategy.FINAL else (index - 1, index)
-            if strategy not in chosen or not 0 <= before < after < len(series):
+            if not 0 <= before < after < len(series):
                 continue
-            gap = float(series.wall_time[before] - series.wall_time[after])
+            gap = float(series.wall_time[before]) - float(series.wall_time[after])
             if gap >= 1 and series.step[before] < series.step[after]:
                 back = f"{series.tag}: the clock went back by {gap:.6g} s at step {series.step[after]}"
                 yield f"{back}: `{strategy}` is the point with the {which} time"

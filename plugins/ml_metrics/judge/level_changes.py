@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.judge.attributes import differences
 from ml_metrics.judge.bounds import minimum_change
+from ml_metrics.model import Outcome
 from ml_metrics.units import quantities
 
 if TYPE_CHECKING:
@@ -63,7 +64,11 @@ def changes_in(
     """
     from ml_metrics.judge.changepoint import change_points  # imports numpy, which no other rule needs
 
-    measured = [(row, row.value) for row in rows if row.value is not None and math.isfinite(row.value)]
+    measured = [
+        (row, row.value)
+        for row in rows
+        if row.value is not None and math.isfinite(row.value) and row.outcome is not Outcome.NON_FINITE
+    ]
     measured.sort(key=lambda each: (each[0].timestamp, each[0].run_key))
     ordered = [row for row, _ in measured]
     return [

@@ -126,8 +126,12 @@ def picture_of(number: int, verdict: Verdict, history: MetricHistory, run_key: s
     return Picture(f"metric-{number}", png, f"{verdict.metric} in its last {len(points)} runs, with its bounds")
 
 
+JUDGED_BAD = frozenset({Outcome.FAIL, Outcome.NON_FINITE})
+"""The outcomes of runs that have a value and are in no baseline."""
+
+
 def failed_runs(values: Iterable[StoredMetric]) -> frozenset[str]:
     """Return the keys of the runs that failed, by their status or by the outcome of the metric."""
     return frozenset(
-        value.run_key for value in values if value.job_status is not JobStatus.SUCCESS or value.outcome is Outcome.FAIL
+        value.run_key for value in values if value.job_status is not JobStatus.SUCCESS or value.outcome in JUDGED_BAD
     )

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.collect.timing import START_TAG, start_of
+from ml_metrics.collect.timing import START_TAG, clock_warnings, start_of
+from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.model import JobStatus, Series, Workload
-from unit.collect.run_folders import by_name, collected
+from unit.collect.run_folders import by_name, collected, series
 from unit.events.event_files import content, event, simple, tensor, write
 
 ACCURACY = {"accuracy_tag": "acc", "accuracy_threshold": 0.5}
@@ -104,6 +105,15 @@ def test_a_restart_from_a_checkpoint_is_no_clock_that_went_back(tmp_path: Path) 
 
 
 anything = st.floats(width=64)
+
+
+@given(times=st.lists(anything, min_size=1, max_size=5))
+def test_any_times_give_warnings_and_no_noise(times: list[float]) -> None:
+    config = MetricCollectionConfig.model_validate({"default_aggregation_strategies": ["final", "first"]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = list(clock_warnings([series([1.0] * len(times), times)], config))
+    assert len(found) <= 2
 
 
 @given(value=anything, written=anything, single=st.booleans())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ml_metrics.config.threshold import MinChange
 from ml_metrics.judge import changes_in
+from ml_metrics.model import Outcome
 from unit.judge.cases import history, noisy, point
 
 if TYPE_CHECKING:
@@ -22,6 +24,17 @@ def test_annotations_skip_non_finite_values() -> None:
     assert (change.run_key, change.index) == ("run-00030", 30)
     assert change.before == pytest.approx(100, abs=1)
     assert change.after == pytest.approx(120, abs=1)
+
+
+def test_runs_that_diverged_are_no_level() -> None:
+    diverged = [replace(row, outcome=Outcome.NON_FINITE, non_finite=0.5) for row in history([500.0] * 10)]
+    others = history(noisy([(100, 40)]))
+    assert changes_in([*others[:-10], *(replace(row, value=500.0) for row in others[-10:])])
+    mixed = [
+        replace(bad, run_key=row.run_key, timestamp=row.timestamp)
+        for bad, row in zip(diverged, others[-10:], strict=True)
+    ]
+    assert changes_in([*others[:-10], *mixed]) == []
 
 
 def test_rows_in_any_order_have_the_same_changes() -> None:
