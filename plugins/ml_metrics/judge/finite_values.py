@@ -28,7 +28,7 @@ def limited(verdict: Verdict, metric: Metric, condition: Condition | None) -> Ve
         return replace(verdict, reason="; ".join(filter(None, (verdict.reason, text))))
     if share <= condition.max_non_finite:
         return replace(verdict, reason="; ".join(filter(None, (verdict.reason, f"{text}, as {KEY} allows"))))
-    reason = f"{text}; {KEY} is {condition.max_non_finite:g}, a greater share would be allowed"
+    reason = f"{text}; {KEY} of the condition allows a share of {condition.max_non_finite:g}"
     if verdict.outcome is Outcome.FAIL:
         reason = f"{reason}; beside that, {verdict.reason}"
     return replace(verdict, outcome=Outcome.NON_FINITE, reason=reason, false_alarm_rate=None, implausible=False)

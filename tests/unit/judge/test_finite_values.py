@@ -56,7 +56,7 @@ def test_a_share_can_be_allowed_and_is_stated(strategy: Strategy) -> None:
 def test_the_reason_names_the_key_and_the_violated_bound() -> None:
     verdict, _ = judged_values([50.0, math.inf, 50.0], Strategy.AVERAGE)
     assert verdict.reason == (
-        "1 of 3 values of loss is not finite, first at step 1; max_non_finite is 0, a greater share would be allowed; "
+        "1 of 3 values of loss is not finite, first at step 1; max_non_finite of the condition allows a share of 0; "
         "beside that, 50 is above 10"
     )
 
