@@ -25,6 +25,7 @@ LEVELS = ("level", "levelname", "severity", "loglevel", "log_level", "lvl")
 MESSAGES = ("msg", "message", "event", "text")
 LINE = "line"
 """The configured step of a file without steps: the number of the line."""
+WELL_KNOWN = frozenset({*STEPS, *TIMES, *MAYBE_TIMES, *LEVELS, *MESSAGES})
 MAX_SHAPES = 1000
 MAX_STEP = 2**63
 UNITS = ((1e11, 1.0), (1e14, 1e-3), (1e17, 1e-6), (math.inf, 1e-9))
@@ -45,6 +46,9 @@ class Plan:
     """The level and message of a log record."""
 
 
+NOTHING = Plan(None, None, certain_time=False, record=None)
+
+
 @dataclass(slots=True)
 class PointFields:
     """Finds the fields of each line, by name."""
@@ -61,12 +65,21 @@ class PointFields:
 
     def new_plan(self, names: tuple[str, ...]) -> Plan:
         """Return a plan for these fields."""
-        by_name = {"_".join(name.lower().split()): name for name in reversed(names)}
+        by_name = {
+            known: name
+            for name, known in ((name, "_".join(name.lower().split())) for name in reversed(names))
+            if known in WELL_KNOWN
+        }
+        if not by_name and not self.step and not self.time:
+            return self._keep(names, NOTHING)
         step = (self.step if self.step in names else None) if self.step else _first(STEPS, by_name)
         time = (self.time if self.time in names else None) if self.time else _first((*TIMES, *MAYBE_TIMES), by_name)
         level, message = _first(LEVELS, by_name), _first(MESSAGES, by_name)
         certain = time is not None and (bool(self.time) or "_".join(time.lower().split()) in TIMES)
-        plan = Plan(step, time, certain, (level, message) if level is not None and message is not None else None)
+        record = (level, message) if level is not None and message is not None else None
+        return self._keep(names, Plan(step, time, certain, record))
+
+    def _keep(self, names: tuple[str, ...], plan: Plan) -> Plan:
         if len(self._plans) < MAX_SHAPES:
             self._plans[names] = plan
         return plan

@@ -82,8 +82,14 @@ class SubRuns:
 
     def _shared(self) -> frozenset[tuple[str, str]]:
         """Return the dimensions that have the same value in all sub-runs."""
-        every = [frozenset(dimensions.items()) for dimensions in self._dimensions.values()]
-        return every[0].intersection(*every[1:]) if every else frozenset()
+        every = iter(self._dimensions.values())
+        shared = dict(next(every, {}))
+        for dimensions in every:
+            for name in [name for name, value in shared.items() if dimensions.get(name) != value]:
+                del shared[name]
+            if not shared:
+                break
+        return frozenset(shared.items())
 
 
 def _no_room(_metric: str) -> None:
