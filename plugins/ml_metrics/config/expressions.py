@@ -68,6 +68,8 @@ def check_names(expressions: Mapping[str, Expression]) -> None:
             raise ValueError(f"{name!r} cannot be the name of a metric")
         if name in FACTS:
             raise ValueError(f"{name!r} cannot be the name of an expression: it is a fact that expressions use")
+        if is_generated(name):
+            raise ValueError(f"{name!r} cannot be the name of an expression: it is that of a metric of every run")
         for reference in _others(one):
             if _is_measured_later(reference.name) and reference.name not in expressions:
                 raise ValueError(

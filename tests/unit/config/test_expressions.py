@@ -24,7 +24,7 @@ def test_a_long_chain_is_put_in_order() -> None:
     assert len(in_order(config(**chain, e3000="1").computed)) == 3001
 
 
-@pytest.mark.parametrize("name", ["chips", "peak_flops", "duration", "a\nb", ""])
+@pytest.mark.parametrize("name", ["chips", "peak_flops", "duration", "a\nb", "", "x" * 201, "goodput"])
 def test_a_name_that_cannot_be_used(name: str) -> None:
     with pytest.raises(ValidationError):
         config(**{name: "1"})
