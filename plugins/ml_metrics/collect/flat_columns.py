@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.collect.file_points import MAX_TAGS
-from ml_metrics.collect.json_lines_columns import NUMBER, steps_of
+from ml_metrics.collect.json_lines_columns import FLOAT, NUMBER, steps_of
 from ml_metrics.collect.line_schema import floats, has_placeholder, is_of, without_booleans, without_nulls
 from ml_metrics.collect.point_fields import FIRST_TIME, LAST_TIME, UNITS, seconds_of
 from ml_metrics.config.collection import Nulls
@@ -78,6 +78,8 @@ def _regular(table: pa.Table, first_line: int, flat: FlatLines, *, replaced: boo
     top = {name: column for name, column in whole.items() if column.null_count < len(column)}
     plan = flat.fields.plan(tuple(top)) or flat.fields.new_plan(tuple(top))
     if plan.record and not flat.options.log_records:
+        return None
+    if flat.fields.is_epoch(plan) and is_of(top[str(plan.step)], FLOAT):
         return None
     first_to_last = np.arange(first_line, first_line + table.num_rows)
     step = first_to_last if plan.step is None else steps_of(top.pop(plan.step), replaced=replaced)

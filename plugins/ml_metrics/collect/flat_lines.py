@@ -42,13 +42,17 @@ class FlatLines:
             lines.reject(LOG_RECORD, line)
             return
         step = number
-        if plan.step is not None and line[plan.step] is not None:
-            whole = step_of(line[plan.step])
+        given = None if plan.step is None else line[plan.step]
+        fraction = type(given) is float and self.fields.is_epoch(plan)
+        if given is not None and not fraction:
+            whole = step_of(given)
             if whole is None:
-                lines.reject(f"the step {plan.step!r} is not a whole number", line[plan.step])
+                lines.reject(f"the step {plan.step!r} is not a whole number", given)
                 return
             step = whole
         time, values, others = self._values(plan, line, lines.file.name)
+        if fraction:
+            values.append((str(plan.step), given))
         if others and not self._is_recognised(plan, time):
             lines.reject(UNKNOWN, line)
             return
@@ -111,7 +115,9 @@ class FlatLines:
             if self.kept.is_known_text(lines.file.name, name, value):
                 continue
             number = number_in(value)
-            if number is None:
+            if number is not None and not math.isfinite(number):
+                values.append((name, number))
+            elif number is None:
                 self.kept.add_text(lines.file.name, name, value)
             elif self.options.numbers_in_text:
                 values.append((name, number))

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 STEPS = (
     "step", "_step", "global_step", "trainer/global_step", "train/global_step", "iteration", "_iteration", "iter",
-    "training_iteration", "epoch",
+    "training_iteration", "current_steps", "num_updates", "epoch",
 )  # fmt: skip
 """The names of steps, the first choice first. An epoch is the step only where there is no other."""
+EPOCH = "epoch"
 TIMESTAMP = "timestamp"
 """The time of a result, in seconds since 1970."""
 TIMES = (TIMESTAMP, "_timestamp", "wall_time", "walltime", "@timestamp")
@@ -92,6 +93,10 @@ class PointFields:
     def forget(self) -> None:
         """Begin with another file."""
         self._plans.clear()
+
+    def is_epoch(self, plan: Plan) -> bool:
+        """Whether the step is an epoch that nobody chose. Many programs write the fraction of it that is done: 0.12."""
+        return not self.step and plan.step is not None and plan.step.lower() == EPOCH
 
     @property
     def numbered(self) -> bool:

@@ -230,3 +230,30 @@ def test_regular_and_irregular_blocks_have_the_same_result(tmp_path: Path, odd: 
         slow = collected(tmp_path)
     assert repr(sorted(quick.metrics, key=lambda one: one.name)) == repr(sorted(slow.metrics, key=lambda one: one.name))
     assert (quick.warnings, quick.metadata) == (slow.warnings, slow.metadata)
+
+
+@pytest.mark.parametrize("rows", [5, 500])
+def test_a_fraction_of_an_epoch_is_a_value_and_no_step(tmp_path: Path, rows: int) -> None:
+    lines = [{"loss": 3 - number / rows, "epoch": number / 10} for number in range(rows)]
+    write(tmp_path / "log.jsonl", *lines)
+    found = collected(tmp_path)
+    assert found.warnings == ()
+    loss = by_name(found)["loss_final"]
+    assert (loss.value, loss.step, loss.points) == (lines[-1]["loss"], rows - 1, rows)
+    assert values(found)["epoch_final"] == (rows - 1) / 10
+
+
+def test_an_epoch_that_the_config_names_is_the_step(tmp_path: Path) -> None:
+    write(tmp_path / "log.jsonl", {"loss": 3, "epoch": 0.5}, {"loss": 2, "epoch": 1.0})
+    found = collected(tmp_path, sources={"json_lines": {"step": "epoch"}})
+    assert (by_name(found)["loss_final"].points, len(found.warnings)) == (1, 1)
+
+
+@pytest.mark.parametrize("text", ["NaN", "nan", "Infinity", "-inf"])
+def test_a_value_that_is_not_finite_may_be_text(tmp_path: Path, text: str) -> None:
+    """The JSON form of protobuf has no other, and a training that diverged must not look like one that ended early."""
+    write(tmp_path / "log.jsonl", {"step": 0, "loss": 1.0}, {"step": 1, "loss": text}, {"step": 2, "loss": text})
+    found = collected(tmp_path)
+    loss = by_name(found)["loss_final"]
+    assert (loss.points, loss.non_finite, found.warnings) == (3, 2, ())
+    assert not math.isfinite(loss.value)
