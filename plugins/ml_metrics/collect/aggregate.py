@@ -56,9 +56,10 @@ def by_tag(sources: Mapping[str, Iterable[Series]], config: MetricCollectionConf
                     f"the points of {source_of[tag]} count"
                 )
                 continue
-            if len(group) > 1 and is_wanted(tag, config):
+            folders = dict.fromkeys(one.run for one in group)
+            if len(folders) > 1 and is_wanted(tag, config):
                 warnings.append(
-                    f"tag {tag!r} was written in several folders ({', '.join(one.run for one in group)}); their points "
+                    f"tag {tag!r} was written in several folders ({', '.join(folders)}); their points "
                     "are aggregated together. Set use_run_name_prefix to separate them."
                 )
             tagged[tag], source_of[tag] = _joined(tag, group), source

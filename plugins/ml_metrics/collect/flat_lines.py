@@ -43,16 +43,16 @@ class FlatLines:
             return
         step = number
         given = None if plan.step is None else line[plan.step]
-        fraction = type(given) is float and self.fields.is_epoch(plan)
-        if given is not None and not fraction:
+        fraction = given if type(given) is float and self.fields.is_epoch(plan) else None
+        if given is not None and fraction is None:
             whole = step_of(given)
             if whole is None:
                 lines.reject(f"the step {plan.step!r} is not a whole number", given)
                 return
             step = whole
         time, values, others = self._values(plan, line, lines.file.name)
-        if fraction:
-            values.append((str(plan.step), given))
+        if fraction is not None:
+            values.append((str(plan.step), fraction))
         if others and not self._is_recognised(plan, time):
             lines.reject(UNKNOWN, line)
             return

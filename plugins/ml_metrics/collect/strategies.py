@@ -28,7 +28,7 @@ def last(series: Series) -> int:
     backwards = series.wall_time[::-1]
     index = int(backwards.argmax())
     if np.isnan(backwards[index]):
-        index = int(np.where(np.isnan(backwards), -np.inf, backwards).argmax())
+        index = int(_times(series)[::-1].argmax())
     return len(backwards) - 1 - index
 
 
@@ -36,7 +36,7 @@ def first(series: Series) -> int:
     """Return the index of the point with the earliest wall time; of several, the one that was written first."""
     times = series.wall_time
     index = int(times.argmin())
-    return int(np.where(np.isnan(times), np.inf, times).argmin()) if np.isnan(times[index]) else index
+    return int(_times(series).argmin()) if np.isnan(times[index]) else index
 
 
 def highest(series: Series) -> int:
@@ -53,8 +53,14 @@ def lowest(series: Series) -> int:
 
 def latest(series: Series, count: int) -> NDArray[np.intp]:
     """Return the indices of the points with the latest wall times; of several with one time, those written last."""
-    times = np.where(np.isnan(series.wall_time), -np.inf, series.wall_time)
-    return np.argsort(times, kind="stable")[-count:]
+    return np.argsort(_times(series), kind="stable")[-count:]
+
+
+def _times(series: Series) -> Values:
+    """Return the wall times. A point without one follows the point that was written before it."""
+    known = ~np.isnan(series.wall_time)
+    before = np.maximum.accumulate(np.where(known, np.arange(known.size), -1))
+    return np.where(before < 0, -np.inf, series.wall_time[before])
 
 
 BY_TIME: dict[Strategy, Callable[[Series], int]] = {Strategy.FINAL: last, Strategy.FIRST: first}

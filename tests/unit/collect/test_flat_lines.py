@@ -165,7 +165,8 @@ def test_a_line_whose_step_is_no_whole_number_is_left_out_and_reported(tmp_path:
 def test_one_tag_in_several_files_of_a_folder_is_reported(tmp_path: Path) -> None:
     write(tmp_path / "train.jsonl", {"step": 1, "loss": 2})
     write(tmp_path / "eval.jsonl", {"step": 1, "loss": 3})
-    assert "'loss' in several files (eval.jsonl, train.jsonl)" in collected(tmp_path).warnings[0]
+    (warning,) = collected(tmp_path).warnings
+    assert "'loss' in several files (eval.jsonl, train.jsonl)" in warning
     found = collected(tmp_path, sources={"json_lines": {"file_name_prefix": True}})
     assert (values(found), found.warnings) == ({"train/loss_final": 2, "eval/loss_final": 3}, ())
 
@@ -257,3 +258,12 @@ def test_a_value_that_is_not_finite_may_be_text(tmp_path: Path, text: str) -> No
     loss = by_name(found)["loss_final"]
     assert (loss.points, loss.non_finite, found.warnings) == (3, 2, ())
     assert not math.isfinite(loss.value)
+
+
+def test_points_without_a_time_follow_those_before_them(tmp_path: Path) -> None:
+    write(tmp_path / "log.jsonl", *({"step": step, "timestamp": 1.79e9 + step, "loss": 9.0} for step in range(3)))
+    with (tmp_path / "log.jsonl").open("a") as file:
+        file.write('{"step": 3, "timestamp": null, "loss": 2}\n{"step": 4, "loss": 1}\n')
+    found = collected(tmp_path, default_aggregation_strategies=["first", "final", "last_n_mean"])
+    assert (by_name(found)["loss_final"].value, by_name(found)["loss_final"].wall_time) == (1, None)
+    assert by_name(found)["loss_first"].step == 0

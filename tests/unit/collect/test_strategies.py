@@ -33,15 +33,11 @@ def same(left: float, right: float) -> bool:
 @given(values, times)
 def test_final_and_first_are_selected_by_time(given_values: list[float], wall_times: list[float]) -> None:
     wall_times = wall_times[: len(given_values)]
-    final = first = 0
-    for index, time in enumerate(wall_times):
-        if not math.isnan(time):
-            if math.isnan(wall_times[final]) or time >= wall_times[final]:
-                final = index
-            if math.isnan(wall_times[first]) or time < wall_times[first]:
-                first = index
-    if all(map(math.isnan, wall_times)):
-        final = len(wall_times) - 1
+    known = [-math.inf]
+    for time in wall_times:  # a point without a time follows the one before it
+        known.append(known[-1] if math.isnan(time) else time)
+    final = max(range(len(wall_times)), key=lambda index: (known[index + 1], index))
+    first = min(range(len(wall_times)), key=lambda index: (known[index + 1], index))
     for strategy, index in (("final", final), ("first", first)):
         found = metric(strategy, given_values, wall_times)
         assert found.step == index
