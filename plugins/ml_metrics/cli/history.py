@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.cli.arguments import add_json, text, whole_number
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
 from ml_metrics.cli.output import WIDTH, duration, minute, number, print_json, printable, sparkline, table
+from ml_metrics.model import CURVE_SUFFIX
 from ml_metrics.values import finite
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from ml_metrics.model import StoredMetric
+    from ml_metrics.model import StoredMetric, TagCurve
     from ml_metrics.warehouse import JobRow, Warehouse
 
 CURVE_WIDTH = 24
@@ -63,7 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     with open_chosen(arguments) as warehouse:
         if arguments.jsonl:
             require_test(warehouse, test)
-            _print_lines(_points(warehouse, test, metric, arguments.limit or MAX_LIMIT))
+            points = _points(warehouse, test, metric, arguments.limit or MAX_LIMIT)
+            _print_lines(points, _curves(warehouse, points))
         elif metric is None:
             _print_runs(warehouse, test, arguments.limit or DEFAULT_LIMIT, as_json=arguments.json)
         else:
@@ -163,7 +165,14 @@ def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> 
     return chosen
 
 
-def _print_lines(points: Sequence[StoredMetric]) -> None:
+def _curves(warehouse: Warehouse, points: Sequence[StoredMetric]) -> Mapping[tuple[str, str], TagCurve]:
+    of_curves = [point for point in points if point.metric.endswith(CURVE_SUFFIX)]
+    tags = sorted({point.metric.removesuffix(CURVE_SUFFIX) for point in of_curves})
+    return warehouse.curves.of_runs(sorted({point.run_key for point in of_curves}), tags)
+
+
+def _print_lines(points: Sequence[StoredMetric], curves: Mapping[tuple[str, str], TagCurve]) -> None:
+    """Print a line for each value, with the curve that it judges."""
     for point in _in_time(points):
         row = {
             "uuid": point.run_key,
@@ -175,7 +184,9 @@ def _print_lines(points: Sequence[StoredMetric]) -> None:
             "verdict": point.outcome,
             "non_finite": point.non_finite,
         }
-        print(json.dumps(row))
+        curve = curves.get((point.run_key, point.metric.removesuffix(CURVE_SUFFIX)))
+        with_curve = curve is not None and point.metric.endswith(CURVE_SUFFIX)
+        print(json.dumps({**row, "curve": curve.document()} if curve and with_curve else row))
 
 
 def _in_time(points: Sequence[StoredMetric]) -> list[StoredMetric]:

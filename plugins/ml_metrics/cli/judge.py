@@ -19,7 +19,7 @@ from ml_metrics.cli.arguments import add_json, moment, text
 from ml_metrics.cli.output import alert_lines, print_json, verdict_lines
 from ml_metrics.cli.past_runs import conditions_in, runs_in
 from ml_metrics.judge import judge_run
-from ml_metrics.judge.input_files import read_metrics
+from ml_metrics.judge.input_files import read_curves, read_metrics
 from ml_metrics.model import JobStatus, Outcome
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     test, config, file = conditions_in(arguments.config, arguments.test)
     measured = read_metrics(arguments.metrics)
     test, history = runs_in(arguments.history, test, config, file) if arguments.history else (test or file.stem, [])
+    past_curves = read_curves(arguments.history) if arguments.history and measured.curves else {}
     judgement = judge_run(
         config,
         measured.metrics,
@@ -62,6 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
         run_key=arguments.run,
         now=arguments.at or _after(history, measured),
         missing=measured.missing,
+        curves=measured.curves,
+        read_curves=lambda *_: past_curves,
         test=test,
     )
     if arguments.json:

@@ -19,7 +19,7 @@ from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.errors import ConfigError
 from ml_metrics.judge import HistoryNeeds, history_needs
-from ml_metrics.judge.input_files import read_history
+from ml_metrics.judge.input_files import read_curves, read_history
 from ml_metrics.model import CURVE_SUFFIX
 from ml_metrics.settings import Settings
 
@@ -51,7 +51,7 @@ class PastRuns:
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """What each run ran on, by run key."""
     curves: CurvesOfRuns = field(default_factory=dict)
-    """The curves of the tags that the conditions judge over their steps; none if the runs are from a file."""
+    """The curves of the tags that the conditions judge over their steps."""
     file: Path | None = None
     """The file that holds the conditions."""
 
@@ -90,7 +90,9 @@ def past_runs(arguments: argparse.Namespace, *, config_required: bool = True) ->
     test, config, file = _conditions(arguments, required=config_required)
     if arguments.history:
         test, rows = runs_in(arguments.history, test, config, file)
-        return PastRuns(test, config, _newest(rows, arguments.runs, test), file=file)
+        judged = any(condition.curve is not None for condition in config.metric_success_conditions.values())
+        curves = read_curves(arguments.history) if judged else {}
+        return PastRuns(test, config, _newest(rows, arguments.runs, test), curves=curves, file=file)
     if not test:
         raise UsageError("give the name of a test, or --history FILE; `ml-metrics tests` lists the tests")
     with open_chosen(arguments) as warehouse:

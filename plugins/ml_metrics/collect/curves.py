@@ -81,10 +81,12 @@ def groups_of(steps: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def metrics_of(curves: dict[str, TagCurve], tagged: Tagged) -> Iterator[Metric]:
-    """Yield the metric of each curve. Its value, the distance from the envelope, is 0 until the judge computes it."""
+    """Yield the metric of each curve. Its value, the distance from the envelope, is 0 until the judge computes it.
+
+    Points that are not finite are in the curve, with their steps, because only those in the judged steps count.
+    """
     for tag, curve in curves.items():
         series = tagged.series[tag]
-        count = sum(number for _, _, number in curve.non_finite)
         yield Metric(
             f"{tag}{CURVE_SUFFIX}",
             0.0 if curve.steps else math.nan,
@@ -92,7 +94,6 @@ def metrics_of(curves: dict[str, TagCurve], tagged: Tagged) -> Iterator[Metric]:
             CURVE,
             wall_time=finite(float(np.max(series.wall_time))),
             points=len(series),
-            non_finite=count,
             unit=SPREADS,
             better="lower",
         )

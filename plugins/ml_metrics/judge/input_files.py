@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics import storage
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
+from ml_metrics.model import CURVE_SUFFIX, JobStatus, Metric, Outcome, StoredMetric, TagCurve
 from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class Measured:
     metrics: tuple[Metric, ...]
     missing: dict[str, str]
     """The reason, by metric."""
+    curves: dict[str, TagCurve] = field(default_factory=dict)
+    """By tag."""
 
 
 def read_metrics(path: str) -> Measured:
@@ -59,7 +61,11 @@ def read_metrics(path: str) -> Measured:
     missing = document.get("missing") or {}
     if not isinstance(missing, dict):
         raise UnreadableInputError(f"{path}: missing: should be an object of names and reasons")
-    return Measured(metrics, {name: str(reason) for name, reason in missing.items()})
+    curves = document.get("curves") or {}
+    if not isinstance(curves, dict):
+        raise UnreadableInputError(f"{path}: curves: should be an object of tags and curves")
+    found = {tag: _curve(f"{path}: curves: {tag}", tag, curve) for tag, curve in curves.items()}
+    return Measured(metrics, {name: str(reason) for name, reason in missing.items()}, found)
 
 
 def read_history(path: str, test: str = "") -> list[StoredMetric]:
@@ -69,15 +75,27 @@ def read_history(path: str, test: str = "") -> list[StoredMetric]:
     8601 or seconds since 1970; if all lines omit it, they are in order of time. Lines without `uuid` and with the same
     time are one run. The default of `job_status` is `success`; a missing `verdict` is unknown.
     """
-    points: list[StoredMetric] = []
+    return [point for _, _, point in _points(path, test)]
+
+
+def read_curves(path: str) -> dict[tuple[str, str], TagCurve]:
+    """Read the curves in the lines of such a file, by run key and tag: `curve` in a line for a metric `<tag>_curve`."""
+    return {
+        (point.run_key, tag): _curve(f"{where}: curve", tag, row["curve"])
+        for where, row, point in _points(path, "")
+        if row.get("curve") is not None and (tag := point.metric.removesuffix(CURVE_SUFFIX)) != point.metric
+    }
+
+
+def _points(path: str, test: str) -> Iterator[tuple[str, dict[str, Any], StoredMetric]]:
+    """Yield each row with the place that an error names, and its value."""
     timed: bool | None = None
     for number, where, row in _rows(path):
         if timed not in {None, row.get("timestamp") is not None}:
             raise UnreadableInputError(f"{where}: timestamp: give it in every line or in none")
         timed = row.get("timestamp") is not None
         when = _moment(where, row["timestamp"]) if timed else datetime.fromtimestamp(number, UTC)
-        points.append(_point(where, row, when, test))
-    return points
+        yield where, row, _point(where, row, when, test)
 
 
 def _rows(path: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
@@ -172,6 +190,16 @@ def _within(where: str, value: Any, most: float) -> float:
     if not 0 <= number <= most:
         raise UnreadableInputError(f"{where}: {value!r} is not from 0 to {most:g}")
     return number
+
+
+def _curve(where: str, tag: str, document: Any) -> TagCurve:
+    try:
+        curve = TagCurve.from_document(tag, document)
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise UnreadableInputError(f"{where}: is no curve of steps and values: {error}") from error
+    if not all(map(math.isfinite, curve.values)) or list(curve.steps) != sorted(set(curve.steps)):
+        raise UnreadableInputError(f"{where}: needs ascending steps and finite values")
+    return curve
 
 
 def _number(where: str, value: Any) -> float:

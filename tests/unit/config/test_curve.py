@@ -37,6 +37,7 @@ def test_any_other_distance_is_an_error(within: Any) -> None:
         ("success_threshold", {"stddevs_from_mean": 3}),
         ("against", "best"),
         ("min_change", {"percent": 3}),
+        ("max_non_finite", 0.1),
     ],
 )
 def test_a_key_that_curve_stands_for_is_an_error(key: str, value: Any) -> None:

@@ -29,7 +29,7 @@ class Curves:
         """Return the curves of past runs, in the order of their keys, without those that are not stored."""
         unread = [key for key in run_keys if key not in self._read]
         if unread and self._read_from is not None:
-            self._found |= self._read_from(unread, self._tags)
+            self._found = {**self._read_from(unread, self._tags), **self._found}
             self._read.update(unread)
         curves = (self.of(key, metric) for key in run_keys)
         return [curve for curve in curves if curve is not None and curve.steps]

@@ -98,9 +98,9 @@ def _non_finite(own: TagCurve, curve: Curve) -> str:
 
 def _place(tag: str, found: Envelope, worst: Excursion, runs: int) -> str:
     at, scale = worst.index, found.scale
-    value, centre, spread = (f"{each[at] * scale:.4g}" for each in (found.values, found.centre, found.spread))
+    value, centre, spread = (f"{float(each[at]) * scale:.4g}" for each in (found.values, found.centre, found.spread))
     if value == centre:
-        value, centre = f"{found.values[at] * scale:.7g}", f"{found.centre[at] * scale:.7g}"
+        value, centre = (f"{float(each[at]) * scale:.7g}" for each in (found.values, found.centre))
     there = f"the {runs} good runs had {centre} there, give or take {spread}"
     return f"{tag} was {value} at step {found.steps[at]}; {there}"
 

@@ -1,0 +1,101 @@
+"""Curves in the commands that judge: from the warehouse, and from files."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ml_metrics import cli
+from ml_metrics.collect import Collected
+from ml_metrics.model import Metric, TagCurve
+from ml_metrics.warehouse import open_warehouse, run_record
+from unit.judge.curves.training import curve, losses
+from unit.warehouse.records import TEST, run_of, workload
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONFIG = {
+    "name": TEST,
+    "image": "i",
+    "command": ["c"],
+    "regression_test_config": {"metric_success_conditions": {"*_curve": {"curve": {"within": "3 sd"}}}},
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A test file, the metrics of a wrong run, and a warehouse with eight good runs and a wrong one."""
+    (tmp_path / "test.json").write_text(json.dumps(CONFIG))
+    found = Collected((metric(),), curves={"loss": curve(losses(50, rate=0.2))})
+    (tmp_path / "metrics.json").write_text(json.dumps(found.document()))
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        for day in range(9):
+            loaded(warehouse, day, curve(losses(day, rate=0.3 if day == 8 else 1.0)))
+    return tmp_path
+
+
+def metric() -> Metric:
+    return Metric("loss_curve", 0.0, "loss", "curve")
+
+
+def loaded(warehouse: Any, day: int, found: TagCurve) -> None:
+    names = {"test_type": None, "accelerator": None, "framework_version": None}
+    warehouse.load(run_record(run_of(day), workload(day), [metric()], [], {}, curves={"loss": found}, **names))
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = cli.main([str(each) for each in arguments])
+    return code, capsys.readouterr().out
+
+
+def history(place: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    _, lines = printed(capsys, "history", TEST, "--jsonl", "--warehouse", f"sqlite:///{place}/w.db")
+    (place / "history.jsonl").write_text(lines)
+    return place / "history.jsonl"
+
+
+def test_a_run_is_judged_by_the_curves_in_a_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["judge", f"{place}/test.json", "--metrics", f"{place}/metrics.json", "--history"]
+    code, out = printed(capsys, *given, str(history(place, capsys)), "--json")
+    (found,) = json.loads(out)["verdicts"]
+    assert (code, found["verdict"], found["baseline_points"]) == (1, "fail", 9)
+    assert "the 9 good runs had" in found["reason"]
+
+
+def test_a_replay_of_the_warehouse_is_that_of_its_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    address = ["--warehouse", f"sqlite:///{place}/w.db"]
+    stored = printed(capsys, "replay", f"{place}/test.json", "--json", *address)
+    assert stored == printed(capsys, "replay", f"{place}/test.json", "--json", "--history", str(history(place, capsys)))
+    assert stored[0] == 1
+    outcomes = [run["verdicts"][0]["verdict"] for run in json.loads(stored[1])["runs"]]
+    assert outcomes == ["insufficient_data"] * 5 + ["pass"] * 3 + ["fail"]
+
+
+def test_other_commands_read_such_a_history(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(history(place, capsys))
+    for command in (
+        ["history", TEST, "--warehouse", f"sqlite:///{place}/w.db"],
+        ["history", TEST, "loss_curve", "--json", "--warehouse", f"sqlite:///{place}/w.db"],
+        ["validate", f"{place}/test.json", "--with-history", file],
+        ["calibrate", f"{place}/test.json", "--history", file],
+        ["changes", f"{place}/test.json", "--history", file],
+        ["replay", f"{place}/test.json", "--history", file, "--rule", "less"],
+    ):
+        assert printed(capsys, *command)[0] == 0, command
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    ["text", [], {"steps": [1]}, {"steps": [2, 1], "values": [1, 2]}, {"steps": [1], "values": [1e999]}],
+)
+def test_a_damaged_curve_is_an_error_with_its_line(
+    place: Path, capsys: pytest.CaptureFixture[str], damaged: object
+) -> None:
+    file = history(place, capsys)
+    first, *rest = file.read_text().splitlines()
+    file.write_text("\n".join([json.dumps({**json.loads(first), "curve": damaged}), *rest]))
+    assert cli.main(["replay", f"{place}/test.json", "--history", str(file)]) == 2
+    assert f"{file}:1: curve: " in capsys.readouterr().err.replace("\n", " ").replace("  ", " ")
