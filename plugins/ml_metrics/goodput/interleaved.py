@@ -20,6 +20,11 @@ COMMON = 0.8
 """The share of its steps that a worker has in common with the first one, at least."""
 TURNS = 3.0
 """A worker that has waited for this many times as long as another since its last step was stopped."""
+HALF = 0.5
+"""The share of the first worker's steps that a worker recorded, at least."""
+FEWEST_TURNS = 3
+FLUSHES = 0.02
+"""How often two workers alternate at least, in times their steps: each writes many steps at once if they are fast."""
 MOST_WORKERS = 64
 """With more, the log is taken to be of one worker."""
 
@@ -92,9 +97,22 @@ def _side_by_side(
     for lane in lanes[1:]:
         offset, common = _offset(groups[0], lane, time, number)
         overlap = min(time[lane[-1]], time[groups[0][-1]]) - max(time[lane[0]], time[groups[0][0]])
-        if common >= COMMON * len(lane) and 0 < abs(offset) < overlap:
+        enough = common >= max(COMMON * len(lane), HALF * len(groups[0]))
+        if enough and 0 < abs(offset) < overlap and _takes_turns(groups[0], lane, number):
             groups.append(lane)
     return groups
+
+
+def _takes_turns(one: NDArray[np.intp], other: NDArray[np.intp], number: NDArray[np.int64]) -> bool:
+    """Return whether two lanes alternate in the log, or are the logs of two whole jobs, one after the other.
+
+    Otherwise the second began when the first had stopped, and a clock that was set back makes them overlap.
+    """
+    at = np.concatenate([one, other])
+    is_one = (np.arange(len(at)) < len(one))[np.argsort(at, kind="stable")]
+    turns = int((is_one[1:] != is_one[:-1]).sum())
+    whole = number[one[0]] == number[other[0]] and number[one[-1]] == number[other[-1]]
+    return bool(whole) or turns >= max(FEWEST_TURNS, FLUSHES * len(other))
 
 
 def _offset(

@@ -193,6 +193,14 @@ def test_a_clock_that_was_set_back_is_of_one_worker(tmp_path: Path) -> None:
         assert same_figures(written(tmp_path / str(pids[1]), a=named), found)
 
 
+def test_clocks_that_are_set_back_at_each_restart_make_no_second_worker(tmp_path: Path) -> None:
+    entries, time = [], 1000.0
+    for first, last, back in ((0, 20, 150.0), (15, 40, 180.0), (30, 50, 90.0), (48, 70, 0.0)):
+        entries += [*job_start(time), *steps(first, last, time + 5)]
+        time += 5 + 10 * (last - first + 1) - back
+    assert written(tmp_path, a=entries).clock == ""
+
+
 @settings(max_examples=80, deadline=None)
 @given(orderly_jobs(), st.sampled_from([0.0, 0.25, 3.0, 17.0, -40.0]), st.integers(2, 4))
 def test_workers_with_names_change_no_figure(entries: Log, ahead: float, count: int) -> None:
