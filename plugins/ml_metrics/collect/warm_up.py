@@ -43,6 +43,8 @@ MIN_DRIFT = 3.0
 """In spreads: how much the level of a series that changes throughout differs between its ends."""
 RELATIVE_SPREAD = 1e-3
 """The smallest spread, as a share of the level: smaller differences do not matter."""
+TINY_SPREAD = 1e-12
+"""The smallest spread, as a share of the greatest value: of a level of zero without any noise."""
 SD_OF_MAD = 1.4826
 """The standard deviation of normal noise, in median absolute deviations."""
 
@@ -100,9 +102,7 @@ def _distances(values: Values) -> Values:
     level = float(np.median(steady))
     centred = values - level
     spread = SD_OF_MAD * float(np.median(np.abs(centred[len(values) // 2 :])))
-    spread = max(spread * (1 + 4 / len(steady)), RELATIVE_SPREAD * abs(level))
-    if spread == 0:
-        return np.sign(centred) * LINEAR_UP_TO * 2
+    spread = max(spread * (1 + 4 / len(steady)), RELATIVE_SPREAD * abs(level), TINY_SPREAD)
     rest = np.clip(centred[len(values) // 2 :] / spread, -CLIP, CLIP)
     power = float(rest @ rest)
     alike = max(0.0, min(0.95, float(rest[1:] @ rest[:-1]) / power)) if power else 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.collect import Environment, collect_run
+from ml_metrics.collect.aggregate import aggregate_tags
 from ml_metrics.collect.expressions import Names, compute
 from ml_metrics.config.accelerator_catalogue import accelerator
+from ml_metrics.config.aggregation import Strategy
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.model import Series
 from ml_metrics.run_folder import RunFolder
@@ -182,3 +185,35 @@ def test_of_each_common_step_the_last_point_counts(left: Rows, right: Rows) -> N
     assert names.series["sum"].step.tolist() == common
     assert names.series["sum"].value.tolist() == [last[0][step] + last[1][step] for step in common]
     assert bool(names.notes) == (len(left) > len(common) or len(right) > len(common))
+
+
+anything = st.floats() | st.sampled_from([1e308, -1e308, 5e-324, 0.0]) | st.floats(0.4, 0.5)
+columns = st.lists(
+    st.tuples(st.integers(-(2**62), 2**62) | st.integers(0, 30), anything, anything), min_size=1, max_size=40
+)
+
+
+@given(columns, columns, st.integers(0, 20), st.sampled_from(["auto", "none"]))
+def test_any_points_make_finite_metrics_or_are_counted(
+    left: list[tuple[int, float, float]], right: list[tuple[int, float, float]], skip: int, warmup: str
+) -> None:
+    config = MetricCollectionConfig.model_validate(
+        {
+            "default_aggregation_strategies": [str(one) for one in Strategy],
+            "steps": {"skip_first": skip},
+            "warmup": warmup,
+            "expressions": {"x": "a * b - abs(a) / b", "y": "min(x, sqrt(a), exp(b))", "z": "log(y) ** -2"},
+        }
+    )
+    series = {}
+    for name, points in (("a", left), ("b", right)):
+        steps, times, numbers = (np.array(column) for column in zip(*points, strict=True))
+        series[name] = Series(".", name, steps.astype(np.int64), times, numbers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = aggregate_tags(series, config)
+        names = Names(series, {one.name: one for one in found.metrics}, found.missing, Environment(), None)
+        compute(names, config)
+    for metric in names.metrics.values():
+        assert metric.points > 0
+        assert metric.non_finite or math.isfinite(metric.value)

@@ -102,6 +102,13 @@ def test_an_outlier_among_the_first_points_is_no_warm_up() -> None:
     assert np.mean(np.array(found("normal", _first(0, 0, 0, 20), 200)) > 0) <= 0.02
 
 
+def test_a_level_of_nearly_zero() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert find_warm_up(np.array([5.0, 0.0, *[0.0] * 20])) == WarmUp(1, 5.0, 0.0)
+        assert find_warm_up(np.array([1e305, *[5e-324, 0.0] * 10])) == WarmUp(1, 1e305, 0.0)
+
+
 def test_the_levels_are_medians() -> None:
     assert find_warm_up(np.array([9.0, 3.0, 2.0, *[1.0] * 20])) == WarmUp(3, 3.0, 1.0)
 
