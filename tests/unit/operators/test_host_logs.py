@@ -100,3 +100,26 @@ def test_logs_have_a_maximum_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         logs.follow([pod(0, ended=True)])
         paths = logs.save(RunFolder(str(tmp_path)), 1, [])
     assert len(saved(paths)["attempt-1-host-0.log"]) < 30
+
+
+def test_a_log_api_that_hangs_does_not_hold_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_logs, "REMAINING_HOSTS_TIMEOUT_SECONDS", 0.2)
+    over = threading.Event()
+
+    def hangs(_: str) -> Iterator[bytes]:
+        yield LINES[0]
+        over.wait(60)
+
+    with HostLogs(hangs, lambda _: None) as logs:
+        paths = logs.save(RunFolder(str(tmp_path)), 1, [pod(host, ended=True) for host in range(20)])
+        over.set()
+    assert len(paths) <= host_logs.READERS
+
+
+def test_known_secrets_are_masked_in_whole_logs(tmp_path: Path) -> None:
+    logged: list[str] = []
+    with HostLogs(lambda _: LINES[:1], logged.append, lambda line: line.replace("line", "***")) as logs:
+        paths = logs.save(RunFolder(str(tmp_path)), 1, [pod(0, ended=True)])
+    assert logged[0] == "*** 10"
+    assert saved(paths)["attempt-1-host-0.log"] == "*** 10\n"
+    assert logs.save(RunFolder(str(tmp_path)), 1, [pod(0, ended=True)]) == [], "the copies are gone"
