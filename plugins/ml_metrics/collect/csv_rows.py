@@ -90,13 +90,18 @@ class CsvRows:
         for number, cells in found:
             if self.header is None or cells == self.header.cells:  # the header again, after a restart
                 continue
-            if is_header(cells, self.fields):
+            if self._may_be_header(cells, self.header) and is_header(cells, self.fields):
                 self._begin(Header.of(cells, self.header.delimiter, self.fields))
             elif len(cells) != len(self.header.cells):
                 what = "fewer" if len(cells) < len(self.header.cells) else "more"
                 self.lines.reject(f"{what} cells than the header", self.header.delimiter.join(cells))
             else:
                 self._add_row(number, cells, self.header)
+
+    @staticmethod
+    def _may_be_header(cells: list[str], header: Header) -> bool:
+        """Whether a row may be another header: where the step is, it has no number."""
+        return header.step is None or header.step >= len(cells) or number_in(cells[header.step]) is None
 
     def _add_row(self, number: int, cells: list[str], header: Header) -> None:
         whole = number if header.step is None else step_of(number_in(cells[header.step]))
