@@ -55,12 +55,8 @@ def with_distance(content: Any) -> Any:
         return content
     limit = _limit(content["curve"])
     implied = {"comparison": "less_or_equal", "success_threshold": {"fixed_value": limit}}
-    usual = {
-        **implied,
-        "against": "mean",
-        "min_change": None,
-        "max_non_finite": 0.0,
-    }  # as a dump of the condition has them
+    # a dump of the condition has these
+    usual = {**implied, "against": "mean", "min_change": None, "max_non_finite": 0.0}
     given = [name for name, value in usual.items() if name in content and _given(content[name]) != value]
     if given:
         raise ValueError(f"curve compares with the curves of past good runs by itself: remove {' and '.join(given)}")

@@ -273,6 +273,26 @@ def test_runs_without_any_noise_do_not_fail_by_rounding() -> None:
     assert verdict(curve((at, loss * 1.02)), past).outcome is Outcome.FAIL
 
 
+def test_the_curves_of_another_test_are_the_envelope() -> None:
+    past = good_runs(6)
+    rows = [replace(row, test="other") for row in rows_of(past)]
+    found = verdict(curve(losses(6)), past, rows=rows, more={"compare_to": "other"})
+    assert (found.outcome, found.baseline_points) == (Outcome.PASS, 6)
+    assert verdict(curve(losses(6, rate=0.3)), past, rows=rows, more={"compare_to": "other"}).outcome is Outcome.FAIL
+
+
+def test_a_restarted_training_is_judged_as_one_curve() -> None:
+    at, loss = losses(6)
+    again = np.concatenate([at[:250], at[200:]]), np.concatenate([loss[:250], loss[200:]])
+    assert verdict(curve(again), good_runs(6)).outcome is Outcome.PASS
+
+
+def test_bad_runs_at_first_do_not_hide_the_envelope() -> None:
+    past = [curve(losses(seed, rate=0.1)) for seed in range(2)] + good_runs(10)
+    assert verdict(curve(losses(6)), past).outcome is Outcome.PASS
+    assert verdict(curve(losses(6, rate=0.3)), past).outcome is Outcome.FAIL
+
+
 def test_past_curves_are_read_once() -> None:
     reads: list[Sequence[str]] = []
     judgement(curve(losses(6)), good_runs(6), reads=reads)
