@@ -6,6 +6,7 @@ A single buffer of fixed size is reused, so memory usage does not depend on the 
 from __future__ import annotations
 
 import io
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -13,8 +14,9 @@ import numpy as np
 
 from ml_metrics import storage
 from ml_metrics.errors import StorageError
-from ml_metrics.events.checksum import FOOTER, FRAMING_SIZE, HEADER
+from ml_metrics.events.checksum import FOOTER, FRAMING_SIZE, HEADER, checksum
 from ml_metrics.events.framing import Frames, frame
+from ml_metrics.events.skim import Skimmer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +32,8 @@ ALWAYS_VERIFIED_SIZE = 4096
 """Payloads up to this size always pass their checksum before they are decoded, so that a corrupt one is never taken for
 a scalar. Larger ones are verified only if they hold something to read, or if `verify` is set.
 """
+SKIPPED_SHARE = 4
+"""A file of which less than one byte in so many is kept is skimmed."""
 TRUNCATED = "the last record is cut off (its writer stopped, or is still writing)"
 
 
@@ -93,18 +97,22 @@ class OversizedRecord:
 class BlockReader:
     """Reads event files in order, each to its end or its first fault.
 
-    `can_skip` returns whether a large record holds nothing to read. Such records are dropped from the block to make
-    room for others.
+    `can_skip` returns whether a large record holds nothing to read, given a function that reads from its first to its
+    last byte. Such records are dropped from the block to make room for others. Where they are most of a local file,
+    they are not read at all, unless `verify` is set.
     """
 
     def __init__(
         self,
         progress: Callable[[int], None],
-        can_skip: Callable[[memoryview, int, Session], bool],
+        can_skip: Callable[[Callable[[int, int], bytes], int, Session], bool],
         capacity: int,
+        *,
+        verify: bool = False,
     ) -> None:
         self.progress = progress
         self.can_skip = can_skip
+        self.verify = verify
         self.capacity = capacity
         self.buffer = np.empty(capacity + PADDING, np.uint8)
         self._bytes = memoryview(self.buffer)  # type: ignore[arg-type]  # missing in numpy's stubs
@@ -135,6 +143,10 @@ class BlockReader:
                 self._used = self._add_segment(file, frames, begin, shift)
                 return
             end = self._add_segment(file, frames, begin, shift)
+            if SKIPPED_SHARE * (end - begin) < frames.end - begin and self._may_skim(stream):
+                end, shift = self._skim(file, stream, end, frames.end + shift)
+                begin = end
+                continue
             if max(2 * end, end + frames.next_size) > self.capacity:
                 yield self._flush()
                 end = 0
@@ -170,8 +182,33 @@ class BlockReader:
 
     def _can_skip(self, start: int, length: int, session: Session) -> bool:
         end = start + length
-        stored = int.from_bytes(self._bytes[end : end + FOOTER], "little")
-        return self.can_skip(self._bytes[start:end], stored, session)
+        if self.verify:
+            stored = int.from_bytes(self._bytes[end : end + FOOTER], "little")
+            if checksum(self.buffer[start:end]) != stored:
+                return False
+        return self.can_skip(lambda first, last: bytes(self._bytes[start + first : start + last]), length, session)
+
+    def _may_skim(self, stream: io.BufferedIOBase) -> bool:
+        """Return whether records may be skipped without being read: a seek in a bucket costs more than it saves."""
+        is_local = isinstance(stream, io.BufferedReader) and isinstance(stream.raw, io.FileIO)
+        return is_local and not self.verify and hasattr(os, "preadv")
+
+    def _skim(self, file: EventFile, stream: io.BufferedIOBase, begin: int, position: int) -> tuple[int, int]:
+        """Read on without the records that can be skipped. Return the end in the buffer, and the offset of the file."""
+        session = file.sessions[-1]
+
+        def can_skip(read: Callable[[int, int], bytes], length: int) -> bool:
+            return self.can_skip(read, length, session)
+
+        skimmer = Skimmer(stream.fileno(), self._bytes, ALWAYS_VERIFIED_SIZE, can_skip, self.progress)
+        found = skimmer.skim(begin, self.capacity, position)
+        offsets, lengths, file_offsets = (
+            np.array(one, np.int64) for one in (found.offsets, found.lengths, found.file_offsets)
+        )
+        self._segments.append(Segment(file, session, offsets, lengths, file_offsets))
+        stream.seek(found.position)
+        self._used = found.end
+        return found.end, found.position - found.end
 
     def _compact(self, frames: Frames, skipped: list[int], begin: int) -> int:
         """Close the gaps left by skipped records."""

@@ -74,7 +74,7 @@ def read_events(
     ]
     accumulator = Accumulator()
     decoder = Decoder(accumulator, verify=verify)
-    for item in BlockReader(progress, decoder.can_skip, block_size).read(sources):
+    for item in BlockReader(progress, decoder.can_skip, block_size, verify=verify).read(sources):
         if isinstance(item, Block):
             decoder.decode_block(item)
         else:

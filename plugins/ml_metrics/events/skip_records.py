@@ -6,9 +6,13 @@ Most bytes of a large event file are such records, so as few bytes as possible a
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from ml_metrics.events.layout import SCALARS, TEXT, plugin_name
-from ml_metrics.events.protobuf_wire import CONTINUATION_BIT, NonCanonicalError, Readable, varint
+from ml_metrics.events.protobuf_wire import CONTINUATION_BIT, NonCanonicalError, varint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # keys (field number and wire type) of the fields on the path to a tensor, by message
 WALL_TIME, STEP, SUMMARY = 0x09, 0x10, 0x2A  # event
@@ -19,13 +23,18 @@ HEAD_SIZE = 256
 """The number of bytes inspected. Records with a longer tag are parsed."""
 
 
-def skipped_tag(data: Readable, length: int) -> bytes | None:
-    """Return None if the record must be read. Otherwise return its tag if it names another plugin, else `b""`."""
-    value = _only_value(bytes(data[:HEAD_SIZE]), length)
+def skipped_tag(read: Callable[[int, int], bytes], length: int) -> bytes | None:
+    """Return None if the record must be read. Otherwise return its tag if it names another plugin, else `b""`.
+
+    `read` returns the bytes of the payload between two positions.
+    """
+    value = _only_value(read(0, HEAD_SIZE), length)
     if value is None:
         return None
     tag, kind, end = value
-    plugin = _plugin(bytes(data[end : end + HEAD_SIZE])) if end < length else b""
+    if length - end > HEAD_SIZE:
+        return None
+    plugin = _plugin(read(end, length)) if end < length else b""
     if kind == TENSOR:
         return None if plugin in {None, b"", SCALARS, TEXT} else tag
     return None if plugin is None else b""
