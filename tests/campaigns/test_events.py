@@ -79,7 +79,7 @@ def _is_in(one: Point, payloads: bytes) -> bool:
 
 
 @settings(max_examples=300, deadline=None)
-@given(files, st.booleans(), st.sampled_from([4096, 1 << 23]))
+@given(files, st.booleans(), st.sampled_from([4096, 20_000, 1 << 23]))
 def test_any_bytes(data: bytes, verify: bool, block_size: int) -> None:
     check(data, verify=verify, block_size=block_size)
 
@@ -117,4 +117,4 @@ def test_a_long_run_of_damaged_files() -> None:
         for _ in range(chance.randrange(4)):
             place = chance.randrange(len(data))
             data[place : place + chance.randrange(30)] = chance.randbytes(chance.randrange(30))
-        check(bytes(data), verify=chance.randrange(2), block_size=chance.choice([4096, 10_000, 1 << 23]))
+        check(bytes(data), verify=chance.randrange(2), block_size=chance.choice([4096, 10_000, 30_000, 1 << 23]))

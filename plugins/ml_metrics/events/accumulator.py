@@ -63,7 +63,7 @@ class Accumulator:
         self.multi_element_tags: dict[tuple[str, bytes], int] = {}
         self._columns: list[Columns] = []
         self._text_tags: set[tuple[str, bytes]] = set()
-        self._tag_of_part: list[tuple[Session, bytes]] = []
+        self._tag_of_part: list[tuple[str, bytes]] = []
 
     def part_number(self, session: Session, name: TagName) -> int:
         """Return the number of a series part. A new part gets the next free number."""
@@ -72,7 +72,7 @@ class Accumulator:
             number = self.parts.setdefault((session, name._replace(single=False)), len(self.parts))
             self._numbers[session, name] = number
             if number == len(self._tag_of_part):
-                self._tag_of_part.append((session, name.tag))
+                self._tag_of_part.append((session.run, name.tag))
             if name.single:
                 self.single.add(number)
         return number
@@ -111,7 +111,7 @@ class Accumulator:
 
     def _is_ordered(self, chunks: list[Columns]) -> bool:
         """Return whether each tag's points are in record order after the chunks are concatenated."""
-        last_numbers: dict[tuple[Session, bytes], int] = {}
+        last_numbers: dict[tuple[str, bytes], int] = {}
         for chunk in chunks:
             first, last = int(chunk.order[0]), int(chunk.order[-1])
             tags = {self._tag_of_part[part] for part in chunk.parts}

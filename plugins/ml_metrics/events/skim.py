@@ -17,9 +17,9 @@ from ml_metrics.events.skip_records import HEAD_SIZE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WINDOW_SIZE = 4096
+WINDOW_SIZE = 2048
 """The bytes read at once: the small records between two large ones, and the beginning of the next large one."""
-MAX_WINDOWS = 4
+MAX_WINDOWS = 8
 """After so many windows without a record to skip, blocks are read again."""
 PROGRESS_SIZE = 8 << 20
 _HEADER = struct.Struct("<QI").unpack_from

@@ -20,6 +20,14 @@ def test_every_point_of_both_files_counts(tmp_path: Path) -> None:
     ]
 
 
+def test_points_of_files_that_are_decoded_together_keep_the_order_of_the_files(tmp_path: Path) -> None:
+    """Many records of a length are read in columns, and a single one of another length on its own."""
+    write(tmp_path, *losses(range(200, 500), 1), name="events.out.tfevents.1")
+    write(tmp_path, *losses(range(3), 2), name="events.out.tfevents.2")
+    expected = [*((step, 1.0) for step in range(200, 500)), *((step, 2.0) for step in range(3))]
+    assert steps_and_values(read(tmp_path), "loss") == expected
+
+
 @pytest.mark.parametrize("count", [10, 1000])
 def test_points_are_superseded_from_the_first_step_of_the_later_file(tmp_path: Path, count: int) -> None:
     write(tmp_path, version(), *losses(range(count), 1), name="events.out.tfevents.1")
