@@ -18,6 +18,7 @@ from ml_metrics.config.expressions import Expression, Expressions, check_names, 
 from ml_metrics.config.metric_facts import MetricFacts
 from ml_metrics.config.patterns import Pattern, best_match
 from ml_metrics.config.strict import Strict
+from ml_metrics.units import is_generated
 
 TOTAL_WALL_TIME = "total_wall_time"
 TIME_TO_ACCURACY = "time_to_accuracy"
@@ -219,9 +220,8 @@ class MetricCollectionConfig(Strict):
         key = best_match(self.metric_to_aggregation_strategy, STEP_TIME)
         chosen = () if key is None else self.metric_to_aggregation_strategy[key]
         strategies = chosen.strategies if isinstance(chosen, TagAggregation) else chosen
-        return frozenset(f"{STEP_TIME}_{one}" for one in strategies or self.default_aggregation_strategies).union(
-            self.sources.literals
-        )
+        made = (f"{STEP_TIME}_{one}" for one in strategies or self.default_aggregation_strategies)
+        return frozenset(filter(is_generated, (*made, *self.sources.literals)))
 
     @model_validator(mode="before")
     @classmethod

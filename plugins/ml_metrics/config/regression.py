@@ -259,13 +259,13 @@ class RegressionTestConfig(Strict):
     """Whether alerts wait for the second failure in a row."""
 
     _facts: dict[str, MetricFacts] = PrivateAttr(default_factory=dict)
-    _own_names: Collection[str] = PrivateAttr(default=())
+    _own_names: frozenset[str] = PrivateAttr(default=frozenset())
     _chosen: dict[str, Condition | None] = PrivateAttr(default_factory=dict)
     _directed: dict[str, Condition | None] = PrivateAttr(default_factory=dict)
 
-    def use_facts(self, facts: Mapping[str, MetricFacts], own_names: Collection[str] = ()) -> None:
+    def use_facts(self, facts: Mapping[str, MetricFacts], own_names: Collection[str] = frozenset()) -> None:
         """Judge by what the collection config states about metrics. `own_names` are metrics that it makes itself."""
-        self._facts, self._own_names, self._chosen, self._directed = dict(facts), own_names, {}, {}
+        self._facts, self._own_names, self._chosen, self._directed = dict(facts), frozenset(own_names), {}, {}
 
     def known_about(self, metric: str) -> Kind:
         """Return the unit and the direction of a metric."""
