@@ -140,7 +140,7 @@ def _stored_metric(row: dict[str, Any]) -> StoredMetric:
     """Build a metric from its row. Unknown statuses, from an older system, count as failures."""
     status, outcome = STATUSES.get(row["job_status"], JobStatus.FAILURE), OUTCOMES.get(row["outcome"])
     kind = kind_of(row["metric"])
-    unit, better = (kind.unit if row["unit"] is None else row["unit"]), row["better"] or kind.better
+    facts = {name: getattr(kind, name) if row[name] is None else row[name] for name in ("unit", "better")}
     severity = Severity.WARN if row["severity"] == Severity.WARN else None
     known = {"severity": severity, "job_status": status, "outcome": outcome, "dag_id": row["dag_id"] or row["test"]}
-    return StoredMetric(**{**row, **known, "unit": unit, "better": better})
+    return StoredMetric(**{**row, **known, **facts})
