@@ -35,6 +35,7 @@ def split(kind: NDArray[np.uint8], time: NDArray[np.float64], number: NDArray[np
     steps = np.flatnonzero(kind == Kind.STEP)
     if not _may_be_interleaved(kind, steps, time, number):
         return everything
+    steps = _in_turn(steps, time, number)
     lanes = _lanes(number[steps].tolist(), time[steps].tolist())
     lanes = [lane for lane in lanes if len(lane) >= FEWEST_STEPS]
     groups = _side_by_side([steps[lane] for lane in lanes], time, number)
@@ -63,6 +64,15 @@ def _may_be_interleaved(
     repeated = len(step) - len(np.unique(step))
     starts = int((kind == Kind.JOB_START).sum())
     return bool((np.diff(moment) < 0).any()) or (back > starts + 2 and COMMON * repeated <= 4 * back)
+
+
+def _in_turn(steps: NDArray[np.intp], time: NDArray[np.float64], number: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the steps in the order of the log, but entries of one step side by side by their times.
+
+    Workers that take turns do not always do so in the same order.
+    """
+    side_by_side = np.cumsum(np.diff(number[steps], prepend=number[steps[0]]) != 0)
+    return steps[np.lexsort((time[steps], side_by_side))]
 
 
 def _lanes(step: list[int], time: list[float]) -> list[list[int]]:
