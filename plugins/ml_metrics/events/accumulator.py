@@ -63,7 +63,8 @@ class Accumulator:
         self.multi_element_tags: dict[tuple[str, bytes], int] = {}
         self._columns: list[Columns] = []
         self._text_tags: set[tuple[str, bytes]] = set()
-        self._tag_of_part: list[tuple[str, bytes]] = []
+        self._tags: dict[tuple[str, bytes], int] = {}
+        self._tag_of_part: list[int] = []
 
     def part_number(self, session: Session, name: TagName) -> int:
         """Return the number of a series part. A new part gets the next free number."""
@@ -72,7 +73,7 @@ class Accumulator:
             number = self.parts.setdefault((session, name._replace(single=False)), len(self.parts))
             self._numbers[session, name] = number
             if number == len(self._tag_of_part):
-                self._tag_of_part.append((session.run, name.tag))
+                self._tag_of_part.append(self._tags.setdefault((session.run, name.tag), len(self._tags)))
             if name.single:
                 self.single.add(number)
         return number
@@ -111,10 +112,11 @@ class Accumulator:
 
     def _is_ordered(self, chunks: list[Columns]) -> bool:
         """Return whether each tag's points are in record order after the chunks are concatenated."""
-        last_numbers: dict[tuple[str, bytes], int] = {}
+        last_numbers: dict[int, int] = {}
+        tag_of_part = self._tag_of_part
         for chunk in chunks:
             first, last = int(chunk.order[0]), int(chunk.order[-1])
-            tags = {self._tag_of_part[part] for part in chunk.parts}
+            tags = {tag_of_part[part] for part in chunk.parts}
             if any(last_numbers.get(tag, -1) >= first for tag in tags):
                 return False
             last_numbers.update(dict.fromkeys(tags, last))
