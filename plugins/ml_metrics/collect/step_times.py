@@ -53,7 +53,7 @@ def step_time_metrics(found: Iterable[Series], config: MetricCollectionConfig) -
     candidates = [one for one in found if len(one) > FEWEST and not _NOT_STEPS.search(f"{one.run}/{one.tag}")]
     if not candidates:
         return []
-    chosen = min(candidates, key=lambda one: (-len(np.unique(one.step)), one.run, one.tag))
+    chosen = min(candidates, key=lambda one: (-_distinct_steps(one), one.run, one.tag))
     seconds, steps = _intervals(chosen)
     if len(seconds) < FEWEST:
         return []
@@ -66,6 +66,12 @@ def step_time_metrics(found: Iterable[Series], config: MetricCollectionConfig) -
         for name, value in figures.items()
         if is_wanted(name, config, included=True) and name not in config.computed and np.isfinite(value)
     ]
+
+
+def _distinct_steps(series: Series) -> int:
+    """Return how many steps have a point. Most series ascend, and need not be sorted for this."""
+    ascends = bool((series.step[1:] > series.step[:-1]).all())
+    return len(series) if ascends else len(np.unique(series.step))
 
 
 def _intervals(series: Series) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
