@@ -54,7 +54,8 @@ def _raise(message: str) -> None:
 def list_files(path: str, on_unreadable: Callable[[str], None] = _raise) -> list[File]:
     """List every file below a folder, at any depth, sorted by name. A folder that does not exist has no files.
 
-    Links to files are followed. Links to folders are not, because they can form a cycle or list a file twice.
+    Links to files are followed, unless the file is listed anyway. Links to folders are not, because they can form a
+    cycle or list a file twice.
     `on_unreadable` is called with a message for each subfolder that cannot be listed; by default that raises.
     """
     if is_local(path):
@@ -129,6 +130,7 @@ def _local_files(folder: Path, on_unreadable: Callable[[str], None]) -> Iterator
         if error.errno not in MISSING:
             on_unreadable(f"{error.filename}: cannot be listed: {error.strerror}")
 
+    found: dict[tuple[int, int], list[File]] = {}
     for parent, _, names in os.walk(folder, onerror=report):
         for name in names:
             path = Path(parent, name)
@@ -138,7 +140,14 @@ def _local_files(folder: Path, on_unreadable: Callable[[str], None]) -> Iterator
                 report(error)
                 continue
             if stat.S_ISREG(status.st_mode):  # opening a named pipe would wait for its writer
-                yield File(str(path), path.relative_to(folder).as_posix(), status.st_size)
+                file = File(str(path), path.relative_to(folder).as_posix(), status.st_size)
+                found.setdefault((status.st_dev, status.st_ino), []).append(file)
+    for same in found.values():
+        if len(same) > 1:
+            same.sort(key=lambda file: file.name)
+            yield from [file for file in same if not Path(file.path).is_symlink()] or same[:1]
+        else:
+            yield from same
 
 
 def _replace_local(path: Path, data: bytes) -> None:

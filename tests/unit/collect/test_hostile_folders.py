@@ -70,6 +70,16 @@ def test_a_link_to_a_file_is_followed(good: Path, tmp_path_factory: pytest.TempP
     assert set(values(collected(good))) == {"acc_final", "loss_final"}
 
 
+def test_a_file_that_links_lead_to_is_read_once(good: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    there = write(tmp_path_factory.mktemp("elsewhere"), event(1, simple("acc", 0.9)))
+    (log,) = good.rglob("*tfevents*")
+    for name in ("1-latest", "2-latest"):
+        (good / f"events.out.tfevents.{name}").symlink_to(log)
+        (good / f"events.out.tfevents.{name}-acc").symlink_to(there)
+    found = collected(good, default_aggregation_strategies=["count"])
+    assert values(found) == {"acc_count": 1, "loss_count": 1}
+
+
 def test_a_folder_without_permission_to_list_is_a_warning(forbidden: Path) -> None:
     found = collected(forbidden.parent)
     assert values(found) == {"loss_final": 0.5}
