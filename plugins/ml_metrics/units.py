@@ -197,6 +197,8 @@ def _direction_of(name: str) -> str:
         lower |= {"time"}
     if _unit_of(words) == PERCENT or "utilization" in found:  # the share of a time or memory is not its amount
         lower -= {"time", "runtime", "memory", "mem"}
+    if higher & {"bandwidth", "efficiency"}:  # of memory
+        lower -= {"memory", "mem"}
     if lower and (not higher or "to" in found):  # time to accuracy
         return LOWER
     return HIGHER if higher and not lower else ""

@@ -13,6 +13,7 @@ from ml_metrics.units import interval, kind_of, quantities, quantity
 HIGHER = [
     "accuracy_final", "eval/top1_max", "val_acc", "tokens_per_second_median", "samples_per_sec",
     "throughput(tps)_p50", "goodput", "images/sec_final", "TFLOP/s/GPU", "tok/s", "coco/bbox_mAP_max", "fps",
+    "memory_bandwidth_final",
     "allreduce_bandwidth", "cache_hit_rate", "eval_exact_match", "gpu_util_average", "tokens_per_minute",
     "profile/flops_utilization_percent", "val_ndcg@10", "mfu(%)_average", "eval.f1_final",
     "images_per_second_per_chip", "steps_per_second",
