@@ -76,10 +76,13 @@ class FilePoints:
         files_of: dict[tuple[str, str], list[str]] = {}
         numbers: defaultdict[str, set[str]] = defaultdict(set)
         only_null: defaultdict[str, list[str]] = defaultdict(list)
+        some_null: defaultdict[str, list[str]] = defaultdict(list)
         for (file, name), (step, time, value) in self.points:
             if self.nulls.get((file, name)) == len(value):
                 only_null[file].append(repr(name))
                 continue
+            if (file, name) in self.nulls:
+                some_null[file].append(repr(name))
             numbers[file].add(name)
             folder, _, base = file.rpartition("/")
             tag = f"{self.prefix}{base.split('.')[0] + '/' if self.file_name_prefix else ''}{name}"
@@ -88,6 +91,11 @@ class FilePoints:
         metadata: dict[str, str] = {}
         warnings = [
             f"{file}: {shortened_list(names)} left out: never a number, only null" for file, names in only_null.items()
+        ]
+        warnings += [
+            f"{file}: null in {shortened_list(names)} counts as a number that is not finite; if it means that there "
+            "was no value, set nulls: absent"
+            for file, names in some_null.items()
         ]
         warnings += _several_files(files_of)
         for file, texts in self.texts.items():

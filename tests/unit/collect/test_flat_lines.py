@@ -109,12 +109,17 @@ def test_values_that_are_no_plain_numbers(tmp_path: Path) -> None:
             "'1.453e+04'"
         ),
         "h.jsonl: 'n' left out: never a number, only null",
+        (
+            "h.jsonl: null in 'b' counts as a number that is not finite; if it means that there was no value, "
+            "set nulls: absent"
+        ),
         "h.jsonl: text that differs from line to line was left out: 'g'",
     )
     options = {"numbers_in_text": True, "nulls": "absent"}
     found = collected(tmp_path, sources={"json_lines": options})
     assert values(found)["f_final"] == 14530
     assert by_name(found)["b_final"].points == 1
+    assert not any("null" in warning for warning in found.warnings)
 
 
 def test_each_line_of_a_mixed_file_is_read_by_its_own_shape(tmp_path: Path) -> None:
