@@ -15,7 +15,7 @@ from ml_metrics.config.matched import Matched, matched
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.judge.repeated import worse_side
 from ml_metrics.judge.wording import rule_of
-from ml_metrics.units import HIGHER, LOWER
+from ml_metrics.kinds import HIGHER, LOWER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

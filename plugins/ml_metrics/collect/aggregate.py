@@ -13,8 +13,10 @@ from ml_metrics.collect.strategies import BY_TIME, BY_VALUE, NUMBERS, latest, me
 from ml_metrics.collect.untrusted_values import printable
 from ml_metrics.collect.windows import window_of, without_warm_up
 from ml_metrics.config.aggregation import Strategy, TagAggregation
+from ml_metrics.config.metric_facts import known_about
 from ml_metrics.config.patterns import best_match, matches, matches_any
 from ml_metrics.config.problems import did_you_mean
+from ml_metrics.kinds import kind_of_metric
 from ml_metrics.model import Metric, Series
 from ml_metrics.values import finite
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ml_metrics.config.collection import MetricCollectionConfig
+    from ml_metrics.config.metric_facts import MetricFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +90,16 @@ def aggregate_tags(
 ) -> Aggregated:
     """Return the metrics of tags that all count. `sources` are the tags that they were computed from."""
     result = Aggregated([], [], [], {})
-    windows = {}
+    windows, facts = {}, config.facts
+    chosen: dict[str | None, TagAggregation] = {}
     for tag, series in series_of.items():
-        own = aggregation_of(tag, config)
+        key = best_match(config.metric_to_aggregation_strategy, tag)
+        if key not in chosen:
+            chosen[key] = aggregation_of(tag, config)
+        own = chosen[key]
         windows[tag] = window = window_of(series, own.steps or config.steps, own.warmup or config.warmup, sources)
         if not window.empty:
-            result.metrics.extend(metrics_of(window.series, own.strategies, own.last_n))
+            result.metrics.extend(metrics_of(window.series, own.strategies, own.last_n, facts))
         elif own.steps is not None:
             result.missing.update({f"{tag}_{strategy}": window.empty for strategy in own.strategies})
         else:
@@ -134,7 +141,9 @@ def unused_patterns(tagged: Tagged, config: MetricCollectionConfig) -> list[str]
     ]
 
 
-def metrics_of(series: Series, strategies: Iterable[Strategy], last_n: int = 10) -> Iterator[Metric]:
+def metrics_of(
+    series: Series, strategies: Iterable[Strategy], last_n: int = 10, facts: Mapping[str, MetricFacts] | None = None
+) -> Iterator[Metric]:
     """Aggregate the points of a tag into one metric for each strategy."""
     counts = counts_of(series)
     values = series.value[np.isfinite(series.value)] if counts.non_finite else series.value
@@ -155,7 +164,9 @@ def metrics_of(series: Series, strategies: Iterable[Strategy], last_n: int = 10)
             )
         elif values.size:
             number = NUMBERS[strategy](values)
-        yield Metric(f"{series.tag}_{strategy}", number, series.tag, strategy, step, wall_time, *own)
+        name = f"{series.tag}_{strategy}"
+        kind = known_about(name, facts) if facts else kind_of_metric(series.tag, strategy)
+        yield Metric(name, number, series.tag, strategy, step, wall_time, *own, kind.unit, kind.better)
 
 
 def _mean_of_finite(values: NDArray[np.float64]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ml_metrics.config.aggregation import Strategy
 from ml_metrics.config.metric_facts import known_about
 
 if TYPE_CHECKING:
@@ -15,7 +16,13 @@ if TYPE_CHECKING:
 
 
 def described(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iterator[Metric]:
-    """Yield the metrics with what the config or their names tell about them, where their source did not."""
+    """Yield the metrics with what the config or their names tell about them, where their source did not.
+
+    Metrics that a strategy made of a tag have their facts already.
+    """
     for metric in metrics:
+        if isinstance(metric.strategy, Strategy):
+            yield metric
+            continue
         kind = known_about(metric.name, config.facts)
         yield replace(metric, unit=metric.unit or kind.unit, better=metric.better or kind.better)

@@ -144,7 +144,8 @@ def clock_warnings(found: Iterable[Series], config: MetricCollectionConfig) -> I
     It is the point with the latest or earliest time, which is another if a clock was set back while the run wrote.
     """
     for series in found:
-        if not is_wanted(series.tag, config) or len(series) < 2:  # noqa: PLR2004  (points, to be in an order)
+        went_back = (series.wall_time[1:] < series.wall_time[:-1]).any()
+        if not went_back or not is_wanted(series.tag, config):
             continue
         chosen = aggregation_of(series.tag, config).strategies
         for strategy, which in ((Strategy.FINAL, "latest"), (Strategy.FIRST, "earliest")):

@@ -18,7 +18,7 @@ from ml_metrics.config.expressions import Expression, Expressions, check_names, 
 from ml_metrics.config.metric_facts import MetricFacts
 from ml_metrics.config.patterns import Pattern, best_match
 from ml_metrics.config.strict import Strict
-from ml_metrics.units import is_generated
+from ml_metrics.kinds import is_generated
 
 TOTAL_WALL_TIME = "total_wall_time"
 TIME_TO_ACCURACY = "time_to_accuracy"

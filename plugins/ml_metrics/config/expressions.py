@@ -12,7 +12,7 @@ from ml_metrics.config.formula import Of, formula
 from ml_metrics.config.metric_facts import Better, Unit
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.strict import Strict
-from ml_metrics.units import is_generated, without_strategy
+from ml_metrics.kinds import is_generated, without_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

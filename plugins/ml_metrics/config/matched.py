@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.config.patterns import best_match, matches
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.regression import DEFAULT
-from ml_metrics.units import without_strategy
+from ml_metrics.kinds import without_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

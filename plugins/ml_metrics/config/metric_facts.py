@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from ml_metrics.config.patterns import best_match
 from ml_metrics.config.strict import Strict
-from ml_metrics.units import HIGHER, LOWER, NEITHER, Kind, kind_of, without_strategy
+from ml_metrics.kinds import HIGHER, LOWER, NEITHER, Kind, kind_of, without_strategy
 
 
 class Better(StrEnum):
@@ -41,6 +41,8 @@ class MetricFacts(Strict):
 def known_about(metric: str, facts: Mapping[str, MetricFacts]) -> Kind:
     """Return what is known about a metric: the facts given for it or its tag, else what its name tells."""
     kind = kind_of(metric)
+    if not facts:
+        return kind
     tag = without_strategy(metric)
     own = best_match(facts, metric)
     key = own or best_match(facts, tag)

@@ -48,8 +48,8 @@ def best_match(patterns: Collection[str], name: str) -> str | None:
     The name itself comes first. Then come globs: those with more characters before their first wildcard, then those
     with more characters in all. Expressions come last. Among equals the first one given counts.
     """
-    if name in patterns:
-        return name
+    if not patterns or name in patterns:
+        return name if patterns else None
     ordered = _most_particular_first(tuple(patterns))
     return next((pattern for pattern in ordered if _compiled(pattern).fullmatch(name)), None)
 

@@ -16,8 +16,8 @@ from ml_metrics.config.moment import Moment
 from ml_metrics.config.patterns import Pattern, best_match, matches_any
 from ml_metrics.config.strict import Strict
 from ml_metrics.config.threshold import ChangePoint, MinChange, SuccessThreshold
+from ml_metrics.kinds import HIGHER, LOWER, Kind, is_generated
 from ml_metrics.model import CURVE_SUFFIX, Severity
-from ml_metrics.units import HIGHER, LOWER, Kind, is_generated
 
 DEFAULT = "default"
 """The key of the condition for metrics without their own."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.kinds import kind_of
 from ml_metrics.model import JobStatus, Outcome, Severity, StoredMetric
-from ml_metrics.units import kind_of
 from ml_metrics.values import as_utc
 from ml_metrics.warehouse.history import read_history
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE

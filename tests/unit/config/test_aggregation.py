@@ -9,7 +9,7 @@ from ml_metrics.collect.aggregate import aggregation_of
 from ml_metrics.config.aggregation import Steps, Strategy, Warmup
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.units import without_strategy
+from ml_metrics.kinds import without_strategy
 
 CONFIG = {
     "default_aggregation_strategies": ["final", "last_n_mean"],
