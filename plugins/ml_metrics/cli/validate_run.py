@@ -13,6 +13,7 @@ from ml_metrics.config.inherit import ConfigFolder
 from ml_metrics.config.load import load_file, root_of
 from ml_metrics.config.matched import Matched, matched
 from ml_metrics.config.problems import InvalidFileError
+from ml_metrics.config.regression import DEFAULT
 from ml_metrics.judge.repeated import worse_side
 from ml_metrics.judge.wording import rule_of
 from ml_metrics.kinds import HIGHER, LOWER
@@ -79,6 +80,11 @@ class RunOfTest:
     def _note(self, metric: Metric) -> str:
         """Return that a condition judges only the better side of a metric; empty if it does not."""
         condition = self.regression.condition_for(metric.name)
+        if self.regression.bounds_better_side(metric.name):
+            return f"{metric.name} is not judged: {metric.better} values are better, and `default` bounds only those"
+        one_sided = condition is not None and worse_side(condition) != 0
+        if one_sided and not metric.better and self.regression.key_for(metric.name) == DEFAULT:
+            return f"it is unknown whether {metric.name} should rise or fall; `metrics` can state it"
         side = {HIGHER: 1, LOWER: -1}.get(metric.better, 0)
         if condition is None or side == 0 or worse_side(condition) != side:
             return ""

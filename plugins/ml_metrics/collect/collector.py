@@ -16,9 +16,8 @@ from ml_metrics.collect.expressions import Names, compute
 from ml_metrics.collect.facts import described
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.collect.step_times import step_time_metrics
-from ml_metrics.collect.timing import clock_warnings, points_before, start_of, time_to_accuracy, total_wall_time
+from ml_metrics.collect.timing import times_of
 from ml_metrics.collect.untrusted_values import printable
-from ml_metrics.config.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME
 from ml_metrics.config.metric_facts import known_about
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.model import Metric, TagCurve
@@ -118,9 +117,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
     found = {source: _read(source, request) for source in SOURCES if _is_on(source, config.sources)}
     series = [one for each in found.values() for one in each.series]
     tagged = by_tag({source: each.series for source, each in found.items()}, config)
-    start = start_of(series, workload)
-    reached = time_to_accuracy(config.time_to_accuracy, tagged, start.at, workload) if config.time_to_accuracy else None
-    early = points_before(start.at, tagged.series.get(reached.tag)) if isinstance(reached, Metric) else ""
+    times = times_of(series, tagged, config, workload)
     aggregated = aggregate(tagged, config)
     curves, left_out = curves_of(tagged, config, curve_of, lambda tag: known_about(tag, config.facts).better)
     metrics, duplicates = _without_duplicates(
@@ -128,18 +125,16 @@ def collect_run(  # noqa: PLR0913  (independent options)
             "the tags": aggregated.metrics,
             "the curves": list(curve_metrics(curves, tagged)),
             **{source: list(_wanted(each.metrics, config)) for source, each in found.items()},
-            "time_to_accuracy": [reached] if isinstance(reached, Metric) else [],
+            "time_to_accuracy": times.to_accuracy,
         }
     )
-    wall_time = total_wall_time(start.at, workload)
-    if isinstance(wall_time, Metric):  # a benchmark that measured its own wall time takes precedence
-        metrics.setdefault(TOTAL_WALL_TIME, wall_time)
-    for one in step_time_metrics(found["tensorboard"].series if "tensorboard" in found else (), config):
-        metrics.setdefault(one.name, one)  # a tag of the workload takes precedence
+    written_steps = found["tensorboard"].series if "tensorboard" in found else ()
+    for one in (*times.wall, *step_time_metrics(written_steps, config)):
+        metrics.setdefault(one.name, one)  # what the workload measured itself takes precedence
     missing = {
         **{name: reason for each in found.values() for name, reason in each.missing.items()},
         **aggregated.missing,
-        **({TIME_TO_ACCURACY: reached} if isinstance(reached, str) else {}),
+        **times.missing,
     }
     names = Names(dict(tagged.series), metrics, missing, environment or Environment(), workload)
     compute(names, config)
@@ -151,13 +146,9 @@ def collect_run(  # noqa: PLR0913  (independent options)
         *left_out,
         *duplicates,
         *names.warnings,
-        *filter(None, [start.warning, early]),
-        *([wall_time] if isinstance(wall_time, str) else []),
-        *clock_warnings(series, config),
+        *times.warnings,
         *unused_patterns(tagged, config),
     ]
-    if start.at is None and isinstance(reached, Metric):
-        warnings.append(f"{reached.name} is counted from the first point, because the start of the run is unknown")
     if not series and not any(each.metrics for each in found.values()):
         warnings.append(f"{folder.path}: has no metrics in any of its {len(request.files)} files")
     return Collected(

@@ -16,7 +16,7 @@ from ml_metrics.config.problems import did_you_mean
 from ml_metrics.model import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,6 +43,38 @@ class Start:
 
     at: float | None
     warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The metrics of time, each if it is known."""
+
+    to_accuracy: tuple[Metric, ...]
+    wall: tuple[Metric, ...]
+    missing: dict[str, str]
+    warnings: tuple[str, ...]
+
+
+def times_of(
+    found: Sequence[Series], tagged: Tagged, config: MetricCollectionConfig, workload: Workload | None
+) -> Times:
+    """Return the metrics of time, with what is doubtful about clocks."""
+    start = start_of(found, workload)
+    reached = time_to_accuracy(config.time_to_accuracy, tagged, start.at, workload) if config.time_to_accuracy else None
+    wall = total_wall_time(start.at, workload)
+    warnings = [start.warning, *clock_warnings(found, config)]
+    if isinstance(wall, str):
+        warnings.append(wall)
+    if isinstance(reached, Metric):
+        warnings.append(points_before(start.at, tagged.series.get(reached.tag)))
+        if start.at is None:
+            warnings.append(f"{reached.name} is counted from the first point, because the start of the run is unknown")
+    return Times(
+        (reached,) if isinstance(reached, Metric) else (),
+        (wall,) if isinstance(wall, Metric) else (),
+        {TIME_TO_ACCURACY: reached} if isinstance(reached, str) else {},
+        tuple(filter(None, warnings)),
+    )
 
 
 def start_of(found: Iterable[Series], workload: Workload | None) -> Start:

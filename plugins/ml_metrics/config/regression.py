@@ -301,6 +301,11 @@ class RegressionTestConfig(Strict):
             self._chosen[metric] = self._condition(metric, self.key_for(metric))
         return self._chosen[metric]
 
+    def bounds_better_side(self, metric: str) -> bool:
+        """Whether `default` does not judge a metric because its fixed bound is on the better side."""
+        is_left_out = self.key_for(metric) == DEFAULT and self.condition_for(metric) is None
+        return is_left_out and self.known_about(metric).better in WORSE_SIDE
+
     def _condition(self, metric: str, key: str | None) -> Condition | None:
         if key != DEFAULT:
             return None if key is None else self.metric_success_conditions[key]

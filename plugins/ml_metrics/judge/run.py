@@ -180,6 +180,9 @@ class _RunJudge:
             return verdict_on(metric, value, condition, self.earlier, unit=unit, key=key)
         required = self.config.requires(metric) or metric in self.missing
         verdict = verdict_without_condition(metric, value, required=required)
+        if verdict is None and self.config.bounds_better_side(metric):
+            reason = "`default` bounds only its better side, and does not judge it"
+            return Verdict(metric, Outcome.SKIPPED, finite(value), None, "", reason=reason, condition=DEFAULT)
         if verdict is None and self.config.metric_subset_to_alert and self.config.may_alert(metric):
             reason = "metric_subset_to_alert names it, but no condition covers it: it can never alert"
             return Verdict(metric, Outcome.SKIPPED, finite(value), None, "", reason=reason)

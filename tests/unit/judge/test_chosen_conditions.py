@@ -116,7 +116,9 @@ def test_the_config_knows_better_than_the_name() -> None:
 
 def test_fixed_bounds_of_default_keep_their_side() -> None:
     rules = config({"default": BELOW})
-    assert outcomes(judged(rules, {"loss_final": 50.0, "accuracy_final": 50.0})) == {"loss_final": "fail"}
+    found = judged(rules, {"loss_final": 50.0, "accuracy_final": 50.0})
+    assert outcomes(found) == {"loss_final": "fail", "accuracy_final": "skipped"}
+    assert "bounds only its better side" in found.verdicts[1].reason
     within = config({"default": condition({"within_bounds": {"lower": 0, "upper": 1}}, "within")})
     assert outcomes(judged(within, {"accuracy_final": 50.0})) == {"accuracy_final": "fail"}
 
