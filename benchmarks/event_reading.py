@@ -7,7 +7,7 @@ Every reader is a separate process, measured after its imports. Fast readers tak
 minimum counts. Readers that take more than ten times as long run once.
 
 "1 GB, every checksum" is limited by the speed of memory: copying the bytes from the page cache and summing them takes
-two thirds of the time. On an idle machine the ratio is about 10; where other processes use the memory, it was 6.5.
+two thirds of the time. On an idle machine the ratio is about 9; where other processes use the memory, it was 6.5.
 """
 
 from __future__ import annotations

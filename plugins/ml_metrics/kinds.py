@@ -140,7 +140,8 @@ def _direction_of(name: str, words: list[str]) -> str:
     if found & _NEITHER:
         return ""
     lower, higher = found & _LOWER, found & _HIGHER
-    if re.search(_A_SECOND, name) or any(word == "per" and after in _INTERVALS for word, after in pairwise(words)):
+    is_rate = "/s" in name and re.search(_A_SECOND, name) is not None
+    if is_rate or any(word == "per" and after in _INTERVALS for word, after in pairwise(words)):
         return "" if lower - _INTERVALS else HIGHER  # errors per second
     if _is_a_time(words):
         lower |= {"time"}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.collect.aggregate import is_wanted
+from ml_metrics.collect.strategies import median, percentile
 from ml_metrics.collect.untrusted_values import printable
 from ml_metrics.model import Metric
 
@@ -57,8 +58,7 @@ def step_time_metrics(found: Iterable[Series], config: MetricCollectionConfig) -
     seconds, steps = _intervals(chosen)
     if len(seconds) < FEWEST:
         return []
-    values = dict(zip(("p50", "p90", "p99"), np.percentile(seconds / steps, [50, 90, 99]).tolist(), strict=True))
-    figures = {f"step_time_{name}": value for name, value in values.items()}
+    figures = {f"step_time_p{percent}": percentile(seconds / steps, percent) for percent in (50, 90, 99)}
     figures["steps_per_second"] = float(steps.sum() / seconds.sum())
     step, wall_time = int(chosen.step[-1]), float(chosen.wall_time[-1])
     return [
@@ -87,7 +87,7 @@ def _intervals(series: Series) -> tuple[NDArray[np.float64], NDArray[np.float64]
         return nothing
     kept = forward & (seconds > 0)
     seconds, steps = seconds[kept], steps[kept]
-    pause = seconds / steps > GAP * np.median(seconds / steps)
+    pause = seconds / steps > GAP * median(seconds / steps)
     if pause.mean() > BURSTS and seconds[pause].sum() > seconds[~pause].sum():
         return nothing
     return seconds[~pause], steps[~pause]
