@@ -78,18 +78,16 @@ class RunOfTest:
                 )
 
     def _note(self, metric: Metric) -> str:
-        """Return that a condition judges only the better side of a metric; empty if it does not."""
-        condition = self.regression.condition_for(metric.name)
+        """Return what is doubtful about how a metric is judged; empty if nothing is."""
+        key, condition = self.regression.key_for(metric.name), self.regression.condition_for(metric.name)
         if self.regression.bounds_better_side(metric.name):
             return f"{metric.name} is not judged: {metric.better} values are better, and `default` bounds only those"
-        one_sided = condition is not None and worse_side(condition) != 0
-        if one_sided and not metric.better and self.regression.key_for(metric.name) == DEFAULT:
+        side = 0 if condition is None else worse_side(condition)
+        if side and not metric.better and key == DEFAULT:
             return f"it is unknown whether {metric.name} should rise or fall; `metrics` can state it"
-        side = {HIGHER: 1, LOWER: -1}.get(metric.better, 0)
-        if condition is None or side == 0 or worse_side(condition) != side:
-            return ""
-        rule, key = rule_of(condition), self.regression.key_for(metric.name)
-        return f"{metric.name} is better when {metric.better}, but the condition {key!r} is `{rule}`"
+        if condition is not None and side and side == {HIGHER: 1, LOWER: -1}.get(metric.better):
+            return f"{metric.name} is better when {metric.better}, but the condition {key!r} is `{rule_of(condition)}`"
+        return ""
 
     def _row(self, metric: Metric) -> tuple[str, ...]:
         facts = self._metric(metric)

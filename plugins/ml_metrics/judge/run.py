@@ -173,10 +173,8 @@ class _RunJudge:
 
     def _judged(self, metric: str, value: float | None, condition: Condition | None) -> Verdict | None:
         if condition is not None:
-            unit, key = (
-                measured.unit if (measured := self.measured.get(metric)) else "",
-                self.config.key_for(metric) or "",
-            )
+            measured, key = self.measured.get(metric), self.config.key_for(metric) or ""
+            unit = measured.unit if measured else ""
             return verdict_on(metric, value, condition, self.earlier, unit=unit, key=key)
         required = self.config.requires(metric) or metric in self.missing
         verdict = verdict_without_condition(metric, value, required=required)

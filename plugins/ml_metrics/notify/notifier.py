@@ -53,7 +53,7 @@ class Notifier:
         passed = gate is not None and not gate.reasons
         problems = replace(found, urgent={}) if passed else found
         incident = self.warehouse.incidents.find_open(self.run.test) if self.warehouse else None
-        recovers = passed and not self._says_nothing_about(incident)
+        recovers = passed and not self._leaves_open(incident)
         notification = self._due_notification(test, problems, incident, passed=recovers)
         is_warning = notification is not None and notification.kind is MessageKind.WARNING
         # an earlier message about this run included its warnings
@@ -79,7 +79,7 @@ class Notifier:
             self._update_incident(notification.kind, problems.urgent)
         return notification
 
-    def _says_nothing_about(self, incident: Incident | None) -> bool:
+    def _leaves_open(self, incident: Incident | None) -> bool:
         """Whether the run was not judged, and the incident is about metrics: the run does not show that they recovered.
 
         An incident that is only about the job or its tasks ends with a run that is recorded.

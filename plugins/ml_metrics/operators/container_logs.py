@@ -64,10 +64,11 @@ def list_logs(folder: RunFolder, logs: Sequence[ContainerLog], secrets: Secrets)
 def known_secrets(pods: Iterable[dict[str, Any]]) -> Secrets:
     """Return the secrets in the variables of pods. Values that pods get from Kubernetes Secrets are not known here."""
     more = [name.strip() for name in conf.get("core", "sensitive_var_conn_names", fallback="").lower().split(",")]
-    for pod in pods:  # those of all hosts have the same variables
-        values, unknown = secrets_of(pod, more)
-        return Secrets(values, tuple(sorted(unknown)), _redacted)
-    return Secrets(also=_redacted)
+    pod = next(iter(pods), None)  # those of all hosts have the same variables
+    if pod is None:
+        return Secrets(also=_redacted)
+    values, unknown = secrets_of(pod, more)
+    return Secrets(values, tuple(sorted(unknown)), _redacted)
 
 
 class _Tail:
