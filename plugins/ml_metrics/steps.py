@@ -60,8 +60,7 @@ def measure_goodput(test: TestDefinition, state: RunState) -> GoodputReport:
     """Compute the goodput of the workload into `goodput.json`."""
     from ml_metrics.cloud.goodput import exported, goodput_log
     from ml_metrics.collect import Collected
-    from ml_metrics.collect.aggregate import is_wanted
-    from ml_metrics.collect.facts import described
+    from ml_metrics.collect.facts import generated
     from ml_metrics.goodput import measure
 
     ideal, ended_at = test.goodput.ideal_step_time, state.workload.ended_at
@@ -75,9 +74,8 @@ def measure_goodput(test: TestDefinition, state: RunState) -> GoodputReport:
         stalls=test.goodput.stalls,
     )
     report = exported(test, report, job_name)
-    config = test.metric_collection_config
-    wanted = described((one for one in report.metrics() if is_wanted(one.name, config, included=True)), config)
-    state.folder.write("goodput", {**report.document(), "metrics": Collected(tuple(wanted)).document()["metrics"]})
+    metrics = tuple(generated(report.metrics(), test.metric_collection_config))
+    state.folder.write("goodput", {**report.document(), "metrics": Collected(metrics).document()["metrics"]})
     return report
 
 

@@ -133,7 +133,7 @@ def _run(
     from ml_metrics.collect import collect_run
     from ml_metrics.collect.aggregate import is_wanted
     from ml_metrics.collect.curves import CURVE
-    from ml_metrics.collect.facts import described
+    from ml_metrics.collect.facts import generated
     from ml_metrics.collect.source import COMPUTED
     from ml_metrics.goodput import measure
 
@@ -143,10 +143,9 @@ def _run(
     ).metrics
     computed = {one.name for one in found if one.strategy in {COMPUTED, CURVE} or one.tag in collection.expressions}
     wanted = [one for one in found if is_wanted(one.tag, collection, included=one.name in computed)]
-    generated = measure(folder.files()).metrics()
-    kept = (one for one in generated if is_wanted(one.name, collection, included=True))
-    metrics = [*wanted, *described(kept, collection)]
-    tags = {one.tag for one in found} | {one.name for one in generated}
+    of_goodput = measure(folder.files()).metrics()
+    metrics = [*wanted, *generated(of_goodput, collection)]
+    tags = {one.tag for one in found} | {one.name for one in of_goodput}
     return RunOfTest(test, metrics, matched(collection, regression, tags, [one.name for one in metrics]), regression)
 
 

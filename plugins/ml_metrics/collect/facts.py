@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ml_metrics.collect.aggregate import is_wanted
 from ml_metrics.config.aggregation import Strategy
 from ml_metrics.config.metric_facts import known_about
 
@@ -26,3 +27,8 @@ def described(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iter
             continue
         kind = known_about(metric.name, config.facts)
         yield replace(metric, unit=metric.unit or kind.unit, better=metric.better or kind.better)
+
+
+def generated(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iterator[Metric]:
+    """Yield the metrics that the package adds to a run by itself, without those that the config ignores."""
+    return described((metric for metric in metrics if is_wanted(metric.name, config, included=True)), config)

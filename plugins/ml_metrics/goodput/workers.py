@@ -66,7 +66,7 @@ class Worker:
 
 
 def workers_of(entries: Entries) -> tuple[list[Worker], bool]:
-    """Return the workers of a log, and whether some were told apart by their steps alone."""
+    """Return the workers of a log, and whether some were distinguished by their steps alone."""
     lives, guessed = _lives(entries)
     if len(lives) == 1:
         return [Worker(tuple(lives))], False

@@ -22,6 +22,9 @@ from ml_metrics.model import Outcome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ml_metrics.config.regression import Comparison
     from ml_metrics.model import StoredMetric, Verdict
 
@@ -129,14 +132,19 @@ def _rounded(number: float) -> int:
     return round(number / step) * step
 
 
+def spread_of(distances: Sequence[float] | NDArray[np.float64]) -> float:
+    """Return the robust spread of which these are the distances in ascending order: for normal noise, its deviation."""
+    count = len(distances)
+    return float(max(1.4826 * distances[count // 2], distances[int(0.8 * (count - 1))] / 1.2816))
+
+
 def _memory(deviations: Sequence[float], distances: Sequence[float]) -> float:
     """Return the correlation of each run with the one before, as great as it can be with so few runs.
 
     `distances`: the sizes of the deviations, in ascending order.
     """
     runs = len(distances)
-    spread = max(1.4826 * distances[runs // 2], distances[int(0.8 * (runs - 1))] / 1.2816)
-    most = 2.5 * spread
+    most = 2.5 * spread_of(distances)
     clipped = [most if each > most else max(each, -most) for each in deviations]
     squares = sum(map(mul, clipped, clipped))
     if squares == 0:

@@ -44,9 +44,7 @@ def save_logs(
     """Save the logs of pods, given as pairs of pod and log, and list them in `logs.json`. Returns what was saved."""
     first = sorted(wanted, key=lambda one: (not one[1].failed, one[1].role is not Role.WORKLOAD))
     tails = [_Tail(open_log, pod, log) for pod, log in first[:MAX_LOGS]]
-    deadline = time.monotonic() + FETCH_SECONDS
-    for tail in tails:
-        tail.thread.join(max(0.0, deadline - time.monotonic()))
+    join_in_time((tail.thread for tail in tails), FETCH_SECONDS)
     logs = [_save(folder, tail, secrets) for tail in tails]
     logs += [replace(log, note=f"only {MAX_LOGS} logs are saved") for _, log in first[MAX_LOGS:]]
     return logs
@@ -69,6 +67,13 @@ def known_secrets(pods: Iterable[dict[str, Any]]) -> Secrets:
         return Secrets(also=_redacted)
     values, unknown = secrets_of(pod, more)
     return Secrets(values, tuple(sorted(unknown)), _redacted)
+
+
+def join_in_time(threads: Iterable[Thread], seconds: float) -> None:
+    """Wait for all threads to end, together no longer than this."""
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
 
 
 class _Tail:

@@ -15,6 +15,7 @@ from ml_metrics.clusters.hosts import index_of
 from ml_metrics.clusters.outcome import outcome_of
 from ml_metrics.errors import StorageError
 from ml_metrics.operators.cluster import is_outage
+from ml_metrics.operators.container_logs import join_in_time
 from ml_metrics.run_folder import DOCUMENTS
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class HostLogs:
         if not Path(self._folder.name).exists():
             return []  # it was saved before
         self._ended.update(self._threads)
-        _join(self._threads.values(), LAST_LINES_TIMEOUT_SECONDS)
+        join_in_time(self._threads.values(), LAST_LINES_TIMEOUT_SECONDS)
         self._over.set()
         # also all hosts of a workload that had ended when it was first seen
         self._read_in_time([pod for pod in pods if index_of(pod) not in self._threads])
@@ -112,7 +113,7 @@ class HostLogs:
         readers = [Thread(target=read, daemon=True) for _ in range(min(waiting.qsize(), READERS))]
         for reader in readers:
             reader.start()
-        _join(readers, REMAINING_HOSTS_TIMEOUT_SECONDS)
+        join_in_time(readers, REMAINING_HOSTS_TIMEOUT_SECONDS)
 
     def _follow(self, host: int, pod: str) -> None:
         """Read a log to its end. A stream can end before its container, for example when the API server restarts."""
@@ -143,9 +144,3 @@ class HostLogs:
                 self._lines.put(f"the log of host {host} cannot be read: {error}")
             return not is_outage(error), newest
         return True, newest
-
-
-def _join(threads: Iterable[Thread], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))

@@ -40,6 +40,15 @@ def in_turns(*logs: Log) -> Log:
     return [log[at] for at in range(longest) for log in logs if at < len(log)]
 
 
+def laid_out(folder: Path, layout: str, one: Log, other: Log) -> GoodputReport:
+    """The report of two logs in one of the ways in which two workers may write them."""
+    if layout == "files":
+        return written(folder, a=one, b=other)
+    if layout == "one file":
+        return written(folder, a=in_turns(one, other))
+    return written(folder, a=in_time([*one, *other]) if layout == "in order of time" else [*one, *other])
+
+
 def written(folder: Path, **files: Log) -> GoodputReport:
     folder.mkdir(parents=True, exist_ok=True)
     for name, entries in files.items():
@@ -60,15 +69,7 @@ def same_figures(one: GoodputReport, other: GoodputReport) -> bool:
 @pytest.mark.parametrize("layout", ["files", "one file", "in order of time", "one after the other"])
 def test_a_second_worker_changes_no_figure(tmp_path: Path, ahead: float, layout: str) -> None:
     alone = measured(JOB)
-    one, other = of("a", JOB), of("b", moved(JOB, ahead))
-    if layout == "files":
-        found = written(tmp_path, a=one, b=other)
-    elif layout == "one file":
-        found = written(tmp_path, a=in_turns(one, other))
-    elif layout == "in order of time":
-        found = written(tmp_path, a=in_time([*one, *other]))
-    else:
-        found = written(tmp_path, a=[*one, *other])
+    found = laid_out(tmp_path, layout, of("a", JOB), of("b", moved(JOB, ahead)))
     assert same_figures(found, written(tmp_path / "alone", a=JOB))
     assert found.goodput_percent == pytest.approx(alone.goodput_percent)
     assert found.clock.startswith("2 workers recorded the job; its times are by the clock of a")
@@ -78,15 +79,7 @@ def test_a_second_worker_changes_no_figure(tmp_path: Path, ahead: float, layout:
 @pytest.mark.parametrize("ahead", [0.5, 4.0, 15.0, 300.0, -15.0])
 @pytest.mark.parametrize("layout", ["files", "one file", "in order of time", "one after the other"])
 def test_workers_of_an_older_log_are_told_apart(tmp_path: Path, ahead: float, layout: str) -> None:
-    one, other = JOB, moved(JOB, ahead)
-    if layout == "files":
-        found = written(tmp_path, a=one, b=other)
-    elif layout == "one file":
-        found = written(tmp_path, a=in_turns(one, other))
-    elif layout == "in order of time":
-        found = written(tmp_path, a=in_time([*one, *other]))
-    else:
-        found = written(tmp_path, a=[*one, *other])
+    found = laid_out(tmp_path, layout, JOB, moved(JOB, ahead))
     assert same_figures(found, written(tmp_path / "alone", a=JOB))
     assert any("told apart by their steps" in one for one in found.warnings) == (layout != "files")
 

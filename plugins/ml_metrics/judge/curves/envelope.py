@@ -2,8 +2,7 @@
 
 At each step of the judged curve, the centre is the median of the past curves there. The spread is that of the distances
 of each past curve from the median of the others, which is what a healthy new run would show. It is pooled over
-neighbouring steps, so that five runs suffice, and measured as robustly as elsewhere: the larger of 1.4826 times the
-median distance and the 80th percentile divided by 1.2816.
+neighbouring steps, so that five runs suffice.
 
 The distance of a run is that of its worst lasting excursion: the greatest median of the distances of a twentieth of the
 judged points in a row. One noisy point, or a spike that is shorter than half of that, does not count.
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from ml_metrics.judge.certainty import spread_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,8 +136,7 @@ def _spread(curves: Values) -> Values:
 
 def _pooled(distances: Values, at: int, reach: int) -> float:
     pooled = distances[:, max(0, at - reach) : at + reach + 1].ravel()
-    ordered = np.sort(pooled[np.isfinite(pooled)])
-    return float(max(1.4826 * ordered[len(ordered) // 2], ordered[int(0.8 * (len(ordered) - 1))] / 1.2816))
+    return spread_of(np.sort(pooled[np.isfinite(pooled)]))
 
 
 def _median(curves: Values) -> Values:
