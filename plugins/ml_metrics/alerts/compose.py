@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
-    from ml_metrics.alerts.message import Heartbeat, HeldMessage, Report
+    from ml_metrics.alerts.message import Heartbeat, HeldMessage, Notice, Report
 
 HEADLINES = {
     MessageKind.BROKEN: "failed",
@@ -25,10 +25,17 @@ HEADLINES = {
     MessageKind.OVERDUE: "is overdue",
     MessageKind.WARNING: "has a warning",
 }
-STYLES = {MessageKind.RECOVERED: "ok", MessageKind.WARNING: "warning", MessageKind.OVERDUE: "warning"}
+STYLES = {MessageKind.RECOVERED: "ok", MessageKind.WARNING: "warning", MessageKind.OVERDUE: "warning"} | {
+    MessageKind.TRIAL: "note",
+}
 """The CSS class of a headline; otherwise `bad`."""
 LINK = re.compile(r"https?://[^\s<>\"']+", re.IGNORECASE)
 MAX_SUBJECT_LENGTH = 120
+MAX_ROWS = 50
+"""More rows of a table are counted instead."""
+MAX_LINKS = 10
+MAX_REASONS = 100
+"""More reasons are counted in the last one."""
 
 
 def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Message:
@@ -100,6 +107,36 @@ def compose_heartbeat(
     reasons = (*silent, *unjudged, *unfit)
     about = {"key": key, "kind": MessageKind.HEARTBEAT, "subject": one_line(f"[ML Metrics] weekly: {headline}")}
     return _message("heartbeat", values, recipients, sender, **about, reasons=reasons, links=_dashboard(dashboard_url))
+
+
+def compose_notice(
+    key: str, kind: MessageKind, notice: Notice, recipients: Sequence[str], sender: str = ""
+) -> Message:
+    """Return a message that is not about one run: a notice with a table."""
+    said = [Reason(str(kind), sentence) for sentence in notice.sentences]
+    listed = [Reason(f"{kind}:{item.name}", f"{item.name}: {item.value}") for item in notice.items]
+    hidden = max(0, len(notice.items) - MAX_ROWS)
+    return _message(
+        "notice",
+        {"notice": notice, "items": notice.items[:MAX_ROWS], "hidden": hidden, "style": STYLES.get(kind, "bad")},
+        recipients,
+        sender,
+        key=key,
+        kind=kind,
+        test=notice.test,
+        run_key=notice.run_key,
+        owner=notice.owner,
+        subject=one_line(f"[ML Metrics] {notice.headline}", MAX_SUBJECT_LENGTH),
+        reasons=_first_reasons([*said, *listed]),
+        links=tuple(
+            Fact(fact.name, fact.value, fact.link) for fact in (*notice.buttons, *notice.items) if is_link(fact.link)
+        )[:MAX_LINKS],
+    )
+
+
+def _first_reasons(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
+    more = len(reasons) - MAX_REASONS
+    return tuple(reasons) if more <= 0 else (*reasons[:MAX_REASONS], Reason("more", f"and {more:,} more"))
 
 
 def _message(

@@ -22,6 +22,18 @@ class MessageKind(StrEnum):
     """Only conditions of severity `warn` failed. The message waits for the digest."""
     DIGEST = "digest"
     HEARTBEAT = "heartbeat"
+    TRIAL = "trial"
+    """The verdict of a run that a user started with changed keys."""
+    INCIDENT = "incident"
+    """Further tests joined an incident."""
+    MASS = "mass"
+    """Many tests failed within a short time."""
+    FILE = "file"
+    """A test file broke or vanished, or a test was paused."""
+
+
+NOTICES = frozenset({MessageKind.TRIAL, MessageKind.INCIDENT, MessageKind.MASS, MessageKind.FILE})
+"""The kinds of messages that are composed from a `Notice`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +97,23 @@ class Report:
     """Commands to paste into a terminal."""
     warned: tuple[Problem, ...] = ()
     """The problems that only warn, beside those that the message is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """The content of a message that is not a report about one run."""
+
+    headline: str
+    """What happened, in one line. It is the subject, too: the important words come first."""
+    sentences: tuple[str, ...] = ()
+    """Paragraphs below the headline: what is known, and what to do first."""
+    items: tuple[Fact, ...] = ()
+    """Rows of a table, such as the members of an incident. A row may have a link."""
+    buttons: tuple[Fact, ...] = ()
+    """At most two: the text of each is its `value`."""
+    test: str = ""
+    run_key: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,22 @@ from datetime import UTC, date, datetime
 import pytest
 
 from golden import check
-from ml_metrics.alerts.compose import compose, compose_heartbeat, one_line, subject_of
+from ml_metrics.alerts.compose import compose, compose_heartbeat, compose_notice, one_line, subject_of
 from ml_metrics.alerts.message import (
+    NOTICES,
+    Fact,
     FailingTest,
     Heartbeat,
     MessageKind,
     MissedRuns,
+    Notice,
     QuarantinedTest,
     UndecidedMetric,
     UnfitCondition,
 )
 from unit.alerts.reports import LOSS, REPORT
 
-RUN_OCCASIONS = [each for each in MessageKind if each not in {MessageKind.DIGEST, MessageKind.HEARTBEAT}]
+RUN_OCCASIONS = [each for each in MessageKind if each not in {MessageKind.DIGEST, MessageKind.HEARTBEAT, *NOTICES}]
 
 
 @pytest.mark.parametrize("occasion", RUN_OCCASIONS)
@@ -82,3 +85,16 @@ def test_a_mail_can_have_a_thousand_problems() -> None:
     message = compose(report, [])
     assert message.subject.endswith("(+999 more)")
     assert message.text.count("out of bounds for test") == 1000
+
+
+def test_a_notice_has_its_table_links_and_reasons() -> None:
+    rows = tuple(Fact(f"test-{number}", "failed", f"https://x.example/{number}") for number in range(60))
+    buttons = (Fact("open", "Open the dashboard", "https://x.example/"), Fact("bad", "No", "javascript:alert(1)"))
+    notice = Notice("60 tests failed within an hour", ("They share node pool a.",), rows, buttons, owner="on-call")
+    message = compose_notice("mass-1", MessageKind.MASS, notice, ["duty@example.com"])
+    assert message.subject == "[ML Metrics] 60 tests failed within an hour"
+    assert (message.kind, message.owner, message.test) == (MessageKind.MASS, "on-call", "")
+    assert message.links[0].link == "https://x.example/"
+    assert "javascript" not in message.html + message.text
+    assert "and 10 more" in message.text
+    assert message.reasons[0].sentence == "They share node pool a."
