@@ -109,9 +109,7 @@ def compose_heartbeat(
     return _message("heartbeat", values, recipients, sender, **about, reasons=reasons, links=_dashboard(dashboard_url))
 
 
-def compose_notice(
-    key: str, kind: MessageKind, notice: Notice, recipients: Sequence[str], sender: str = ""
-) -> Message:
+def compose_notice(key: str, kind: MessageKind, notice: Notice, recipients: Sequence[str], sender: str = "") -> Message:
     """Return a message that is not about one run: a notice with a table."""
     said = [Reason(str(kind), sentence) for sentence in notice.sentences]
     listed = [Reason(f"{kind}:{item.name}", f"{item.name}: {item.value}") for item in notice.items]
