@@ -37,11 +37,13 @@ class Database:
     """A store whose tables are created before the first query or statement.
 
     Each part of the warehouse holds its own SQL: constants in the SQL that all engines share. Values are passed as
-    parameters (`:name`); nothing that comes from outside is ever formatted into a query.
+    parameters (`:name`); nothing that comes from outside is ever formatted into a query. A statement that contains
+    `:deployment` gets the deployment of this database.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, deployment: str = "local") -> None:
         self.store = store
+        self.deployment = deployment
         self._is_ready = False
 
     def ensure_schema(self) -> None:
@@ -51,15 +53,18 @@ class Database:
 
     def query(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         """Return the rows of a query."""
-        return self._ready().rows(query, parameters)
+        return self._ready().rows(query, self._with_deployment(query, parameters))
 
     def change(self, statement: str, **parameters: Any) -> int:
         """Run a statement and return the number of rows that it changed."""
-        return self._ready().change(statement, parameters)
+        return self._ready().change(statement, self._with_deployment(statement, parameters))
 
     def replace(self, records: Sequence[RunRecord]) -> None:
         """Write all rows of some runs in one transaction, in place of those of their earlier attempts."""
         self._ready().replace(records)
+
+    def _with_deployment(self, statement: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        return {"deployment": self.deployment, **parameters} if ":deployment" in statement else parameters
 
     def _ready(self) -> Store:
         if not self._is_ready:

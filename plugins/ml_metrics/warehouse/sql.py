@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.tables import Table
 
 TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP}
-TIMES |= {"oldest", "last_good", "written_at"}
+TIMES |= {"oldest", "last_good", "written_at", "moment"}
 FORMS = "should be sqlite:///FILE, postgresql+psycopg://HOST/DATABASE or bigquery://PROJECT/DATASET"
 TIME_LENGTH = len("2026-03-31 23:59:59.000000")
 """The length of a time as this package writes it into SQLite. Other programs may write another form."""
@@ -99,7 +99,7 @@ class SqlStore:
         """Run a statement. Nothing is changed if another process wrote the same row first."""
         try:
             with self._transaction() as connection:
-                return int(connection.execute(text(statement), self._bound(parameters)).rowcount)
+                return int(connection.execute(_with_lists(statement, parameters), self._bound(parameters)).rowcount)
         except WarehouseError as error:
             if isinstance(error.__cause__, IntegrityError):
                 return 0

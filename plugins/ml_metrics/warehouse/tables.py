@@ -216,6 +216,51 @@ DELIVERIES = Table(
     cluster=("owner",),
 )
 
+MESSAGES = Table(
+    "messages",
+    "One row for each message. It is added when the message is decided, before it is sent.",
+    (
+        _required("message", Kind.STRING, "The key of the message: the run key, a number, the occasion, and a hash."),
+        _required("deployment", Kind.STRING, "The Airflow deployment."),
+        _required("uuid", Kind.STRING, "The run key; empty for a message that is not about one run."),
+        _required("test_name", Kind.STRING, "The test; empty for a message about several tests."),
+        _required("owner", Kind.STRING, "The owner whose hourly limit the message counts towards."),
+        _required("occasion", Kind.STRING, "broken, worse, recovered, overdue, warning, digest, heartbeat, ..."),
+        _required("content_hash", Kind.STRING, "A hash of what the message states."),
+        _required("state", Kind.STRING, "pending, held (for the digest), sent, summarised (in a digest) or dead."),
+        _required("timestamp", Kind.TIMESTAMP, "When the message was decided."),
+        _required("attempts", Kind.INTEGER, "How often a sender took the message."),
+        _required("next_attempt", Kind.TIMESTAMP, "When a sender may take it again."),
+        _required("held_because", Kind.STRING, "Why the message waits for the digest; empty if it is sent at once."),
+        _required("recipients", Kind.STRING, "The recipients as a JSON list of addresses."),
+        _required("subject", Kind.STRING, "The subject."),
+        _required("reasons", Kind.STRING, "The sentences of the message as a JSON list of texts."),
+        _required("document", Kind.STRING, "The path of the whole message; empty if `content` holds it."),
+        _required("content", Kind.STRING, "The whole message as JSON, if it could not be written into its folder."),
+        _required("channels", Kind.STRING, "The result of the last attempt on each channel, as JSON."),
+        _required("lease", Kind.STRING, "The sender that has the message now; empty if none has."),
+        _required("lease_until", Kind.TIMESTAMP, "When that sender has certainly ended."),
+    ),
+    key=("message",),
+    indexes=(("timestamp",), ("state", "next_attempt")),
+    partition="timestamp",
+    cluster=("state", "owner"),
+)
+
+SENDERS = Table(
+    "senders",
+    "One row for each sender of messages, with its last pass.",
+    (
+        _required("deployment", Kind.STRING, "The Airflow deployment."),
+        _required("sender", Kind.STRING, "What sent: ml_messages, run, or command line."),
+        _required("timestamp", Kind.TIMESTAMP, "When the pass ended."),
+        _required("sent", Kind.INTEGER, "How many messages it sent."),
+        _required("pending", Kind.INTEGER, "How many messages were still to be sent."),
+        _required("detail", Kind.STRING, "What went wrong; empty if nothing did."),
+    ),
+    key=("deployment", "sender"),
+)
+
 QUARANTINES = Table(
     "quarantines",
     "Quarantines of tests. Rows are only added; the newest row of a test applies.",
@@ -248,4 +293,4 @@ CURVE_HISTORY = Table(
 RUN_TABLES = (JOB_HISTORY, METRIC_HISTORY, METADATA_HISTORY, CURVE_HISTORY)
 """The tables that one load changes together."""
 
-TABLES = (*RUN_TABLES, ACCEPTANCES, ALERTS, DELIVERIES, QUARANTINES)
+TABLES = (*RUN_TABLES, ACCEPTANCES, ALERTS, DELIVERIES, MESSAGES, SENDERS, QUARANTINES)

@@ -13,8 +13,10 @@ from ml_metrics.warehouse.database import Database
 from ml_metrics.warehouse.decisions import Acceptances, Quarantines
 from ml_metrics.warehouse.deliveries import Deliveries
 from ml_metrics.warehouse.incidents import Incidents
+from ml_metrics.warehouse.messages import Messages
 from ml_metrics.warehouse.metrics import Metrics
 from ml_metrics.warehouse.runs import Runs
+from ml_metrics.warehouse.senders import Senders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,17 +30,19 @@ if TYPE_CHECKING:
 class Warehouse(AbstractContextManager["Warehouse"]):
     """All stored runs and what was decided about them. Made by `open_warehouse`; use it in a `with`, or close it.
 
-    `load` writes a run. Everything else is in a part: `runs`, `metrics`, `curves`, `incidents`, `deliveries`,
-    `acceptances` and `quarantines`.
+    `load` writes a run. Everything else is in a part: `runs`, `metrics`, `curves`, `incidents`, `messages`,
+    `senders`, `acceptances` and `quarantines`.
     """
 
-    def __init__(self, store: Store) -> None:
-        self.database = Database(store)
+    def __init__(self, store: Store, deployment: str = "local") -> None:
+        self.database = Database(store, deployment)
         self.runs = Runs(self.database)
         self.metrics = Metrics(self.database)
         self.curves = StoredCurves(self.database)
         self.incidents = Incidents(self.database)
         self.deliveries = Deliveries(self.database)
+        self.messages = Messages(self.database)
+        self.senders = Senders(self.database)
         self.acceptances = Acceptances(self.database)
         self.quarantines = Quarantines(self.database)
 
@@ -83,7 +87,9 @@ class Warehouse(AbstractContextManager["Warehouse"]):
         self.database.replace(records)
 
 
-def open_warehouse(address: str, *, create: bool = True, client: Any = None) -> Warehouse:
+def open_warehouse(
+    address: str, *, create: bool = True, client: Any = None, deployment: str = "local"
+) -> Warehouse:
     """Open the warehouse at an address: any SQLAlchemy URL, or `bigquery://project/dataset`.
 
     Nothing is sent to a server before the first query. What is missing is created on first use: the SQLite file with
@@ -92,9 +98,11 @@ def open_warehouse(address: str, *, create: bool = True, client: Any = None) -> 
     tables raises it on first use, and nothing is created. The tables of an existing warehouse are brought up to date
     either way.
 
+    `deployment` is the Airflow deployment whose rows are read and written.
+
     `client` is a ready `google.cloud.bigquery.Client`; by default, the client has the credentials of the environment.
     """
-    return Warehouse(open_store(address, create=create, client=client))
+    return Warehouse(open_store(address, create=create, client=client), deployment)
 
 
 def open_store(address: str, *, create: bool, client: Any = None) -> Store:

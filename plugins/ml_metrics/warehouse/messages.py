@@ -1,0 +1,254 @@
+"""The messages of a deployment: what was decided, and what is sent, waits, or could not be sent.
+
+A row is added when a message is decided, before it is sent. A sender takes a message under a lease, which no other
+sender can take at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.values import as_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.warehouse.database import Database
+
+HOLD_OFF = timedelta(seconds=60)
+"""How long a new message, or one whose sender vanished, is left to the process that may be sending it just now."""
+LEASE = timedelta(minutes=2)
+LATEST_ATTEMPT = timedelta(hours=2)
+"""A next attempt or the end of a lease that is farther ahead was written with a wrong clock."""
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+
+COLUMNS = """message, deployment, uuid AS run_key, test_name AS test, owner, occasion, content_hash, state, timestamp,
+  attempts, next_attempt, held_because, recipients, subject, reasons, document, content, channels, lease,
+  lease_until"""
+"""The fields of a `StoredMessage`."""
+
+MOMENT = "SELECT CURRENT_TIMESTAMP AS moment"
+
+ADD = """
+INSERT INTO messages
+  (message, deployment, uuid, test_name, owner, occasion, content_hash, state, timestamp, attempts, next_attempt,
+  held_because, recipients, subject, reasons, document, content, channels, lease, lease_until)
+SELECT :message, :deployment, :run_key, :test, :owner, :occasion, :content_hash, :state, :timestamp, :attempts,
+  :next_attempt, :held_because, :recipients, :subject, :reasons, :document, :content, :channels, :lease, :lease_until
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (SELECT 1 FROM messages AS earlier WHERE earlier.message = :message)
+"""
+
+DUE = f"""
+SELECT {COLUMNS} FROM messages
+WHERE deployment = :deployment AND state = 'pending' AND (next_attempt <= :now OR next_attempt > :latest)
+ORDER BY timestamp, message
+LIMIT :limit
+"""  # noqa: S608
+
+TAKE = """
+UPDATE messages SET lease = :lease, lease_until = :until, attempts = attempts + 1
+WHERE message = :message AND state = 'pending' AND lease = '' AND attempts = :attempts
+"""
+
+REVOKE = """
+UPDATE messages SET lease = '', next_attempt = :next_attempt
+WHERE message = :message AND state = 'pending' AND lease = :lease
+"""
+
+FINISH = """
+UPDATE messages SET state = :state, channels = :channels, next_attempt = :next_attempt, lease = ''
+WHERE message = :message AND lease = :lease AND state = 'pending'
+"""
+
+SUMMARISE = """
+UPDATE messages
+SET held_because = :summarised, state = CASE WHEN state = 'held' THEN 'summarised' ELSE state END
+WHERE deployment = :deployment AND message IN :messages AND state IN ('pending', 'held')
+"""
+
+WAITING = f"""
+SELECT {COLUMNS} FROM messages
+WHERE deployment = :deployment AND timestamp >= :since AND state IN ('pending', 'held')
+ORDER BY timestamp, message
+"""  # noqa: S608
+
+SINCE = f"""
+SELECT {COLUMNS} FROM messages
+WHERE deployment = :deployment AND timestamp >= :since AND (:test = '' OR test_name = :test)
+ORDER BY timestamp DESC, message
+LIMIT :limit
+"""  # noqa: S608
+
+EXISTING = "SELECT message FROM messages WHERE message IN :messages"
+
+COUNT = """
+SELECT COUNT(*) AS messages FROM messages
+WHERE deployment = :deployment AND timestamp >= :since AND owner = :owner AND held_because = '' AND uuid <> ''
+"""
+
+
+class MessageState(StrEnum):
+    """The state of a message."""
+
+    PENDING = "pending"
+    """It is to be sent."""
+    HELD = "held"
+    """It waits for the digest."""
+    SENT = "sent"
+    """Every channel accepted it."""
+    SUMMARISED = "summarised"
+    """It was in a digest."""
+    DEAD = "dead"
+    """A channel did not accept it within a day."""
+
+
+IN_DIGEST = "it was in a digest"
+"""Replaces the reason for which a message was held."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelResult:
+    """The result of the last attempt on one channel."""
+
+    state: str
+    """`delivered`, `failed`, or `dead`."""
+    attempts: int = 0
+    detail: str = ""
+    """Where the message is, or why it could not be sent."""
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A row of `messages`."""
+
+    message: str
+    """The key of the message, made from the run, the occasion and the content."""
+    run_key: str
+    """Empty for a message that is not about one run."""
+    test: str
+    owner: str
+    occasion: str
+    content_hash: str
+    timestamp: datetime
+    """When the message was decided."""
+    recipients: tuple[str, ...]
+    subject: str
+    reasons: tuple[str, ...]
+    deployment: str = ""
+    """Set by the warehouse."""
+    document: str = ""
+    """The path of the whole message; empty if it could not be written there, and `content` holds it."""
+    content: str = ""
+    state: str = MessageState.PENDING
+    attempts: int = 0
+    """How often a sender took the message."""
+    next_attempt: datetime = BEGINNING
+    held_because: str = ""
+    """Why the message waits for the digest; empty if it is sent at once."""
+    channels: Mapping[str, ChannelResult] = field(default_factory=dict)
+    lease: str = ""
+    """The sender that has the message now."""
+    lease_until: datetime = BEGINNING
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """The messages of one deployment."""
+
+    database: Database
+
+    def moment(self) -> datetime:
+        """Return the time by the warehouse's clock, which all senders share."""
+        return as_utc(self.database.query(MOMENT)[0]["moment"])
+
+    def add(self, message: StoredMessage) -> bool:
+        """Add a message that was decided. False if it is there already.
+
+        Senders leave it alone for a minute, in which the process that decided it may send it.
+        """
+        document = asdict(message) | {
+            "recipients": json.dumps(message.recipients),
+            "reasons": json.dumps(message.reasons),
+            "channels": _as_json(message.channels),
+            "state": str(message.state),
+            "timestamp": as_utc(message.timestamp),
+            "next_attempt": self.moment() + HOLD_OFF,
+        }
+        del document["deployment"]
+        return self.database.change(ADD, **document) > 0
+
+    def existing(self, keys: Sequence[str]) -> set[str]:
+        """Return which of some messages have a row."""
+        return {row["message"] for row in self.database.query(EXISTING, messages=list(keys))} if keys else set()
+
+    def due(self, now: datetime, limit: int = 500) -> list[StoredMessage]:
+        """Return the messages that are to be sent now, oldest first, also those that a sender has a lease of."""
+        rows = self.database.query(DUE, now=as_utc(now), latest=as_utc(now) + LATEST_ATTEMPT, limit=limit)
+        return [_stored(row) for row in rows]
+
+    def take(self, message: StoredMessage, lease: str, now: datetime) -> bool:
+        """Take a message that no sender has. False if another sender was faster."""
+        return self._change(TAKE, message.message, lease=lease, until=now + LEASE, attempts=message.attempts)
+
+    def revoke(self, message: StoredMessage, now: datetime) -> bool:
+        """End the lease of a sender that has vanished, or whose clock was wrong.
+
+        It may still live: the message can be taken only after a time in which such a sender ends.
+        """
+        ended = message.lease_until <= now or message.lease_until > now + LATEST_ATTEMPT
+        return ended and self._change(REVOKE, message.message, lease=message.lease, next_attempt=now + HOLD_OFF)
+
+    def finish(
+        self,
+        message: str,
+        lease: str,
+        state: MessageState,
+        channels: Mapping[str, ChannelResult],
+        next_attempt: datetime = BEGINNING,
+    ) -> bool:
+        """Record what a sender did and end its lease. False if the lease was taken from it."""
+        results = _as_json(channels)
+        return self._change(
+            FINISH, message, lease=lease, state=str(state), channels=results, next_attempt=as_utc(next_attempt)
+        )
+
+    def summarise(self, keys: Sequence[str]) -> None:
+        """Record that held messages were in a digest."""
+        if keys:
+            self.database.change(SUMMARISE, messages=list(keys), summarised=IN_DIGEST)
+
+    def held(self, since: datetime) -> list[StoredMessage]:
+        """Return the messages that wait for the digest, oldest first."""
+        return [one for one in self.waiting(since) if one.held_because not in {"", IN_DIGEST}]
+
+    def waiting(self, since: datetime) -> list[StoredMessage]:
+        """Return what is not sent yet, oldest first: pending, or held for the digest."""
+        return [_stored(row) for row in self.database.query(WAITING, since=as_utc(since))]
+
+    def since(self, moment: datetime, test: str = "", limit: int = 100) -> list[StoredMessage]:
+        """Return the messages since a moment, newest first."""
+        return [_stored(row) for row in self.database.query(SINCE, since=as_utc(moment), test=test, limit=limit)]
+
+    def count(self, owner: str, since: datetime) -> int:
+        """Return the number of messages about single runs that were to be sent to an owner at once since a moment."""
+        return int(self.database.query(COUNT, owner=owner, since=as_utc(since))[0]["messages"])
+
+    def _change(self, statement: str, message: str, **values: Any) -> bool:
+        return self.database.change(statement, message=message, **values) > 0
+
+
+def _as_json(channels: Mapping[str, ChannelResult]) -> str:
+    return json.dumps({name: asdict(result) for name, result in channels.items()})
+
+
+def _stored(row: dict[str, Any]) -> StoredMessage:
+    lists = {name: tuple(json.loads(row[name])) for name in ("recipients", "reasons")}
+    channels = {name: ChannelResult(**result) for name, result in json.loads(row["channels"]).items()}
+    return StoredMessage(**{**row, **lists, "channels": channels})
