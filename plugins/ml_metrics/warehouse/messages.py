@@ -7,7 +7,6 @@ sender can take at the same time.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ml_metrics.warehouse.database import Database
 
