@@ -87,9 +87,7 @@ class Warehouse(AbstractContextManager["Warehouse"]):
         self.database.replace(records)
 
 
-def open_warehouse(
-    address: str, *, create: bool = True, client: Any = None, deployment: str = "local"
-) -> Warehouse:
+def open_warehouse(address: str, *, create: bool = True, client: Any = None, deployment: str = "local") -> Warehouse:
     """Open the warehouse at an address: any SQLAlchemy URL, or `bigquery://project/dataset`.
 
     Nothing is sent to a server before the first query. What is missing is created on first use: the SQLite file with
