@@ -146,6 +146,8 @@ class Message:
     """What only warns, beside the reasons."""
     links: tuple[Fact, ...] = ()
     pictures: tuple[Picture, ...] = ()
+    incident: str = ""
+    """Identifies the incident for services that open one and close it on recovery. Empty for the test's own."""
 
 
 @dataclass(frozen=True, slots=True)
