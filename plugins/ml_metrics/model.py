@@ -271,6 +271,8 @@ class StoredMetric:
     """As in `Metric`; for an older row, what its name tells."""
     non_finite: float | None = None
     """The share of the points that were not finite numbers; None in older rows and where there were no points."""
+    trial: str | None = None
+    """What was changed in a trial; None in a regular run."""
 
     @property
     def verdict_text(self) -> str:

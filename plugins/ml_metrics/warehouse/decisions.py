@@ -28,6 +28,7 @@ SELECT job.test_name, metric.metric_name, job.uuid, job.timestamp, metric.metric
 FROM job_history AS job
 JOIN metric_history AS metric ON metric.uuid = job.uuid
 WHERE job.uuid = :run AND metric.metric_name = :metric
+  AND job.trial IS NULL
   AND NOT EXISTS (
     SELECT 1 FROM acceptances AS earlier WHERE earlier.uuid = :run AND earlier.metric_name = :metric
   )
@@ -75,7 +76,7 @@ class Acceptances:
     def add(self, run_key: str, metric: str, *, reason: str, by: str, at: datetime | None = None) -> bool:
         """Accept the level that a metric has since a run.
 
-        False if it was accepted before or the run has no such metric; then nothing changes.
+        False if it was accepted before, if the run has no such metric, or if it is a trial; then nothing changes.
         """
         row = {"run": run_key, "metric": metric, "reason": reason, "accepted_by": by}
         return self.database.change(ACCEPT, **row, accepted_at=as_utc(at or datetime.now(UTC))) > 0

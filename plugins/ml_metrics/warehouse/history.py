@@ -1,7 +1,8 @@
 """The rows before a run, as far as the judge needs them.
 
-The place of a run in the history is the time at which its workload stopped, `job_history.timestamp`. The `timestamp`
-of a metric is bounded as well, only to limit the partitions that BigQuery reads.
+Trials are left out. The place of a run in the history is the time at which its workload stopped,
+`job_history.timestamp`. The `timestamp` of a metric is bounded as well, only to limit the partitions that BigQuery
+reads.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ FROM (
   SELECT timestamp
   FROM job_history
   WHERE test_name = :test AND uuid <> :run AND timestamp >= :earliest AND timestamp < :before
+    AND trial IS NULL
     AND job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail')
   ORDER BY timestamp DESC
   LIMIT :window
@@ -41,6 +43,7 @@ FROM (
   SELECT timestamp
   FROM job_history
   WHERE test_name = :test AND uuid <> :run AND timestamp < :before
+    AND trial IS NULL
   ORDER BY timestamp DESC
   LIMIT :recent
 ) AS newest
@@ -50,6 +53,7 @@ FROM (
   SELECT timestamp
   FROM job_history
   WHERE test_name = :test AND uuid <> :run AND timestamp >= :earliest AND timestamp < :before
+    AND trial IS NULL
   ORDER BY timestamp
   LIMIT 1
 ) AS first
@@ -77,6 +81,7 @@ FROM (
     LEFT JOIN metric_history AS metric
       ON metric.uuid = job.uuid AND metric.test_name = :test AND metric.timestamp >= :scan_from
     WHERE job.test_name = :test AND job.uuid <> :run AND job.timestamp >= :oldest AND job.timestamp < :before
+      AND job.trial IS NULL
   ) AS past
 ) AS ranked
 WHERE place <= :recent OR (good = 1 AND place_among_alike <= :window)
@@ -101,6 +106,7 @@ FROM (
     AND metric.metric_value IS NOT NULL AND {PASSED}
     AND job.test_name = :test AND job.uuid <> :run AND job.job_status = 'success'
     AND job.timestamp >= :earliest AND job.timestamp < :oldest
+    AND job.trial IS NULL
 ) AS ranked
 WHERE place <= :window
 ORDER BY metric_name, timestamp, uuid

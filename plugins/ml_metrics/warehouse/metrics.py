@@ -26,7 +26,7 @@ COLUMNS = """job.uuid AS run_key, job.test_name AS test, job.dag_id, job.timesta
   metric.metric_name AS metric, metric.metric_value AS value, metric.metric_lower_bound AS lower,
   metric.metric_upper_bound AS upper, metric.verdict AS outcome, metric.rule, metric.baseline_points, metric.reference,
   metric.spread, metric.step, metric.timestamp AS written_at, metric.condition,
-  metric.unit, metric.better, metric.non_finite, metric.severity"""
+  metric.unit, metric.better, metric.non_finite, metric.severity, job.trial"""
 """The fields of a `StoredMetric`."""
 
 METRICS = f"""
@@ -36,9 +36,12 @@ JOIN metric_history AS metric ON metric.uuid = job.uuid"""  # noqa: S608
 
 VALUES = f"""{METRICS}
 WHERE job.test_name = :test AND metric.test_name = :test AND metric.metric_name = :metric
+  AND job.trial IS NULL
 ORDER BY job.timestamp DESC, job.uuid DESC
 LIMIT :limit
 """
+
+VALUES_WITH_TRIALS = VALUES.replace("  AND job.trial IS NULL\n", "")
 
 OF_RUN = f"""{METRICS}
 WHERE job.uuid = :run AND metric.uuid = :run
@@ -55,6 +58,7 @@ OF_TESTS = f"""{METRICS}
 WHERE job.test_name IN :tests AND job.timestamp >= :since AND job.timestamp < :until
   AND metric.test_name IN :tests AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
   AND metric.metric_name IN :metrics
+  AND job.trial IS NULL
 ORDER BY metric.metric_name, job.test_name, job.timestamp, job.uuid
 LIMIT :limit
 """
@@ -63,6 +67,7 @@ NAMES = """
 SELECT DISTINCT metric_name
 FROM metric_history
 WHERE test_name IN :tests AND timestamp >= :since AND timestamp < :until
+  AND trial IS NULL
 ORDER BY metric_name
 """
 
@@ -74,6 +79,7 @@ FROM (
 ) AS metric
 CROSS JOIN job_history AS job
 WHERE job.uuid = metric.uuid AND job.timestamp >= :since AND job.timestamp < :until
+  AND job.trial IS NULL
 ORDER BY job.uuid, metric.metric_name
 """  # noqa: S608
 """The cross join makes SQLite begin with the few broken metrics, which have an index of their own."""
@@ -81,7 +87,7 @@ ORDER BY job.uuid, metric.metric_name
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Queries for metrics."""
+    """Queries for metrics. Those about one run include trials; the others leave them out unless stated."""
 
     database: Database
 
@@ -89,9 +95,9 @@ class Metrics:
         """Return the metrics of one run, by name."""
         return [_stored_metric(row) for row in self.database.query(OF_RUN, run=run_key)]
 
-    def values(self, test: str, metric: str, limit: int = 50) -> list[StoredMetric]:
-        """Return the newest values of a metric, newest first."""
-        rows = self.database.query(VALUES, test=test, metric=metric, limit=limit)
+    def values(self, test: str, metric: str, limit: int = 50, *, trials: bool = False) -> list[StoredMetric]:
+        """Return the newest values of a metric, newest first; of trials as well if that is wanted."""
+        rows = self.database.query(VALUES_WITH_TRIALS if trials else VALUES, test=test, metric=metric, limit=limit)
         return [_stored_metric(row) for row in rows]
 
     def history(
@@ -105,7 +111,7 @@ class Metrics:
         return read_history(self.database, needs, exclude=exclude, before=before, metrics=set(metrics))
 
     def of_test(self, test: str, since: datetime, until: datetime) -> list[StoredMetric]:
-        """Return every metric of a test's runs in a time span, by name."""
+        """Return every metric of a test's runs in a time span, by name. Trials are included."""
         return [_stored_metric(row) for row in self.database.query(OF_TEST, test=test, **_span(since, until))]
 
     def of_tests(

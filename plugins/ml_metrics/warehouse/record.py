@@ -52,6 +52,8 @@ class JobRow:
     goodput: float | None = None
     verdict: str | None = None
     loaded_at: datetime | None = None
+    trial: str | None = None
+    started_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ def metric_columns(metric: StoredMetric) -> dict[str, Any]:
         "better": metric.better,
         "non_finite": metric.non_finite,
         "severity": metric.severity and str(metric.severity),
+        "trial": metric.trial,
     }
 
 
@@ -138,12 +141,15 @@ def run_record(  # noqa: PLR0913  (the row has results of every earlier task)
     loaded_at: datetime | None = None,
     verdict: str | None = None,
     curves: Mapping[str, TagCurve] | None = None,
+    trial: Sequence[str] = (),
+    started_by: str | None = None,
 ) -> RunRecord:
     """Return the rows of a run.
 
     Every metric has a row, and every verdict, even on a missing metric. A value that is not a finite number is stored
     as null. Properties that the test file does not set are empty texts, because the older tables require them.
-    `verdict` is that of the whole run; by default it is derived from the verdicts on its metrics.
+    `verdict` is that of the whole run; by default it is derived from the verdicts on its metrics. `trial` is what was
+    changed in a trial.
     """
     now = loaded_at or datetime.now(UTC)
     stopped = as_utc(workload.ended_at or workload.started_at or workload.queued_at or now)
@@ -171,6 +177,8 @@ def run_record(  # noqa: PLR0913  (the row has results of every earlier task)
         goodput=finite(goodput),
         verdict=verdict or _verdict_of_run(workload, verdicts),
         loaded_at=now,
+        trial=", ".join(trial) or None,
+        started_by=started_by or None,
     )
     return RunRecord(
         job,
@@ -221,6 +229,7 @@ def _stored_metrics(
             unit=metric.unit if metric else "",
             better=metric.better if metric else "",
             non_finite=metric.non_finite / metric.points if metric and metric.points else None,
+            trial=job.trial,
         )
 
 

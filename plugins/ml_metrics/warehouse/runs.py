@@ -18,6 +18,7 @@ END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
 LAST_GOOD = """
 SELECT * FROM job_history
 WHERE test_name = :test AND uuid <> :run AND timestamp < :before
+  AND trial IS NULL
   AND job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail')
 ORDER BY timestamp DESC, uuid DESC
 LIMIT 1
@@ -26,14 +27,18 @@ LIMIT 1
 OF_TEST = """
 SELECT * FROM job_history
 WHERE test_name = :test AND timestamp >= :since AND timestamp < :until AND uuid <> :exclude
+  AND trial IS NULL
 ORDER BY timestamp DESC, uuid DESC
 LIMIT :limit
 """
+
+OF_TEST_WITH_TRIALS = OF_TEST.replace("  AND trial IS NULL\n", "")
 
 BETWEEN = """
 SELECT uuid, test_name, NULLIF(dag_id, test_name) AS dag_id, timestamp, job_status, verdict, failure_reason, goodput
 FROM job_history
 WHERE timestamp >= :since AND timestamp < :until
+  AND trial IS NULL
 ORDER BY timestamp
 """
 """In the order of an index that covers the query. A DAG id that equals the test name, as nearly all do, is not sent."""
@@ -72,9 +77,11 @@ FROM (
   SELECT test_name, COUNT(*) AS runs, MAX(timestamp) AS last_run,
     MAX(CASE WHEN job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail') THEN timestamp END) AS last_good
   FROM job_history
+  WHERE trial IS NULL
   GROUP BY test_name
 ) AS newest
 JOIN job_history AS job ON job.test_name = newest.test_name AND job.timestamp = newest.last_run
+  AND job.trial IS NULL
 ORDER BY job.test_name, job.uuid
 """
 """The newest run of every test, the number of its runs, and the time of its last good run."""
@@ -110,13 +117,13 @@ class TestStatus:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Queries for runs and tests."""
+    """Queries for runs and tests. Those about several runs leave trials out unless stated."""
 
     database: Database
 
-    def newest(self, test: str, limit: int = 50) -> list[JobRow]:
+    def newest(self, test: str, limit: int = 50, *, trials: bool = False) -> list[JobRow]:
         """Return the newest runs of a test, newest first."""
-        return self.of_test(test, BEGINNING_OF_TIME, END_OF_TIME, limit)
+        return self.of_test(test, BEGINNING_OF_TIME, END_OF_TIME, limit, trials=trials)
 
     def previous(self, test: str, before: datetime | None = None, exclude: str = "") -> JobRow | None:
         """Return the newest run of a test that stopped before a time and is not the run `exclude`."""
@@ -126,10 +133,16 @@ class Runs:
         """Return the newest run of a test before a time that passed."""
         return _first_job(self.database.query(LAST_GOOD, test=test, before=as_utc(before), run=exclude))
 
-    def of_test(self, test: str, since: datetime, until: datetime, limit: int, exclude: str = "") -> list[JobRow]:
-        """Return the newest runs of a test that stopped in a time span, newest first, without the run `exclude`."""
+    def of_test(  # noqa: PLR0913  (a time span is two)
+        self, test: str, since: datetime, until: datetime, limit: int, exclude: str = "", *, trials: bool = False
+    ) -> list[JobRow]:
+        """Return the newest runs of a test that stopped in a time span, newest first, without the run `exclude`.
+
+        `trials` includes trials.
+        """
         span = {"since": as_utc(since), "until": as_utc(until)}
-        return [_job(row) for row in self.database.query(OF_TEST, test=test, limit=limit, exclude=exclude, **span)]
+        query = OF_TEST_WITH_TRIALS if trials else OF_TEST
+        return [_job(row) for row in self.database.query(query, test=test, limit=limit, exclude=exclude, **span)]
 
     def between(self, since: datetime, until: datetime) -> list[RunSummary]:
         """Return every run of every test that stopped in a time span, oldest first."""

@@ -40,6 +40,7 @@ def record(  # noqa: PLR0913
     outcomes: Mapping[str, Outcome] | None = None,
     status: JobStatus = JobStatus.SUCCESS,
     metadata: Mapping[str, str] | None = None,
+    trial: tuple[str, ...] = (),
 ) -> RunRecord:
     values = {"accuracy_final": 0.97} if values is None else values
     outcomes = outcomes or {}
@@ -54,6 +55,7 @@ def record(  # noqa: PLR0913
         framework_version="tf",
         owner="vision-team",
         loaded_at=MONDAY + timedelta(days=400),
+        trial=trial,
     )
 
 
