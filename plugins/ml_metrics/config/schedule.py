@@ -28,8 +28,8 @@ SOME_MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
 
 def times_after(schedule: str | None, start: datetime) -> Iterator[float]:
     """Yield the times of a schedule after a time, as seconds since 1970; none for a schedule without fixed times."""
-    expression = CRON_OF_PRESETS.get(schedule or "", schedule or "@once")
-    if expression.startswith("@"):
+    expression = _expression(schedule)
+    if not expression:
         return
     from croniter import CroniterBadDateError, croniter
 
@@ -39,6 +39,19 @@ def times_after(schedule: str | None, start: datetime) -> Iterator[float]:
             yield times.get_next(float)
         except CroniterBadDateError:  # the 30th of February never comes
             return
+
+
+def time_before(schedule: str | None, end: datetime) -> datetime | None:
+    """Return the last time of a schedule before another; None for a schedule without fixed times."""
+    expression = _expression(schedule)
+    if not expression:
+        return None
+    from croniter import CroniterBadDateError, croniter
+
+    try:
+        return datetime.fromtimestamp(croniter(expression, end.astimezone(UTC)).get_prev(float), UTC)
+    except CroniterBadDateError:
+        return None
 
 
 @lru_cache(maxsize=256)
@@ -60,6 +73,12 @@ def unfillable(schedule: str | None, config: RegressionTestConfig) -> Iterator[t
             made = f"which the schedule {schedule!r} makes in {_days(span)}"
             limit = _days(condition.time_window)
             yield metric, f"needs {needed} earlier runs, {made}, but time_window is only {limit}: it would never decide"
+
+
+def _expression(schedule: str | None) -> str:
+    """Return the cron expression of a schedule; empty if it has no fixed times."""
+    expression = CRON_OF_PRESETS.get(schedule or "", schedule or "@once")
+    return "" if expression.startswith("@") else expression
 
 
 def _days(span: timedelta) -> str:

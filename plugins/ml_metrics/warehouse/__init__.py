@@ -8,6 +8,7 @@ from ml_metrics.warehouse.decisions import QuarantineRow
 from ml_metrics.warehouse.deliveries import Delivery
 from ml_metrics.warehouse.incidents import Incident
 from ml_metrics.warehouse.messages import ChannelResult, MessageState, StoredMessage
+from ml_metrics.warehouse.known_tests import KnownState, KnownTest
 from ml_metrics.warehouse.record import JobRow, MetadataRow, RunRecord, run_record
 from ml_metrics.warehouse.runs import RunSummary, TestStatus
 from ml_metrics.warehouse.senders import SenderPass
@@ -19,6 +20,8 @@ __all__ = [
     "Incident",
     "JobRow",
     "MessageState",
+    "KnownState",
+    "KnownTest",
     "MetadataRow",
     "QuarantineRow",
     "RunRecord",

@@ -87,6 +87,15 @@ ORDER BY job.test_name, job.uuid
 """The newest run of every test, the number of its runs, and the time of its last good run."""
 
 
+LAST_SCHEDULED = """
+SELECT test_name, MAX(timestamp) AS last_run FROM job_history
+WHERE timestamp >= :since AND (
+  run_id IS NULL OR NOT (run_id LIKE 'manual%' OR run_id LIKE 'confirm%' OR run_id LIKE 'backfill%')
+)
+GROUP BY test_name
+"""
+
+
 class RunSummary(NamedTuple):
     """The columns of a run that a cell of the heatmap shows. A tuple, because a page reads thirty thousand."""
 
@@ -165,6 +174,11 @@ class Runs:
         """Return the metadata of a run."""
         rows = self.database.query(METADATA, run=run_key)
         return {row["metadata_key"]: row["metadata_value"] or "" for row in rows}
+
+    def last_scheduled(self, since: datetime) -> dict[str, datetime]:
+        """Return when the newest run of each test ended that its schedule started, of those since a time."""
+        rows = self.database.query(LAST_SCHEDULED, since=as_utc(since))
+        return {row["test_name"]: row["last_run"] for row in rows}
 
     def tests(self) -> list[TestStatus]:
         """Return every test with its newest run, by name."""

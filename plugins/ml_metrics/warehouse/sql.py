@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.tables import Table
 
 TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP}
-TIMES |= {"oldest", "last_good", "written_at", "moment"}
+TIMES |= {"oldest", "last_good", "written_at", "moment", "last_run"}
 FORMS = "should be sqlite:///FILE, postgresql+psycopg://HOST/DATABASE or bigquery://PROJECT/DATASET"
 TIME_LENGTH = len("2026-03-31 23:59:59.000000")
 """The length of a time as this package writes it into SQLite. Other programs may write another form."""

@@ -294,7 +294,20 @@ CURVE_HISTORY = Table(
     cluster=("test_name", "tag"),
 )
 
+KNOWN_TESTS = Table(
+    "known_tests",
+    "What a deployment knows about its tests, so that one that breaks or vanishes is noticed.",
+    (
+        _required("deployment", Kind.STRING, "The Airflow installation."),
+        _required("part", Kind.STRING, "watched: every test; or a test that is written in Python, as it last ran."),
+        _required("version", Kind.INTEGER, "How often the row was written."),
+        _required("timestamp", Kind.TIMESTAMP, "When the row was written."),
+        _required("document", Kind.STRING, "The tests as JSON: owner, file, schedule, problems."),
+    ),
+    key=("deployment", "part"),
+)
+
 RUN_TABLES = (JOB_HISTORY, METRIC_HISTORY, METADATA_HISTORY, CURVE_HISTORY)
 """The tables that one load changes together."""
 
-TABLES = (*RUN_TABLES, ACCEPTANCES, ALERTS, DELIVERIES, MESSAGES, SENDERS, QUARANTINES)
+TABLES = (*RUN_TABLES, ACCEPTANCES, ALERTS, DELIVERIES, MESSAGES, SENDERS, QUARANTINES, KNOWN_TESTS)

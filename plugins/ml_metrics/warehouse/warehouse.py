@@ -14,6 +14,7 @@ from ml_metrics.warehouse.decisions import Acceptances, Quarantines
 from ml_metrics.warehouse.deliveries import Deliveries
 from ml_metrics.warehouse.incidents import Incidents
 from ml_metrics.warehouse.messages import Messages
+from ml_metrics.warehouse.known_tests import KnownTests
 from ml_metrics.warehouse.metrics import Metrics
 from ml_metrics.warehouse.runs import Runs
 from ml_metrics.warehouse.senders import Senders
@@ -31,7 +32,7 @@ class Warehouse(AbstractContextManager["Warehouse"]):
     """All stored runs and what was decided about them. Made by `open_warehouse`; use it in a `with`, or close it.
 
     `load` writes a run. Everything else is in a part: `runs`, `metrics`, `curves`, `incidents`, `messages`,
-    `senders`, `acceptances` and `quarantines`.
+    `senders`, `acceptances`, `quarantines` and `known_tests`.
     """
 
     def __init__(self, store: Store, deployment: str = "local") -> None:
@@ -45,6 +46,7 @@ class Warehouse(AbstractContextManager["Warehouse"]):
         self.senders = Senders(self.database)
         self.acceptances = Acceptances(self.database)
         self.quarantines = Quarantines(self.database)
+        self.known_tests = KnownTests(self.database)
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.config.schedule import shortest_span, unfillable
+from ml_metrics.config.schedule import shortest_span, time_before, unfillable
 from unit.judge.cases import condition, config
 
 DAY = timedelta(days=1)
@@ -54,3 +54,12 @@ def test_a_test_with_such_a_condition_is_invalid() -> None:
             schedule="@hourly",
             regression_test_config={"metric_success_conditions": {"loss": rule}},
         )
+
+
+@pytest.mark.parametrize(
+    ("schedule", "time"),
+    [("0 3 * * *", "2026-01-18T03"), ("@hourly", "2026-01-19T02"), ("@once", None), (None, None), ("0 0 30 2 *", None)],
+)
+def test_the_last_time_of_a_schedule(schedule: str | None, time: str | None) -> None:
+    before = time_before(schedule, datetime(2026, 1, 19, 2, 30, tzinfo=UTC))
+    assert before == (None if time is None else datetime.fromisoformat(f"{time}:00+00:00"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.model import JobStatus, Outcome
+from ml_metrics.warehouse import RunRecord
 from unit.warehouse.records import MONDAY, TEST, record, run_of
 
 if TYPE_CHECKING:
@@ -83,3 +85,15 @@ def test_the_last_good_run_before_a_run(warehouse: Warehouse) -> None:
     assert last is not None
     assert last.uuid == run_of(0).key
     assert warehouse.runs.last_good(TEST, MONDAY) is None
+
+
+def test_runs_by_hand_are_not_those_of_the_schedule(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(0), record(1)])
+    ends = {row.run_id: row.timestamp for row in warehouse.runs.newest(TEST)}
+    assert warehouse.runs.last_scheduled(min(ends.values())) == {TEST: max(ends.values())}
+    newest = warehouse.runs.newest(TEST)[0]
+    for number, run_id in enumerate(("manual__1", "confirm__1__1", "backfill__1")):
+        later = replace(newest, uuid=run_id, run_id=run_id, timestamp=newest.timestamp + timedelta(hours=number + 1))
+        warehouse.load(RunRecord(later, (), ()))
+    assert warehouse.runs.last_scheduled(min(ends.values())) == {TEST: max(ends.values())}
+    assert warehouse.runs.last_scheduled(max(ends.values()) + timedelta(seconds=1)) == {}

@@ -1,0 +1,146 @@
+"""The tests that a deployment knows: who owns them, where they are defined, when they run, and what is wrong with them.
+
+All tests are one row, which a pass reads and replaces as a whole: what it reported and what it knows change together.
+A test that is written in Python has a row of its own, which each run of it keeps up to date.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.values import as_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ml_metrics.warehouse.database import Database
+
+WATCHED = "watched"
+PYTHON = "python:"
+"""Begins the part of a test that is written in Python."""
+
+READ = "SELECT part, version, document FROM known_tests WHERE deployment = :deployment ORDER BY part"
+
+ADD = """
+INSERT INTO known_tests (deployment, part, version, timestamp, document)
+SELECT :deployment, :part, 1, :at, :document
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (
+  SELECT 1 FROM known_tests AS earlier WHERE earlier.deployment = :deployment AND earlier.part = :part
+)
+"""
+
+REPLACE = """
+UPDATE known_tests SET version = version + 1, timestamp = :at, document = :document
+WHERE deployment = :deployment AND part = :part AND version = :version
+"""
+
+FORGET = "DELETE FROM known_tests WHERE deployment = :deployment AND part = :part"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTest:
+    """A test as it was when its definition was last read."""
+
+    test: str
+    owner: str = "unowned"
+    emails: tuple[str, ...] = ()
+    sender: str = ""
+    file: str = ""
+    """The test file, or the DAG file of a test that is written in Python."""
+    in_python: bool = False
+    dag_file: str = ""
+    """The DAG file below the DAGs folder, as Airflow knows it; empty if that is unknown."""
+    schedule: str = ""
+    longest: float = 0.0
+    """How many seconds all attempts of a run may take."""
+    recorded: bool = True
+    """Whether its runs are rows of the warehouse."""
+    quiet_until: str = ""
+    """The last day of the quarantine in its file, or empty."""
+    fingerprint: str = ""
+    """What the definition is apart from its names."""
+    since: float = 0.0
+    """From when its scheduled runs are expected, in seconds since 1970."""
+    paused: bool = False
+    problems: dict[str, str] = field(default_factory=dict)
+    """What is wrong now: names, each with a sentence."""
+    reported: tuple[str, ...] = ()
+    """The names of the problems that a message was sent about since the last one that everything is in order."""
+    ignored: tuple[str, ...] = ()
+    """The names of problems that the test had when it was first seen, about which no message is sent."""
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the quarantine in its file is in effect."""
+        return bool(self.quiet_until) and datetime.now(UTC).date().isoformat() <= self.quiet_until
+
+
+@dataclass(frozen=True, slots=True)
+class KnownState:
+    """All known tests."""
+
+    version: int = 0
+    """0 if nothing was recorded yet."""
+    tests: dict[str, KnownTest] = field(default_factory=dict)
+    in_python: dict[str, KnownTest] = field(default_factory=dict)
+    """Tests that are written in Python, as their last runs found them."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTests:
+    """Reading and replacing the known tests."""
+
+    database: Database
+
+    def read(self) -> KnownState:
+        """Return what is known."""
+        version, tests, in_python = 0, {}, {}
+        for row in self.database.query(READ, deployment=self._deployment):
+            if row["part"] == WATCHED:
+                version, tests = int(row["version"]), _tests(row["document"])
+            else:
+                in_python |= _tests(row["document"])
+        return KnownState(version, tests, in_python)
+
+    def replace(self, tests: Mapping[str, KnownTest], version: int, at: datetime | None = None) -> bool:
+        """Replace all known tests. False if another process has replaced this version before."""
+        return self._write(WATCHED, tests, version, at)
+
+    def register(self, test: KnownTest, at: datetime | None = None) -> bool:
+        """Record a test that is written in Python. False if it is known already, exactly so."""
+        part = f"{PYTHON}{test.test}"
+        found = [row for row in self.database.query(READ, deployment=self._deployment) if row["part"] == part]
+        if found and _tests(found[0]["document"]) == {test.test: test}:
+            return False
+        return self._write(part, {test.test: test}, int(found[0]["version"]) if found else 0, at)
+
+    def forget(self, test: str) -> None:
+        """Remove the row of a test that is written in Python. The next run of the test adds it again."""
+        self.database.change(FORGET, deployment=self._deployment, part=f"{PYTHON}{test}")
+
+    def _write(self, part: str, tests: Mapping[str, KnownTest], version: int, at: datetime | None) -> bool:
+        document = json.dumps([asdict(test) for _, test in sorted(tests.items())])
+        row = {"deployment": self._deployment, "part": part, "document": document}
+        moment = as_utc(at or datetime.now(UTC))
+        if version == 0:
+            return self.database.change(ADD, **row, at=moment) > 0
+        return self.database.change(REPLACE, **row, at=moment, version=version) > 0
+
+    @property
+    def _deployment(self) -> str:
+        return self.database.deployment
+
+
+def _tests(document: str) -> dict[str, KnownTest]:
+    return {one["test"]: _test(one) for one in json.loads(document)}
+
+
+def _test(row: dict[str, Any]) -> KnownTest:
+    """Return a test. Fields of later versions of this package are left out."""
+    known = {name: value for name, value in row.items() if name in KnownTest.__dataclass_fields__}
+    lists = {name: tuple(known[name]) for name in ("emails", "reported", "ignored") if name in known}
+    return KnownTest(**{**known, **lists})
