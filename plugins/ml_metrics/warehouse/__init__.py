@@ -7,8 +7,8 @@ this package is cheap: SQLAlchemy and the BigQuery client are imported when a wa
 from ml_metrics.warehouse.decisions import QuarantineRow
 from ml_metrics.warehouse.deliveries import Delivery
 from ml_metrics.warehouse.incidents import Incident
-from ml_metrics.warehouse.messages import ChannelResult, MessageState, StoredMessage
 from ml_metrics.warehouse.known_tests import KnownState, KnownTest
+from ml_metrics.warehouse.messages import ChannelResult, MessageState, StoredMessage
 from ml_metrics.warehouse.record import JobRow, MetadataRow, RunRecord, run_record
 from ml_metrics.warehouse.runs import RunSummary, TestStatus
 from ml_metrics.warehouse.senders import SenderPass
@@ -19,9 +19,9 @@ __all__ = [
     "Delivery",
     "Incident",
     "JobRow",
-    "MessageState",
     "KnownState",
     "KnownTest",
+    "MessageState",
     "MetadataRow",
     "QuarantineRow",
     "RunRecord",

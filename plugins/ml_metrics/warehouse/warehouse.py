@@ -13,8 +13,8 @@ from ml_metrics.warehouse.database import Database
 from ml_metrics.warehouse.decisions import Acceptances, Quarantines
 from ml_metrics.warehouse.deliveries import Deliveries
 from ml_metrics.warehouse.incidents import Incidents
-from ml_metrics.warehouse.messages import Messages
 from ml_metrics.warehouse.known_tests import KnownTests
+from ml_metrics.warehouse.messages import Messages
 from ml_metrics.warehouse.metrics import Metrics
 from ml_metrics.warehouse.runs import Runs
 from ml_metrics.warehouse.senders import Senders
