@@ -98,8 +98,10 @@ class KnownTests:
 
     def read(self) -> KnownState:
         """Return what is known."""
-        version, tests, in_python = 0, {}, {}
-        for row in self.database.query(READ, deployment=self._deployment):
+        version = 0
+        tests: dict[str, KnownTest] = {}
+        in_python: dict[str, KnownTest] = {}
+        for row in self.database.query(READ):
             if row["part"] == WATCHED:
                 version, tests = int(row["version"]), _tests(row["document"])
             else:
@@ -113,26 +115,22 @@ class KnownTests:
     def register(self, test: KnownTest, at: datetime | None = None) -> bool:
         """Record a test that is written in Python. False if it is known already, exactly so."""
         part = f"{PYTHON}{test.test}"
-        found = [row for row in self.database.query(READ, deployment=self._deployment) if row["part"] == part]
+        found = [row for row in self.database.query(READ) if row["part"] == part]
         if found and _tests(found[0]["document"]) == {test.test: test}:
             return False
         return self._write(part, {test.test: test}, int(found[0]["version"]) if found else 0, at)
 
     def forget(self, test: str) -> None:
         """Remove the row of a test that is written in Python. The next run of the test adds it again."""
-        self.database.change(FORGET, deployment=self._deployment, part=f"{PYTHON}{test}")
+        self.database.change(FORGET, part=f"{PYTHON}{test}")
 
     def _write(self, part: str, tests: Mapping[str, KnownTest], version: int, at: datetime | None) -> bool:
         document = json.dumps([asdict(test) for _, test in sorted(tests.items())])
-        row = {"deployment": self._deployment, "part": part, "document": document}
+        row = {"part": part, "document": document}
         moment = as_utc(at or datetime.now(UTC))
         if version == 0:
             return self.database.change(ADD, **row, at=moment) > 0
         return self.database.change(REPLACE, **row, at=moment, version=version) > 0
-
-    @property
-    def _deployment(self) -> str:
-        return self.database.deployment
 
 
 def _tests(document: str) -> dict[str, KnownTest]:
@@ -142,5 +140,5 @@ def _tests(document: str) -> dict[str, KnownTest]:
 def _test(row: dict[str, Any]) -> KnownTest:
     """Return a test. Fields of later versions of this package are left out."""
     known = {name: value for name, value in row.items() if name in KnownTest.__dataclass_fields__}
-    lists = {name: tuple(known[name]) for name in ("emails", "reported", "ignored") if name in known}
-    return KnownTest(**{**known, **lists})
+    known |= {name: tuple(known[name]) for name in ("emails", "reported", "ignored") if name in known}
+    return KnownTest(**known)
