@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from datetime import UTC, datetime
 from email import policy
@@ -17,13 +18,22 @@ if TYPE_CHECKING:
 SENDER = "ML Metrics <ml-metrics@localhost>"
 DOMAIN = "ml-metrics.invalid"
 """The domain of message ids, which does not exist."""
+SAFE_KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
+MAX_NAME_LENGTH = 120
 LONG_LINES = policy.default.clone(max_line_length=200)
 """Keeps a subject on one line: where Python folds a header, it inserts a space."""
 
 
 def file_name(key: str) -> str:
-    """Return a message's key as a name that every file system and header accepts."""
-    return re.sub(r"[^A-Za-z0-9.-]", "-", key)[:120].lstrip(".") or "message"
+    """Return a message's key as a name that every file system, header and comment accepts.
+
+    Two keys never have the same name: one that has to be changed or cut ends with its hash.
+    """
+    if SAFE_KEY.fullmatch(key) and "--" not in key and len(key) <= MAX_NAME_LENGTH:
+        return key
+    digest = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
+    readable = re.sub(r"[^A-Za-z0-9.]+|-+", "-", key)[: MAX_NAME_LENGTH - 33].strip("-.")
+    return f"{readable or 'message'}-{digest}"
 
 
 def as_mail(message: Message, sender: str = "") -> EmailMessage:
@@ -33,6 +43,7 @@ def as_mail(message: Message, sender: str = "") -> EmailMessage:
     mail["From"] = message.sender or sender or SENDER
     mail["To"] = ", ".join(message.recipients) or "undisclosed-recipients:;"
     mail["Date"] = format_datetime(datetime.now(UTC))
+    # derived from the key: mail programs show a message that is sent again as the same one
     mail["Message-ID"] = f"<{file_name(message.key)}@{DOMAIN}>"
     mail["Auto-Submitted"] = "auto-generated"  # prevents automatic replies
     if message.test:

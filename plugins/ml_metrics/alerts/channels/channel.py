@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 from ml_metrics.errors import AlertError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ml_metrics.alerts.message import Message
 
 
@@ -22,7 +24,10 @@ class Channel(Protocol):
         """Texts that must never appear in a log or a message."""
 
     def send(self, message: Message, timeout: float) -> str:
-        """Deliver a message within about `timeout` seconds and return where it is. Raises `UndeliveredError`."""
+        """Deliver a message and return where it is. Raises `UndeliveredError`.
+
+        It returns or raises within about `timeout` + 1 seconds, however slow the other side is.
+        """
 
 
 class UndeliveredError(AlertError):
@@ -42,3 +47,10 @@ class UndeliveredError(AlertError):
         self.transient = transient
         self.retry_after = retry_after
         self.remaining = remaining
+
+
+def redacted(text: str, secrets: Iterable[str]) -> str:
+    """Return the text with every secret replaced by `***`."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text

@@ -6,15 +6,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.channels.channel import UndeliveredError
-from ml_metrics.alerts.channels.http import send_json
-from ml_metrics.alerts.message import MessageKind
+from ml_metrics.alerts.channels.deadline import Deadline, within
+from ml_metrics.alerts.channels.http import Client
+from ml_metrics.alerts.channels.shorten import cut
+from ml_metrics.alerts.message import MessageKind, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ml_metrics.alerts.message import Message, Reason
+    from ml_metrics.alerts.message import Message
 
 HOST = "https://clouderrorreporting.googleapis.com"
+SERVICE = "Error Reporting"
+ERRORS = {MessageKind.BROKEN, MessageKind.WORSE, MessageKind.OVERDUE, MessageKind.WARNING}
+MAX_EVENTS = 20
+"""Further problems of a message are counted in one event more: each event is a request."""
+MAX_TEXT, MAX_NAME = 8000, 500
+"""The service accepts 64 KiB in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +37,20 @@ class ErrorReporting:
     secrets: tuple[str, ...] = ()
 
     def send(self, message: Message, timeout: float) -> str:
-        """Report every problem. Recovered errors are resolved there by hand."""
-        if message.kind is MessageKind.RECOVERED:
-            return "nothing to report: the test recovered"
-        token = self._token()
-        for reason in message.reasons:
-            send_json(
-                "POST",
-                f"{self.host}/v1beta1/projects/{self.project}/events:report",
-                service="Error Reporting",
-                timeout=timeout,
-                body=event(message, reason),
-                headers={"Authorization": f"Bearer {token}"},
-            )
-        return f"{len(message.reasons)} events in project {self.project}"
+        """Report the problems. Recovered errors are resolved there by hand."""
+        if message.kind not in ERRORS:
+            return f"nothing to report: {message.kind}"
+        return within(timeout, SERVICE, lambda deadline: self._report(message, deadline))
+
+    def _report(self, message: Message, deadline: Deadline) -> str:
+        client = Client(SERVICE, deadline, {"Authorization": f"Bearer {self._token()}"})
+        address = f"{self.host}/v1beta1/projects/{self.project}/events:report"
+        reasons = message.reasons[:MAX_EVENTS]
+        if more := len(message.reasons) - len(reasons):
+            reasons = (*reasons, Reason("more", f"{more:,} more problems of test {message.test} are not listed here"))
+        for reason in reasons:
+            client.send("POST", address, event(message, reason))
+        return f"{len(reasons)} events in project {self.project}"
 
     def _token(self) -> str:
         try:
@@ -55,12 +63,13 @@ class ErrorReporting:
 def event(message: Message, reason: Reason) -> dict[str, Any]:
     """Return the body for `events.report`. Events without a stack trace are grouped by location: test and problem."""
     kind, _, metric = reason.name.partition(":")
+    sentence, test = cut(reason.sentence, MAX_TEXT), cut(message.test, MAX_NAME)
     link = next((fact.link for fact in message.links if fact.name == "logs"), "")
     return {
-        "message": f"{reason.sentence} ||| Logs for this run: {link}" if link else reason.sentence,
-        "serviceContext": {"service": f"ml-metrics:{message.test}"},
+        "message": f"{sentence} ||| Logs for this run: {link}" if link and len(link) < MAX_TEXT else sentence,
+        "serviceContext": {"service": f"ml-metrics:{test}"},
         "context": {
-            "reportLocation": {"filePath": message.test, "lineNumber": 1, "functionName": metric or kind},
-            "user": message.owner,
+            "reportLocation": {"filePath": test, "lineNumber": 1, "functionName": cut(metric or kind, MAX_NAME)},
+            "user": cut(message.owner, MAX_NAME),
         },
     }

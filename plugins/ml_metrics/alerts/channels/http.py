@@ -1,33 +1,109 @@
 """A JSON request to a service, with its errors as `UndeliveredError`.
 
-The standard library's client is used because it does not log: httpx and requests log addresses, which contain the
-secret of a webhook. Redirects are not followed, so that a token is sent to its own host only.
+The standard library's client is used because it neither logs nor follows redirects: httpx and requests log addresses,
+which contain the secret of a webhook, and a redirect would take a token to another host.
 """
 
 from __future__ import annotations
 
+import base64
 import json
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from dataclasses import dataclass, field
 from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import TYPE_CHECKING, Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from ml_metrics.alerts.channels.channel import UndeliveredError
+from ml_metrics.alerts.channels.deadline import Deadline, within
+from ml_metrics.alerts.channels.rejections import rejected, unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from http.client import HTTPResponse
+    from urllib.parse import SplitResult
 
-TRANSIENT_STATUSES = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
-"""Statuses below 500 after which another try may succeed."""
-MAX_RESPONSE_BYTES = 1 << 20
+MAX_CONTENT_BYTES = 8 << 20
+MAX_ERROR_BYTES = 1 << 16
+HTTPS_PORT, PROXY_PORT = 443, 3128
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
+class TooLongError(UndeliveredError):
+    """An answer was longer than `MAX_CONTENT_BYTES`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A successful answer."""
+
+    headers: Mapping[str, str]
+    """With names in lower case."""
+    content: Any = None
+    """JSON if it is JSON, else text; None if it was not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Sends requests to one service until a deadline."""
+
+    service: str
+    """The name in errors."""
+    deadline: Deadline
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Texts that are removed from the service's explanations."""
+
+    def send(self, method: str, address: str, body: Any = None, *, read: bool = False) -> Answer:
+        """Send JSON and return the answer. Raises `UndeliveredError`.
+
+        The content of a success is read only on demand: if it never ends, the message was accepted all the same.
+        """
+        data = None if body is None else json.dumps(body, ensure_ascii=False).encode(errors="replace")
+        fixed = {"Content-Type": "application/json", "User-Agent": "ml-metrics", "Connection": "close"}
+        try:
+            parts = urlsplit(address)
+            connection = self._connection(parts)
+            self.deadline.watch(connection)
+            try:
+                connection.connect()
+                self.deadline.watch(connection.sock)  # the connection forgets it when the answer begins
+                connection.sock.settimeout(self.deadline.remaining)
+                target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
+                connection.request(method, target, data, {**fixed, **self.headers})
+                with connection.getresponse() as response:
+                    return self._answer(response, read=read)
+            finally:
+                connection.close()
+        except (HTTPException, OSError, ValueError) as error:
+            raise unreachable(self.service, error) from None
+
+    def _connection(self, parts: SplitResult) -> HTTPConnection:
+        """Return a connection, not yet open."""
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise UndeliveredError(f"{self.service}: the address is not an http or https address")
+        timeout = self.deadline.remaining
+        if parts.scheme == "http":
+            return HTTPConnection(parts.hostname, parts.port, timeout=timeout)
+        proxy = "" if proxy_bypass(parts.hostname) else getproxies().get("https", "")
+        if proxy:
+            return _tunnel(urlsplit(proxy if "://" in proxy else f"http://{proxy}"), parts, timeout)
+        return HTTPSConnection(parts.hostname, parts.port, timeout=timeout)
+
+    def _answer(self, response: HTTPResponse, *, read: bool) -> Answer:
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        if not HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
+            try:
+                explanation = _content(response.read(MAX_ERROR_BYTES))
+            except (HTTPException, OSError):
+                explanation = ""  # the status suffices
+            raise rejected(self.service, response.status, headers, explanation, self.secrets)
+        if not read:
+            return Answer(headers)
+        data = response.read(MAX_CONTENT_BYTES + 1)
+        if len(data) > MAX_CONTENT_BYTES:
+            raise TooLongError(f"{self.service} answered with more than {MAX_CONTENT_BYTES >> 20} MiB")
+        return Answer(headers, _content(data))
 
 
 def send_json(  # noqa: PLR0913  (the parts of a request)
@@ -38,67 +114,30 @@ def send_json(  # noqa: PLR0913  (the parts of a request)
     timeout: float,
     body: Any = None,
     headers: Mapping[str, str] | None = None,
-) -> Any:
-    """Send JSON and return the response, as JSON if it is JSON, else as text. Raises `UndeliveredError`."""
-    if urlsplit(address).scheme not in {"http", "https"}:
-        raise UndeliveredError(f"{service}: the address is not an http or https address")
-    data = None if body is None else json.dumps(body).encode()
-    all_headers = {"Content-Type": "application/json", "User-Agent": "ml-metrics", **(headers or {})}
-    try:
-        request = Request(address, data=data, headers=all_headers, method=method)  # noqa: S310  (checked above)
-        with build_opener(_NoRedirects).open(request, timeout=timeout) as response:
-            return _content(response.read(MAX_RESPONSE_BYTES))
-    except HTTPError as error:
-        with error:
-            raise rejected(service, error.code, dict(error.headers), error.read(MAX_RESPONSE_BYTES)) from None
-    except (URLError, OSError, ValueError) as error:
-        raise unreachable(service, error) from None
+    secrets: tuple[str, ...] = (),
+) -> Answer:
+    """Send one request within `timeout` seconds in all. Raises `UndeliveredError`."""
+    return within(
+        timeout,
+        service,
+        lambda deadline: Client(service, deadline, headers or {}, secrets).send(method, address, body),
+    )
 
 
-def rejected(service: str, status: int, headers: Mapping[str, str], body: bytes) -> UndeliveredError:
-    """Return the error for an unsuccessful response. Its text contains nothing of the request."""
-    transient = status in TRANSIENT_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    explanation = _error_message(_content(body))
-    reason = f"{service} answered {status}{f' ({explanation})' if explanation else ''}"
-    return UndeliveredError(reason, transient=transient, retry_after=_retry_after(headers))
-
-
-def unreachable(service: str, error: Exception) -> UndeliveredError:
-    """Return the error for a missing response. A malformed address is not worth another try."""
-    cause = error.reason if isinstance(error, URLError) else error
-    kind = "took too long" if isinstance(cause, TimeoutError) else f"cannot be reached ({type(cause).__name__})"
-    return UndeliveredError(f"{service} {kind}", transient=isinstance(error, OSError))
+def _tunnel(proxy: SplitResult, parts: SplitResult, timeout: float) -> HTTPConnection:
+    """Return a connection through a proxy of the environment, which sees no more than host and port."""
+    connection = HTTPSConnection(proxy.hostname or "", proxy.port or PROXY_PORT, timeout=timeout)
+    login = {}
+    if proxy.username:
+        pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+        login = {"Proxy-Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+    connection.set_tunnel(parts.hostname or "", parts.port or HTTPS_PORT, headers=login)
+    return connection
 
 
 def _content(body: bytes) -> Any:
     text = body.decode(errors="replace")
     try:
         return json.loads(text) if text.strip() else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
-
-
-def _error_message(content: Any) -> str:
-    """Return SendGrid's `errors`, GitHub's `message`, Google's `error`, or the plain text."""
-    if isinstance(content, dict):
-        errors = content.get("errors")
-        if isinstance(errors, list) and errors:
-            content = "; ".join(str(one.get("message", "") if isinstance(one, dict) else one) for one in errors)
-        else:
-            error = content.get("error")
-            content = content.get("message") or (error.get("message") if isinstance(error, dict) else error)
-    return " ".join(str(content or "").split())[:300]
-
-
-def _retry_after(headers: Mapping[str, str]) -> float:
-    """Return `Retry-After`, in seconds or as a date (RFC 9110), or GitHub's header with a Unix time."""
-    named = {name.lower(): value.strip() for name, value in headers.items()}
-    now = datetime.now(UTC).timestamp()
-    try:
-        if value := named.get("retry-after"):
-            return float(value) if value.isdigit() else parsedate_to_datetime(value).timestamp() - now
-        if named.get("x-ratelimit-remaining") == "0":
-            return float(named.get("x-ratelimit-reset", "0")) - now
-    except (ValueError, TypeError):
-        return 0.0
-    return 0.0

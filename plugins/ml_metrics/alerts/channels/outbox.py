@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics import storage
 from ml_metrics.alerts.channels.channel import UndeliveredError
+from ml_metrics.alerts.channels.deadline import within
 from ml_metrics.alerts.mail import as_mail, file_name
 from ml_metrics.errors import StorageError
 
@@ -22,11 +23,15 @@ class Outbox:
     name: str = "outbox"
     secrets: tuple[str, ...] = ()
 
-    def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002  (the interface of every channel)
+    def send(self, message: Message, timeout: float) -> str:
         """Write the mail and return its path. The same message twice is one file."""
+        return within(timeout, "the outbox", lambda _: self._write(message))
+
+    def _write(self, message: Message) -> str:
         path = storage.join(self.folder, f"{file_name(message.key)}.eml")
         try:
             storage.write_bytes(path, as_mail(message).as_bytes())
         except StorageError as error:
-            raise UndeliveredError(f"the message `{message.subject}` could not be saved: {error}") from error
+            reason = f"the message `{message.subject}` could not be saved: {error}"
+            raise UndeliveredError(reason, transient=True) from error
         return path

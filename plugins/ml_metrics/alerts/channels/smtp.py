@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import smtplib
 import ssl
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.channels.channel import UndeliveredError
+from ml_metrics.alerts.channels.deadline import Deadline, within
+from ml_metrics.alerts.fit import fitted
 from ml_metrics.alerts.mail import LONG_LINES, SENDER, as_mail
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
     from ml_metrics.alerts.message import Message
 
+READY = 220
+MAX_BYTES = 10 << 20
+"""The largest mail for a server that states no limit."""
 PERMANENT_ERROR = 500
 """Replies from this code on are permanent errors (RFC 5321)."""
 
@@ -50,11 +55,12 @@ class Smtp:
         """Send the mail to every recipient."""
         if not message.recipients:
             raise UndeliveredError("there are no recipients: set the test's `emails` or the default recipients")
-        mail = as_mail(message, self.sender).as_bytes(policy=LONG_LINES.clone(linesep="\r\n"))
-        sender = message.sender or self.sender or SENDER
+        return within(timeout, self.host, lambda deadline: self._deliver(message, deadline))
+
+    def _deliver(self, message: Message, deadline: Deadline) -> str:
         try:
-            with self._server(timeout) as server:
-                rejected = server.sendmail(sender, message.recipients, mail)
+            with self._server(deadline) as server:
+                rejected = self._hand_over(message, server)
         except smtplib.SMTPRecipientsRefused as error:
             raise _rejected(error.recipients, message.recipients) from None
         except smtplib.SMTPResponseException as error:
@@ -62,31 +68,73 @@ class Smtp:
             raise UndeliveredError(reason, transient=error.smtp_code < PERMANENT_ERROR) from None
         except smtplib.SMTPNotSupportedError as error:
             raise UndeliveredError(f"{self.host}: {error}") from None
-        except (smtplib.SMTPException, OSError) as error:
+        except OSError as error:  # the family of smtplib's errors, too
             # smtplib raises its own error while it handles the TimeoutError
             timed_out = isinstance(error, TimeoutError) or isinstance(error.__context__, TimeoutError)
             kind = "took too long" if timed_out else f"cannot be reached ({type(error).__name__})"
             raise UndeliveredError(f"{self.host} {kind}", transient=True) from None
+        except ValueError:
+            reason = "an address of sender or recipients has characters that this server cannot take"
+            raise UndeliveredError(reason) from None
         if rejected:
             raise _rejected(rejected, message.recipients)
         return f"accepted by {self.host} for {', '.join(message.recipients)}"
 
+    def _hand_over(self, message: Message, server: smtplib.SMTP) -> Mapping[str, tuple[int, bytes]]:
+        """Send the mail and return the recipients that were rejected."""
+        server.ehlo_or_helo_if_needed()
+        limit = server.esmtp_features.get("size", "")
+        fits = fitted(message, min(int(limit) or MAX_BYTES, MAX_BYTES) if limit.isdecimal() else MAX_BYTES)
+        mail = as_mail(fits, self.sender).as_bytes(policy=LONG_LINES.clone(linesep="\r\n"))
+        return server.sendmail(message.sender or self.sender or SENDER, message.recipients, mail)
+
     @contextmanager
-    def _server(self, timeout: float) -> Iterator[smtplib.SMTP]:
+    def _server(self, deadline: Deadline) -> Iterator[smtplib.SMTP]:
         context = ssl.create_default_context()
         if not self.verify:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        connection = (
-            smtplib.SMTP_SSL(self.host, self.port, timeout=timeout, context=context)
-            if self.implicit_tls
-            else smtplib.SMTP(self.host, self.port, timeout=timeout)
-        )
-        with connection as server:
+        server = _TlsServer(deadline, context) if self.implicit_tls else _Server(deadline)
+        try:
+            server.open(self.host, self.port)
             if self.starttls and not self.implicit_tls:
                 server.starttls(context=context)
             if self.login:
                 server.login(self.login, self.password)
             yield server
+            with suppress(OSError):
+                server.putcmd("QUIT")  # the reply does not matter: the mail was accepted
+        finally:
+            server.close()
+
+
+class _Server(smtplib.SMTP):
+    """A server whose connection ends with the deadline."""
+
+    def __init__(self, deadline: Deadline) -> None:
+        self.deadline = deadline
+        super().__init__(timeout=deadline.remaining)
+        deadline.watch(self)
+
+    def open(self, host: str, port: int) -> None:
+        """Connect. `starttls` needs the name of the host."""
+        self._host = host
+        code, reply = self.connect(host, port)
+        if code != READY:
+            raise smtplib.SMTPConnectError(code, reply)
+
+    def putcmd(self, cmd: str, args: str = "") -> None:
+        """Send a command, if there is time."""
+        if self.sock is not None:
+            self.sock.settimeout(self.deadline.remaining)
+        super().putcmd(cmd, args)
+
+
+class _TlsServer(_Server, smtplib.SMTP_SSL):
+    """A server with TLS from the start."""
+
+    def __init__(self, deadline: Deadline, context: ssl.SSLContext) -> None:
+        super().__init__(deadline)
+        self.context = context
 
 
 def _rejected(rejected: Mapping[str, tuple[int, bytes]], recipients: tuple[str, ...]) -> UndeliveredError:

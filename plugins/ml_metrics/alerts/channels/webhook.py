@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.channels.http import send_json
+from ml_metrics.alerts.channels.shorten import bullets, cut, fitting
 from ml_metrics.alerts.compose import printable
 
 if TYPE_CHECKING:
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
 
 MAX_BLOCK_LENGTH = 2900
 """Slack rejects a block with more than 3,000 characters."""
-MAX_REASONS = 10
+MAX_WARNINGS_LENGTH = 900
+"""The part of the second block for warnings."""
+MAX_LINKS = 10
 MIN_SECRET_LENGTH = 8
 """A shorter path, like `hook`, is not a secret."""
 
@@ -28,27 +31,44 @@ class Webhook:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The address and its path: both allow posting."""
-        _, _, path = self.address.partition("://")[2].partition("/")
-        return (self.address, path) if len(path) >= MIN_SECRET_LENGTH else (self.address,)
+        return secrets_of(self.address)
 
     def send(self, message: Message, timeout: float) -> str:
         """Post the message."""
-        send_json("POST", self.address, service="the webhook", timeout=timeout, body=payload(message))
-        return "accepted by the webhook"
+        return post(self.address, payload(message), "the webhook", timeout)
+
+
+def post(address: str, body: Any, service: str, timeout: float) -> str:
+    """Post JSON to an address that is a secret itself."""
+    send_json("POST", address, service=service, timeout=timeout, body=body, secrets=secrets_of(address))
+    return f"accepted by {service}"
+
+
+def secrets_of(address: str) -> tuple[str, ...]:
+    """Return the texts that allow posting to a webhook: the address, its path with the query, and the query."""
+    path = address.partition("://")[2].partition("/")[2]
+    parts = (path, path.partition("?")[0], path.partition("?")[2])
+    return (address, *dict.fromkeys(part for part in parts if len(part) >= MIN_SECRET_LENGTH))
 
 
 def payload(message: Message) -> dict[str, Any]:
-    """Return Slack blocks with headline, problems and links. Notifications show `text`."""
-    reasons = [f"• {escaped(reason.sentence)}" for reason in message.reasons[:MAX_REASONS]]
-    if len(message.reasons) > MAX_REASONS:
-        reasons.append(f"• and {len(message.reasons) - MAX_REASONS} more")
-    links = [f"<{fact.link.replace('|', '%7C')}|{escaped(fact.name)}>" for fact in message.links]
-    reasons.extend(f"• {escaped(warning.sentence)}" for warning in message.warnings[:MAX_REASONS])
-    if len(message.warnings) > MAX_REASONS:
-        reasons.append(f"• and {len(message.warnings) - MAX_REASONS} more warnings")
-    sections = [f"*{escaped(message.subject).replace('*', '')}*", "\n".join(reasons), " · ".join(links)]
-    blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": cut(text)}} for text in sections if text]
-    return {"text": escaped(message.subject), "blocks": blocks}
+    """Return Slack blocks with headline, problems and links. Notifications, and Mattermost, show `text`."""
+    warnings = bullets(message.warnings, limit=MAX_WARNINGS_LENGTH, escape=escaped, more="more warnings")
+    room = MAX_BLOCK_LENGTH - len("\n".join(warnings)) - 1
+    reasons = [*bullets(message.reasons, limit=room, escape=escaped), *warnings]
+    links = [
+        f"<{fact.link.replace('|', '%7C')}|{escaped(fact.name)}>"
+        for fact in fitting(message.links, limit=MAX_BLOCK_LENGTH // 4, most=MAX_LINKS)
+    ]
+    subject = cut(message.subject, MAX_BLOCK_LENGTH, escape=lambda text: escaped(text).replace("*", ""))
+    sections = [f"*{subject}*", "\n".join(reasons), " · ".join(links)]
+    blocks = [
+        # verbatim: names that look like links, channels or people are not made into them
+        {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
+        for text in sections
+        if text
+    ]
+    return {"text": cut(message.subject, MAX_BLOCK_LENGTH, escape=_without_mentions), "blocks": blocks}
 
 
 def escaped(text: str) -> str:
@@ -56,6 +76,6 @@ def escaped(text: str) -> str:
     return printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def cut(text: str) -> str:
-    """Return the text within Slack's limit, not cut inside an escaped character."""
-    return text if len(text) <= MAX_BLOCK_LENGTH else text[:MAX_BLOCK_LENGTH].rpartition(" ")[0] + " …"
+def _without_mentions(text: str) -> str:
+    """Return text without the mentions and links of Mattermost, which formats it as Markdown."""
+    return escaped(text).replace("@", "@\u200b").replace("](", "] (")

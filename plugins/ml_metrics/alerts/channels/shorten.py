@@ -1,0 +1,102 @@
+"""Texts within the limits of a service: what does not fit is left out, with a note."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.compose import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ml_metrics.alerts.message import Fact, Reason
+
+    Escape = Callable[[str], str]
+    Measure = Callable[[str], int]
+
+ELLIPSIS = "…"
+MIN_SENTENCE = 100
+"""Less of a sentence is not worth a line."""
+JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
+"""Characters that belong to the one before, as accents do."""
+
+
+def units(text: str) -> int:
+    """Return the length in UTF-16, which no service exceeds: an emoji counts twice."""
+    return len(text) + sum(letter > "\uffff" for letter in text)
+
+
+def size(text: str) -> int:
+    """Return the length in bytes inside a JSON document, in the longer of UTF-8 and UTF-16."""
+    return max(len(json.dumps(text, ensure_ascii=False).encode(errors="replace")), 2 * units(text))
+
+
+def cut(text: str, limit: int, *, escape: Escape = str, measure: Measure = units) -> str:
+    """Return the escaped text, or as much of its beginning as fits, with an ellipsis.
+
+    The end is never inside an escaped character or before an accent.
+    """
+    head = text[: limit + 1]  # escaping does not shorten
+    if len(head) == len(text) and measure(whole := escape(text)) <= limit:
+        return whole
+    low, high = 0, len(head)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if measure(escape(head[:middle]) + ELLIPSIS) <= limit else (low, middle - 1)
+    while 0 < low < len(text) and (unicodedata.combining(text[low]) or {text[low - 1], text[low]} & JOINERS):
+        low -= 1
+    return escape(head[:low]).rstrip() + ELLIPSIS if low or measure(ELLIPSIS) <= limit else ""
+
+
+def cut_lines(text: str, limit: int) -> str:
+    """Return the text, or as many whole lines as fit, with a note of how many are left out."""
+    if units(text) <= limit:
+        return text
+    lines = text.splitlines()
+    note = f"{ELLIPSIS} {len(lines):,} further lines are left out; the run's page has them"
+    kept, left = 0, limit - len(note)
+    for line in lines:
+        left -= units(line) + 1
+        if left < 0:
+            break
+        kept += 1
+    beginning = lines[:kept] or [cut(lines[0], limit - len(note) - 1)]
+    rest = len(lines) - len(beginning)
+    return "\n".join([*beginning, f"{ELLIPSIS} {rest:,} further lines are left out; the run's page has them"])
+
+
+def bullets(  # noqa: PLR0913  (the limits of a service)
+    reasons: Sequence[Reason],
+    *,
+    limit: int,
+    most: int = 10,
+    longest: int = 600,
+    escape: Escape = str,
+    measure: Measure = units,
+    more: str = "more",
+) -> list[str]:
+    """Return a line for each problem, as many as fit, and one that counts the others."""
+    note = "• and {:,} {}"
+    lines: list[str] = []
+    left = limit - measure(note.format(len(reasons), more)) - 1
+    for reason in reasons[:most]:
+        room = min(longest, left - measure("• ") - 1)
+        if room < min(longest, MIN_SENTENCE):
+            break
+        lines.append(f"• {cut(printable(reason.sentence), room, escape=escape, measure=measure)}")
+        left -= measure(lines[-1]) + 1
+    rest = len(reasons) - len(lines)
+    return [*lines, note.format(rest, more)] if rest else lines
+
+
+def fitting(links: Iterable[Fact], *, limit: int, most: int, measure: Measure = units) -> list[Fact]:
+    """Return the links that fit. An address is never cut."""
+    found: list[Fact] = []
+    for link in links:
+        needed = measure(link.link) + measure(link.name)
+        if needed <= limit and len(found) < most:
+            limit -= needed
+            found.append(link)
+    return found
