@@ -63,6 +63,16 @@ class RunState:
         """The parameters with which the run was started."""
         return (self._start or {}).get("params") or {}
 
+    @property
+    def trial(self) -> tuple[str, ...]:
+        """What was changed in a trial; empty for a regular run, as for every run of an older version."""
+        return tuple(map(str, (self._start or {}).get("trial") or ()))
+
+    @property
+    def started_by(self) -> str:
+        """The user who started the run by hand, or empty."""
+        return str((self._start or {}).get("started_by") or "")
+
     @cached_property
     def recorded_workload(self) -> Workload | None:
         """How the workload went so far; None if its task has not run."""

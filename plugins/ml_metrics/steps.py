@@ -9,6 +9,7 @@ import json
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
+from ml_metrics.config.trial import NOTIFY, TRIAL
 from ml_metrics.model import JobStatus, Outcome, Severity
 from ml_metrics.run_state import Gate
 
@@ -128,9 +129,12 @@ def load(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse) 
         goodput=next((metric.value for metric in state.metrics if metric.name == "goodput"), None),
         curves=state.curves,
         verdict=_recorded(state.judgement),
+        trial=state.trial,
+        started_by=state.started_by,
     )
     warehouse.load(record)
-    _record_quarantine(test, warehouse)
+    if not state.trial:
+        _record_quarantine(test, warehouse)
     return record
 
 
@@ -190,7 +194,9 @@ def _recorded(judgement: Judgement | None) -> str | None:
 
 def _start_metadata(test: TestDefinition, state: RunState) -> dict[str, str]:
     """The parameters of the run, its image as the node resolved it, and the node."""
-    found = {f"param.{name}": value for name, value in state.params.items() if value is not None}
+    treatment = {TRIAL, NOTIFY}.difference(test.params)
+    given = {name: value for name, value in state.params.items() if value is not None and name not in treatment}
+    found = {f"param.{name}": value for name, value in given.items()}
     found |= {name: value for name in ("image", "image_digest", "node") if (value := getattr(state.workload, name))}
     if wanted := {**test.accelerator.node_selector, **test.node_selector}.get(INSTANCE_TYPE):
         found["node_type"] = wanted

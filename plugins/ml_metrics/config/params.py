@@ -36,8 +36,21 @@ RUN_OVERRIDES: dict[str, dict[str, Any]] = {
         "description": "Another program and its arguments, one a line; empty for the test's own",
         "section": "For this run only",
     },
+    "trial": {
+        "type": ["null", "string"],
+        "pattern": "^(yes|no)?$",
+        "examples": ["yes", "no"],
+        "description": "Whether the run is a trial, which counts in no history: yes or no; empty: if anything differs",
+        "section": "For this run only",
+    },
+    "notify": {
+        "type": ["null", "string"],
+        "pattern": r"^[\s,;]*([^@\s,;]+@[^@\s,;]+([\s,;]+|$))*$",
+        "description": "Mail addresses that the verdict of a trial goes to; empty for the user who starts it",
+        "section": "For this run only",
+    },
 }
-"""The keys of a test that can be changed for a single run, with their JSON Schema for the trigger form."""
+"""What can be stated for a single run beside the parameters of its test, with JSON Schema for the trigger form."""
 
 
 class Parameter(Strict):
@@ -83,7 +96,7 @@ class Parameter(Strict):
             raise ValueError(f"the default {self.default!r} is not a finite number")
         if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
             raise ValueError(f"minimum ({self.minimum:g}) is above maximum ({self.maximum:g})")
-        if self.enum is not None and not any(_same(self.default, each) for each in self.enum):
+        if self.enum is not None and not any(same(self.default, each) for each in self.enum):
             raise ValueError(f"the default {self.default!r} is not one of {', '.join(map(repr, self.enum))}")
         if isinstance(self.default, int | float) and not isinstance(self.default, bool):
             low, high = self.minimum, self.maximum
@@ -115,9 +128,13 @@ def _is_of(value: Any, name: str) -> bool:
     return isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
 
 
-def _same(value: Any, other: Any) -> bool:
-    """Return whether two values are equal in JSON, where true is not 1."""
-    return value == other and isinstance(value, bool) == isinstance(other, bool)
+def same(value: Any, other: Any) -> bool:
+    """Return whether two values are equal in JSON, where true is not 1, and 1 is 1.0."""
+    if isinstance(value, list | tuple) and isinstance(other, list | tuple):
+        return len(value) == len(other) and all(map(same, value, other))
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(same(value[key], other[key]) for key in value)
+    return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 
 def _is_finite(value: Any) -> bool:

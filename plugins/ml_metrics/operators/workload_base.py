@@ -13,6 +13,7 @@ from airflow.providers.cncf.kubernetes.utils.pod_manager import PodManager
 from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
 
 from ml_metrics.config.params import RUN_OVERRIDES
+from ml_metrics.config.trial import Usual
 from ml_metrics.errors import ConfigError
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.attempts import (
@@ -28,6 +29,7 @@ from ml_metrics.operators.attempts import (
 )
 from ml_metrics.operators.cluster import MAX_FIRST_OUTAGE, MAX_OUTAGE, MAX_OUTAGES, is_outage, place_of, wait_for_answer
 from ml_metrics.operators.links import logs_command, workload_link
+from ml_metrics.operators.run_start import start_of
 from ml_metrics.operators.saves_logs import SavesLogs
 from ml_metrics.operators.tasks import folder_of, run_of
 
@@ -132,7 +134,8 @@ class WorkloadBase(SavesLogs, KubernetesPodOperator):
         identity = {"test": run.test, "dag_id": run.dag_id, "run_id": run.run_id, "deployment": run.deployment}
         params = dict(context["params"])
         test_file = self.test.model_dump(mode="json", exclude_unset=True)
-        folder.write("run", {**identity, "test_file": test_file, "params": params})
+        started = start_of(run, folder, context["dag_run"], params, self._usual())
+        folder.write("run", {**identity, "test_file": test_file, "params": params, **started})
         self.apply_overrides(params)
         context["ti"].xcom_push(key="run_folder", value=folder.path)
         self.labels = {**self.labels, RUN_KEY: run.key}
@@ -143,6 +146,11 @@ class WorkloadBase(SavesLogs, KubernetesPodOperator):
         self.image = given.get("image") or self.image
         if given.get("command"):
             self.cmds, self.arguments = list(given["command"]), []
+
+    def _usual(self) -> Usual:
+        """What a scheduled run would use; the templates of the test file are filled in by now."""
+        defaults = {name: param.default for name, param in self.test.params.items()}
+        return Usual(self.image, tuple(self.cmds or ()), tuple(self.arguments or ()), defaults)
 
     def use_template(self, template: dict[str, Any], context: Context) -> None:
         """Build the pod from a template, rendered with the parameters of the run.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics import storage
 from ml_metrics.config.threshold import MinChange
+from ml_metrics.config.trial import NOTIFY, TRIAL
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.judge.attributes import FIRST, change_text
 from ml_metrics.model import JobStatus, StoredMetric
@@ -142,5 +143,6 @@ def _recorded_in(folder: RunFolder) -> dict[str, object]:
     file, params = (identity.get(name) for name in ("test_file", "params"))
     keys = {f"test file {name}": value for name, value in file.items()} if isinstance(file, dict) else {}
     keys.pop("test file image", None)  # the workload has the image that ran
-    given = {f"parameter {name}": value for name, value in params.items()} if isinstance(params, dict) else {}
+    own = params if isinstance(params, dict) else {}
+    given = {f"parameter {name}": value for name, value in own.items() if name not in {TRIAL, NOTIFY}}
     return {**images, **given, **keys}

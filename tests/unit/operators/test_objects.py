@@ -90,6 +90,8 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         dag_id="everything",
         task_id="run_workload",
         run_id="manual__2026-01-01T00:00:00+00:00",
+        run_type="manual",
+        triggering_user_name="alice",
         try_number=1,
         max_tries=3,
         map_index=-1,

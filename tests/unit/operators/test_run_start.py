@@ -1,0 +1,79 @@
+"""What is recorded about the start of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.utils.types import DagRunType
+
+from ml_metrics.config.trial import Usual
+from ml_metrics.model import Run
+from ml_metrics.operators.run_start import start_of
+from ml_metrics.run_folder import RunFolder
+
+RUN = Run("t", "t", "manual__1", "tests")
+USUAL = Usual("image:v1", ("train",))
+OTHER_IMAGE = {"image": "image:v2"}
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path))
+    return str(tmp_path)
+
+
+def start(root: str, run: Run = RUN, params: dict[str, Any] | None = None, **dag_run: Any) -> dict[str, Any]:
+    known = {"run_type": DagRunType.MANUAL, "triggering_user_name": "alice", **dag_run}
+    return start_of(run, RunFolder.of(run, root), SimpleNamespace(**known), params or {}, USUAL)
+
+
+def write(root: str, run: Run, **document: Any) -> None:
+    RunFolder.of(run, root).write("run", document)
+
+
+def test_a_run_by_hand_with_another_image_is_a_trial_of_its_user(root: str) -> None:
+    assert start(root, params=OTHER_IMAGE) == {"trial": ["image"], "started_by": "alice"}
+    assert start(root) == {"trial": [], "started_by": "alice"}
+
+
+def test_a_scheduled_run_is_no_trial(root: str) -> None:
+    scheduled = start(root, params=OTHER_IMAGE, run_type="scheduled", triggering_user_name=None)
+    assert scheduled == {"trial": [], "started_by": None}
+
+
+def test_airflow_dags_test_is_no_user(root: str) -> None:
+    assert start(root, params=OTHER_IMAGE, triggering_user_name="dag_test")["started_by"] is None
+
+
+@pytest.mark.parametrize("trial", [[], ["size"]])
+def test_a_retry_keeps_what_was_decided(root: str, trial: list[str]) -> None:
+    write(root, RUN, trial=trial, started_by="bob")
+    assert start(root, params=OTHER_IMAGE) == {"trial": trial, "started_by": "bob"}
+
+
+def test_a_cleared_run_of_an_older_version_is_decided_anew(root: str) -> None:
+    write(root, RUN, test="t")
+    assert start(root, params=OTHER_IMAGE)["trial"] == ["image"]
+
+
+def test_a_damaged_document_is_replaced(root: str) -> None:
+    write(root, RUN, trial=["size"])
+    Path(RunFolder.of(RUN, root).document_path("run")).write_text("{", encoding="utf-8")
+    assert start(root, params=OTHER_IMAGE)["trial"] == ["image"]
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "trial"),
+    [({"trial": ["image"]}, ["image"]), ({"trial": []}, []), ({"test": "t"}, []), (None, ["image"])],
+)
+def test_a_confirming_run_is_a_trial_exactly_if_the_confirmed_run_is(
+    root: str, confirmed: dict[str, Any] | None, trial: list[str]
+) -> None:
+    if confirmed is not None:
+        write(root, RUN, **confirmed)
+    confirming = replace(RUN, run_id="confirm__manual__1__1")
+    assert start(root, confirming, OTHER_IMAGE, run_type=DagRunType.OPERATOR_TRIGGERED)["trial"] == trial
