@@ -75,7 +75,8 @@ class Quarantine(Strict):
         return now.astimezone(dt.UTC).date() <= self.until
 
 
-def _check_address(text: str) -> str:
+def check_address(text: str) -> str:
+    """Return a mail address if it is one. Raises ValueError."""
     if text.count("@") != 1 or text.startswith("@") or text.endswith("@") or any(map(str.isspace, text)):
         raise ValueError(f"{text!r} is not a mail address")
     return text
@@ -100,9 +101,9 @@ class TestDefinition(Strict):
     """The purpose of the test, in a sentence."""
     owner: str = "unowned"
     """The person or team to contact when it fails."""
-    emails: tuple[Annotated[str, AfterValidator(_check_address)], ...] = ()
+    emails: tuple[Annotated[str, AfterValidator(check_address)], ...] = ()
     """The recipients of its alert mails."""
-    sender: Annotated[str, AfterValidator(_check_address)] | None = None
+    sender: Annotated[str, AfterValidator(check_address)] | None = None
     """The sender of its alert mails. Without one, the sender of the channel."""
     tags: tuple[str, ...] = ()
     """Tags for the filter of the Airflow UI."""

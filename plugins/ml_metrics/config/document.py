@@ -17,6 +17,8 @@ Key = str | int
 Where = tuple[Key, ...]
 """The path from the top of a document to a value: keys of mappings, indices of lists."""
 
+MAX_BYTES = 4 << 20
+"""A longer file would take the DAG processor seconds."""
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonnet")
 REPLACED_WHOLE = frozenset({"success_threshold", "accelerator", "sweep"})
 """Mappings that are not merged with an inherited one: half of one threshold and half of another make no sense."""
@@ -86,11 +88,23 @@ class Document:
 
 def read_document(path: Path) -> Document:
     """Read a YAML or JSON file, which must hold one mapping."""
+    try:
+        if path.exists() and not path.is_file():  # opening a named pipe would wait for its writer
+            raise InvalidFileError.of(path, "is not a file that can be read, but a pipe, a device or a socket")
+        with path.open("rb") as opened:
+            data = opened.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidFileError.of(path, f"cannot be read: {error.strerror or error}") from error
+    if len(data) > MAX_BYTES:
+        raise InvalidFileError.of(path, f"is longer than {MAX_BYTES >> 20} MiB, so it is no test file")
+    return parse_document(path, data)
+
+
+def parse_document(path: Path, data: bytes) -> Document:
+    """Return the document in the content of a YAML or JSON file."""
     file = str(path)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InvalidFileError.of(file, f"cannot be read: {error.strerror or error}") from error
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidFileError.of(file, f"is not UTF-8 text: {error.reason} at byte {error.start}") from error
     if path.suffix == ".json":

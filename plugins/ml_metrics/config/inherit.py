@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.config.document import SUFFIXES, Document, read_document
+from ml_metrics.config.document import SUFFIXES, Document, parse_document, read_document
 from ml_metrics.config.problems import InvalidFileError, did_you_mean
 
 if TYPE_CHECKING:
@@ -56,6 +56,10 @@ class ConfigFolder:
         if path not in self._read:
             self._read[path] = self._jsonnet_document(path) if path.suffix == ".jsonnet" else read_document(path)
         return self._read[path]
+
+    def use_content(self, path: Path, data: bytes) -> None:
+        """Use other content for a YAML or JSON file, such as that of an earlier commit."""
+        self._read[path] = parse_document(path, data)
 
     def _jsonnet_document(self, path: Path) -> Document:
         from ml_metrics.config.jsonnet import Jsonnet
