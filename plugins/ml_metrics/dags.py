@@ -16,6 +16,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from airflow.sdk.definitions.param import ParamsDict
 
 from ml_metrics.clusters.pools import configured_pools, pool_of
+from ml_metrics.config.contact import contact_in
 from ml_metrics.config.load import load_test, load_tests
 from ml_metrics.config.params import RUN_OVERRIDES
 from ml_metrics.config.problems import InvalidFileError
@@ -27,9 +28,10 @@ from ml_metrics.settings import Settings
 from ml_metrics.steps import CONFIRM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.config.problems import Problem
     from ml_metrics.operators.tasks import TestTask
 
 RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": 10.0, "retry_exponential_backoff": True}
@@ -37,6 +39,7 @@ RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": 10.0, "retry_exponential
 
 DEADLINE_SLACK = timedelta(hours=1)
 """The time in a run for everything but its workload."""
+MAX_DESCRIPTION = 300
 
 
 def tests_from(config_root: str | None = None) -> Iterator[DAG]:  # noqa: PT028  (no pytest function)
@@ -56,7 +59,7 @@ def tests_from(config_root: str | None = None) -> Iterator[DAG]:  # noqa: PT028 
     valid = {test.name for test in library.tests}
     for name, problems in groupby(sorted(library.problems, key=test_of), key=test_of):
         dag_id = f"{name}--cannot-be-read" if name in valid else name
-        yield invalid_test(dag_id, "\n".join(str(problem) for problem in problems))
+        yield invalid_test(dag_id, tuple(problems), root)
 
 
 def _one(root: str, name: str) -> Iterator[DAG]:
@@ -64,7 +67,7 @@ def _one(root: str, name: str) -> Iterator[DAG]:
         yield accelerator_test(load_test(root, name))
     except InvalidFileError as error:
         if any(problem.test == name for problem in error.problems):
-            yield invalid_test(name, str(error))
+            yield invalid_test(name, error.problems, root)
         # otherwise no file defines it: it belongs to another DAG file
 
 
@@ -153,14 +156,24 @@ def documentation(test: TestDefinition) -> str:
     )
 
 
-def invalid_test(dag_id: str, problem: str) -> DAG:
-    """Return the DAG of an invalid test, which shows its problems."""
+def invalid_test(dag_id: str, problems: Sequence[Problem], root: str) -> DAG:
+    """Return the DAG of an invalid test, which shows its problems and belongs to the owner whom its file names."""
+    lines = tuple(dict.fromkeys(map(str, problems)))
+    contact = contact_in(Path(problems[0].file), Path(root))
     with DAG(
         dag_id=dag_id,
         schedule=None,
-        description="The test file is invalid",
-        doc_md=f"```\n{problem}\n```",
+        description=f"Does not run, because its file is invalid: {lines[0]}"[:MAX_DESCRIPTION],
+        doc_md="\n".join(
+            ["**This test does not run, because its file is invalid.**\n", *(f"- `{_code(line)}`" for line in lines)]
+        ),
         tags={"ml-metrics", "config-error"},
+        default_args={"owner": contact.owner},
     ) as dag:
-        InvalidTestFile(task_id="read_test_file", problem=problem)
+        InvalidTestFile(task_id="read_test_file", problem="\n".join(lines))
     return dag
+
+
+def _code(text: str) -> str:
+    """Return text for a code span of Markdown, in one line."""
+    return " ".join(text.split()).replace("`", "'")

@@ -131,6 +131,15 @@ def test_an_invalid_file_becomes_a_dag_that_shows_its_problems(configs: Path) ->
     assert set(made) == {"good", "bad"}
     assert "bad.yaml:4: timout: unknown key; did you mean 'timeout'?" in made["bad"].doc_md
     assert "config-error" in made["bad"].tags
+    assert "bad.yaml:4" in (made["bad"].description or "")
+
+
+def test_an_invalid_file_keeps_its_owner_and_cannot_forge_its_documentation(configs: Path) -> None:
+    (configs / "bad.yaml").write_text("name: bad\nowner: vision-team\n\"a`\\n# b`\": 1\nimage: i\n")
+    (dag,) = (dag for dag in dags.tests_from(str(configs)) if dag.dag_id == "bad")
+    assert dag.get_task("read_test_file").owner == "vision-team"
+    assert "\n#" not in (dag.doc_md or "")
+    assert (dag.doc_md or "").count("`") == 2 * (dag.doc_md or "").count("\n- ")
 
 
 def test_the_process_of_a_task_builds_only_its_own_dag(configs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
