@@ -135,7 +135,7 @@ def test_an_invalid_file_becomes_a_dag_that_shows_its_problems(configs: Path) ->
 
 
 def test_an_invalid_file_keeps_its_owner_and_cannot_forge_its_documentation(configs: Path) -> None:
-    (configs / "bad.yaml").write_text("name: bad\nowner: vision-team\n\"a`\\n# b`\": 1\nimage: i\n")
+    (configs / "bad.yaml").write_text('name: bad\nowner: vision-team\n"a`\\n# b`": 1\nimage: i\n')
     (dag,) = (dag for dag in dags.tests_from(str(configs)) if dag.dag_id == "bad")
     assert dag.get_task("read_test_file").owner == "vision-team"
     assert "\n#" not in (dag.doc_md or "")

@@ -6,7 +6,6 @@ import os
 import subprocess
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics.config.config_file import read_file
@@ -16,6 +15,7 @@ from ml_metrics.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 MAX_COMMITS = 20
 TIME_LIMIT_SECONDS = 5.0
