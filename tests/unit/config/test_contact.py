@@ -41,7 +41,7 @@ def test_what_a_file_inherits_counts(tmp_path: Path) -> None:
         b"owner: [vision]\nemails: vision\n",
         b"owner: ''\nemails: [not-an-address, 'a@b@c', 5]\nname: [",
         b"owner: " + b"x" * 1000,
-        b"owner: \"a\\u202eb\"\nemails: [\"a@b\\n\"]\n",
+        b'owner: "a\\u202eb"\nemails: ["a@b\\n"]\n',
         b"[" * 100_000,
     ],
 )
