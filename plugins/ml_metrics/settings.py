@@ -49,7 +49,7 @@ class Settings:
     """The folder that every image maps to on the local cluster. Default: the parent of the DAGs folder."""
     channels: str = "outbox"
     """The channels of messages, separated by commas: `outbox`, `smtp`, `sendgrid`, `webhook`, `github`,
-    `error_reporting`, each also as `channel:connection`."""
+    `teams`, `google_chat`, `pagerduty`, `opsgenie`, `error_reporting`, each also as `channel:connection`."""
     outbox: str = ""
     """The folder of the `outbox` channel. Default: `$AIRFLOW_HOME/ml_metrics/outbox`."""
     mails_per_hour: str = "10"

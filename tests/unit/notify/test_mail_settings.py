@@ -12,10 +12,12 @@ from ml_metrics.alerts.channels.github import GitHubIssues
 from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.smtp import Smtp
+from ml_metrics.alerts.channels.unusable import Unusable
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.notify.mail_settings import Unusable, load_mail_settings
+from ml_metrics.notify.channel_factories import FACTORIES
+from ml_metrics.notify.mail_settings import load_mail_settings
 from servers.channels import Answer, http_service
 from unit.alerts.reports import REPORT
 
@@ -107,7 +109,10 @@ def test_github_needs_a_repository_and_a_token(connect: Any) -> None:
     ("channels", "why"),
     [
         ("smtp", "there is no Airflow connection `smtp_default`"),
-        ("pigeon", "'pigeon' is not one of outbox, smtp, sendgrid, webhook, github, error_reporting"),
+        (
+            "pigeon",
+            f"'pigeon' is not one of outbox, {', '.join(FACTORIES)}",
+        ),
         ("error_reporting:nowhere", "there is no Airflow connection `nowhere`"),
     ],
 )

@@ -67,6 +67,11 @@ def cut_lines(text: str, limit: int) -> str:
     return "\n".join([*beginning, f"{ELLIPSIS} {rest:,} further lines are left out; the run's page has them"])
 
 
+def without_tags(text: str) -> str:
+    """Return text whose angle brackets are quotation marks, for services that read HTML, mentions or links in them."""
+    return printable(text).replace("<", "\u2039").replace(">", "\u203a")
+
+
 def bullets(  # noqa: PLR0913  (the limits of a service)
     reasons: Sequence[Reason],
     *,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 from ml_metrics.alerts.channels.http import send_json
 from ml_metrics.alerts.channels.shorten import bullets, cut, fitting
@@ -19,6 +20,8 @@ MAX_WARNINGS_LENGTH = 900
 MAX_LINKS = 10
 MIN_SECRET_LENGTH = 8
 """A shorter path, like `hook`, is not a secret."""
+MIN_KEY_LENGTH = 16
+"""A shorter value in a query, like a version, is not a secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +48,12 @@ def post(address: str, body: Any, service: str, timeout: float) -> str:
 
 
 def secrets_of(address: str) -> tuple[str, ...]:
-    """Return the texts that allow posting to a webhook: the address, its path with the query, and the query."""
-    path = address.partition("://")[2].partition("/")[2]
-    parts = (path, path.partition("?")[0], path.partition("?")[2])
-    return (address, *dict.fromkeys(part for part in parts if len(part) >= MIN_SECRET_LENGTH))
+    """Return the texts that allow posting to a webhook: the address, its path and the keys in its query."""
+    whole = address.partition("://")[2].partition("/")[2]
+    path, _, query = whole.partition("?")
+    paths = [part for part in (whole, path, query) if len(part) >= MIN_SECRET_LENGTH]
+    keys = [value for _, value in parse_qsl(query) if len(value) >= MIN_KEY_LENGTH]
+    return tuple(dict.fromkeys((address, *paths, *keys)))
 
 
 def payload(message: Message) -> dict[str, Any]:

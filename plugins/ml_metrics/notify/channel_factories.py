@@ -1,0 +1,199 @@
+"""The channels that the settings name, with the addresses and keys of Airflow's connections."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.alerts.channels.unusable import Unusable
+from ml_metrics.connections import find_connection
+from ml_metrics.errors import ConfigError, MlMetricsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ml_metrics.alerts.channels.channel import Channel
+    from ml_metrics.alerts.channels.outbox import Outbox
+    from ml_metrics.settings import Settings
+
+log = logging.getLogger(__name__)
+
+SENDGRID_KEY = "sendgrid-api-key"
+"""The name of a secret, shared with older systems."""
+
+
+def channel_of(name: str, settings: Settings, outbox: Outbox) -> Channel:
+    """Return the channel with a name from the settings: `kind` or `kind:connection`."""
+    kind, _, conn_id = name.partition(":")
+    if kind == "outbox":
+        return outbox
+    if kind not in FACTORIES:
+        return Unusable(name, f"[ml_metrics] channels: {kind!r} is not one of outbox, {', '.join(FACTORIES)}")
+    try:
+        make, default_conn_id = FACTORIES[kind]
+        return make(name, conn_id or default_conn_id, settings)
+    except MlMetricsError as error:
+        return Unusable(name, str(error))
+    except Exception as error:  # noqa: BLE001  (an error of one Airflow hook must not silence the other channels)
+        return Unusable(name, f"its connection is unusable: {type(error).__name__}")
+
+
+def named_secret(name: str, project: str) -> str:
+    """Return the Airflow variable of this name, else the secret in Google Cloud's Secret Manager, else ""."""
+    from airflow.sdk import Variable
+
+    try:
+        value = Variable.get(name, default=None)
+    except Exception as error:  # noqa: BLE001  (Airflow's secret backends raise unrelated errors)
+        log.warning("Airflow's variable %s cannot be read: %s", name, type(error).__name__)
+        value = None
+    if value or not project:
+        return str(value or "").strip()
+    from ml_metrics.cloud.secrets import read_secret
+
+    return read_secret(project, name)
+
+
+def _smtp(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001  (the interface of every factory)
+    from ml_metrics.alerts.channels.smtp import Smtp
+
+    connection = _connection(conn_id)
+    extra = connection.extra_dejson
+    implicit_tls = not _true(extra.get("disable_ssl"))
+    return Smtp(
+        host=connection.host or "localhost",
+        port=int(connection.port or (465 if implicit_tls else 587)),
+        login=connection.login or "",
+        password=connection.password or "",
+        sender=extra.get("from_email", ""),
+        implicit_tls=implicit_tls,
+        starttls=not _true(extra.get("disable_tls")),
+        verify=extra.get("ssl_context") != "none",
+        name=name,
+    )
+
+
+def _sendgrid(name: str, conn_id: str, settings: Settings) -> Channel:
+    from ml_metrics.alerts.channels.sendgrid import HOST, SendGrid
+
+    connection = find_connection(conn_id)
+    key = connection.password if connection is not None and connection.password else ""
+    key = key or named_secret(SENDGRID_KEY, settings.secrets_project) or os.environ.get("SENDGRID_API_KEY", "")
+    if not key:
+        raise ConfigError(
+            f"SendGrid has no API key: set the password of connection `{conn_id}`, the secret `{SENDGRID_KEY}`, "
+            "or the environment variable SENDGRID_API_KEY"
+        )
+    extra = connection.extra_dejson if connection is not None else {}
+    host = (connection.host or HOST) if connection is not None else HOST
+    return SendGrid(key, sender=extra.get("from_email", ""), host=host.rstrip("/"), name=name)
+
+
+def _webhook(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001
+    from ml_metrics.alerts.channels.webhook import Webhook
+
+    return Webhook(_secret_address(conn_id), name=name)
+
+
+def _teams(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001
+    from ml_metrics.alerts.channels.teams import Teams
+
+    return Teams(_secret_address(conn_id), name=name)
+
+
+def _google_chat(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001
+    from ml_metrics.alerts.channels.google_chat import GoogleChat
+
+    return GoogleChat(_secret_address(conn_id), name=name)
+
+
+def _pagerduty(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001
+    from ml_metrics.alerts.channels.pagerduty import HOST, PagerDuty
+
+    key, host = _key_and_host(conn_id, HOST, "the integration key of an Events API v2 integration")
+    return PagerDuty(key, host=host, name=name)
+
+
+def _opsgenie(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001
+    from ml_metrics.alerts.channels.opsgenie import HOST, Opsgenie
+
+    key, host = _key_and_host(conn_id, HOST, "the key of an API integration")
+    return Opsgenie(key, host=host, name=name)
+
+
+def _github(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001
+    from ml_metrics.alerts.channels.github import HOST, GitHubIssues
+
+    connection = _connection(conn_id)
+    repository = connection.extra_dejson.get("repository", "")
+    if repository.count("/") != 1 or not connection.password:
+        raise ConfigError(
+            f'connection `{conn_id}`: its password should be a token, and its extra {{"repository": "owner/name"}}'
+        )
+    return GitHubIssues(repository, connection.password, host=(connection.host or HOST).rstrip("/"), name=name)
+
+
+def _error_reporting(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001
+    from airflow.providers.google.common.hooks.base_google import GoogleBaseHook
+
+    from ml_metrics.alerts.channels.error_reporting import HOST, ErrorReporting
+
+    connection = _connection(conn_id)
+    hook = GoogleBaseHook(gcp_conn_id=conn_id)
+
+    def token() -> str:
+        from google.auth.transport.requests import Request
+
+        credentials = hook.get_credentials()
+        credentials.refresh(Request())  # type: ignore[no-untyped-call]
+        return str(credentials.token)
+
+    if not hook.project_id:
+        raise ConfigError(f"connection `{conn_id}`: it has no project")
+    return ErrorReporting(str(hook.project_id), token, host=(connection.host or HOST).rstrip("/"), name=name)
+
+
+FACTORIES: dict[str, tuple[Callable[[str, str, Settings], Channel], str]] = {
+    "smtp": (_smtp, "smtp_default"),
+    "sendgrid": (_sendgrid, "sendgrid_default"),
+    "webhook": (_webhook, "ml_metrics_webhook"),
+    "github": (_github, "ml_metrics_github"),
+    "teams": (_teams, "ml_metrics_teams"),
+    "google_chat": (_google_chat, "ml_metrics_google_chat"),
+    "pagerduty": (_pagerduty, "ml_metrics_pagerduty"),
+    "opsgenie": (_opsgenie, "ml_metrics_opsgenie"),
+    "error_reporting": (_error_reporting, "google_cloud_default"),
+}
+"""The factory of each kind of channel, and the connection of a channel for which the settings name none."""
+
+
+def _secret_address(conn_id: str) -> str:
+    """Return the address of a webhook: the password, or the host with the password as its secret part."""
+    connection = _connection(conn_id)
+    host, secret = (connection.host or "").strip().rstrip("/"), (connection.password or "").strip()
+    address = secret if secret.startswith(("http://", "https://")) else f"{host}/{secret.lstrip('/')}"
+    if not address.startswith(("http://", "https://")):
+        raise ConfigError(f"connection `{conn_id}`: its host or its password should be the address of the webhook")
+    return address.rstrip("/")
+
+
+def _key_and_host(conn_id: str, default_host: str, key: str) -> tuple[str, str]:
+    connection = _connection(conn_id)
+    if not (connection.password or "").strip():
+        raise ConfigError(f"connection `{conn_id}`: its password should be {key}")
+    host = (connection.host or default_host).strip().rstrip("/")
+    if not host.startswith(("http://", "https://")):
+        raise ConfigError(f"connection `{conn_id}`: its host should be empty or an address such as {default_host}")
+    return connection.password.strip(), host
+
+
+def _connection(conn_id: str) -> Any:
+    connection = find_connection(conn_id)
+    if connection is None:
+        raise ConfigError(f"there is no Airflow connection `{conn_id}`")
+    return connection
+
+
+def _true(value: Any) -> bool:
+    return str(value).lower() in {"true", "1", "yes"}
