@@ -120,7 +120,7 @@ def _metric_rows(runs: int) -> Iterator[tuple[str, str, str, str, float]]:
 
 
 def _run(number: int) -> Run:
-    return Run(TEST, TEST, f"scheduled__{number}", "benchmark")
+    return Run(TEST, TEST, f"scheduled__{number}", "local")
 
 
 def _metrics(number: int) -> list[Metric]:

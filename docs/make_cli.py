@@ -227,7 +227,7 @@ def _write_past(path: Path) -> None:
 
 
 def _run(day: int) -> Run:
-    return Run(TEST, TEST, f"scheduled__2026-03-0{2 + day}", "laptop")
+    return Run(TEST, TEST, f"scheduled__2026-03-0{2 + day}", "local")
 
 
 def _write_run(day: int, accuracy: float) -> None:

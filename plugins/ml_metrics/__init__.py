@@ -12,11 +12,10 @@ from ml_metrics._moved import explain_moved_modules as _explain_moved_modules
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing would double the cost of this module
 if TYPE_CHECKING:
-    from ml_metrics.api import judge_metrics, measure_goodput, read_events, read_history
+    from ml_metrics.api import judge_metrics, measure_goodput, open_warehouse, read_events, read_history
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.dags import accelerator_test, tests_from
     from ml_metrics.errors import ConfigError, MlMetricsError
-    from ml_metrics.warehouse import open_warehouse
 
 __version__ = "0.1.0"
 __all__ = [
@@ -42,7 +41,7 @@ _HOMES = {
     "accelerator_test": "dags",
     "judge_metrics": "api",
     "measure_goodput": "api",
-    "open_warehouse": "warehouse",
+    "open_warehouse": "api",
     "read_events": "api",
     "read_history": "api",
     "tests_from": "dags",

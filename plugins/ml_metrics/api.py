@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ml_metrics.events import Events
     from ml_metrics.goodput import GoodputReport
     from ml_metrics.judge import Judgement
+    from ml_metrics.warehouse import Warehouse
 
 
 def read_events(folder: str | Path, *, restarts: str = "keep") -> Events:
@@ -35,6 +36,20 @@ def read_events(folder: str | Path, *, restarts: str = "keep") -> Events:
     return read(list_files(str(folder)), supersede=restarts == "supersede")
 
 
+def open_warehouse(
+    address: str, *, deployment: str | None = None, create: bool = True, client: Any = None
+) -> Warehouse:
+    """Open the warehouse at an address: any SQLAlchemy URL, or `bigquery://project/dataset`.
+
+    Only the rows of one deployment are read: by default, that of the settings of this process. With `create=False`, a
+    warehouse that does not exist yet is an error. `client` is a ready `google.cloud.bigquery.Client`.
+    """
+    from ml_metrics.settings import Settings
+    from ml_metrics.warehouse import open_warehouse as opened
+
+    return opened(address, deployment=deployment or Settings.load().deployment, create=create, client=client)
+
+
 def read_history(test: str, metric: str, *, limit: int = 50, warehouse: str | None = None) -> list[StoredMetric]:
     """Read the newest values of a test's metric from the warehouse, newest first, with their bounds and verdicts.
 
@@ -42,10 +57,10 @@ def read_history(test: str, metric: str, *, limit: int = 50, warehouse: str | No
     warehouse of this Airflow deployment is read. A warehouse that does not exist is an error: nothing is created.
     """
     from ml_metrics import connections
-    from ml_metrics.warehouse import open_warehouse
 
-    opened = closing(open_warehouse(warehouse, create=False)) if warehouse else connections.warehouse(create=False)
-    with opened as source:
+    with (
+        closing(open_warehouse(warehouse, create=False)) if warehouse else connections.warehouse(create=False) as source
+    ):
         return source.metrics.values(test, metric, limit)
 
 

@@ -27,14 +27,17 @@ def warehouse(*, create: bool = True) -> AbstractContextManager[Warehouse]:
     settings = Settings.load()
     connection = find_connection(settings.warehouse_conn_id)
     if connection is None:
-        return closing(open_warehouse(f"sqlite:///{settings.warehouse_file}", create=create))
+        return closing(
+            open_warehouse(f"sqlite:///{settings.warehouse_file}", create=create, deployment=settings.deployment)
+        )
     if connection.conn_type in BIGQUERY:
         from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 
         hook = BigQueryHook(gcp_conn_id=settings.warehouse_conn_id, use_legacy_sql=False)
         client = hook.get_client(project_id=hook.project_id)
-        return closing(open_warehouse(f"bigquery://{client.project}/{settings.dataset}", create=create, client=client))
-    return closing(open_warehouse(_sql_address(connection), create=create))
+        address = f"bigquery://{client.project}/{settings.dataset}"
+        return closing(open_warehouse(address, create=create, client=client, deployment=settings.deployment))
+    return closing(open_warehouse(_sql_address(connection), create=create, deployment=settings.deployment))
 
 
 def cluster_kubeconfig() -> str | None:

@@ -66,7 +66,7 @@ def run_of_everything(test: str, ended: object, names: tuple[str, ...] = STRINGS
     bounds = Bounds(upper=1.0)
     verdicts = [Verdict(name, Outcome.FAIL, 2.0, bounds, f"rule {name}", 3, name) for name in names]
     return run_record(
-        Run(test, test, f"manual__{test}", "tests"),
+        Run(test, test, f"manual__{test}", "local"),
         Workload(
             JobStatus.SUCCESS, failure_reason=first, detail=first, started_at=ended, ended_at=ended, image=first,  # type: ignore[arg-type]
             logs_link="javascript:xss()", workload_link=f'https://x.example/"><script>xss()</script>{first}',

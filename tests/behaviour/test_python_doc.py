@@ -34,7 +34,7 @@ def test_the_last_example_prints_a_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run = Run("tf-mnist-example-cpu", "tf-mnist-example-cpu", "manual__1", "tests")
+    run = Run("tf-mnist-example-cpu", "tf-mnist-example-cpu", "manual__1", "local")
     judged = Verdict("total_wall_time", Outcome.PASS, 42.0, Bounds(upper=60.0), "less than 60")
     metric = Metric("total_wall_time", 42.0, "total_wall_time", "computed")
     record = run_record(

@@ -63,8 +63,8 @@ def opener(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Itera
         server = request.getfixturevalue("bigquery_server")
         address, client = server.new_dataset(), server.client()
 
-    def open_it(*, create: bool = True) -> Warehouse:
-        opened.append(open_warehouse(address, create=create, client=client))
+    def open_it(*, create: bool = True, deployment: str = "local") -> Warehouse:
+        opened.append(open_warehouse(address, create=create, client=client, deployment=deployment))
         return opened[-1]
 
     yield open_it

@@ -24,7 +24,7 @@ from ml_metrics.warehouse import Warehouse, open_warehouse
 TODAY = datetime.now(UTC).date()
 FLAKY = Quarantine(until=TODAY + timedelta(days=2), reason="flaky")
 CONDITIONS = {"loss": {"comparison": "less", "success_threshold": {"fixed_value": 0.5}}}
-RUN = Run("t", "t", "r", "tests")
+RUN = Run("t", "t", "r", "local")
 
 
 def definition(quarantine: Quarantine | None = None) -> TestDefinition:
@@ -120,7 +120,7 @@ def test_the_verdict_on_a_change_of_level_names_the_digest_behind_a_floating_tag
     with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
         for number in range(40):
             digest, loss = ("sha256:old", 1.0) if number < 30 else ("sha256:new", 1.3)
-            run = Run("t", "t", f"r{number}", "tests")
+            run = Run("t", "t", f"r{number}", "local")
             folder = RunFolder(str(tmp_path / run.key))
             folder.write("run", {"params": {"epochs": 3, "api_token": f"private-{digest}"}})
             at = start + timedelta(days=number)
@@ -207,7 +207,7 @@ def test_a_curve_is_collected_judged_and_stored(tmp_path: Path) -> None:
 
 def _trained(place: Path, test: TestDefinition, number: int, warehouse: Warehouse, rate: float) -> dict[str, Verdict]:
     """Run all steps after a workload whose loss ends at the same value whatever the rate."""
-    run, folder = Run("t", "t", f"r{number}", "tests"), RunFolder(str(place / f"run{number}-{rate}"))
+    run, folder = Run("t", "t", f"r{number}", "local"), RunFolder(str(place / f"run{number}-{rate}"))
     ended = datetime.now(UTC) + timedelta(minutes=number)
     folder.write("run", {"test_file": test.model_dump(mode="json", exclude_unset=True), "params": {}})
     folder.write_workload(Workload(JobStatus.SUCCESS, started_at=ended - timedelta(minutes=1), ended_at=ended))

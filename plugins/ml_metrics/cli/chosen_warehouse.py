@@ -92,4 +92,6 @@ def _opened(address: str | None, *, create: bool) -> AbstractContextManager[Ware
         return warehouse(create=create)
     if address is None and not create and not Path(settings.warehouse_file).exists():
         raise NothingRecordedError(f"no run was recorded yet in {settings.warehouse_file}; {HOW_TO_RECORD}")
-    return open_warehouse(address or f"sqlite:///{settings.warehouse_file}", create=create)
+    return open_warehouse(
+        address or f"sqlite:///{settings.warehouse_file}", create=create, deployment=settings.deployment
+    )

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  (the signature o
     cluster_kubeconfig()  # raises ClusterError if the local cluster cannot start, before anything runs
     os.environ["AIRFLOW__ML_METRICS__MAILS_PER_HOUR"] = "1000"  # every demo of an hour sends its mails
     settings, log = Settings.load(), partial(log_progress, time.monotonic())
-    with open_warehouse(f"sqlite:///{settings.warehouse_file}") as warehouse:
+    with open_warehouse(f"sqlite:///{settings.warehouse_file}", deployment=settings.deployment) as warehouse:
         log(f"1 of 2: {TEST} with --train_epochs=1")
         if train(1, log):
             raise DemoError(f"{TEST} passed after one epoch; it should not reach 0.96 so early")

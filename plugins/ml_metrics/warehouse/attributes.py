@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.judge.attributes import without_unique
 from ml_metrics.values import as_utc
+from ml_metrics.warehouse.deployment import OF_DEPLOYMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
 MAX_VALUE_LENGTH = 500
 """The part of a text that is compared. Long texts are reports rather than attributes."""
 
-COLUMNS = """
+COLUMNS = f"""
 SELECT uuid, image, accelerator, framework_version AS framework FROM job_history
-WHERE uuid IN :runs AND test_name IN :tests AND timestamp >= :since
-"""
+WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND test_name IN :tests AND timestamp >= :since
+"""  # noqa: S608  (constants)
 
 METADATA = f"""
 SELECT uuid, metadata_key, SUBSTR(metadata_value, 1, {MAX_VALUE_LENGTH}) AS metadata_value
 FROM metadata_history
-WHERE uuid IN :runs
-"""  # noqa: S608
+WHERE uuid IN :runs AND uuid IN (SELECT uuid FROM job_history WHERE uuid IN :runs AND {OF_DEPLOYMENT})
+"""  # noqa: S608  (constants)
 
 
 class RunAttributes(Mapping[str, Mapping[str, str]]):

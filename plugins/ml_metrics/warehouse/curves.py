@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics.errors import WarehouseError
 from ml_metrics.model import CurveBand, TagCurve
+from ml_metrics.warehouse.deployment import OF_DEPLOYMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,18 +18,18 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-OF_RUNS = """
+OF_RUNS = f"""
 SELECT uuid, tag, curve
 FROM curve_history
-WHERE uuid IN :runs AND tag IN :tags
-"""
+WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND tag IN :tags
+"""  # noqa: S608  (constants)
 
-OF_RUN = """
+OF_RUN = f"""
 SELECT uuid, tag, curve, band
 FROM curve_history
-WHERE uuid = :run
+WHERE {OF_DEPLOYMENT} AND uuid = :run
 ORDER BY tag
-"""
+"""  # noqa: S608  (constants)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,11 +37,10 @@ class Database:
     """A store whose tables are created before the first query or statement.
 
     Each part of the warehouse holds its own SQL: constants in the SQL that all engines share. Values are passed as
-    parameters (`:name`); nothing that comes from outside is ever formatted into a query. A statement that contains
-    `:deployment` gets the deployment of this database.
+    parameters (`:name`); nothing that comes from outside is ever formatted into a query. `:deployment` is bound here.
     """
 
-    def __init__(self, store: Store, deployment: str = "local") -> None:
+    def __init__(self, store: Store, deployment: str) -> None:
         self.store = store
         self.deployment = deployment
         self._is_ready = False
@@ -53,18 +52,22 @@ class Database:
 
     def query(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         """Return the rows of a query."""
-        return self._ready().rows(query, self._with_deployment(query, parameters))
+        return self._ready().rows(query, self._bound(query, parameters))
 
     def change(self, statement: str, **parameters: Any) -> int:
         """Run a statement and return the number of rows that it changed."""
-        return self._ready().change(statement, self._with_deployment(statement, parameters))
+        return self._ready().change(statement, self._bound(statement, parameters))
 
     def replace(self, records: Sequence[RunRecord]) -> None:
-        """Write all rows of some runs in one transaction, in place of those of their earlier attempts."""
-        self._ready().replace(records)
+        """Write all rows of some runs in one transaction, in place of those of their earlier attempts.
 
-    def _with_deployment(self, statement: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        return {"deployment": self.deployment, **parameters} if ":deployment" in statement else parameters
+        A run without a deployment, as of an older system, becomes one of this deployment.
+        """
+        self._ready().replace([record.with_deployment(self.deployment) for record in records])
+
+    def _bound(self, statement: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters, with the deployment if the statement has it: engines reject what it has not."""
+        return {**parameters, "deployment": self.deployment} if ":deployment" in statement else parameters
 
     def _ready(self) -> Store:
         if not self._is_ready:

@@ -2,53 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.values import as_utc
+from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 
 if TYPE_CHECKING:
     from ml_metrics.judge import Acceptance
     from ml_metrics.warehouse.database import Database
 
-ACCEPTANCES = """
+ACCEPTANCES = f"""
 SELECT test_name AS test, metric_name AS metric, uuid AS run_key, timestamp, metric_value AS value, accepted_at,
   accepted_by, reason
 FROM acceptances
-WHERE test_name = :test
+WHERE {OF_DEPLOYMENT} AND test_name = :test
 ORDER BY timestamp, metric_name, accepted_at
-"""
+"""  # noqa: S608  (constants)
 
-ACCEPT = """
+ACCEPT = f"""
 INSERT INTO acceptances
-  (test_name, metric_name, uuid, timestamp, metric_value, accepted_at, accepted_by, reason)
+  (test_name, metric_name, uuid, timestamp, metric_value, accepted_at, accepted_by, reason, deployment)
 SELECT job.test_name, metric.metric_name, job.uuid, job.timestamp, metric.metric_value,
-  :accepted_at, :accepted_by, :reason
+  :accepted_at, :accepted_by, :reason, job.deployment
 FROM job_history AS job
 JOIN metric_history AS metric ON metric.uuid = job.uuid
-WHERE job.uuid = :run AND metric.metric_name = :metric
+WHERE job.uuid = :run AND {of_deployment("job")} AND metric.metric_name = :metric
   AND job.trial IS NULL
   AND NOT EXISTS (
     SELECT 1 FROM acceptances AS earlier WHERE earlier.uuid = :run AND earlier.metric_name = :metric
   )
-"""
+"""  # noqa: S608  (constants)
 
-QUARANTINES = """
+QUARANTINES = f"""
 SELECT test_name, timestamp, until, reason, said_by
 FROM (
   SELECT test_name, timestamp, until, reason, said_by,
     ROW_NUMBER() OVER (PARTITION BY test_name ORDER BY timestamp DESC) AS place
   FROM quarantines
+  WHERE {OF_DEPLOYMENT}
 ) AS newest
 WHERE place = 1
 ORDER BY test_name
-"""
+"""  # noqa: S608  (constants)
 
 QUARANTINE = """
-INSERT INTO quarantines (test_name, timestamp, until, reason, said_by)
-VALUES (:test, :at, :until, :reason, :said_by)
+INSERT INTO quarantines (test_name, timestamp, until, reason, said_by, deployment)
+SELECT :test, :at, :until, :reason, :said_by, :deployment
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (SELECT 1 FROM quarantines AS other WHERE other.test_name = :test AND other.timestamp = :at)
 """
+
+TICK = timedelta(microseconds=1)
+"""The difference between the times of two quarantines of tests with one name: the key of the table is their time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +104,9 @@ class Quarantines:
     def set(self, test: str, *, until: datetime, reason: str, by: str, at: datetime | None = None) -> QuarantineRow:
         """Quarantine a test until a time. A time in the past lifts the quarantine."""
         row = QuarantineRow(test, as_utc(at or datetime.now(UTC)), as_utc(until), reason, by)
-        self.database.change(QUARANTINE, test=test, at=row.at, until=row.until, reason=row.reason, said_by=row.by)
+        named = {"test": test, "until": row.until, "reason": reason, "said_by": by}
+        while not self.database.change(QUARANTINE, at=row.at, **named):
+            row = replace(row, at=row.at + TICK)
         return row
 
     def newest(self) -> dict[str, QuarantineRow]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.values import as_utc
+from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,9 +20,10 @@ COLUMNS = """message, channel, state, timestamp, test_name AS test, uuid AS run_
 
 RECORD = """
 INSERT INTO deliveries
-  (message, channel, state, timestamp, test_name, uuid, occasion, owner, recipients, subject, reasons, attempts, detail)
+  (message, channel, state, timestamp, test_name, uuid, occasion, owner, recipients, subject, reasons, attempts, detail,
+  deployment)
 SELECT :message, :channel, :state, :timestamp, :test, :run_key, :occasion, :owner, :recipients, :subject, :reasons,
-  :attempts, :detail
+  :attempts, :detail, :deployment
 FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (
   SELECT 1 FROM deliveries AS earlier
@@ -31,26 +33,27 @@ WHERE NOT EXISTS (
 
 SINCE = f"""
 SELECT {COLUMNS} FROM deliveries
-WHERE timestamp >= :since AND (:test = '' OR test_name = :test)
+WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND (:test = '' OR test_name = :test)
 ORDER BY timestamp DESC, message, channel, state
 LIMIT :limit
-"""  # noqa: S608
+"""  # noqa: S608  (constants)
 
 WAITING = f"""
 SELECT {COLUMNS} FROM deliveries AS one
-WHERE one.timestamp >= :since AND one.state IN ('held', 'kept') AND one.uuid <> '' AND NOT EXISTS (
+WHERE {of_deployment("one")}
+  AND one.timestamp >= :since AND one.state IN ('held', 'kept') AND one.uuid <> '' AND NOT EXISTS (
   SELECT 1 FROM deliveries AS later
   WHERE later.message = one.message AND later.channel = one.channel AND later.timestamp >= :since
     AND later.state IN ('summarised', 'delivered')
 )
 ORDER BY one.timestamp, one.message, one.channel
-"""  # noqa: S608
+"""  # noqa: S608  (constants)
 """Messages that are held for a digest, or that are kept because their channel failed."""
 
-COUNT = """
+COUNT = f"""
 SELECT COUNT(DISTINCT message) AS messages FROM deliveries
-WHERE timestamp >= :since AND owner = :owner AND state = 'delivered' AND uuid <> ''
-"""
+WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND owner = :owner AND state = 'delivered' AND uuid <> ''
+"""  # noqa: S608  (constants)
 
 
 @dataclass(frozen=True, slots=True)

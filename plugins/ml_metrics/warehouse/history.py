@@ -14,6 +14,7 @@ from ml_metrics.errors import WarehouseError
 from ml_metrics.judge.baseline import in_baseline
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.values import as_utc
+from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
 from ml_metrics.warehouse.runs import BEGINNING_OF_TIME, END_OF_TIME
 
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
 
 Member = TypeVar("Member", JobStatus, Outcome)
 
-EARLIEST_RUNS = """
+EARLIEST_RUNS = f"""
 SELECT 'clean' AS kind, COUNT(*) AS runs, MIN(clean.timestamp) AS oldest
 FROM (
   SELECT timestamp
   FROM job_history
-  WHERE test_name = :test AND uuid <> :run AND timestamp >= :earliest AND timestamp < :before
+  WHERE {OF_DEPLOYMENT} AND test_name = :test AND uuid <> :run AND timestamp >= :earliest AND timestamp < :before
     AND trial IS NULL
     AND job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail')
   ORDER BY timestamp DESC
@@ -42,7 +43,7 @@ SELECT 'any' AS kind, COUNT(*) AS runs, MIN(newest.timestamp) AS oldest
 FROM (
   SELECT timestamp
   FROM job_history
-  WHERE test_name = :test AND uuid <> :run AND timestamp < :before
+  WHERE {OF_DEPLOYMENT} AND test_name = :test AND uuid <> :run AND timestamp < :before
     AND trial IS NULL
   ORDER BY timestamp DESC
   LIMIT :recent
@@ -52,12 +53,12 @@ SELECT 'first' AS kind, COUNT(*) AS runs, MIN(first.timestamp) AS oldest
 FROM (
   SELECT timestamp
   FROM job_history
-  WHERE test_name = :test AND uuid <> :run AND timestamp >= :earliest AND timestamp < :before
+  WHERE {OF_DEPLOYMENT} AND test_name = :test AND uuid <> :run AND timestamp >= :earliest AND timestamp < :before
     AND trial IS NULL
   ORDER BY timestamp
   LIMIT 1
 ) AS first
-"""
+"""  # noqa: S608  (constants)
 """How far back to read. `window` runs that did not fail usually hold `window` good values of every metric."""
 
 PASSED = """((metric.verdict IS NULL AND COALESCE(metric.non_finite, 0) = 0)
@@ -80,7 +81,8 @@ FROM (
     FROM job_history AS job
     LEFT JOIN metric_history AS metric
       ON metric.uuid = job.uuid AND metric.test_name = :test AND metric.timestamp >= :scan_from
-    WHERE job.test_name = :test AND job.uuid <> :run AND job.timestamp >= :oldest AND job.timestamp < :before
+    WHERE {of_deployment("job")}
+      AND job.test_name = :test AND job.uuid <> :run AND job.timestamp >= :oldest AND job.timestamp < :before
       AND job.trial IS NULL
   ) AS past
 ) AS ranked
@@ -101,7 +103,7 @@ FROM (
     ROW_NUMBER() OVER (PARTITION BY metric.metric_name ORDER BY job.timestamp DESC, job.uuid DESC) AS place
   FROM metric_history AS metric
   CROSS JOIN job_history AS job
-  WHERE job.uuid = metric.uuid
+  WHERE job.uuid = metric.uuid AND {of_deployment("job")}
     AND metric.test_name = :test AND metric.metric_name IN :metrics AND metric.timestamp >= :scan_from
     AND metric.metric_value IS NOT NULL AND {PASSED}
     AND job.test_name = :test AND job.uuid <> :run AND job.job_status = 'success'

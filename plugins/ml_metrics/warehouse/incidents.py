@@ -9,59 +9,63 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.values import as_utc
+from ml_metrics.warehouse.deployment import of_deployment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ml_metrics.warehouse.database import Database
 
-ALL_OPEN = """
+ALL_OPEN = f"""
 SELECT message.test_name, message.opened_by, message.kind, message.uuid, message.timestamp, message.fingerprint,
   message.reasons, message.said_by, message.note
 FROM alerts AS message
-WHERE NOT EXISTS (
+WHERE {of_deployment("message")} AND NOT EXISTS (
   SELECT 1 FROM alerts AS ended
   WHERE ended.test_name = message.test_name AND ended.opened_by = message.opened_by AND ended.kind = 'closed'
+    AND {of_deployment("ended")}
 )
 ORDER BY message.test_name, message.opened_by, message.timestamp, CASE WHEN message.kind = 'opened' THEN 0 ELSE 1 END
-"""
+"""  # noqa: S608  (constants)
 """The rows of open incidents. An incident is open until one of its rows is `closed`."""
 
-OPEN_OF_TEST = ALL_OPEN.replace("WHERE NOT EXISTS", "WHERE message.test_name = :test AND NOT EXISTS")
+OPEN_OF_TEST = ALL_OPEN.replace("WHERE ", "WHERE message.test_name = :test AND ", 1)
 
-OPEN = """
-INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons)
-SELECT :test, :run, 'opened', :run, :at, :fingerprint, :reasons
+OPEN = f"""
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, deployment)
+SELECT :test, :run, 'opened', :run, :at, :fingerprint, :reasons, :deployment
 FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (SELECT 1 FROM alerts AS earlier WHERE earlier.test_name = :test AND earlier.opened_by = :run)
   AND NOT EXISTS (
     SELECT 1 FROM alerts AS earlier
-    WHERE earlier.test_name = :test AND earlier.opened_by NOT IN (
-      SELECT ended.opened_by FROM alerts AS ended WHERE ended.test_name = :test AND ended.kind = 'closed'
+    WHERE earlier.test_name = :test AND {of_deployment("earlier")} AND earlier.opened_by NOT IN (
+      SELECT ended.opened_by FROM alerts AS ended
+      WHERE ended.test_name = :test AND ended.kind = 'closed' AND {of_deployment("ended")}
     )
   )
-"""
+"""  # noqa: S608  (constants)
 
-ADD = """
-INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons)
-SELECT :test, :incident, :kind, :run, :at, :fingerprint, :reasons
+ADD = f"""
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, deployment)
+SELECT :test, :incident, :kind, :run, :at, :fingerprint, :reasons, :deployment
 FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (
   SELECT 1 FROM alerts AS earlier
-  WHERE earlier.test_name = :test AND earlier.opened_by = :incident
+  WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}
     AND (earlier.kind = 'closed' OR (earlier.kind = :kind AND earlier.uuid = :run))
 )
-"""
+"""  # noqa: S608  (constants)
 
-ACKNOWLEDGE = """
-INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, said_by, note)
-SELECT :test, :incident, 'acknowledged', :run, :at, :fingerprint, :reasons, :said_by, :note
+ACKNOWLEDGE = f"""
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, said_by, note, deployment)
+SELECT :test, :incident, 'acknowledged', :run, :at, :fingerprint, :reasons, :said_by, :note, :deployment
 FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (
   SELECT 1 FROM alerts AS earlier
-  WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND earlier.kind IN ('closed', 'acknowledged')
+  WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}
+    AND earlier.kind IN ('closed', 'acknowledged')
 )
-"""
+"""  # noqa: S608  (constants)
 
 
 @dataclass(frozen=True, slots=True)

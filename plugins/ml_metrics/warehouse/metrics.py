@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.kinds import kind_of
 from ml_metrics.model import JobStatus, Outcome, Severity, StoredMetric
 from ml_metrics.values import as_utc
+from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.history import read_history
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
 from ml_metrics.warehouse.tables import VERDICT_IS_BROKEN
@@ -35,7 +36,7 @@ FROM job_history AS job
 JOIN metric_history AS metric ON metric.uuid = job.uuid"""  # noqa: S608
 
 VALUES = f"""{METRICS}
-WHERE job.test_name = :test AND metric.test_name = :test AND metric.metric_name = :metric
+WHERE {of_deployment("job")} AND job.test_name = :test AND metric.test_name = :test AND metric.metric_name = :metric
   AND job.trial IS NULL
 ORDER BY job.timestamp DESC, job.uuid DESC
 LIMIT :limit
@@ -44,18 +45,18 @@ LIMIT :limit
 VALUES_WITH_TRIALS = VALUES.replace("  AND job.trial IS NULL\n", "")
 
 OF_RUN = f"""{METRICS}
-WHERE job.uuid = :run AND metric.uuid = :run
+WHERE {of_deployment("job")} AND job.uuid = :run AND metric.uuid = :run
 ORDER BY metric.metric_name
 """
 
 OF_TEST = f"""{METRICS}
-WHERE job.test_name = :test AND job.timestamp >= :since AND job.timestamp < :until
+WHERE {of_deployment("job")} AND job.test_name = :test AND job.timestamp >= :since AND job.timestamp < :until
   AND metric.test_name = :test AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
 ORDER BY metric.metric_name
 """
 
 OF_TESTS = f"""{METRICS}
-WHERE job.test_name IN :tests AND job.timestamp >= :since AND job.timestamp < :until
+WHERE {of_deployment("job")} AND job.test_name IN :tests AND job.timestamp >= :since AND job.timestamp < :until
   AND metric.test_name IN :tests AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
   AND metric.metric_name IN :metrics
   AND job.trial IS NULL
@@ -63,13 +64,13 @@ ORDER BY metric.metric_name, job.test_name, job.timestamp, job.uuid
 LIMIT :limit
 """
 
-NAMES = """
+NAMES = f"""
 SELECT DISTINCT metric_name
 FROM metric_history
-WHERE test_name IN :tests AND timestamp >= :since AND timestamp < :until
+WHERE {OF_DEPLOYMENT} AND test_name IN :tests AND timestamp >= :since AND timestamp < :until
   AND trial IS NULL
 ORDER BY metric_name
-"""
+"""  # noqa: S608  (constants)
 
 BROKEN = f"""
 SELECT {COLUMNS}
@@ -78,10 +79,10 @@ FROM (
   WHERE {VERDICT_IS_BROKEN} AND timestamp >= :scan_from AND timestamp < :scan_to
 ) AS metric
 CROSS JOIN job_history AS job
-WHERE job.uuid = metric.uuid AND job.timestamp >= :since AND job.timestamp < :until
+WHERE job.uuid = metric.uuid AND {of_deployment("job")} AND job.timestamp >= :since AND job.timestamp < :until
   AND job.trial IS NULL
 ORDER BY job.uuid, metric.metric_name
-"""  # noqa: S608
+"""  # noqa: S608  (constants)
 """The cross join makes SQLite begin with the few broken metrics, which have an index of their own."""
 
 

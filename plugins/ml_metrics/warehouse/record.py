@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,7 @@ class JobRow:
     loaded_at: datetime | None = None
     trial: str | None = None
     started_by: str | None = None
+    deployment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +92,23 @@ class RunRecord:
         """The run key."""
         return self.job.uuid
 
+    def with_deployment(self, deployment: str) -> RunRecord:
+        """Return the record as one of a deployment, unless it has its own."""
+        return self if self.job.deployment else replace(self, job=replace(self.job, deployment=deployment))
+
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """Return the rows of each table by the name of the table, with values that every engine can store."""
+        of_run = {"deployment": self.job.deployment}
         return {
             "job_history": [_storable(asdict(self.job))],
-            "metric_history": [_storable(metric_columns(metric)) for metric in self.metrics],
+            "metric_history": [_storable(metric_columns(metric) | of_run) for metric in self.metrics],
             "metadata_history": [_storable(asdict(row)) for row in self.metadata],
-            "curve_history": [_storable(asdict(row)) for row in self.curves],
+            "curve_history": [_storable(asdict(row) | of_run) for row in self.curves],
         }
 
 
 def metric_columns(metric: StoredMetric) -> dict[str, Any]:
-    """Return a metric as the columns of `metric_history`."""
+    """Return a metric as the columns of `metric_history` but the deployment, which is that of the run."""
     return {
         "uuid": metric.run_key,
         "test_name": metric.test,
@@ -179,6 +185,7 @@ def run_record(  # noqa: PLR0913  (the row has results of every earlier task)
         loaded_at=now,
         trial=", ".join(trial) or None,
         started_by=started_by or None,
+        deployment=run.deployment,
     )
     return RunRecord(
         job,

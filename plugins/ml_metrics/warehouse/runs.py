@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ml_metrics.values import as_utc
+from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import JobRow
 
 if TYPE_CHECKING:
@@ -15,60 +16,60 @@ if TYPE_CHECKING:
 BEGINNING_OF_TIME = datetime(1900, 1, 1, tzinfo=UTC)
 END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
 
-LAST_GOOD = """
+LAST_GOOD = f"""
 SELECT * FROM job_history
-WHERE test_name = :test AND uuid <> :run AND timestamp < :before
+WHERE {OF_DEPLOYMENT} AND test_name = :test AND uuid <> :run AND timestamp < :before
   AND trial IS NULL
   AND job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail')
 ORDER BY timestamp DESC, uuid DESC
 LIMIT 1
-"""
+"""  # noqa: S608  (constants)
 
-OF_TEST = """
+OF_TEST = f"""
 SELECT * FROM job_history
-WHERE test_name = :test AND timestamp >= :since AND timestamp < :until AND uuid <> :exclude
+WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :since AND timestamp < :until AND uuid <> :exclude
   AND trial IS NULL
 ORDER BY timestamp DESC, uuid DESC
 LIMIT :limit
-"""
+"""  # noqa: S608  (constants)
 
 OF_TEST_WITH_TRIALS = OF_TEST.replace("  AND trial IS NULL\n", "")
 
-BETWEEN = """
+BETWEEN = f"""
 SELECT uuid, test_name, NULLIF(dag_id, test_name) AS dag_id, timestamp, job_status, verdict, failure_reason, goodput
 FROM job_history
-WHERE timestamp >= :since AND timestamp < :until
+WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND timestamp < :until
   AND trial IS NULL
 ORDER BY timestamp
-"""
+"""  # noqa: S608  (constants)
 """In the order of an index that covers the query. A DAG id that equals the test name, as nearly all do, is not sent."""
 
-BY_KEY = """
+BY_KEY = f"""
 SELECT * FROM job_history
-WHERE uuid = :run
-"""
+WHERE uuid = :run AND {OF_DEPLOYMENT}
+"""  # noqa: S608  (constants)
 
-OF_DAG = """
+OF_DAG = f"""
 SELECT * FROM job_history
-WHERE dag_id = :dag AND run_id = :run
+WHERE {OF_DEPLOYMENT} AND dag_id = :dag AND run_id = :run
 ORDER BY timestamp DESC, uuid
 LIMIT 1
-"""
+"""  # noqa: S608  (constants)
 
-TEST_OF_DAG = """
+TEST_OF_DAG = f"""
 SELECT test_name FROM job_history
-WHERE dag_id = :dag OR test_name = :dag
+WHERE {OF_DEPLOYMENT} AND (dag_id = :dag OR test_name = :dag)
 ORDER BY timestamp DESC
 LIMIT 1
-"""
+"""  # noqa: S608  (constants)
 
-METADATA = """
+METADATA = f"""
 SELECT metadata_key, metadata_value FROM metadata_history
-WHERE uuid = :run
+WHERE uuid = :run AND EXISTS (SELECT 1 FROM job_history WHERE uuid = :run AND {OF_DEPLOYMENT})
 ORDER BY metadata_key
-"""
+"""  # noqa: S608  (constants)
 
-TESTS = """
+TESTS = f"""
 SELECT
   job.uuid, job.test_name, job.dag_id, job.timestamp, job.job_status, job.verdict, job.failure_reason, job.goodput,
   job.owner, job.framework_version, job.accelerator, newest.runs,
@@ -77,23 +78,25 @@ FROM (
   SELECT test_name, COUNT(*) AS runs, MAX(timestamp) AS last_run,
     MAX(CASE WHEN job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail') THEN timestamp END) AS last_good
   FROM job_history
-  WHERE trial IS NULL
+  WHERE {OF_DEPLOYMENT}
+    AND trial IS NULL
   GROUP BY test_name
 ) AS newest
 JOIN job_history AS job ON job.test_name = newest.test_name AND job.timestamp = newest.last_run
+WHERE {of_deployment("job")}
   AND job.trial IS NULL
 ORDER BY job.test_name, job.uuid
-"""
+"""  # noqa: S608  (constants)
 """The newest run of every test, the number of its runs, and the time of its last good run."""
 
 
-LAST_SCHEDULED = """
+LAST_SCHEDULED = f"""
 SELECT test_name, MAX(timestamp) AS last_run FROM job_history
-WHERE timestamp >= :since AND (
+WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND (
   run_id IS NULL OR NOT (run_id LIKE 'manual%' OR run_id LIKE 'confirm%' OR run_id LIKE 'backfill%')
 )
 GROUP BY test_name
-"""
+"""  # noqa: S608  (constants)
 
 
 class RunSummary(NamedTuple):

@@ -75,7 +75,10 @@ def _changes(connection: Connection) -> list[Executable]:
                 changes.append(sa.text(f"CREATE UNIQUE INDEX {table.name}_key ON {table.name} ({columns})"))
         else:
             changes.append(CreateTable(defined))
-        changes += [CreateIndex(index) for index in defined.indexes if index.name not in indexes]
+        missing = {index.name for index in defined.indexes} - indexes
+        old = {index.replaces for index in table.page_indexes if index.name in missing} & indexes
+        changes += [sa.text(f"DROP INDEX {name}") for name in sorted(filter(None, old))]
+        changes += [CreateIndex(index) for index in defined.indexes if index.name in missing]
     return changes
 
 

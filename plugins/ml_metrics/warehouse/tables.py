@@ -40,6 +40,8 @@ class PageIndex:
     columns: tuple[str, ...]
     where: str | None = None
     """The condition of a partial index, in the same text as in the query; None for all rows."""
+    replaces: str | None = None
+    """The index of an older version for the same query, which is dropped when this one is created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,13 @@ class Table:
 
 def _required(name: str, kind: Kind, about: str) -> Column:
     return Column(name, kind, about, required=True)
+
+
+DEPLOYMENT = Column(
+    "deployment",
+    Kind.STRING,
+    "The deployment of Airflow, a setting; null in rows of older versions, which belong to every deployment.",
+)
 
 
 JOB_HISTORY = Table(
@@ -101,16 +110,23 @@ JOB_HISTORY = Table(
         Column("loaded_at", Kind.TIMESTAMP, "When this row was written."),
         Column("trial", Kind.STRING, "What was changed in a trial, for example image, size; null for a regular run."),
         Column("started_by", Kind.STRING, "The user who started the run by hand; otherwise null."),
+        DEPLOYMENT,
     ),
     key=("uuid",),
     indexes=(("test_name", "timestamp"),),
     page_indexes=(
         PageIndex(
             "job_history_regular",
-            ("timestamp", "test_name", "dag_id", "job_status", "verdict", "failure_reason", "goodput"),
+            ("timestamp", "test_name", "dag_id", "job_status", "verdict", "failure_reason", "goodput", "deployment"),
             "trial IS NULL",
+            replaces="job_history_shown",
         ),
-        PageIndex("job_history_regular_standing", ("test_name", "timestamp", "job_status", "verdict"), "trial IS NULL"),
+        PageIndex(
+            "job_history_regular_standing",
+            ("test_name", "timestamp", "job_status", "verdict", "deployment"),
+            "trial IS NULL",
+            replaces="job_history_standing",
+        ),
     ),
     partition="timestamp",
     cluster=("test_name",),
@@ -143,6 +159,7 @@ METRIC_HISTORY = Table(
         Column("non_finite", Kind.FLOAT, "The share of the points of the run that were not finite numbers."),
         Column("severity", Kind.STRING, "warn if the condition only warns; otherwise null."),
         Column("trial", Kind.STRING, "As in job_history."),
+        DEPLOYMENT,
     ),
     key=("uuid", "metric_name"),
     indexes=(("test_name", "metric_name", "timestamp"),),
@@ -175,6 +192,7 @@ ACCEPTANCES = Table(
         _required("accepted_at", Kind.TIMESTAMP, "When the level was accepted."),
         _required("accepted_by", Kind.STRING, "The user."),
         _required("reason", Kind.STRING, "The reason."),
+        DEPLOYMENT,
     ),
     key=("test_name", "metric_name", "uuid"),
 )
@@ -192,6 +210,7 @@ ALERTS = Table(
         _required("reasons", Kind.STRING, "The reasons as a JSON list of texts."),
         Column("said_by", Kind.STRING, "Who acknowledged the incident."),
         Column("note", Kind.STRING, "The note of that user."),
+        DEPLOYMENT,
     ),
     key=("test_name", "opened_by", "kind", "uuid"),
 )
@@ -213,6 +232,7 @@ DELIVERIES = Table(
         _required("reasons", Kind.STRING, "The sentences of the message as a JSON list of texts."),
         _required("attempts", Kind.INTEGER, "The number of attempts."),
         _required("detail", Kind.STRING, "Where the message is, or why it was not delivered."),
+        DEPLOYMENT,
     ),
     key=("message", "channel", "state"),
     indexes=(("timestamp",),),
@@ -274,6 +294,7 @@ QUARANTINES = Table(
         _required("until", Kind.TIMESTAMP, "The end of the quarantine; a time in the past lifts an earlier one."),
         _required("reason", Kind.STRING, "The reason."),
         _required("said_by", Kind.STRING, "The user."),
+        DEPLOYMENT,
     ),
     key=("test_name", "timestamp"),
 )
@@ -288,6 +309,7 @@ CURVE_HISTORY = Table(
         _required("timestamp", Kind.TIMESTAMP, "When the workload stopped."),
         _required("curve", Kind.STRING, "The steps and the values, with the steps that are not finite, as JSON."),
         Column("band", Kind.STRING, "The steps and bounds of the envelope that it was judged by, as JSON."),
+        DEPLOYMENT,
     ),
     key=("uuid", "tag"),
     partition="timestamp",

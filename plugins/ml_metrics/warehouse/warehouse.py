@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ml_metrics.errors import WarehouseError
+from ml_metrics.settings import Settings
 from ml_metrics.warehouse.attributes import RunAttributes
 from ml_metrics.warehouse.curves import StoredCurves
 from ml_metrics.warehouse.database import Database
@@ -27,15 +28,18 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.database import Store
     from ml_metrics.warehouse.record import RunRecord
 
+DEFAULT_DEPLOYMENT = Settings().deployment
+"""The deployment of an Airflow whose settings name none."""
+
 
 class Warehouse(AbstractContextManager["Warehouse"]):
-    """All stored runs and what was decided about them. Made by `open_warehouse`; use it in a `with`, or close it.
+    """All stored runs of a deployment and what was decided about them.
 
-    `load` writes a run. Everything else is in a part: `runs`, `metrics`, `curves`, `incidents`, `messages`,
-    `senders`, `acceptances`, `quarantines` and `known_tests`.
+    Made by `open_warehouse`; use it in a `with`, or close it. `load` writes a run. Everything else is in a part:
+    `runs`, `metrics`, `curves`, `incidents`, `messages`, `senders`, `acceptances`, `quarantines` and `known_tests`.
     """
 
-    def __init__(self, store: Store, deployment: str = "local") -> None:
+    def __init__(self, store: Store, deployment: str) -> None:
         self.database = Database(store, deployment)
         self.runs = Runs(self.database)
         self.metrics = Metrics(self.database)
@@ -50,6 +54,11 @@ class Warehouse(AbstractContextManager["Warehouse"]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def deployment(self) -> str:
+        """The deployment whose rows are read."""
+        return self.database.deployment
 
     @property
     def address(self) -> str:
@@ -68,6 +77,10 @@ class Warehouse(AbstractContextManager["Warehouse"]):
         attributes.
         """
         return RunAttributes(self.database, tests, ends, own)
+
+    def in_deployment(self, deployment: str) -> Warehouse:
+        """Return the same warehouse as another deployment sees it. It is closed with this one."""
+        return self if deployment == self.deployment else Warehouse(self.database.store, deployment)
 
     def close(self) -> None:
         """Release connections."""
@@ -89,16 +102,18 @@ class Warehouse(AbstractContextManager["Warehouse"]):
         self.database.replace(records)
 
 
-def open_warehouse(address: str, *, create: bool = True, client: Any = None, deployment: str = "local") -> Warehouse:
+def open_warehouse(
+    address: str, *, deployment: str = DEFAULT_DEPLOYMENT, create: bool = True, client: Any = None
+) -> Warehouse:
     """Open the warehouse at an address: any SQLAlchemy URL, or `bigquery://project/dataset`.
+
+    Only the rows of one deployment of Airflow are read, and those of older versions, which have none.
 
     Nothing is sent to a server before the first query. What is missing is created on first use: the SQLite file with
     its folder, the dataset, the tables. Pass `create=False` wherever an empty warehouse is of no use, as in a command
     that only reads: then a missing file raises `WarehouseError` here, a missing dataset or a database without our
     tables raises it on first use, and nothing is created. The tables of an existing warehouse are brought up to date
     either way.
-
-    `deployment` is the Airflow deployment whose rows are read and written.
 
     `client` is a ready `google.cloud.bigquery.Client`; by default, the client has the credentials of the environment.
     """

@@ -34,7 +34,7 @@ def test_output(name: str, address: str, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_warning_is_not_shown_as_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ended = datetime(2026, 1, 2, tzinfo=UTC)
-    run = Run("warned", "warned", "r", "tests")
+    run = Run("warned", "warned", "r", "local")
     memory = Metric("memory_final", 9.0, "memory", "final")
     verdict = Verdict("memory_final", Outcome.FAIL, 9.0, Bounds(upper=4), "less than 4", severity=Severity.WARN)
     workload = Workload(JobStatus.SUCCESS, started_at=ended, ended_at=ended)

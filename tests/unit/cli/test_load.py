@@ -53,7 +53,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def _run_folder(root: Path, day: int, test_file: dict[str, object]) -> RunFolder:
-    run = Run(TEST, TEST, f"scheduled__{day}", "tests")
+    run = Run(TEST, TEST, f"scheduled__{day}", "local")
     folder = RunFolder.of(run, str(root))
     began = BEGIN + timedelta(days=day)
     identity = {"test": run.test, "dag_id": run.dag_id, "run_id": run.run_id, "deployment": run.deployment}
@@ -116,7 +116,7 @@ def test_an_unreadable_folder_does_not_stop_the_others(
     address: str, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
-    (good,) = (runs / TEST).glob(Run(TEST, TEST, "scheduled__0", "tests").key)
+    (good,) = (runs / TEST).glob(Run(TEST, TEST, "scheduled__0", "local").key)
     assert cli.main(["load", str(tmp_path / "empty"), str(good), "--warehouse", address]) == 2
     assert f"{tmp_path}/empty: is not a run folder" in capsys.readouterr().err
     assert len(_rows(address)) == 1

@@ -21,7 +21,7 @@ STEADY, SHIFTED, FAILING = "pt-steady", "tf-shifted", "tf-failing"
 
 
 def run_of(test: str, days_ago: float) -> Run:
-    return Run(test, test, f"by_hand__{days_ago:g}", "tests")
+    return Run(test, test, f"by_hand__{days_ago:g}", "local")
 
 
 def recorded(  # noqa: PLR0913

@@ -77,7 +77,7 @@ def test_judge_document_warehouse_and_mail_have_one_baseline(tmp_path: Path) -> 
         "compare_to": "base",
     }
     config = RegressionTestConfig.model_validate({"metric_success_conditions": {"loss": condition}})
-    run = Run("candidate", "candidate", "scheduled__1", "tests")
+    run = Run("candidate", "candidate", "scheduled__1", "local")
     history = [
         StoredMetric(f"{test}-{day}", NOON + timedelta(days=day), "loss", level, JobStatus.SUCCESS, None, test)
         for test, level in (("base", 1.0), ("candidate", 1.05))

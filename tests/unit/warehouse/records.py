@@ -16,7 +16,7 @@ MONDAY = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 def run_of(day: int = 0, test: str = TEST) -> Run:
-    return Run(test=test, dag_id=test, run_id=f"scheduled__{day}", deployment="tests")
+    return Run(test=test, dag_id=test, run_id=f"scheduled__{day}", deployment="local")
 
 
 def workload(day: float = 0, status: JobStatus = JobStatus.SUCCESS, **more: object) -> Workload:

@@ -97,7 +97,7 @@ def test_characters_that_an_engine_cannot_store_are_replaced(warehouse: Warehous
     ids=["naive", "two hours east", "utc"],
 )
 def test_times_are_stored_in_utc_and_naive_times_are_utc(warehouse: Warehouse, ended: datetime) -> None:
-    run = Run("test", "dag", "run", "tests")
+    run = Run("test", "dag", "run", "local")
     loaded = run_record(
         run,
         Workload(record(0).job.job_status, started_at=ended, ended_at=ended),
@@ -116,7 +116,7 @@ def test_times_are_stored_in_utc_and_naive_times_are_utc(warehouse: Warehouse, e
 
 def test_microseconds_are_stored(warehouse: Warehouse) -> None:
     moment = MONDAY.replace(microsecond=123456)
-    run = Run("test", "dag", "run", "tests")
+    run = Run("test", "dag", "run", "local")
     loaded = run_record(
         run,
         workload(),
