@@ -1,0 +1,207 @@
+"""A process that has imported Airflow, and forks the processes of a deployment: tasks, callbacks, senders.
+
+Usage: worker_host.py FD. Orders come as lines of JSON through a socket, and so do the answers: one when the process was
+forked, with its id, and one when it has ended. A forked process leads a session of its own, as an executor's does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+IMPORTED_ONCE = (
+    "airflow.dag_processing.processor",
+    "airflow.sdk.execution_time.supervisor",
+    "airflow.sdk.execution_time.task_runner",
+    "ml_metrics.alerts.compose",
+    "ml_metrics.dags",
+    "ml_metrics.notify.digest",
+    "ml_metrics.notify.mail_settings",
+    "ml_metrics.notify.notifier",
+    "ml_metrics.warehouse.sql_engine",
+    "psycopg",
+    "sendgrid",
+)
+POLL_SECONDS = 0.02
+
+
+def main(descriptor: int) -> None:
+    for module in IMPORTED_ONCE:
+        import_module(module)
+    orders = socket.socket(fileno=descriptor)
+    answer(orders, {"ready": True})
+    waiting, running = b"", {}
+    while True:
+        readable, _, _ = select.select([orders], [], [], POLL_SECONDS)
+        if readable:
+            received = orders.recv(1 << 16)
+            if not received:
+                break  # the campaign has ended
+            waiting += received
+        while b"\n" in waiting:
+            line, _, waiting = waiting.partition(b"\n")
+            order = json.loads(line)
+            if order["kind"] == "mount":
+                subprocess.run(order["command"], check=True)
+                answer(orders, {"id": order["id"], "ended": 0})
+                continue
+            pid = fork(order, orders)
+            running[pid] = order["id"]
+            answer(orders, {"id": order["id"], "pid": pid})
+        for pid, status in ended():
+            if pid in running:
+                answer(orders, {"id": running.pop(pid), "ended": os.waitstatus_to_exitcode(status)})
+    for pid in running:
+        os.killpg(pid, signal.SIGKILL)
+
+
+def answer(orders: socket.socket, content: dict[str, Any]) -> None:
+    orders.sendall(json.dumps(content).encode() + b"\n")
+
+
+def ended() -> list[tuple[int, int]]:
+    found = []
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if not pid:
+            return found
+        found.append((pid, status))
+
+
+def fork(order: dict[str, Any], orders: socket.socket) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    orders.close()
+    os.setsid()
+    log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.environ.update(order["environment"])
+    code = 1
+    try:
+        for name, value in order["constants"].items():
+            module, _, constant = name.rpartition(".")
+            setattr(import_module(module), constant, value)
+        if order.get("clock_seconds"):
+            set_clock(order["clock_seconds"])
+        if order.get("kill_at_effect"):
+            kill_at_effect(order["kill_at_effect"], order["kills"], os.getpid() if order["kind"] == "task" else 0)
+        code = KINDS[order["kind"]](**order["arguments"])
+    except BaseException:  # noqa: BLE001  (the fork ends here in any case)
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def run_task(
+    dag: str, run: str, task: str, try_number: int, retries: int, states: str, dag_file: str = "ml_tests.py"
+) -> int:
+    """One try of a task, as an executor's worker runs it: under Airflow's own supervisor."""
+    import httpx
+    from airflow.executors.workloads.base import BundleInfo
+    from airflow.sdk.api.client import Client
+    from airflow.sdk.api.datamodels._generated import TaskInstance
+    from airflow.sdk.execution_time.supervisor import supervise_task
+
+    from campaigns.messages.execution_api import ExecutionApi
+
+    api = ExecutionApi(dag, run, try_number, retries, Path(states))
+    client = Client(base_url="http://execution-api.invalid", token="t", transport=httpx.MockTransport(api.answer))
+    instance = TaskInstance(
+        id=uuid4(), dag_version_id=uuid4(), task_id=task, dag_id=dag, run_id=run, try_number=try_number, map_index=-1
+    )
+    return supervise_task(
+        ti=instance,
+        bundle_info=BundleInfo(name="dags-folder"),
+        dag_rel_path=dag_file,
+        token="t",
+        client=client,
+        subprocess_logs_to_stdout=True,
+    )
+
+
+def run_dag_callback(dag: str, run: str, dag_file: str) -> int:
+    """The callback of a failed DAG run, by the function of Airflow's DAG processor."""
+    import structlog
+    from airflow.callbacks.callback_requests import DagCallbackRequest
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.dag_processing.processor import _execute_dag_callbacks
+
+    request = DagCallbackRequest(
+        filepath=dag_file,
+        dag_id=dag,
+        run_id=run,
+        bundle_name="dags-folder",
+        bundle_version=None,
+        is_failure_callback=True,
+        msg="task_failure",
+        context_from_server=None,
+    )
+    _execute_dag_callbacks(DagBag(dag_file), request, structlog.get_logger())
+    return 0
+
+
+def run_function(function: str) -> int:
+    """Call a function without arguments."""
+    module, _, name = function.rpartition(".")
+    print(f"{time.time():.3f} {name}: {getattr(import_module(module), name)()}", flush=True)
+    return 0
+
+
+CHANGES = frozenset(
+    {"os.link", "os.mkdir", "os.remove", "os.rename", "smtplib.connect", "smtplib.send", "socket.connect"}
+)
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+def kill_at_effect(number: int, kills: str, spared: int) -> None:
+    """kill -9 this process, or the task that it supervises, just before its nth side effect. Its supervisor is spared."""
+    left, log = number, os.open(kills, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal left
+        changes = event in CHANGES or (event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITES)
+        if not changes or os.getpid() == spared:
+            return
+        left -= 1
+        if left == 0:
+            os.write(log, f"{time.time():.3f} {event} {str(arguments[:1])[:200]}\n".encode())
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+
+
+def set_clock(seconds: float) -> None:
+    """Set the clock of this process, as Python code of the package reads it, ahead or back."""
+    from datetime import datetime, timedelta, tzinfo
+
+    class Shifted(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Shifted:
+            return super().now(tz) + timedelta(seconds=seconds)
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("ml_metrics") and getattr(module, "datetime", None) is datetime:
+            module.datetime = Shifted
+
+
+KINDS = {"task": run_task, "dag_callback": run_dag_callback, "function": run_function}
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
