@@ -96,9 +96,13 @@ class Standalone:
 
     def kill_now(self, dag: str, run: str, task: str) -> None:
         """kill -9 the process of a task, if it has one."""
-        instance = self.tasks(dag, run).get(task)
-        if instance and instance["state"] == "running" and (process := self._process_of(instance["id"])):
+        if process := self.process_of(dag, run, task):
             process.kill()
+
+    def process_of(self, dag: str, run: str, task: str) -> psutil.Process | None:
+        """Return the process that runs a task's code now; None if it does not run."""
+        instance = self.tasks(dag, run).get(task)
+        return self._process_of(instance["id"]) if instance and instance["state"] == "running" else None
 
     def _process_of(self, instance: str) -> psutil.Process | None:
         """Return the process that runs the task's code; its title has the id of the task instance."""

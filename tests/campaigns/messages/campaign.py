@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
+from dataclasses import dataclass, field
+from functools import partial
 from random import Random
+from typing import Self
 
-from campaigns.messages.deployment import GREEN, OTHER_RED, RED, Deployment, Task, TestRun, end_of
+from campaigns.messages.deployment import GREEN, OTHER_RED, RED, TRY_SECONDS, Deployment, Kill, Task, TestRun, end_of
 from campaigns.messages.faults import FaultPlan
 from campaigns.messages.outcome import ALLOWED_PERIODS, Decided, Outcome, count
+from campaigns.messages.processes import Started
 
 RUN_ENDS = ((RED,), (OTHER_RED,), (RED, GREEN), (RED, GREEN, RED), (RED, OTHER_RED))
 """What a run measures, and measures again after it was cleared: each is a message."""
+SENDER_TASK, SENDER_FILE = ("ml_messages", "send"), "ml_messages.py"
+SENDER_FUNCTION = "ml_metrics.notify.send_messages"
 SLACK_SECONDS = 10
 """A wave waits so much longer than a message may take, to tell late from lost."""
 
@@ -25,9 +29,9 @@ def play_wave(deployment: Deployment, plan: FaultPlan, runs: int, chance: Random
     stories = RUN_ENDS if plan.stories else RUN_ENDS[:2]
     played = [(deployment.add_run(story[0]), story) for story in (chance.choice(stories) for _ in range(runs))]
     moments = sorted(chance.uniform(0.0, 0.9 * deployment.pace.fault) for _ in played)
-    kills = [(lambda number, own=Random(chance.random()): plan.kills(own, number)) for _ in played]
+    kills = [partial(plan.kills, Random(chance.random())) for _ in played]
     known_kills, known_taken = len(deployment.kills), len(deployment.ledger.taken)
-    with senders(deployment, plan, Random(chance.random())) as sending:
+    with Senders(deployment, plan, Random(chance.random())) as sending:
         plan.begin(deployment)
         began = time.time()
         with ThreadPoolExecutor(runs) as threads:
@@ -75,12 +79,52 @@ def play_story(
         deployment.play(one, kill)
 
 
-def decided_by(deployment: Deployment, run_keys: dict[str, int]) -> list[Decided]:
+def decided_by(deployment: Deployment, run_keys: Mapping[str, int]) -> list[Decided]:
     """Return what the runs have decided: documents in their folders, and rows where a folder could not be written."""
-    found: dict[str, float] = {}
+    found = deployment.rows()
     for key in run_keys:
         found |= deployment.keys_of(deployment.runs[key])
-    with deployment.warehouse.open() as warehouse, suppress(Exception):
-        for row in warehouse.rows_of_messages():
-            found.setdefault(row[0], row[1])
     return [Decided(key, at) for key, at in found.items() if key[:36] in run_keys]
+
+
+@dataclass
+class Senders:
+    """Two senders that start at the same moment, once in each period: a task of Airflow, and a command."""
+
+    deployment: Deployment
+    plan: FaultPlan
+    chance: Random
+    killed: bool = True
+    """Whether the plan's kills happen; until the fault ends."""
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._send)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopped.set()
+        self._thread.join()
+
+    def _send(self) -> None:
+        running: list[Started | None] = [None, None]
+        starts: tuple[Callable[[Kill | None], Started], ...] = (self._start_task, self._start_command)
+        while True:
+            # a DAG has one run at a time, and so has a cron job
+            for number, start in enumerate(starts):
+                one = running[number]
+                if one is None or one.has_ended():
+                    running[number] = start(self.plan.sender_kill(self.chance) if self.killed else None)
+            if self.stopped.wait(self.deployment.pace.period):
+                break
+        for one in running:
+            if one is not None:
+                end_of(one, TRY_SECONDS)
+
+    def _start_task(self, kill: Kill | None) -> Started:
+        states = self.deployment.folder / f"sender-{time.time()}.states"
+        return self.deployment.start_task(Task(*SENDER_TASK, 1, 0, states, SENDER_FILE), kill=kill)
+
+    def _start_command(self, kill: Kill | None) -> Started:
+        return self.deployment.start_function(SENDER_FUNCTION, kill)

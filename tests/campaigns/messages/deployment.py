@@ -37,7 +37,11 @@ CALLBACK_SECONDS = 50
 CONDITIONS = {
     metric: {"comparison": "less", "success_threshold": {"fixed_value": 1.0}} for metric in ("loss", "step_time")
 }
-RED, OTHER_RED, GREEN = {"loss": 2.0, "step_time": 0.5}, {"loss": 0.5, "step_time": 2.0}, {"loss": 0.5, "step_time": 0.5}
+RED, OTHER_RED, GREEN = (
+    {"loss": 2.0, "step_time": 0.5},
+    {"loss": 0.5, "step_time": 2.0},
+    {"loss": 0.5, "step_time": 0.5},
+)
 
 
 @dataclass(frozen=True)
@@ -138,13 +142,21 @@ class Deployment:
         name = f"{self.name}-{len(self.runs)}"
         configs = self.folder / "configs" / name
         configs.mkdir(parents=True)
-        content = {"name": name, "image": "i", "command": ["c"], "owner": f"owner-of-{name}", "emails": ["a@example.com"]}
+        content = {
+            "name": name,
+            "image": "i",
+            "command": ["c"],
+            "owner": f"owner-of-{name}",
+            "emails": ["a@example.com"],
+        }
         content["regression_test_config"] = {"metric_success_conditions": CONDITIONS}
         (configs / f"{name}.yaml").write_text(json.dumps(content))
         run = Run(name, name, RUN_ID, self.name)
         folder = RunFolder.of(run, str(self.host.seen(self.storage)))
         one = TestRun(TestDefinition.model_validate(content), run, folder, configs)
-        folder.write("run", {"test": name, "dag_id": name, "run_id": RUN_ID, "deployment": self.name, "test_file": content})
+        folder.write(
+            "run", {"test": name, "dag_id": name, "run_id": RUN_ID, "deployment": self.name, "test_file": content}
+        )
         self.measure(one, metrics)
         self.runs[run.key] = one
         return one
@@ -153,7 +165,9 @@ class Deployment:
         """Write the documents of a run that measured these metrics; again for a run that was cleared."""
         now = datetime.now(UTC)
         one.folder.write_workload(Workload(JobStatus.SUCCESS, started_at=now - timedelta(minutes=1), ended_at=now))
-        measured = tuple(Metric(name, value, name, "final", wall_time=now.timestamp()) for name, value in metrics.items())
+        measured = tuple(
+            Metric(name, value, name, "final", wall_time=now.timestamp()) for name, value in metrics.items()
+        )
         one.folder.write("metrics", Collected(measured).document())
         with open_warehouse(f"sqlite:///{self.folder}/judge.db") as elsewhere:
             steps.judge(one.test, one.run, RunState(one.folder), elsewhere)
@@ -183,9 +197,7 @@ class Deployment:
     def start_task(self, task: Task, configs: Path | None = None, kill: Kill | None = None) -> Started:
         """Start one try of a task under Airflow's supervisor."""
         arguments = {"run": RUN_ID, **{name: getattr(task, name) for name in ("dag", "task", "try_number", "retries")}}
-        return self._fork(
-            "task", task.dag, configs, kill, **arguments, states=str(task.states), dag_file=task.dag_file
-        )
+        return self._fork("task", task.dag, configs, kill, **arguments, states=str(task.states), dag_file=task.dag_file)
 
     def start_function(self, function: str, kill: Kill | None = None) -> Started:
         """Start a process that calls one function."""
@@ -194,8 +206,21 @@ class Deployment:
     def keys_of(self, one: TestRun) -> dict[str, float]:
         """Return the keys of a run's message documents, and when each was written."""
         folder = Path(one.folder.path) / "_ml_metrics" / "messages"
-        paths = [path for path in folder.glob("*.json") if not path.name.endswith(".sent.json")] if folder.is_dir() else []
+        paths = (
+            [path for path in folder.glob("*.json") if not path.name.endswith(".sent.json")] if folder.is_dir() else []
+        )
         return {f"{one.run.key}-{path.stem}": path.stat().st_mtime for path in paths}
+
+    def rows(self) -> dict[str, float]:
+        """Return the keys of the messages in the warehouse, and when each was decided."""
+        with self.warehouse.open(self.name) as warehouse:
+            rows = warehouse.messages.since(datetime.now(UTC) - timedelta(days=1), limit=100_000)
+        return {row.message: row.timestamp.timestamp() for row in rows}
+
+    def is_durable(self, key: str) -> bool:
+        """Whether a message exists outside the process that sends it: as a document, or as a row with its content."""
+        run = self.runs.get(key[:36])
+        return (run is not None and key in self.keys_of(run)) or key in self.rows()
 
     def _fork(self, kind: str, log: str, configs: Path | None, kill: Kill | None, **arguments: Any) -> Started:
         options = {"constants": self.constants, "clock_seconds": self.clock_seconds}

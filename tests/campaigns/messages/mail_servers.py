@@ -1,4 +1,4 @@
-"""An SMTP server and SendGrid's stand-in on loopback that hang, refuse, or lose their answers as long as a fault lasts."""
+"""An SMTP server and SendGrid's stand-in on loopback that hang, refuse or lose their answers while a fault lasts."""
 
 from __future__ import annotations
 

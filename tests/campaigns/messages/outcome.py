@@ -100,13 +100,13 @@ def _killed_then(moment: float, kills: Sequence[tuple[float, str]]) -> bool:
     return any(moment - 0.1 <= at <= moment + KILL_SECONDS for at, _ in kills)
 
 
+COLUMNS = ("fault", "runs", "kills", "decided", "lost", "doubled", "copies", "too early", "longest delay, in periods")
+"""Of the table: `copies` are those after a lost answer, `too early` is taken before it was durable."""
+
+
 def table(outcomes: Iterable[Outcome]) -> str:
     """Return the figures as a table of Markdown."""
-    rows = [
-        "| fault | runs | kills | decided | lost | doubled | copies after a lost answer | before it was durable | "
-        "longest delay, in periods |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    rows = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
     total = Outcome("all")
     each = list(outcomes)
     for one in each:

@@ -24,7 +24,7 @@ class WarehouseServer(Protocol):
     def environment(self) -> dict[str, str]:
         """Return the environment of processes that use it."""
 
-    def open(self) -> Warehouse:
+    def open(self, deployment: str) -> Warehouse:
         """Open it, past any fault."""
 
     def fail(self) -> None:
@@ -32,6 +32,9 @@ class WarehouseServer(Protocol):
 
     def recover(self) -> None:
         """End the fault."""
+
+    def stop(self) -> None:
+        """Stop what was started for it."""
 
 
 @dataclass
@@ -45,8 +48,8 @@ class SqliteFile:
     def environment(self) -> dict[str, str]:
         return {"AIRFLOW__ML_METRICS__WAREHOUSE_FILE": str(self.path)}
 
-    def open(self) -> Warehouse:
-        return open_warehouse(f"sqlite:///{self.path}")
+    def open(self, deployment: str) -> Warehouse:
+        return open_warehouse(f"sqlite:///{self.path}", deployment=deployment)
 
     def fail(self) -> None:
         locked = threading.Event()
@@ -59,6 +62,9 @@ class SqliteFile:
         self._release.set()
         if self._holder:
             self._holder.join()
+
+    def stop(self) -> None:
+        self.recover()
 
     def _hold(self, locked: threading.Event) -> None:
         """Lock the file against writers and readers."""
@@ -85,14 +91,18 @@ class Postgres:
     def environment(self) -> dict[str, str]:
         return {"AIRFLOW_CONN_ML_METRICS_WAREHOUSE": self.address.replace("postgresql+psycopg", "postgres")}
 
-    def open(self) -> Warehouse:
-        return open_warehouse(self.address)
+    def open(self, deployment: str) -> Warehouse:
+        return open_warehouse(self.address, deployment=deployment)
 
     def fail(self) -> None:
         self._signal(signal.SIGSTOP)
 
     def recover(self) -> None:
         self._signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        self.recover()
+        self.server.stop()
 
     def _signal(self, number: signal.Signals) -> None:
         pid = self.server.process.pid
@@ -137,9 +147,9 @@ class BigQuery:
             "AIRFLOW__ML_METRICS__DATASET": self.address.rpartition("/")[2],
         }
 
-    def open(self) -> Warehouse:
+    def open(self, deployment: str) -> Warehouse:
         client: Any = client_of(self.server.port)
-        return open_warehouse(self.address, client=client)
+        return open_warehouse(self.address, client=client, deployment=deployment)
 
     def fail(self) -> None:
         self.proxy.fault = self.fault
@@ -147,6 +157,10 @@ class BigQuery:
 
     def recover(self) -> None:
         self.proxy.works.set()
+
+    def stop(self) -> None:
+        self.recover()
+        self.proxy.close()
 
 
 CONNECTION = f'{{"conn_type": "google_cloud_platform", "extra": {{"is_anonymous": true, "project": "{PROJECT}"}}}}'

@@ -109,8 +109,8 @@ def fork(order: dict[str, Any], orders: socket.socket) -> int:
         os._exit(code)
 
 
-def run_task(
-    dag: str, run: str, task: str, try_number: int, retries: int, states: str, dag_file: str = "ml_tests.py"
+def run_task(  # noqa: PLR0913  (what an executor knows about a try)
+    *, dag: str, run: str, task: str, try_number: int, retries: int, states: str, dag_file: str = "ml_tests.py"
 ) -> int:
     """One try of a task, as an executor's worker runs it: under Airflow's own supervisor."""
     import httpx
@@ -171,7 +171,7 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 def kill_at_effect(number: int, kills: str, spared: int) -> None:
-    """kill -9 this process, or the task that it supervises, just before its nth side effect. Its supervisor is spared."""
+    """kill -9 this process, or the task that it supervises, just before its nth side effect."""
     left, log = number, os.open(kills, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:

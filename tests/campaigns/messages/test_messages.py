@@ -1,0 +1,117 @@
+"""No decided message is lost, none is doubled: faults that hang, and `kill -9`, under Airflow's own supervisor.
+
+`make campaign-messages` plays everything; a part of it plays with `ML_METRICS_MESSAGES_RUNS=3`. See docs/alerts.md.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from campaigns.messages.campaign import play_wave
+from campaigns.messages.deployment import Deployment, Pace, seeded
+from campaigns.messages.faults import PLANS, SMALL_DISK_KILOBYTES, FaultPlan
+from campaigns.messages.mail_servers import Ledger, MailServer, SendGridServer
+from campaigns.messages.outcome import Outcome, table
+from campaigns.messages.processes import Host
+from campaigns.messages.warehouses import BigQuery, HangingProxy, Postgres, SqliteFile, WarehouseServer
+from missing import missing
+from servers.bigquery import BigQueryServer
+from servers.faulty_proxy import Fault
+from servers.postgres import start_postgres
+
+RUNS = int(os.environ.get("ML_METRICS_MESSAGES_RUNS", "0"))
+"""The number of runs for each fault in a wave."""
+WAVES = int(os.environ.get("ML_METRICS_MESSAGES_WAVES", "1"))
+SEED = int(os.environ.get("ML_METRICS_MESSAGES_SEED", str(random.SystemRandom().randrange(10**6))))
+ONLY = os.environ.get("ML_METRICS_MESSAGES_ONLY", "")
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.campaign,
+    pytest.mark.skipif(not RUNS, reason="NOT RUN: minutes of hanging servers; `make campaign-messages`"),
+]
+PACE = Pace(
+    period=float(os.environ.get("ML_METRICS_MESSAGES_PERIOD", "60")),
+    fault=float(os.environ.get("ML_METRICS_MESSAGES_FAULT", "60")),
+)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    started = Host.start(tmp_path)
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def bigquery() -> Iterator[BigQueryServer | None]:
+    if not any("bigquery" in plan.warehouse for plan in plans()):
+        yield None
+        return
+    try:
+        server = BigQueryServer()
+    except subprocess.CalledProcessError as error:
+        missing(f"the BigQuery emulator could not be installed (it needs Python 3.13): {error.stderr[-500:]}")
+    yield server
+    server.stop()
+
+
+def test_no_decided_message_is_lost_or_doubled(host: Host, bigquery: BigQueryServer | None, tmp_path: Path) -> None:
+    deployments = [deployment_of(plan, host, bigquery, tmp_path) for plan in plans()]
+    with ThreadPoolExecutor(len(deployments)) as threads:
+        outcomes = list(threads.map(play, plans(), deployments))
+    for deployment in deployments:
+        deployment.mail.stop()
+        deployment.warehouse.stop()
+    print(f"\nseed {SEED}\n{table(outcomes)}")
+    assert {one.fault: one.problems for one in outcomes if one.problems} == {}, f"seed {SEED}, in {tmp_path}"
+
+
+def play(plan: FaultPlan, deployment: Deployment) -> Outcome:
+    chance = seeded(SEED, plan.name)
+    total = Outcome(plan.name)
+    for _ in range(WAVES):
+        total.add(play_wave(deployment, plan, RUNS, chance))
+    return total
+
+
+def plans() -> list[FaultPlan]:
+    return [plan for plan in PLANS if re.search(ONLY, plan.name)]
+
+
+def deployment_of(plan: FaultPlan, host: Host, bigquery: BigQueryServer | None, folder: Path) -> Deployment:
+    name = re.sub(r"\W+", "-", plan.name).strip("-").lower()
+    own = folder / name
+    (own / "runs").mkdir(parents=True)
+    if plan.small_disk:
+        if not host.can_mount:
+            missing("a small file system cannot be mounted here: it needs root, or user namespaces")
+        host.mount(own / "runs", SMALL_DISK_KILOBYTES)
+    ledger = Ledger()
+    mail = MailServer(ledger) if plan.channel == "smtp" else SendGridServer(ledger)
+    made = Deployment(name, own, host, warehouse_of(plan, bigquery, own), mail, ledger, PACE, CONSTANTS)
+    ledger.is_durable = made.is_durable
+    with made.warehouse.open(name) as warehouse:
+        warehouse.ensure_schema()
+    return made
+
+
+CONSTANTS: dict[str, object] = {}
+
+
+def warehouse_of(plan: FaultPlan, bigquery: BigQueryServer | None, folder: Path) -> WarehouseServer:
+    if plan.warehouse == "sqlite":
+        return SqliteFile(folder / "warehouse.db")
+    if plan.warehouse == "postgresql":
+        server = start_postgres()
+        return Postgres(server, server.new_database())
+    assert bigquery is not None
+    fault = Fault.BUSY if plan.warehouse == "bigquery-503" else None
+    return BigQuery(bigquery, bigquery.new_dataset(keep=True), HangingProxy(bigquery.port), fault)
