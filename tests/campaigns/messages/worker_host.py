@@ -17,6 +17,7 @@ import time
 import traceback
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 from uuid import uuid4
 
@@ -24,21 +25,20 @@ IMPORTED_ONCE = (
     "airflow.dag_processing.processor",
     "airflow.sdk.execution_time.supervisor",
     "airflow.sdk.execution_time.task_runner",
-    "ml_metrics.alerts.compose",
     "ml_metrics.dags",
-    "ml_metrics.notify.digest",
-    "ml_metrics.notify.mail_settings",
-    "ml_metrics.notify.notifier",
-    "ml_metrics.warehouse.sql_engine",
     "psycopg",
     "sendgrid",
 )
+PACKAGES_IMPORTED_ONCE = ("ml_metrics.alerts", "ml_metrics.notify", "ml_metrics.reports", "ml_metrics.warehouse")
 POLL_SECONDS = 0.02
 
 
 def main(descriptor: int) -> None:
     for module in IMPORTED_ONCE:
         import_module(module)
+    for package in map(import_module, PACKAGES_IMPORTED_ONCE):
+        for module in iter_modules(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
     orders = socket.socket(fileno=descriptor)
     answer(orders, {"ready": True})
     waiting, running = b"", {}
