@@ -34,36 +34,41 @@ POLL_SECONDS = 0.02
 
 
 def main(descriptor: int) -> None:
-    for module in IMPORTED_ONCE:
-        import_module(module)
-    for package in map(import_module, PACKAGES_IMPORTED_ONCE):
-        for module in iter_modules(package.__path__, f"{package.__name__}."):
-            import_module(module.name)
+    import_everything()
     orders = socket.socket(fileno=descriptor)
     answer(orders, {"ready": True})
     waiting, running = b"", {}
     while True:
         readable, _, _ = select.select([orders], [], [], POLL_SECONDS)
-        if readable:
-            received = orders.recv(1 << 16)
-            if not received:
-                break  # the campaign has ended
-            waiting += received
-        while b"\n" in waiting:
-            line, _, waiting = waiting.partition(b"\n")
-            order = json.loads(line)
-            if order["kind"] == "mount":
-                subprocess.run(order["command"], check=True)
-                answer(orders, {"id": order["id"], "ended": 0})
-                continue
-            pid = fork(order, orders)
-            running[pid] = order["id"]
-            answer(orders, {"id": order["id"], "pid": pid})
+        received = orders.recv(1 << 16) if readable else b""
+        if readable and not received:
+            break  # the campaign has ended
+        *lines, waiting = (waiting + received).split(b"\n")
+        for line in lines:
+            carry_out(json.loads(line), orders, running)
         for pid, status in ended():
             if pid in running:
                 answer(orders, {"id": running.pop(pid), "ended": os.waitstatus_to_exitcode(status)})
     for pid in running:
         os.killpg(pid, signal.SIGKILL)
+
+
+def import_everything() -> None:
+    for module in IMPORTED_ONCE:
+        import_module(module)
+    for package in map(import_module, PACKAGES_IMPORTED_ONCE):
+        for module in iter_modules(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
+
+
+def carry_out(order: dict[str, Any], orders: socket.socket, running: dict[int, int]) -> None:
+    if order["kind"] == "mount":
+        subprocess.run(order["command"], check=True)
+        answer(orders, {"id": order["id"], "ended": 0})
+        return
+    pid = fork(order, orders)
+    running[pid] = order["id"]
+    answer(orders, {"id": order["id"], "pid": pid})
 
 
 def answer(orders: socket.socket, content: dict[str, Any]) -> None:
