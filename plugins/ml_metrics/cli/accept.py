@@ -61,11 +61,17 @@ def run(arguments: argparse.Namespace) -> int:
 def _first_run(warehouse: Warehouse, arguments: argparse.Namespace) -> StoredMetric:
     """Return the value with which the new level begins."""
     test, metric, key = arguments.test, arguments.metric, arguments.run
-    values = [value for value in warehouse.metrics.values(test, metric, MAX_RUNS) if value.value is not None]
+    stored = warehouse.metrics.values(test, metric, MAX_RUNS, trials=bool(key))
+    values = [value for value in stored if value.value is not None]
     if not values:
         raise unknown_metric(warehouse, test, metric)
     chosen = [value for value in values if value.run_key.startswith(key)] if key else values[:1]
     if len(chosen) != 1:
         count = f"{len(chosen)} runs" if chosen else "no run"
         raise UsageError(f"--run {key}: {count} with a value of {metric!r} begin so; `ml-metrics history` lists runs")
+    if chosen[0].trial:
+        raise UsageError(
+            f"--run {key}: run {chosen[0].run_key[:8]} is a trial with another {chosen[0].trial}, which later runs are "
+            "not compared with; change the test file, and accept the level from the first run with the change"
+        )
     return chosen[0]

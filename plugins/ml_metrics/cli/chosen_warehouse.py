@@ -58,7 +58,7 @@ def open_chosen(arguments: argparse.Namespace, *, create: bool = False) -> Itera
 
 def require_test(warehouse: Warehouse, test: str) -> None:
     """Raise UsageError, with a suggestion, if no run of the test was recorded."""
-    if not warehouse.runs.newest(test, limit=1):
+    if warehouse.runs.latest(test) is None:
         raise unknown_test(test, [one.newest.test for one in warehouse.runs.tests()])
 
 

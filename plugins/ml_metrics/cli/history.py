@@ -2,7 +2,8 @@
 which each was judged. Times are UTC; curves run from old to new.
 
 With --jsonl, print one line of JSON for each value, oldest first. `ml-metrics judge`, `replay` and the other commands
-with an option --history read these lines, and the document that --json prints.
+with an option --history read these lines, and the document that --json prints. Trials are listed and marked, but are
+not in curves nor in the lines of --jsonl.
 
 examples:
   ml-metrics history tf-mnist-example-cpu
@@ -36,7 +37,7 @@ MAX_NEWEST_RUNS = 10
 MAX_LIMIT = 1_000_000
 VALUE_FIELDS = (
     *("run_key", "timestamp", "value", "lower", "upper"),
-    *("job_status", "outcome", "severity", "rule", "baseline_points", "step", "non_finite"),
+    *("job_status", "outcome", "severity", "rule", "baseline_points", "step", "non_finite", "trial"),
 )
 POINT_KEYS = ("run_key", "timestamp", "value", "job_status", "verdict", "non_finite")
 """What is printed of each value of a run."""
@@ -74,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_runs(warehouse: Warehouse, test: str, limit: int, *, as_json: bool) -> None:
-    runs = warehouse.runs.newest(test, limit)
+    runs = warehouse.runs.newest(test, limit, trials=True)
     if not runs:
         require_test(warehouse, test)
     recent = _points(warehouse, test, None, limit)
@@ -84,6 +85,7 @@ def _print_runs(warehouse: Warehouse, test: str, limit: int, *, as_json: bool) -
         return
     head = ("run", "stopped", "status", "verdict", "took", "goodput", "why")
     print(table(head, list(map(_run_row, runs)), right=(4, 5)))
+    print("".join(f"{_trial(run)}\n" for run in runs if run.trial), end="")
     if metrics := sorted({point.metric for point in recent if point.metric}):
         shown = _verdicts(warehouse, recent)
         curves = [
@@ -101,8 +103,13 @@ def _run_row(run: JobRow) -> tuple[str, ...]:
         run.verdict or "-",
         duration(run.job_duration_sec),
         "-" if run.goodput is None else f"{run.goodput:.1f}%",
-        run.failure_reason or "",
+        "; ".join(filter(None, (run.failure_reason, run.trial and "trial"))),
     )
+
+
+def _trial(run: JobRow) -> str:
+    by = f" by {printable(run.started_by)}" if run.started_by else ""
+    return f"{run.uuid[:8]}: a trial{by} with another {printable(run.trial or '')}"
 
 
 def _verdicts(warehouse: Warehouse, points: Sequence[StoredMetric]) -> dict[tuple[str, str], str]:
@@ -119,14 +126,14 @@ def _curve_row(metric: str, points: Sequence[StoredMetric], shown: Mapping[tuple
 
 
 def _print_values(warehouse: Warehouse, test: str, metric: str, limit: int, *, as_json: bool) -> None:
-    values = warehouse.metrics.values(test, metric, limit)
+    values = warehouse.metrics.values(test, metric, limit, trials=True)
     if not values:
         raise unknown_metric(warehouse, test, metric)
     if as_json:
         print_json({"test": test, "metric": metric, "values": [_value_document(value) for value in values]})
         return
     print(printable(metric))
-    print(sparkline([value.value for value in reversed(values)], WIDTH))
+    print(sparkline([value.value for value in reversed(values) if value.trial is None], WIDTH))
     print()
     head = ("run", "stopped", "value", "lower", "upper", "verdict")
     diverged = any(value.non_finite for value in values)
@@ -141,7 +148,7 @@ def _value_row(value: StoredMetric) -> tuple[str, ...]:
         number(value.value, value.unit),
         number(value.lower, value.unit),
         number(value.upper, value.unit),
-        value.verdict_text,
+        f"{value.verdict_text}{', trial' if value.trial else ''}",
     )
 
 

@@ -1,7 +1,7 @@
 """List every recorded test with the result of its newest run. Times are UTC.
 
 The result is the verdict of the run, or the status of its job where that is not `success`. A `!` marks a test with an
-open alert.
+open alert. Trials are counted apart.
 
 examples:
   ml-metrics tests
@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ml_metrics.cli.chosen_warehouse import HOW_TO_RECORD, NothingRecordedError, add_warehouse, open_chosen
-from ml_metrics.cli.output import minute, print_json, table
+from ml_metrics.cli.output import minute, print_json, printable, table
 
 if TYPE_CHECKING:
     import argparse
@@ -32,16 +32,19 @@ def run(arguments: argparse.Namespace) -> int:
     nothing = f"no run was recorded yet; {HOW_TO_RECORD}"
     try:
         with open_chosen(arguments) as warehouse:
-            found, incidents = warehouse.runs.tests(), warehouse.incidents.all_open()
+            found, incidents, trials = warehouse.runs.tests(), warehouse.incidents.all_open(), warehouse.runs.trials()
     except NothingRecordedError as error:
-        found, incidents, nothing = [], {}, str(error)
+        found, incidents, trials, nothing = [], {}, {}, str(error)
     documents = [_document(status, alert_open=status.newest.test in incidents) for status in found]
     if arguments.json:
-        print_json({"tests": documents})
+        print_json({"tests": documents, "trials": trials})
     elif documents:
         print(table(("test", "result", "", "runs", "last run"), list(map(_row, documents)), right=(3,)))
-    else:
+    elif not trials:
         print(f"{nothing[0].upper()}{nothing[1:]}.")
+    if trials and not arguments.json:
+        counts = ", ".join(f"{printable(test)} {count}" for test, count in sorted(trials.items()))
+        print(f"Trials, which are not counted above: {counts}.")
     return 0
 
 

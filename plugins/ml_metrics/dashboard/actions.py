@@ -47,6 +47,8 @@ def accept(
         job = warehouse.runs.get(run)
         if job is None or job.test_name != test:
             raise HTTPException(status_code=404, detail="The test has no such run.")
+        if job.trial:
+            raise HTTPException(status_code=400, detail="The run is a trial: later runs are not compared with it.")
         new = warehouse.acceptances.add(run, metric, reason=_required_reason(reason), by=visitor.name)
     return _to_page(test, "accepted" if new else "accepted-before")
 
@@ -78,7 +80,7 @@ def quarantine(visitor: CurrentVisitor, test: ShortField, until: ShortField, rea
 def _open_for_change(visitor: Visitor, test: str) -> Iterator[Warehouse]:
     """Open the warehouse if the user may change the runs of the test."""
     with SOURCE.open() as warehouse:
-        newest = warehouse.runs.previous(test)
+        newest = warehouse.runs.latest(test)
         visitor.require("PUT", (newest.dag_id if newest else None) or test)
         if newest is None:
             raise HTTPException(status_code=404, detail="There is no such test.")

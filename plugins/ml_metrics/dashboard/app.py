@@ -161,7 +161,7 @@ def unknown_page(rest: str) -> Response:
 def _respond_test(visitor: Visitor, query: Mapping[str, str]) -> Response:
     name = required(query, "test")
     with SOURCE.open() as warehouse:
-        newest = warehouse.runs.previous(name)
+        newest = warehouse.runs.latest(name)
         dag = (newest.dag_id if newest else None) or name
         visitor.require("GET", dag)
         page = page_of_test(warehouse, query, now=datetime.now(UTC), links=LINKS)

@@ -28,6 +28,7 @@ EXPORTED = {
     "job_status": "job_status",
     "verdict": "verdict",
     "non_finite": "non_finite",
+    "trial": "trial",
 }
 """The names that the values in a document of `ml-metrics history --json` have for what a row of a history has."""
 
@@ -73,7 +74,8 @@ def read_history(path: str, test: str = "") -> list[StoredMetric]:
 
     Each line needs `metric_name` and `metric_value`, or only `job_status` for a run without metrics. `timestamp` is ISO
     8601 or seconds since 1970; if all lines omit it, they are in order of time. Lines without `uuid` and with the same
-    time are one run. The default of `job_status` is `success`; a missing `verdict` is unknown.
+    time are one run. The default of `job_status` is `success`; a missing `verdict` is unknown. Lines of trials (with
+    a `trial`, as in the table `metric_history`) are left out.
     """
     return [point for _, _, point in _points(path, test)]
 
@@ -91,6 +93,8 @@ def _points(path: str, test: str) -> Iterator[tuple[str, dict[str, Any], StoredM
     """Yield each row with the place that an error names, and its value."""
     timed: bool | None = None
     for number, where, row in _rows(path):
+        if row.get("trial"):
+            continue
         if timed not in {None, row.get("timestamp") is not None}:
             raise UnreadableInputError(f"{where}: timestamp: give it in every line or in none")
         timed = row.get("timestamp") is not None

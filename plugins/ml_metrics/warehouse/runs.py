@@ -63,6 +63,14 @@ ORDER BY timestamp DESC
 LIMIT 1
 """  # noqa: S608  (constants)
 
+TRIALS = f"""
+SELECT test_name, COUNT(*) AS trials
+FROM job_history
+WHERE {OF_DEPLOYMENT} AND trial IS NOT NULL
+GROUP BY test_name
+ORDER BY test_name
+"""  # noqa: S608  (constants)
+
 METADATA = f"""
 SELECT metadata_key, metadata_value FROM metadata_history
 WHERE uuid = :run AND EXISTS (SELECT 1 FROM job_history WHERE uuid = :run AND {OF_DEPLOYMENT})
@@ -92,7 +100,7 @@ ORDER BY job.test_name, job.uuid
 
 LAST_SCHEDULED = f"""
 SELECT test_name, MAX(timestamp) AS last_run FROM job_history
-WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND (
+WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL AND (
   run_id IS NULL OR NOT (run_id LIKE 'manual%' OR run_id LIKE 'confirm%' OR run_id LIKE 'backfill%')
 )
 GROUP BY test_name
@@ -136,6 +144,14 @@ class Runs:
     def newest(self, test: str, limit: int = 50, *, trials: bool = False) -> list[JobRow]:
         """Return the newest runs of a test, newest first."""
         return self.of_test(test, BEGINNING_OF_TIME, END_OF_TIME, limit, trials=trials)
+
+    def latest(self, test: str) -> JobRow | None:
+        """Return the newest run of a test, a trial or not: whether the test exists, and its DAG."""
+        return next(iter(self.newest(test, 1, trials=True)), None)
+
+    def trials(self) -> dict[str, int]:
+        """Return the number of trials of each test that has any."""
+        return {row["test_name"]: row["trials"] for row in self.database.query(TRIALS)}
 
     def previous(self, test: str, before: datetime | None = None, exclude: str = "") -> JobRow | None:
         """Return the newest run of a test that stopped before a time and is not the run `exclude`."""

@@ -81,6 +81,13 @@ def test_a_bad_form_changes_nothing(
     assert filled.quarantines.newest() == {}
 
 
+def test_the_level_of_a_trial_is_not_accepted(browser: TestClient, filled: Warehouse) -> None:
+    filled.database.change("UPDATE job_history SET trial = 'image' WHERE uuid = :run", run=ACCEPT["run"])
+    answer = form(browser, "accept", ACCEPT)
+    assert (answer.status_code, "is a trial" in answer.text) == (400, True)
+    assert filled.acceptances.of_test(SHIFTED) == []
+
+
 @pytest.mark.parametrize(
     "headers",
     [{"Origin": "https://other.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}],

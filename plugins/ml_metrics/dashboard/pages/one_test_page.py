@@ -36,25 +36,26 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
     """Return the page of the test that the query names."""
     test, axis = required(query, "test"), Axis(choice(query, "axis", AXES))
     part, span = text(query, "q"), span_of(query, now, DEFAULT_DAYS)
-    found = warehouse.runs.of_test(test, span.since, span.until, MAX_RUNS + 1)
-    runs = found[:MAX_RUNS]
-    newest = runs[0] if runs else warehouse.runs.previous(test)
+    found = warehouse.runs.of_test(test, span.since, span.until, MAX_RUNS + 1, trials=True)
+    listed = found[:MAX_RUNS]
+    runs = [run for run in listed if run.trial is None]
+    newest = next(iter((*runs, *listed)), None) or warehouse.runs.latest(test)
     if newest is None:
         raise NotFoundError(f"There is no test {test!r}, or no run of it was recorded.")
-    since = runs[-1].timestamp if runs else span.since
-    metrics = warehouse.metrics.of_test(test, since, span.until) if runs else []
+    since = listed[-1].timestamp if listed else span.since
+    metrics = warehouse.metrics.of_test(test, since, span.until) if listed else []
     acceptances = warehouse.acceptances.of_test(test)
     shown = [one for one in metrics if part.casefold() in one.metric.casefold()]
     attributes = warehouse.attributes([test], {run.uuid: run.timestamp for run in runs})
     curves = curves_of(runs, shown, acceptances, attributes)
     quarantine = warehouse.quarantines.newest().get(test)
     broken = by_run(one for one in metrics if one.outcome in BROKEN)
-    rows = [status_and_links(run, broken.get(run.uuid, [])) for run in runs]
+    rows = [status_and_links(run, broken.get(run.uuid, [])) for run in listed]
     parts = time_parts(curves)
     notices = []
     if len(found) > MAX_RUNS:
         notices.append(f"Only the newest {MAX_RUNS:,} runs are shown; choose fewer days to see all.")
-    if not runs:
+    if not listed:
         notices.append(
             f"No run stopped between {span.first} and {span.last}. The newest stopped on {newest.timestamp:%Y-%m-%d}."
         )
@@ -137,13 +138,14 @@ def _point(point: StoredMetric, curve: Curve) -> dict[str, Any]:
 def _table(rows: Sequence[dict[str, Any]], metrics: Sequence[StoredMetric]) -> Iterator[Sequence[Any]]:
     """Return a row for each metric of each run; a run without metrics has one row, too."""
     yield ("run", "stopped", "job_status", "run_verdict", "reason", "duration_seconds", "queued_seconds",
-           "failed_attempts", "metric", "value", "lower_bound", "upper_bound", "verdict")  # fmt: skip
+           "failed_attempts", "metric", "value", "lower_bound", "upper_bound", "verdict", "trial",
+           "started_by")  # fmt: skip
     metrics_of_run = by_run(metrics)
     for row in rows:
         run = row["run"]
         head = (run.uuid, run.timestamp.isoformat(), run.job_status, run.verdict, row["reason"],
                 run.job_duration_sec, run.queued_seconds, run.num_failures)  # fmt: skip
         for one in metrics_of_run.get(run.uuid, []):
-            yield (*head, one.metric, one.value, one.lower, one.upper, one.outcome)
+            yield (*head, one.metric, one.value, one.lower, one.upper, one.outcome, run.trial, run.started_by)
         if run.uuid not in metrics_of_run:
-            yield (*head, "", None, None, None, None)
+            yield (*head, "", None, None, None, None, run.trial, run.started_by)
