@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
+from asyncio import sleep
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -83,12 +85,52 @@ def http_service() -> Iterator[Service]:
         thread.join()
 
 
+@contextmanager
+def tcp_server(serve: Callable[[socket.socket], None]) -> Iterator[int]:
+    """Call `serve` with each connection, in a thread, and yield the port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    stopped = threading.Event()
+
+    def serve_one(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            serve(connection)
+
+    def accept() -> None:
+        while not stopped.is_set():
+            with suppress(OSError):
+                connection, _ = listener.accept()
+                if stopped.is_set():
+                    connection.close()
+                    return
+                threading.Thread(target=serve_one, args=(connection,), daemon=True).start()
+
+    thread = threading.Thread(target=accept, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        stopped.set()
+        with suppress(OSError):
+            socket.create_connection(listener.getsockname(), 1).close()  # wakes `accept`
+        thread.join()
+        listener.close()
+
+
+def drip(connection: socket.socket, data: bytes, pause: float) -> None:
+    """Send one byte after the other: each is in time, all together are not."""
+    for byte in data:
+        connection.sendall(bytes([byte]))
+        time.sleep(pause)
+
+
 @dataclass
 class MailServer:
     """An SMTP server that can reject recipients and mails."""
 
     port: int = 0
     mails: list[Envelope] = field(default_factory=list)
+    delay: float = 0.0
+    """The seconds before the answer to each recipient."""
     refused: dict[str, str] = field(default_factory=dict)
     """The answers to recipients, in place of `250 OK`."""
     greeting: str = ""
@@ -99,6 +141,7 @@ class MailServer:
     async def handle_RCPT(  # noqa: N802  (aiosmtpd's name)
         self, _server: Any, _session: Any, envelope: Envelope, address: str, _options: list[str]
     ) -> str:
+        await sleep(self.delay)
         if address in self.refused:
             return self.refused[address]
         envelope.rcpt_tos.append(address)

@@ -48,16 +48,22 @@ class Deadline:
     def watch(self, connection: Any) -> None:
         """Shut this socket, or the `sock` that this connection has then, down when the time is over."""
         self._connections.append(connection)
+        if self._passed.is_set():
+            _shut(connection)
 
     def pass_now(self) -> None:
         """Shut every connection down. What begins later finds that the time is over."""
         self._passed.set()
         for connection in list(self._connections):
-            its_socket = connection if isinstance(connection, socket.socket) else connection.sock
-            if its_socket is not None:
-                with suppress(OSError):
-                    # a TLS socket's own method would go on in plain text
-                    socket.socket.shutdown(its_socket, socket.SHUT_RDWR)
+            _shut(connection)
+
+
+def _shut(connection: Any) -> None:
+    its_socket = connection if isinstance(connection, socket.socket) else connection.sock
+    if its_socket is not None:
+        with suppress(OSError):
+            # a TLS socket's own method would go on in plain text
+            socket.socket.shutdown(its_socket, socket.SHUT_RDWR)
 
 
 def within(seconds: float, service: str, work: Callable[[Deadline], T]) -> T:

@@ -43,7 +43,8 @@ class ErrorReporting:
         return within(timeout, SERVICE, lambda deadline: self._report(message, deadline))
 
     def _report(self, message: Message, deadline: Deadline) -> str:
-        client = Client(SERVICE, deadline, {"Authorization": f"Bearer {self._token()}"})
+        token = self._token()
+        client = Client(SERVICE, deadline, {"Authorization": f"Bearer {token}"}, (token,))
         address = f"{self.host}/v1beta1/projects/{self.project}/events:report"
         reasons = message.reasons[:MAX_EVENTS]
         if more := len(message.reasons) - len(reasons):

@@ -21,7 +21,7 @@ MAX_LINKS = 10
 MIN_SECRET_LENGTH = 8
 """A shorter path, like `hook`, is not a secret."""
 MIN_KEY_LENGTH = 16
-"""A shorter value in a query, like a version, is not a secret."""
+"""A shorter part, like a version, is not a secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,13 @@ def post(address: str, body: Any, service: str, timeout: float) -> str:
 
 
 def secrets_of(address: str) -> tuple[str, ...]:
-    """Return the texts that allow posting to a webhook: the address, its path and the keys in its query."""
+    """Return the texts that allow posting to a webhook: the address, its path, its query and the keys in them."""
     whole = address.partition("://")[2].partition("/")[2]
     path, _, query = whole.partition("?")
     paths = [part for part in (whole, path, query) if len(part) >= MIN_SECRET_LENGTH]
-    keys = [value for _, value in parse_qsl(query) if len(value) >= MIN_KEY_LENGTH]
+    keys = [
+        part for part in (*path.split("/"), *(value for _, value in parse_qsl(query))) if len(part) >= MIN_KEY_LENGTH
+    ]
     return tuple(dict.fromkeys((address, *paths, *keys)))
 
 
