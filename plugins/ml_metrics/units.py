@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 SECONDS, BYTES, PERCENT = "s", "B", "%"
 
+HEADLINE_DIGITS = 4
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+
 _SCALES = {
     BYTES: ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")),
     SECONDS: ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
@@ -33,6 +36,30 @@ def quantities(values: Iterable[float | None], unit: str = "") -> list[str]:
     scale, shown = _scale(max(map(abs, finite), default=0.0), unit)
     digits = _digits({value / scale for value in finite}, 3)
     return ["-" if value is None else _with_unit(value / scale, digits, shown) for value in numbers]
+
+
+def readable(values: Iterable[float | None], unit: str = "") -> list[str]:
+    """Return numbers for a headline: as `quantities`, but without a unit they are as short as they can be: `1,234,567`.
+
+    Such numbers have four digits, or more if it takes more to tell them apart.
+    """
+    numbers = list(values)
+    if unit:
+        return quantities(numbers, unit)
+    digits = _digits({value for value in numbers if value is not None and math.isfinite(value)}, HEADLINE_DIGITS)
+    return ["-" if value is None else _number(value, digits) for value in numbers]
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in words, as exact as people need it: `50 s`, `3 h 20 min`, `2 days`."""
+    whole = round(max(0.0, seconds))
+    if whole < MINUTE:
+        return f"{whole} s"
+    large, small, names = (MINUTE, 1, ("min", "s")) if whole < HOUR else (HOUR, MINUTE, ("h", "min"))
+    if whole >= 2 * DAY:
+        return f"{whole // DAY} days"
+    count, rest = whole // large, whole % large // small
+    return f"{count} {names[0]}{f' {rest} {names[1]}' if rest else ''}"
 
 
 def interval(lower: float | None, upper: float | None, unit: str = "") -> str:

@@ -1,22 +1,32 @@
-"""Composes messages: about a run, the digest of held messages, and the weekly heartbeat.
-
-Everything that a user can name is escaped.
-"""
+"""Composes messages: about a run, the digest of held messages, the weekly heartbeat, and notices of other events."""
 
 from __future__ import annotations
 
-import re
-from functools import cache
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Reason
+from ml_metrics.alerts.render import is_link, one_line, printable, render
+from ml_metrics.alerts.shorten import MAX_BODY_BYTES, ROOMS, cut, encoded_size, pictures_that_fit, shortened
+from ml_metrics.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jinja2 import Environment
+    from ml_metrics.alerts.message import Heartbeat, HeldMessage, Notice, Problem, Report
+    from ml_metrics.alerts.shorten import Room
 
-    from ml_metrics.alerts.message import Heartbeat, HeldMessage, Notice, Report
+__all__ = [
+    "compose",
+    "compose_digest",
+    "compose_heartbeat",
+    "compose_notice",
+    "is_link",
+    "one_line",
+    "printable",
+    "subject_of",
+]
 
 HEADLINES = {
     MessageKind.BROKEN: "failed",
@@ -25,59 +35,147 @@ HEADLINES = {
     MessageKind.OVERDUE: "is overdue",
     MessageKind.WARNING: "has a warning",
 }
-STYLES = {MessageKind.RECOVERED: "ok", MessageKind.WARNING: "warning", MessageKind.OVERDUE: "warning"} | {
+STYLES = {
+    MessageKind.RECOVERED: "ok",
+    MessageKind.WARNING: "warning",
+    MessageKind.OVERDUE: "warning",
     MessageKind.TRIAL: "note",
 }
 """The CSS class of a headline; otherwise `bad`."""
-LINK = re.compile(r"https?://[^\s<>\"']+", re.IGNORECASE)
 MAX_SUBJECT_LENGTH = 120
+MAX_TEST_LENGTH = 60
+"""Of a test's name in a subject, which has to have room for what is wrong."""
+MAX_HEADLINE_LENGTH = 160
+"""A longer sentence is a paragraph below the short one."""
 MAX_ROWS = 50
 """More rows of a table are counted instead."""
+MAX_LINES_OF_TEST, MAX_REASONS_OF_MESSAGE = 5, 3
 MAX_LINKS = 10
 MAX_REASONS = 100
 """More reasons are counted in the last one."""
+MAX_REASON_LENGTH = 500
+PREFIX = "[ML Metrics] "
 
 
 def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Message:
-    """Return the message about a run."""
-    links = tuple(fact for fact in report.facts if fact.link)
-    values = {
-        "report": report,
-        "headline": HEADLINES[report.kind],
-        "style": STYLES.get(report.kind, "bad"),
-        "facts": [fact for fact in report.facts if not fact.link],
-        "links": links,
-    }
-    return _message(
-        "message",
-        values,
-        recipients,
-        sender,
+    """Return the message about a run. It is small, whatever the run holds."""
+    total = report.total or len(report.problems)
+    for room in ROOMS:
+        short = shortened(report, room)
+        pictures = pictures_that_fit(
+            [one.picture for one in (*short.problems, *short.warned) if one.picture is not None]
+        )
+        values = _values(short, room, pictures={one.name for one in pictures}, total=total, warned=len(report.warned))
+        text, html = render("message.txt", values), render("message.html", values)
+        if encoded_size(text) + encoded_size(html) <= MAX_BODY_BYTES:
+            break
+    reasons = [Reason(problem.name, problem.sentence) for problem in report.problems]
+    if report.headline:
+        reasons.append(Reason("recovered", " ".join((report.headline, *report.sentences))))
+    return Message(
         key=f"{report.run_key}-{report.kind}",
         kind=report.kind,
+        subject=subject_of(report),
+        text=text,
+        html=html,
+        recipients=_addresses(recipients),
+        sender=one_line(sender),
         test=report.test,
         run_key=report.run_key,
         owner=report.owner,
-        subject=subject_of(report),
-        reasons=tuple(Reason(problem.name, problem.sentence) for problem in report.problems),
-        warnings=tuple(Reason(problem.name, f"Warning: {problem.sentence}") for problem in report.warned),
-        links=tuple(Fact(link.name, link.value, link.link) for link in links if is_link(link.link)),
-        pictures=tuple(problem.picture for problem in (*report.problems, *report.warned) if problem.picture),
+        reasons=_first_reasons(reasons, total + bool(report.headline)),
+        warnings=_first_reasons([Reason(one.name, f"Warning: {one.sentence}") for one in report.warned]),
+        links=_links([*report.buttons, *report.facts]),
+        pictures=pictures,
     )
 
 
-def compose_digest(
-    key: str, messages: Sequence[HeldMessage], recipients: Sequence[str], sender: str, dashboard_url: str
+def _values(short: Report, room: Room, *, pictures: set[str], total: int, warned: int) -> dict[str, object]:
+    """Return the values of the template of a report."""
+    main = short.problems[0] if short.problems else None
+    fits = main is not None and len(main.sentence) <= MAX_HEADLINE_LENGTH
+    others = short.problems[1:]
+    return {
+        "report": short,
+        "state": HEADLINES[short.kind],
+        "style": STYLES.get(short.kind, "bad"),
+        "headline": (main.sentence if fits else main.short) if main is not None else short.headline,
+        "explained": "" if fits or main is None else main.sentence,
+        "main": main,
+        "detailed": [one for one in others if _has_details(one)],
+        "listed": [one for one in others if not _has_details(one)],
+        "hidden": max(0, total - len(short.problems)),
+        "warned": [one for one in short.warned if _has_details(one)],
+        "warned_listed": [one for one in short.warned if not _has_details(one)],
+        "warned_hidden": max(0, warned - len(short.warned)),
+        "pictures": pictures,
+        "facts": [fact for fact in short.facts if not fact.link],
+        "links": [fact for fact in short.facts if fact.link],
+        "room": room,
+    }
+
+
+def _has_details(problem: Problem) -> bool:
+    return bool(problem.facts or problem.log or problem.picture)
+
+
+def compose_digest(  # noqa: PLR0913  (what a digest depends on)
+    key: str,
+    messages: Sequence[HeldMessage],
+    recipients: Sequence[str],
+    sender: str,
+    dashboard_url: str,
+    *,
+    now: datetime | None = None,
 ) -> Message:
-    """Return the message about everything that was held, by test and oldest first."""
-    tests = sorted({message.test for message in messages})
-    groups = [(test, [message for message in messages if message.test == test]) for test in tests]
-    number = "1 message was" if len(messages) == 1 else f"{len(messages)} messages were"
+    """Return the message about everything that was held: by test, the one with the newest problem first."""
+    moment = now or datetime.now(UTC)
+    newest_first = sorted(messages, key=lambda message: message.at, reverse=True)
+    tests = list(dict.fromkeys(message.test for message in newest_first))
+    groups = [
+        _digest_group(test, [one for one in newest_first if one.test == test], moment, dashboard_url)
+        for test in tests[:MAX_ROWS]
+    ]
+    number = "1 message was" if len(messages) == 1 else f"{len(messages):,} messages were"
     headline = f"{number} held back, about {_tests(len(tests))}"
-    values = {"headline": headline, "groups": groups, "dashboard": f"{dashboard_url}/"}
-    reasons = tuple(Reason(f"digest:{each.test}", each.subject.removeprefix("[ML Metrics] ")) for each in messages)
-    about = {"key": key, "kind": MessageKind.DIGEST, "subject": one_line(f"[ML Metrics] digest: {headline}")}
-    return _message("digest", values, recipients, sender, **about, reasons=reasons, links=_dashboard(dashboard_url))
+    reasons = [Reason(f"digest:{each.test}", each.subject.removeprefix(PREFIX)) for each in newest_first]
+    return _summary(
+        "digest",
+        {"headline": headline, "groups": groups, "hidden": max(0, len(tests) - MAX_ROWS), "style": "warning"},
+        recipients,
+        sender,
+        dashboard_url,
+        key=key,
+        kind=MessageKind.DIGEST,
+        subject=f"digest: {headline}",
+        reasons=_first_reasons(reasons),
+    )
+
+
+def _digest_group(test: str, messages: Sequence[HeldMessage], now: datetime, dashboard_url: str) -> dict[str, object]:
+    lines = [
+        {
+            "text": cut(one.subject.removeprefix(PREFIX).removeprefix(f"{test} "), MAX_REASON_LENGTH),
+            "more": cut(_beyond_the_subject(one), MAX_REASON_LENGTH),
+            "at": one.at,
+            "held": duration((now - one.at).total_seconds()),
+            "because": cut(one.held_because, MAX_REASON_LENGTH),
+        }
+        for one in messages[:MAX_LINES_OF_TEST]
+    ]
+    link = f"{dashboard_url}/test?{urlencode({'test': test}, errors='replace')}" if test else ""
+    return {
+        "test": cut(test, MAX_REASON_LENGTH),
+        "link": link,
+        "lines": lines,
+        "hidden": max(0, len(messages) - MAX_LINES_OF_TEST),
+    }
+
+
+def _beyond_the_subject(message: HeldMessage) -> tuple[str, ...]:
+    """Return the first reasons that the subject does not contain."""
+    short = ((one, one.removeprefix("Warning: ").partition(" (")[0]) for one in message.reasons)
+    return tuple(reason for reason, start in short if start not in message.subject)[:MAX_REASONS_OF_MESSAGE]
 
 
 def compose_heartbeat(
@@ -93,7 +191,6 @@ def compose_heartbeat(
     if heartbeat.undecided:
         number = len(heartbeat.undecided)
         headline += f", {number} metric{'s were' if number > 1 else ' was'} not judged"
-    values = {"headline": headline, "heartbeat": heartbeat, "dashboard": f"{dashboard_url}/"}
     silent = [
         Reason(f"silent:{one.test}", f"{one.test} ran {one.ran} of {one.expected} times") for one in heartbeat.missed
     ]
@@ -104,105 +201,97 @@ def compose_heartbeat(
     unfit = [
         Reason(f"unfit:{one.test}:{one.metric}", f"{one.metric} of {one.test} {one.problem}") for one in heartbeat.unfit
     ]
-    reasons = (*silent, *unjudged, *unfit)
-    about = {"key": key, "kind": MessageKind.HEARTBEAT, "subject": one_line(f"[ML Metrics] weekly: {headline}")}
-    return _message("heartbeat", values, recipients, sender, **about, reasons=reasons, links=_dashboard(dashboard_url))
+    style = "warning" if missed or heartbeat.undecided else "ok"
+    return _summary(
+        "heartbeat",
+        {"headline": headline, "heartbeat": heartbeat, "style": style, "most": MAX_ROWS},
+        recipients,
+        sender,
+        dashboard_url,
+        key=key,
+        kind=MessageKind.HEARTBEAT,
+        subject=f"weekly: {headline}",
+        reasons=_first_reasons([*silent, *unjudged, *unfit]),
+    )
 
 
 def compose_notice(key: str, kind: MessageKind, notice: Notice, recipients: Sequence[str], sender: str = "") -> Message:
     """Return a message that is not about one run: a notice with a table."""
     said = [Reason(str(kind), sentence) for sentence in notice.sentences]
     listed = [Reason(f"{kind}:{item.name}", f"{item.name}: {item.value}") for item in notice.items]
-    hidden = max(0, len(notice.items) - MAX_ROWS)
-    return _message(
-        "notice",
-        {"notice": notice, "items": notice.items[:MAX_ROWS], "hidden": hidden, "style": STYLES.get(kind, "bad")},
-        recipients,
-        sender,
+    short: Notice = cut(notice, MAX_REASON_LENGTH)
+    values = {
+        "notice": short,
+        "items": short.items[:MAX_ROWS],
+        "hidden": max(0, len(notice.items) - MAX_ROWS),
+        "style": STYLES.get(kind, "bad"),
+        "buttons": [button for button in short.buttons if is_link(button.link)][:2],
+    }
+    return Message(
         key=key,
         kind=kind,
+        subject=one_line(f"{PREFIX}{notice.headline}", MAX_SUBJECT_LENGTH),
+        text=render("notice.txt", values),
+        html=render("notice.html", values),
+        recipients=_addresses(recipients),
+        sender=one_line(sender),
         test=notice.test,
         run_key=notice.run_key,
         owner=notice.owner,
-        subject=one_line(f"[ML Metrics] {notice.headline}", MAX_SUBJECT_LENGTH),
         reasons=_first_reasons([*said, *listed]),
-        links=tuple(
-            Fact(fact.name, fact.value, fact.link) for fact in (*notice.buttons, *notice.items) if is_link(fact.link)
-        )[:MAX_LINKS],
+        links=_links([*notice.buttons, *notice.items]),
     )
 
 
-def _first_reasons(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
-    more = len(reasons) - MAX_REASONS
-    return tuple(reasons) if more <= 0 else (*reasons[:MAX_REASONS], Reason("more", f"and {more:,} more"))
-
-
-def _message(
-    template: str, values: Mapping[str, object], recipients: Sequence[str], sender: str, **fields: Any
+def _summary(  # noqa: PLR0913  (the parts of a message about several tests)
+    template: str,
+    values: Mapping[str, object],
+    recipients: Sequence[str],
+    sender: str,
+    dashboard_url: str,
+    *,
+    subject: str,
+    **fields: Any,
 ) -> Message:
+    """Return a message about several tests."""
+    dashboard = Fact("dashboard", "Open the dashboard", f"{dashboard_url}/")
+    values = {**values, "buttons": [dashboard] if is_link(dashboard.link) else [], "dashboard": dashboard.link}
     return Message(
         text=render(f"{template}.txt", values),
         html=render(f"{template}.html", values),
-        recipients=tuple(one_line(recipient) for recipient in recipients),
+        recipients=_addresses(recipients),
         sender=one_line(sender),
+        subject=one_line(f"{PREFIX}{subject}"),
+        links=_links([dashboard]),
         **fields,
     )
 
 
-def _dashboard(url: str) -> tuple[Fact]:
-    return (Fact("dashboard", "every test", f"{url}/"),)
+def _addresses(recipients: Sequence[str]) -> tuple[str, ...]:
+    return tuple(one_line(recipient) for recipient in recipients)
+
+
+def _links(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    return tuple(Fact(fact.name, fact.value, fact.link) for fact in facts if is_link(fact.link))[:MAX_LINKS]
+
+
+def _first_reasons(reasons: Sequence[Reason], total: int = 0) -> tuple[Reason, ...]:
+    """Return the first reasons, and how many more there are."""
+    shown = tuple(Reason(one.name, cut(one.sentence, MAX_REASON_LENGTH)) for one in reasons[:MAX_REASONS])
+    more = max(total, len(reasons)) - len(shown)
+    return (*shown, Reason("more", f"and {more:,} more")) if more > 0 else shown
 
 
 def subject_of(report: Report) -> str:
-    """Return the subject, for example `[ML Metrics] TEST failed: loss_final out of bounds (+2 more)`."""
-    first = f": {report.problems[0].short}" if report.problems else ""
-    more = f" (+{len(report.problems) - 1} more)" if len(report.problems) > 1 else ""
-    head = one_line(f"[ML Metrics] {report.test} {HEADLINES[report.kind]}{first}", MAX_SUBJECT_LENGTH - len(more))
+    """Return the subject: `[ML Metrics] TEST failed: loss_final 2.08, must be below 0.05 (+2 more)`."""
+    total = report.total or len(report.problems)
+    first = report.problems[0].short if report.problems else report.headline
+    more = f" (+{total - 1:,} more)" if total > 1 else ""
+    test = one_line(report.test, MAX_TEST_LENGTH)
+    said = f": {first}" if first else ""
+    head = one_line(f"{PREFIX}{test} {HEADLINES[report.kind]}{said}", MAX_SUBJECT_LENGTH - len(more))
     return f"{head}{more}"
 
 
-def one_line(text: str, limit: int = 180) -> str:
-    """Return text that is safe in a header: one line of limited length, without encoded words (`=?utf-8?q?=0A?=`)."""
-    flat = re.sub(r"\s+", " ", printable(text)).replace("=?", "= ?").strip()
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
-
-
-def printable(text: str) -> str:
-    """Return the text without control characters and marks of the writing direction."""
-    lines = re.split(r"\r\n|[\n\r\v\f\x85\u2028\u2029]", text)
-    return "\n".join("".join(letter if letter.isprintable() else " " for letter in line) for line in lines)
-
-
-def is_link(address: str) -> bool:
-    """Whether an address may be a link target: HTTP only, with no character that ends the attribute."""
-    return LINK.fullmatch(address) is not None and address.isprintable()
-
-
-def render(template: str, values: Mapping[str, object]) -> str:
-    """Return a rendered template."""
-    return _templates().get_template(template).render(values)
-
-
-@cache
-def _templates() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-
-    environment = Environment(
-        loader=PackageLoader("ml_metrics.alerts"),
-        autoescape=select_autoescape(["html"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"plain": _plain, "printable": printable}
-    environment.tests["link"] = is_link
-    return environment
-
-
-def _plain(text: str, indent: int = 0) -> str:
-    """Return user input for plain text. Its further lines are indented, so they cannot imitate the message's own."""
-    return printable(text).strip().replace("\n", "\n" + " " * (indent + 2))
-
-
 def _tests(number: int) -> str:
-    return "1 test" if number == 1 else f"{number} tests"
+    return "1 test" if number == 1 else f"{number:,} tests"

@@ -10,7 +10,7 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.compose import one_line
+from ml_metrics.alerts.render import one_line
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message

@@ -72,9 +72,11 @@ class Problem:
     name: str
     """The same in each run, without numbers: `out_of_bounds:loss_final`."""
     short: str
-    """The text in a subject: `loss_final out of bounds`."""
+    """The text in a subject: `loss_final 2.08, must be below 0.05`."""
     sentence: str
+    """The headline of the problem: `loss_final 2.08, must be below 0.05 (74 % worse than the baseline)`."""
     facts: tuple[Fact, ...] = ()
+    """What the headline does not contain."""
     picture: Picture | None = None
     log: Log | None = None
 
@@ -97,6 +99,20 @@ class Report:
     """Commands to paste into a terminal."""
     warned: tuple[Problem, ...] = ()
     """The problems that only warn, beside those that the message is about."""
+    headline: str = ""
+    """For a run without problems: what is right again."""
+    sentences: tuple[str, ...] = ()
+    """What was broken and for how long, or what was reported before."""
+    first: str = ""
+    """What to do first."""
+    values: tuple[Fact, ...] = ()
+    """What the metrics of a recovery are now."""
+    counted: tuple[str, ...] = ()
+    """How many problems of each kind there are, also those that are not listed."""
+    total: int = 0
+    """The number of all problems; 0 if all are listed."""
+    buttons: tuple[Fact, ...] = ()
+    """The two most useful links. The text of each is its `value`."""
 
 
 @dataclass(frozen=True, slots=True)

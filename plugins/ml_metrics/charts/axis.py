@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeGuard
+
+from ml_metrics.units import BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 NEAR_BOUND_SPREADS = 3.0
 """A bound is inside the chart if its distance from the values is at most this multiple of their spread."""
 MARGIN = 0.06
+MAX_UNIT = 4
+"""A longer unit would leave no room for the chart."""
 MAX_DRAWABLE = 1e300
 """Larger numbers are not drawn, because the difference of two could overflow."""
 
@@ -36,6 +41,14 @@ def milliseconds(moment: datetime) -> int:
 def time_axis(*, utc: bool) -> dict[str, Any]:
     """Return the encoding of `at`, in UTC or in the time zone of the viewer."""
     return {"field": "at", "type": "temporal", "title": None, "scale": {"type": "utc" if utc else "time", "padding": 8}}
+
+
+def value_labels(unit: str) -> dict[str, Any]:
+    """Return the labels of the axis, with a short unit: 3.1GB, 12 s, 97 %. A long one would leave no room."""
+    if unit == BYTES:
+        return {"format": "~s", "labelExpr": "datum.label + 'B'"}
+    suffix = {"labelExpr": f"datum.label + {json.dumps(f' {unit}')}"} if 0 < len(unit) <= MAX_UNIT else {}
+    return {"format": ".4~g", **suffix}
 
 
 def domain_of(points: Sequence[StoredMetric], axis: Axis) -> tuple[float, float]:

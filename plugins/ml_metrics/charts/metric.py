@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts.axis import Axis, domain_of, drawable, drawn, milliseconds, time_axis
+from ml_metrics.charts.axis import Axis, domain_of, drawable, drawn, milliseconds, time_axis, value_labels
 from ml_metrics.charts.band import band_of
 from ml_metrics.charts.theme import BLUE, GREY, ORANGE, RED, clock, frame
 from ml_metrics.model import Outcome
-from ml_metrics.units import BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -34,9 +32,6 @@ VERDICT_NUMBERS = {outcome: number for number, (outcome, *_) in enumerate(VERDIC
 VERDICT_NUMBERS[Outcome.RECORDED] = VERDICT_NUMBERS[None]
 _, LABELS, COLOURS, SHAPES, LETTERS = (list(column) for column in zip(*VERDICTS, strict=True))
 PATH = {"color": BLUE, "clip": True, "tooltip": None, "invalid": "break-paths-filter-domains", "aria": False}
-
-
-MAX_UNIT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +71,7 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
     low, high = domain = domain_of(ordered, axis)
     unit = "%" if axis is Axis.PERCENT else next((point.unit for point in reversed(ordered) if point.unit), "")
     y = {
-        "type": "quantitative", "title": None, "axis": _labels(unit),
+        "type": "quantitative", "title": None, "axis": value_labels(unit),
         "scale": {
             "domainMin": {"expr": "low"}, "domainMax": {"expr": "high"},
             "nice": False, "zero": False, "type": "log" if axis is Axis.LOG else "linear",
@@ -95,14 +90,6 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
         },
         "layer": layers + (_annotations(x) if annotations else []),
     }
-
-
-def _labels(unit: str) -> dict[str, Any]:
-    """Return the labels of the axis, with a short unit: 3.1GB, 12 s, 97 %. A long one would leave no room."""
-    if unit == BYTES:
-        return {"format": "~s", "labelExpr": "datum.label + 'B'"}
-    suffix = {"labelExpr": f"datum.label + {json.dumps(f' {unit}')}"} if 0 < len(unit) <= MAX_UNIT else {}
-    return {"format": ".4~g", **suffix}
 
 
 def _as_percent(points: Sequence[StoredMetric], axis: Axis, excluded: Collection[str]) -> Sequence[StoredMetric]:

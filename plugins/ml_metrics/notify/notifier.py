@@ -72,6 +72,7 @@ class Notifier:
             dashboard_url=self.mail.dashboard_url,
             log_lines=self.mail.log_lines,
             warned={} if is_warning else problems.warnings,
+            incident=incident,
         )
         message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
         self.send(message, held_because=notification.held_because)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact, Picture
 from ml_metrics.model import BROKEN, JobStatus, Outcome, StoredMetric
-from ml_metrics.units import interval, quantities, quantity
+from ml_metrics.reports.metric_words import further_reasons
+from ml_metrics.units import readable
 from ml_metrics.values import finite
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 MAX_RUNS = 100
 """How many earlier runs a report considers."""
 MAX_LISTED_VALUES = 8
+LAST_RUNS = "last runs"
+"""The fact that a chart shows as well."""
 MAX_POINTS = 30
 """More runs are indistinguishable in a chart on a phone."""
 
@@ -77,32 +80,26 @@ class TestHistory:
 
 
 def metric_facts(verdict: Verdict, history: MetricHistory | None) -> Iterator[Fact]:
-    """Yield the value, bounds, rule, reason, baseline, change and last values, as far as there are any.
+    """Yield what the headline does not state: the baseline, the rule, how sure the verdict is, and the last values.
 
-    The baseline is the one of the verdict: only the judge computes it.
+    The baseline is the one of the verdict: only the judge computes it. A rule with a fixed bound is in the headline.
     """
-    yield Fact("value", "none" if verdict.value is None else quantity(verdict.value, verdict.unit))
-    if verdict.bounds is not None:
-        yield Fact("bounds", interval(verdict.bounds.lower, verdict.bounds.upper, verdict.unit))
-    if verdict.rule:
-        yield Fact("rule", verdict.rule)
-    if verdict.reason:
-        yield Fact("because", verdict.reason)
     if verdict.reference is not None:
-        spread = "" if verdict.spread is None else f", spread {quantity(verdict.spread, verdict.unit)}"
-        runs = "1 run" if verdict.baseline_points == 1 else f"{verdict.baseline_points} runs"
-        yield Fact("baseline", f"{quantity(verdict.reference, verdict.unit)}{spread}, from {runs}")
-        if verdict.value is not None and verdict.reference != 0:
-            change = (verdict.value - verdict.reference) / abs(verdict.reference) * 100
-            yield Fact("change", f"{change:+.3g} % from the baseline")
+        reference, spread = readable([verdict.reference, verdict.spread], verdict.unit)
+        runs = "1 run" if verdict.baseline_points == 1 else f"{verdict.baseline_points:,} runs"
+        yield Fact("baseline", f"{reference}{f' ± {spread}' if verdict.spread is not None else ''}, from {runs}")
+        if verdict.rule:
+            yield Fact("rule", verdict.rule)
+    if further := further_reasons(verdict):
+        yield Fact("how sure", further)
     if history is not None and history.values:
         last = history.values[-MAX_LISTED_VALUES:]
-        yield Fact("last runs", " · ".join(quantities([one.value for one in last], verdict.unit)))
+        yield Fact(LAST_RUNS, " · ".join(readable([one.value for one in last], verdict.unit)))
 
 
 def picture_of(number: int, verdict: Verdict, history: MetricHistory, run_key: str, at: datetime) -> Picture | None:
     """Draw the chart, or return None if that fails: the mail is then sent without it."""
-    from ml_metrics.charts import as_png, metric_chart
+    from ml_metrics.charts import as_png, mail_chart
 
     bounds = verdict.bounds
     now = StoredMetric(
@@ -119,7 +116,7 @@ def picture_of(number: int, verdict: Verdict, history: MetricHistory, run_key: s
     points = [*history.values[-MAX_POINTS:], now]
     excluded = failed_runs(history.values)
     try:
-        png = as_png(metric_chart("", points, excluded=excluded, width=560, height=180))
+        png = as_png(mail_chart(points, excluded=excluded))
     except Exception:  # any error of the drawing library
         log.exception("the chart of %s could not be drawn", verdict.metric)
         return None

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from ml_metrics.model import Severity
 
 if TYPE_CHECKING:
-    from ml_metrics.model import Workload
     from ml_metrics.run_state import RunState
 
 GATE = "task:assert_success"
 """The name of the problem that the gate task failed."""
 OVERDUE = "overdue"
 IMPLAUSIBLE = "implausible:"
-GATE_LOST = "Task `assert_success` ended without a decision"
+GATE_LOST = "Task assert_success ended without a decision"
 SHORT_NAMES = {
     "out_of_bounds": "{} out of bounds",
     "change_point": "the level of {} changed",
@@ -64,14 +63,6 @@ def metric_of(problem: str) -> str:
     """Return the metric that a problem is about; empty if it is about the job or a task."""
     kind, _, metric = problem.partition(":")
     return "" if kind in {"job_status", "task", OVERDUE} else metric
-
-
-def subject_text(problem: str, workload: Workload) -> str:
-    """Return a problem's text in a subject."""
-    if problem.startswith("job_status"):
-        reason = f" ({workload.failure_reason})" if workload.failure_reason else ""
-        return f"job {workload.status}{reason}"
-    return short_name(problem)
 
 
 def short_name(problem: str) -> str:

@@ -93,6 +93,22 @@ def level_change(  # noqa: PLR0913  (the sentence depends on all of these)
     return "" if opposite else f"{verdict.metric}: {changes[-1]}"
 
 
+def first_look(streak: Streak, run: Run, folder: RunFolder, history: TestHistory) -> str:
+    """Return which run to look at first, and what changed between it and the last good one."""
+    times = {job.uuid: f"{job.timestamp:%Y-%m-%d %H:%M}" for job in history.jobs}
+    if streak.first_failed == run.key:
+        look = "This run is the first bad one"
+    else:
+        look = f"Look at {_run(streak.first_failed, times)}, the first of {streak.length} bad ones in a row"
+    if not streak.last_passed:
+        return f"{look}; no earlier run is known to be good."
+    between = f"between it and the last good one, {_run(streak.last_passed, times)},"
+    changed = _changes(streak, folder, history)
+    if not changed:
+        return f"{look}; {between} nothing that is recorded changed. Data and nodes, for example, are not recorded."
+    return f"{look}; {between} this changed: {'; '.join(changed)}."
+
+
 def _sentence(streak: Streak, names: str, run: Run, folder: RunFolder, history: TestHistory) -> str:
     times = {job.uuid: f"{job.timestamp:%Y-%m-%d %H:%M}" for job in history.jobs}
     if streak.first_failed == run.key:

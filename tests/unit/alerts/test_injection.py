@@ -91,13 +91,11 @@ class Tags(HTMLParser):
         self.comments.append(data)
 
 
-PLAIN = [Tags(message.html) for message in messages("plain")]
-
-
 @pytest.mark.parametrize("name", HOSTILE, ids=[f"{number}" for number in range(len(HOSTILE))])
 def test_hostile_names_do_not_change_the_tags_of_a_page(name: str) -> None:
-    for message, plain in zip(messages(name), PLAIN, strict=True):
-        tags = Tags(message.html)
+    # a long text is shown elsewhere than a short one
+    for message, like in zip(messages(name), messages("p" * len(name)), strict=True):
+        tags, plain = Tags(message.html), Tags(like.html)
         # an invalid link is shown as text, without its tag
         assert [tag for tag in tags.seen if tag[0] != "a"] == [tag for tag in plain.seen if tag[0] != "a"]
         assert tags.comments == []

@@ -115,7 +115,7 @@ def test_a_metric_that_is_never_judged_is_listed() -> None:
     send(a_test("daily", "0 3 * * *", regression_test_config={"metric_success_conditions": {"default": rule}}))
     (text,) = mails().values()
     assert text.startswith("[ML Metrics] weekly: 1 test ran as scheduled, 1 metric was not judged\n")
-    assert "* daily: loss: insufficient_data in the last 24 runs: mads_from_median needs 2 earlier runs" in text
+    assert "* daily: loss: insufficient data in the last 24 runs: mads_from_median needs 2 earlier runs" in text
     assert "time had" not in text
 
 

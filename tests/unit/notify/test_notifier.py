@@ -107,7 +107,7 @@ def test_without_the_warehouse_a_message_is_sent_once(
     monkeypatch.setenv("AIRFLOW__ML_METRICS__WAREHOUSE_FILE", str(tmp_path / "not-a-folder" / "warehouse.db"))
     notify_about(1, BAD)
     notify_about(1, BAD)
-    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
+    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final 0.499, must be above 0.96"]
     assert "notifying without the state of alerts" in caplog.text
     assert caplog.text.count("delivered by outbox") == 1
 
@@ -116,7 +116,7 @@ def test_a_run_whose_gate_was_killed_is_reported() -> None:
     run_and_notify(1, replace(good(), gate_is_killed=True))
     assert subjects() == [f"[ML Metrics] {NAME} failed: task assert_success failed"]
     run_and_notify(2, good())
-    assert subjects()[1:] == [f"[ML Metrics] {NAME} recovered"]
+    assert subjects()[1:] == [f"[ML Metrics] {NAME} recovered: the run passes again"]
 
 
 def test_a_run_without_documents_is_reported() -> None:
@@ -154,7 +154,7 @@ def test_the_first_failure_is_not_reported_if_a_second_is_required() -> None:
     run_and_notify(2, bad)
     assert subjects() == []
     run_and_notify(3, bad)
-    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
+    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final 0.501, must be above 0.96"]
 
 
 def test_nothing_is_sent_about_a_value_that_was_not_confirmed_nor_about_its_recovery() -> None:
@@ -166,7 +166,7 @@ def test_nothing_is_sent_about_a_value_that_was_not_confirmed_nor_about_its_reco
     assert subjects() == []
     assert open_alert() is None
     folder = run_and_notify(5, bad)
-    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
+    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final 0.498, must be above 0.96"]
     assert "confirmed by 2 runs" in next(Path(Settings.load().outbox).glob("*.eml")).read_text().replace("=\n", "")
     assert RunState(folder).judgement is not None
     run_and_notify(6, good())
@@ -193,7 +193,7 @@ def test_a_run_that_does_not_start_is_reported_once_and_so_is_its_end() -> None:
     overdue(1)
     assert subjects() == [f"[ML Metrics] {NAME} is overdue: the run has not finished"]
     run_and_notify(1, good())
-    assert subjects()[1:] == [f"[ML Metrics] {NAME} recovered"]
+    assert subjects()[1:] == [f"[ML Metrics] {NAME} recovered: the run passes again"]
     assert open_alert() is None
 
 
@@ -201,7 +201,7 @@ def test_an_overdue_run_that_fails_is_reported_again() -> None:
     overdue(1)
     run_and_notify(1, BAD)
     run_and_notify(2, BAD)
-    assert subjects()[1:] == [f"[ML Metrics] {NAME} got worse: accuracy_final out of bounds"]
+    assert subjects()[1:] == [f"[ML Metrics] {NAME} got worse: accuracy_final 0.499, must be above 0.96"]
 
 
 def test_a_new_problem_of_a_repeated_gate_is_reported() -> None:
@@ -247,7 +247,7 @@ def test_a_run_is_reported_if_the_warehouse_fails_in_between(monkeypatch: pytest
     monkeypatch.setattr("ml_metrics.warehouse.metrics.Metrics.values", broken)
     notify_about(1, BAD)
     notify_about(1, BAD)
-    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
+    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final 0.499, must be above 0.96"]
 
 
 def test_issues_are_updated_beyond_the_hourly_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,7 +308,7 @@ def test_the_dag_reports_a_failed_run_only_without_a_gate_decision() -> None:
     simulate(2, replace(BAD, gate_is_killed=True))
     lost_gate(2)
     lost_gate(2)
-    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
+    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final 0.5, must be above 0.96"]
 
 
 def test_a_run_is_reported_if_the_bucket_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,20 +369,22 @@ def test_a_warning_beside_a_failure_is_in_every_message(monkeypatch: pytest.Monk
         monkeypatch.setenv("AIRFLOW__ML_METRICS__CHANNELS", "outbox, webhook")
         run_and_notify(1, good("both", accuracy_final=0.5, memory_final=9.0))
         blocks = json.dumps(service.requests[0].body)
-    warning = "Warning: Metric `memory_final` was out of bounds"
+    warning = "Warning: memory_final 8.982, must be below 4"
     assert warning in blocks
     (path,) = Path(Settings.load().outbox).glob("*.eml")
     message = message_from_bytes(path.read_bytes(), policy=policy.default)
-    assert message["Subject"].endswith("failed: accuracy_final out of bounds")
+    assert message["Subject"].endswith("failed: accuracy_final 0.499, must be above 0.96")
     for kind in ("plain", "html"):
         body = message.get_body((kind,))
         assert body is not None
         assert body.get_content().count(warning) == 1
-        assert "less than 4" in body.get_content(), "with its facts"
 
 
 def test_a_warning_beside_a_held_failure_is_in_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__MAILS_PER_HOUR", "0")
     run_and_notify(1, good("both", accuracy_final=0.5, memory_final=9.0))
     (held,) = waiting()
-    assert [reason.split("`")[1] for reason in held.reasons] == ["accuracy_final", "memory_final"]
+    assert [reason.removeprefix("Warning: ").split()[0] for reason in held.reasons] == [
+        "accuracy_final",
+        "memory_final",
+    ]

@@ -84,10 +84,11 @@ def test_the_mail_names_error_limit_and_peak() -> None:
         TEST, run_of(1), state, MessageKind.BROKEN, problems_of(state).urgent, warehouse=None, dashboard_url="http://x"
     )
     (problem,) = report.problems
-    assert problem.short == ("job failure (OOMKilled): ModuleNotFoundError: No module named 'no_such_module'")
+    assert problem.short == "out of memory (limit 2Gi, highest measured 2Gi)"
+    assert problem.sentence == "The job ran out of memory: limit 2Gi, highest measured 2Gi"
     assert problem.log is not None
-    assert Fact("error", "ModuleNotFoundError: No module named 'no_such_module'") in problem.facts
-    assert Fact("memory", "limit 2Gi, highest measured 2Gi") in problem.facts
+    assert problem.log.lines[-1] == "ModuleNotFoundError: No module named 'no_such_module'"
+    assert Fact("reason", "OOMKilled") in problem.facts
     without_log = report_of(
         TEST,
         run_of(1),
@@ -99,4 +100,16 @@ def test_the_mail_names_error_limit_and_peak() -> None:
         log_lines=0,
     )
     assert without_log.problems[0].log is None
-    assert without_log.problems[0].short == "job failure (OOMKilled)"
+    assert without_log.problems[0].short == problem.short
+
+
+def test_a_crash_is_named_by_the_error_that_its_log_ends_with() -> None:
+    folder = simulate(1, failed(JobStatus.FAILURE, "ExitCode:1"))
+    save(folder, TRACEBACK)
+    state = RunState(folder)
+    report = report_of(
+        TEST, run_of(1), state, MessageKind.BROKEN, problems_of(state).urgent, warehouse=None, dashboard_url="http://x"
+    )
+    (problem,) = report.problems
+    assert problem.short == problem.sentence == "ModuleNotFoundError: No module named 'no_such_module'"
+    assert problem.facts == (Fact("exit code", "1"),)

@@ -12,6 +12,7 @@ from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.judge import Judgement, judge_run
 from ml_metrics.model import Bounds, JobStatus, Metric, Outcome, Run, StoredMetric, Verdict, Workload
 from ml_metrics.reports.metric import MetricHistory, metric_facts, picture_of
+from ml_metrics.reports.metric_words import change_of, metric_words
 from ml_metrics.warehouse import open_warehouse, run_record
 
 if TYPE_CHECKING:
@@ -41,12 +42,8 @@ def facts(verdict: Verdict, *values: StoredMetric, accepted: str = "") -> dict[s
 def test_the_baseline_of_a_metric_is_the_one_of_its_verdict() -> None:
     found = facts(BAD, value(1, 100.0), value(2, 1.0), value(3, 1.0), value(4, 1.0))
     assert found == {
-        "value": "2",
-        "bounds": "below 1.5",
+        "baseline": "1 ± 0.2, from 3 runs",
         "rule": "less than mean + 3 sd",
-        "because": "2 is above 1.5",
-        "baseline": "1, spread 0.2, from 3 runs",
-        "change": "+100 % from the baseline",
         "last runs": "100 · 1 · 1 · 1",
     }
 
@@ -58,15 +55,15 @@ def test_the_last_runs_include_those_that_failed() -> None:
 
 
 def test_a_change_from_a_baseline_of_zero_has_no_percentage() -> None:
-    assert "change" not in facts(replace(BAD, reference=0.0), value(1, 0.0))
+    assert change_of(BAD) == "100 % worse than the baseline"
+    assert change_of(replace(BAD, reference=0.0)) == ""
 
 
 def test_a_metric_without_history_or_value_has_the_facts_that_there_are() -> None:
     missing = Verdict("loss", Outcome.MISSING, None, None, "", 0, "the run did not produce it")
-    assert facts(missing) == {"value": "none", "because": "the run did not produce it"}
-    assert set(facts(missing, value(1, 1.0))) == {"value", "because", "last runs"}
-    fixed = replace(BAD, reference=None, spread=None)
-    assert [fact.name for fact in metric_facts(fixed, None)] == ["value", "bounds", "rule", "because"]
+    assert facts(missing) == {}
+    assert set(facts(missing, value(1, 1.0))) == {"last runs"}
+    assert list(metric_facts(replace(BAD, reference=None, spread=None), None)) == []
 
 
 def test_judge_document_warehouse_and_mail_have_one_baseline(tmp_path: Path) -> None:
@@ -97,9 +94,10 @@ def test_judge_document_warehouse_and_mail_have_one_baseline(tmp_path: Path) -> 
         (row,) = warehouse.metrics.of_run(run.key)
     assert (row.reference, row.spread, row.baseline_points) == (1.0, None, 4)
     found = facts(verdict, value(1, 1.05), value(2, 1.05))
-    assert found["because"] == "5 is above 1.1 (mean 1)"
     assert found["baseline"] == "1, from 4 runs"
-    assert found["change"] == "+400 % from the baseline"
+    assert metric_words("out_of_bounds:loss", verdict)[1] == (
+        "loss 5, must be below 1.1 (400 % worse than the baseline)"
+    )
 
 
 @pytest.mark.parametrize("number", [2.0, None, 1e300, -1e300, 5e-324])

@@ -10,7 +10,8 @@ from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.load import load_file
 from ml_metrics.connections import warehouse
 from ml_metrics.reports import problems_of, report_of
-from ml_metrics.reports.report import MAX_DETAILED_METRICS, warnings_of
+from ml_metrics.reports.details import MAX_DETAILED_METRICS
+from ml_metrics.reports.report import MAX_PROBLEMS, warnings_of
 from ml_metrics.run_state import RunState
 from ml_metrics.warehouse.database import Database
 from simulated_runs import TEST, SimulatedRun, good, run_of, simulate, with_test
@@ -44,9 +45,9 @@ def test_a_run_that_fails_hundreds_of_metrics_takes_few_queries(monkeypatch: pyt
             warehouse=open_warehouse,
             dashboard_url="http://x",
         )
-    assert len(report.problems) == 300
+    assert (len(report.problems), report.total, report.counted) == (MAX_PROBLEMS, 300, ("300 out of bounds",))
     assert sum(problem.picture is not None for problem in report.problems) == MAX_DETAILED_METRICS
-    assert all(problem.facts for problem in report.problems)
+    assert all("must be above 2" in problem.sentence for problem in report.problems)
     assert len(queries) <= 2 * MAX_DETAILED_METRICS + 2
 
 

@@ -47,9 +47,13 @@ def report(number: int, day: SimulatedRun, folder: RunFolder) -> Report:
 
 
 def suspects(*days: SimulatedRun) -> tuple[str, ...]:
-    """What the last of some runs suspects."""
+    """What the last of some runs suspects: where to look first, and the other suspects."""
     folders = [simulate(number, day) for number, day in enumerate(days, start=1)]
-    return report(len(days), days[-1], folders[-1]).suspects
+    return looks(report(len(days), days[-1], folders[-1]))
+
+
+def looks(report: Report) -> tuple[str, ...]:
+    return tuple(filter(None, (report.first, *report.suspects)))
 
 
 BAD = good("bad", accuracy_final=0.5)
@@ -59,12 +63,10 @@ OTHER_IMAGE = replace(BAD, image="gcr.io/my-project/mnist@sha256:bbbb")
 def test_the_changed_image_of_the_first_failed_run_is_named() -> None:
     (sentence,) = suspects(good(), good(), OTHER_IMAGE, OTHER_IMAGE)
     assert sentence.startswith(
-        f"accuracy_final: failed in 2 runs in a row, first in run {run_of(3).key[:8]} of 2026-01-04 03:05; "
+        f"Look at run {run_of(3).key[:8]} of 2026-01-04 03:05, the first of 2 bad ones in a row; "
     )
-    assert f"the last that passed was run {run_of(2).key[:8]} of 2026-01-03 03:05. " in sentence
-    assert sentence.endswith(
-        "Changed in between: image digest: gcr.io/my-project/mnist@sha256:aaaa → gcr.io/my-project/mnist@sha256:bbbb"
-    )
+    assert f"between it and the last good one, run {run_of(2).key[:8]} of 2026-01-03 03:05, this changed: " in sentence
+    assert sentence.endswith("image digest: gcr.io/my-project/mnist@sha256:aaaa → gcr.io/my-project/mnist@sha256:bbbb.")
 
 
 def test_changed_keys_of_the_test_file_are_named_without_secrets() -> None:
@@ -80,48 +82,58 @@ def test_changed_parameters_are_named() -> None:
     for number, (day, epochs) in enumerate(((good(), 10), (BAD, 1)), start=1):
         folder = simulate(number, day)
         folder.write("run", {**(folder.read("run") or {}), "params": {"train_epochs": epochs}})
-    (sentence,) = report(2, BAD, folder).suspects
-    assert sentence.endswith("Changed in between: parameter train_epochs: 10 → 1")
+    (sentence,) = looks(report(2, BAD, folder))
+    assert sentence.endswith("this changed: parameter train_epochs: 10 → 1.")
 
 
 def test_two_metrics_that_failed_together_share_a_sentence() -> None:
     bad = good("bad", accuracy_final=0.5, throughput_final=float("nan"))
     (sentence,) = suspects(good(), bad)
-    assert sentence.startswith("accuracy_final, throughput_final: this run is the first that failed")
-    assert sentence.endswith("No recorded change in between")
+    assert sentence.startswith("This run is the first bad one; between it and the last good one, run ")
+    assert "nothing that is recorded changed" in sentence
+    assert sentence.endswith("The same holds for accuracy_final.")
+
+
+def test_problems_that_started_at_different_times_are_told_apart() -> None:
+    worse = good("worse", accuracy_final=0.5, throughput_final=float("nan"))
+    first, other = suspects(good(), BAD, worse)
+    assert first.startswith("This run is the first bad one; ")
+    assert other.startswith("accuracy_final: failed in 2 runs in a row, first in run ")
 
 
 def test_a_failed_job_is_compared_with_the_last_successful_one() -> None:
     crash = failed(JobStatus.FAILURE, "OOMKilled")
     (sentence,) = suspects(good(), crash, replace(crash, image="other@sha256:cccc"))
-    assert sentence.startswith("the job: failed in 2 runs in a row, first in run ")
-    assert sentence.endswith("No recorded change in between")
+    assert sentence.startswith("Set a memory limit")
+    assert "Look at run " in sentence
+    assert ", the first of 2 bad ones in a row; " in sentence
+    assert "nothing that is recorded changed" in sentence
 
 
 def test_a_test_that_never_passed() -> None:
     (sentence,) = suspects(BAD, BAD)
-    assert sentence.endswith("; no earlier run passed")
+    assert sentence.endswith("; no earlier run is known to be good.")
 
 
 def test_a_removed_or_damaged_folder_is_ignored() -> None:
     first = simulate(1, good())
     Path(first.document_path("workload")).write_text("{ torn")
     (sentence,) = suspects_after(BAD)
-    assert "No recorded change in between" in sentence
+    assert "nothing that is recorded changed" in sentence
     Path(first.document_path("run")).unlink()
     (sentence,) = suspects_after(BAD)
-    assert "the last that passed was run" in sentence
+    assert "the last good one, run" in sentence
 
 
 def suspects_after(day: SimulatedRun) -> tuple[str, ...]:
-    return report(2, day, simulate(2, day)).suspects
+    return looks(report(2, day, simulate(2, day)))
 
 
 def test_a_level_that_changed_within_bounds_is_named() -> None:
     days = [good(accuracy_final=0.99 + day / 10_000) for day in range(8)]
     slipped = [good(accuracy_final=0.965 + day / 10_000) for day in range(6)]
     sentence = suspects(*days, *slipped, good("bad", accuracy_final=0.9))
-    assert sentence[0].startswith("accuracy_final: this run is the first that failed")
+    assert sentence[0].startswith("This run is the first bad one")
     assert sentence[1].startswith("accuracy_final: the level fell from 0.99035 to 0.9653 (-2.53 %)")
 
     slow = [good(throughput_final=800 - day) for day in range(6)]
