@@ -50,8 +50,8 @@ def shortened(report: Report, room: Room) -> Report:
     entries = {name: getattr(report, name)[: room.entries] for name in ("facts", "suspects", "warnings", "sentences")}
     commands = tuple(cut(one, room.letters * COMMAND_FACTOR) for one in report.commands[: room.entries])
     short: Report = cut(replace(report, problems=(), warned=(), commands=(), **entries), room.letters)
-    linked = {name: _with_short_links(getattr(short, name), room) for name in ("facts", "buttons")}
-    return replace(short, problems=shown, warned=warned, commands=commands, **linked)
+    facts, buttons = (_with_short_links(each, room) for each in (short.facts, short.buttons))
+    return replace(short, problems=shown, warned=warned, commands=commands, facts=facts, buttons=buttons)
 
 
 def cut(value: Any, limit: int) -> Any:
@@ -89,7 +89,8 @@ _PLAIN = bytes(number for number in range(127) if number != ord("="))
 
 def _problem(problem: Problem, room: Room, number: int) -> Problem:
     if number >= room.detailed:
-        return cut(replace(problem, facts=(), picture=None, log=None), room.letters)
+        bare: Problem = cut(replace(problem, facts=(), picture=None, log=None), room.letters)
+        return bare
     log: Log | None = problem.log
     if log is not None:
         log = replace(log, lines=log.lines[-5 * room.entries :])

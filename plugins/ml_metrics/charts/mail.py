@@ -129,9 +129,9 @@ def _last(x: dict[str, Any], y: dict[str, Any], now: StoredMetric, number: int) 
     if not drawable(now.value, Axis.LINEAR) or not math.isfinite(now.value):
         corner = {"x": {"value": {"expr": "width"}}, "y": {"value": {"expr": "height"}}}
         mark = {"type": "text", "align": "right", "baseline": "bottom", "dx": -6, "dy": -4, "fontSize": FONT_SIZE}
-        text = {"text": {"value": "this run: no value"}}
+        none = {"text": {"value": "this run: no value"}}
         red = {**mark, "color": RED, "fontWeight": "bold"}
-        yield {"data": {"values": [{}]}, "mark": red, "encoding": {**corner, **text}}
+        yield {"data": {"values": [{}]}, "mark": red, "encoding": {**corner, **none}}
         return
     bad = now.outcome is not None and now.outcome.broken
     colour = RED if bad else BLUE
