@@ -62,6 +62,16 @@ def write(path: str, data: bytes) -> None:
         _filesystem(path).pipe_file(path, data)
 
 
+def create(path: str, data: bytes) -> bool:
+    """Write a whole file unless it exists. Of several processes that call this, exactly one gets True."""
+    with errors_naming(path, "cannot be written"):
+        try:
+            _filesystem(path).pipe_file(path, data, mode="create")
+        except FileExistsError:
+            return False
+    return True
+
+
 def move(source: str, target: str) -> None:
     """Move one file."""
     with errors_naming(source, f"cannot be moved to {target}"):

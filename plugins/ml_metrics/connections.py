@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.errors import ConfigError
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from ml_metrics.warehouse import Warehouse
 
 BIGQUERY = frozenset({"google_cloud_platform", "gcpbigquery"})
 
 
-def warehouse(*, create: bool = True) -> AbstractContextManager[Warehouse]:
+def warehouse(*, create: bool = True) -> Warehouse:
     """Return the warehouse of this deployment: the connection in the settings, or the SQLite file if it is undefined.
 
     With `create=False` a warehouse that does not exist yet is an error, as `open_warehouse` describes.
@@ -27,17 +24,15 @@ def warehouse(*, create: bool = True) -> AbstractContextManager[Warehouse]:
     settings = Settings.load()
     connection = find_connection(settings.warehouse_conn_id)
     if connection is None:
-        return closing(
-            open_warehouse(f"sqlite:///{settings.warehouse_file}", create=create, deployment=settings.deployment)
-        )
+        return open_warehouse(f"sqlite:///{settings.warehouse_file}", create=create, deployment=settings.deployment)
     if connection.conn_type in BIGQUERY:
         from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 
         hook = BigQueryHook(gcp_conn_id=settings.warehouse_conn_id, use_legacy_sql=False)
         client = hook.get_client(project_id=hook.project_id)
         address = f"bigquery://{client.project}/{settings.dataset}"
-        return closing(open_warehouse(address, create=create, client=client, deployment=settings.deployment))
-    return closing(open_warehouse(_sql_address(connection), create=create, deployment=settings.deployment))
+        return open_warehouse(address, create=create, client=client, deployment=settings.deployment)
+    return open_warehouse(_sql_address(connection), create=create, deployment=settings.deployment)
 
 
 def cluster_kubeconfig() -> str | None:

@@ -21,7 +21,7 @@ from ml_metrics.config.load import load_test, load_tests
 from ml_metrics.config.params import RUN_OVERRIDES
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.judge.wording import rule_of
-from ml_metrics.notify import notify_lost_gate, notify_overdue, notify_run
+from ml_metrics.notify import notify_lost_gate, notify_overdue, notify_run, post_run_message
 from ml_metrics.operators.tasks import AssertSuccess, CollectMetrics, ConfirmRun, JudgeRun, LoadHistory, MeasureGoodput
 from ml_metrics.operators.workload_operator import InvalidTestFile, workload_operator
 from ml_metrics.settings import Settings
@@ -101,6 +101,7 @@ def accelerator_test(test: TestDefinition) -> DAG:
         assert_success = AssertSuccess(
             task_id="assert_success",
             test=test,
+            post_message=post_run_message,
             **RETRIES,  # its decision is final, but if it was killed, its next try decides and notifies
             on_failure_callback=notify_run,
             on_success_callback=notify_run,

@@ -6,9 +6,11 @@ go through fsspec, so a laptop does not pay for bucket support.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -19,6 +21,9 @@ from ml_metrics.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK}
+"""Errors of file systems without hard links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,14 @@ def write_bytes(path: str, data: bytes) -> None:
         _replace_local(local_path(path), data)
 
 
+def create_bytes(path: str, data: bytes) -> bool:
+    """Write a whole file unless it exists. Of several processes that call this, exactly one gets True."""
+    if not is_local(path):
+        return buckets.create(path, data)
+    with errors_naming(path, "cannot be written"):
+        return _create_local(local_path(path), data)
+
+
 def make_folder(path: str) -> None:
     """Create a folder and its parents. Does nothing in buckets, which need no folders."""
     if not is_local(path):
@@ -151,15 +164,44 @@ def _local_files(folder: Path, on_unreadable: Callable[[str], None]) -> Iterator
 
 
 def _replace_local(path: Path, data: bytes) -> None:
+    with _temporary(path, data) as temporary:
+        temporary.replace(path)
+
+
+def _create_local(path: Path, data: bytes) -> bool:
+    with _temporary(path, data) as temporary:
+        try:
+            path.hardlink_to(temporary)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            return _create_without_link(path, data)
+        return True
+
+
+def _create_without_link(path: Path, data: bytes) -> bool:
+    """Write a file on a file system without hard links, such as a mounted bucket."""
+    try:
+        with path.open("xb") as file:
+            file.write(data)
+    except FileExistsError:
+        return False
+    return True
+
+
+@contextmanager
+def _temporary(path: Path, data: bytes) -> Iterator[Path]:
+    """Write the data to a file beside a path. It is removed at the end, unless it was moved."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        Path(name).chmod(0o644)
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)

@@ -1,111 +1,120 @@
-"""Delivers a message through every channel independently, with a few tries in a limited time. No message is lost."""
+"""One attempt to send a message, on all its channels at the same time."""
 
 from __future__ import annotations
 
 import logging
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.channels.channel import UndeliveredError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ml_metrics.alerts.channels.channel import Channel
-    from ml_metrics.alerts.channels.outbox import Outbox
     from ml_metrics.alerts.message import Message
 
 log = logging.getLogger(__name__)
 
-DELIVERY_TIMEOUT_SECONDS = 30.0
-"""The time for all tries of a message. Airflow's DAG processor, which may run this, allows 50 seconds."""
-MAX_TRIES = 4
-CHANNEL_TIMEOUT_SECONDS = 10.0
-"""The time for one request to a channel."""
-FIRST_PAUSE_SECONDS = 1.0
-
-
-class DeliveryState(StrEnum):
-    """The state of a message on a channel."""
-
-    DELIVERED = "delivered"
-    KEPT = "kept"
-    """The channel did not accept the message, which is now in the outbox."""
+MARGIN_SECONDS = 1.0
+"""How much longer than its limit a channel may take to notice it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResult:
-    """The result of a delivery on one channel."""
+    """The result of one attempt on one channel."""
 
     channel: str
-    state: DeliveryState
-    tries: int
+    delivered: bool
     detail: str
     """Where the message is, or why it was not delivered."""
+    temporary: bool = False
+    """Whether the same attempt may succeed later, without any change of the configuration."""
+    retry_after: float = 0.0
+    """The seconds that the service wants to be left alone for."""
+    remaining: tuple[str, ...] = ()
+    """The recipients that the server rejected, if it accepted the message for others."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the channel has the message, for some recipients at least."""
+        return self.delivered or bool(self.remaining)
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """The time, which tests replace."""
-
-    now: Callable[[], float] = time.monotonic
-    wait: Callable[[float], None] = time.sleep
-
-
-def deliver(
-    message: Message, channels: Sequence[Channel], outbox: Outbox, clock: Clock | None = None
+def attempt(
+    message: Message,
+    channels: Sequence[Channel],
+    timeout: float,
+    *,
+    remaining: Mapping[str, tuple[str, ...]] | None = None,
+    on_accepted: Callable[[DeliveryResult], None] = lambda _: None,
 ) -> list[DeliveryResult]:
-    """Send a message through all channels at once. If a channel does not accept it, it is saved in the outbox."""
-    if not channels:
-        return []
-    clock = clock or Clock()
-    deadline = clock.now() + DELIVERY_TIMEOUT_SECONDS
-    with ThreadPoolExecutor(len(channels)) as threads:
-        results = list(threads.map(lambda channel: _deliver_to(channel, message, clock, deadline), channels))
-    if any(one.state is DeliveryState.KEPT for one in results):
-        where = _save(message, outbox)
-        results = [
-            replace(one, detail=f"{one.detail}; {where}") if one.state is DeliveryState.KEPT else one for one in results
-        ]
-    for one in results:
-        delivered = one.state is DeliveryState.DELIVERED
-        state = "delivered" if delivered else "not delivered"
-        level = logging.INFO if delivered else logging.ERROR
-        log.log(level, "%s: %s by %s after %d tries: %s", message.subject, state, one.channel, one.tries, one.detail)
+    """Send a message once on each channel, and return when all have answered or the time is over.
+
+    Args:
+        message: the message.
+        channels: the channels, which are used at the same time.
+        timeout: the seconds for everything.
+        remaining: by channel, the recipients that it has not accepted the message for, if it has for others.
+        on_accepted: is called as soon as a channel has accepted the message, in that channel's thread.
+    """
+    left = remaining or {}
+    tries = [
+        _Try(channel, replace(message, recipients=left.get(channel.name) or message.recipients), timeout, on_accepted)
+        for channel in channels
+    ]
+    deadline = time.monotonic() + timeout + MARGIN_SECONDS
+    for one in tries:
+        one.thread.join(max(0.0, deadline - time.monotonic()))
+    results = [one.result or DeliveryResult(one.name, delivered=False, detail="no answer in time", temporary=True) for one in tries]
+    for result in results:
+        level = logging.INFO if result.delivered else logging.ERROR
+        state = "delivered" if result.delivered else "not delivered"
+        log.log(level, "%s: %s by %s: %s", message.subject, state, result.channel, result.detail)
     return results
 
 
-def _deliver_to(channel: Channel, message: Message, clock: Clock, deadline: float) -> DeliveryResult:
-    pause = FIRST_PAUSE_SECONDS
-    for tries in range(1, MAX_TRIES + 1):
+class _Try:
+    """An attempt on one channel, in a thread that does not keep the process alive: a server may never answer."""
+
+    def __init__(
+        self, channel: Channel, message: Message, timeout: float, on_accepted: Callable[[DeliveryResult], None]
+    ) -> None:
+        self.name, self.result = channel.name, None
+        self.result: DeliveryResult | None = None
+        self._channel, self._message, self._timeout, self._on_accepted = channel, message, timeout, on_accepted
+        self.thread = Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        result = self._send()
+        if result.accepted:
+            try:
+                self._on_accepted(result)
+            except Exception as error:  # noqa: BLE001  (the message is delivered all the same)
+                log.warning("the delivery by %s cannot be recorded: %s", result.channel, error)
+        self.result = result
+
+    def _send(self) -> DeliveryResult:
+        secrets = self._channel.secrets
         try:
-            where = channel.send(message, max(0.1, min(CHANNEL_TIMEOUT_SECONDS, deadline - clock.now())))
+            where = self._channel.send(self._message, self._timeout)
         except UndeliveredError as error:
-            reason = redacted(str(error), channel.secrets)
-            message = replace(message, recipients=error.remaining or message.recipients)
-            pause = max(pause, error.retry_after)
-            if not error.transient or tries == MAX_TRIES or clock.now() + pause >= deadline:
-                return DeliveryResult(channel.name, DeliveryState.KEPT, tries, reason)
-            clock.wait(pause)
-            pause *= 2
+            accepted_by_some = set(error.remaining) < set(self._message.recipients)
+            return DeliveryResult(
+                self.name,
+                delivered=False,
+                detail=redacted(str(error), secrets),
+                temporary=error.transient,
+                retry_after=error.retry_after,
+                remaining=error.remaining if accepted_by_some else (),
+            )
         except Exception as error:  # noqa: BLE001  (an error in one channel must not silence the others)
-            reason = redacted(f"internal error: {type(error).__name__}: {error}", channel.secrets)
-            return DeliveryResult(channel.name, DeliveryState.KEPT, tries, reason)
-        else:
-            return DeliveryResult(channel.name, DeliveryState.DELIVERED, tries, redacted(where, channel.secrets))
-    raise AssertionError("the last try returns")  # pragma: no cover
-
-
-def _save(message: Message, outbox: Outbox) -> str:
-    try:
-        return f"saved as {outbox.send(message, CHANNEL_TIMEOUT_SECONDS)}"
-    except UndeliveredError as error:
-        # the task log is the last place left
-        log.error("%s\n%s", error, message.text)  # noqa: TRY400  (the error names the path)
-        return "it could not be saved in the outbox either; this log has its text"
+            detail = redacted(f"internal error: {type(error).__name__}: {error}", secrets)
+            return DeliveryResult(self.name, delivered=False, detail=detail)
+        return DeliveryResult(self.name, delivered=True, detail=redacted(where, secrets))
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 A_WARNING = "a warning"
 A_SILENCE = "a condition that does not decide"
 ACKNOWLEDGED = "the incident is acknowledged"
-"""Reasons to hold a message that can wait for a day."""
+CAN_WAIT = {A_WARNING, A_SILENCE, ACKNOWLEDGED}
+"""Reasons to hold a message for up to a day."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,13 @@ therefore relies on the run folder and the warehouse alone. Every DAG file impor
 inside functions.
 """
 
-from ml_metrics.notify.callbacks import notify_lost_gate, notify_overdue, notify_run, send_digest, send_heartbeat
+from ml_metrics.notify.callbacks import (
+    notify_lost_gate,
+    notify_overdue,
+    notify_run,
+    post_run_message,
+    send_digest,
+    send_heartbeat,
+)
 
-__all__ = ["notify_lost_gate", "notify_overdue", "notify_run", "send_digest", "send_heartbeat"]
+__all__ = ["notify_lost_gate", "notify_overdue", "notify_run", "post_run_message", "send_digest", "send_heartbeat"]

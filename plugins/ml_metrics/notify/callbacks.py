@@ -1,55 +1,54 @@
-"""The callbacks that Airflow calls."""
+"""The functions that Airflow calls: the gate and its callbacks, the DAG processor, the triggerer, and two schedules."""
 
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics import storage
-from ml_metrics.errors import StorageError, WarehouseError
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Run
-    from ml_metrics.notify.mail_settings import MailSettings
-    from ml_metrics.notify.notifier import Notifier
+    from ml_metrics.notify.outgoing import Posted
+    from ml_metrics.notify.runs import RunNotifier
+    from ml_metrics.run_state import RunState
     from ml_metrics.warehouse import Warehouse
 
 log = logging.getLogger(__name__)
 
+CALLBACK_SECONDS = 10.0
+"""The time for everything in a callback: Airflow kills the process of a task 20 seconds after its end."""
+LATE_DECISION_SECONDS = 4.0
+"""The part of it in which a callback may ask the warehouse, where the gate could not decide."""
+
+
+def post_run_message(test: TestDefinition, run: Run, state: RunState) -> Posted | None:
+    """Decide which message is due about a run, and write it durably. The gate calls this before it ends."""
+    with _notifier(run, state) as notifier:
+        posted = notifier.post_due(test)
+        notifier.hold_silence(test)
+    return posted
+
 
 def notify_run(context: Mapping[str, Any]) -> None:
-    """Send the message that is due after a run, if one is."""
-    from ml_metrics.notify.digest import send_late_digest
-    from ml_metrics.notify.mail_settings import load_mail_settings
-    from ml_metrics.notify.notifier import Notifier
-    from ml_metrics.operators.tasks import folder_of, run_of
-    from ml_metrics.run_state import RunState
-
-    test: TestDefinition = context["task"].test
-    mail = load_mail_settings()
-    with _reachable_warehouse() as warehouse:
-        state = RunState(folder_of(test.name, context))
-        _notify(Notifier(run_of(test.name, context), state, warehouse, mail), test)
-        if warehouse is not None:
-            _hold_silence(test, run_of(test.name, context), warehouse, mail)
-            send_late_digest(warehouse, mail, datetime.now(UTC))
+    """Send the message that the gate has written, within 10 seconds. What is left is sent by a sender."""
+    gate = context["task"]
+    _within_limit(lambda ends: _notify(gate.test, context, ends, gate.posted, decided=gate.decided))
 
 
 def notify_lost_gate(context: Mapping[str, Any]) -> None:
-    """Notify about a failed run whose gate task made no decision. Airflow's DAG processor calls this.
+    """Notify about a failed run whose gate task was killed. Airflow's DAG processor calls this.
 
-    A task that is killed in its last try has no callback of its own. A gate that made a decision notifies by itself,
-    possibly at this moment.
+    A task that is killed in its last try has no callback of its own. If the gate has written its message, this adds
+    nothing: the same content is the same message.
     """
-    from ml_metrics.operators.tasks import folder_of
     from ml_metrics.steps import TASKS
 
     dag = context["dag"]
@@ -59,13 +58,32 @@ def notify_lost_gate(context: Mapping[str, Any]) -> None:
     # Airflow passes only the id of a run that has no tasks left
     dag_run = context.get("dag_run") or SimpleNamespace(dag_id=dag.dag_id, run_id=context["run_id"])
     gate_context = {**context, "dag_run": dag_run, "task": gate}
+    _within_limit(lambda ends: _notify(gate.test, gate_context, ends, None, decided=False))
+
+
+def _within_limit(notify: Callable[[float], None]) -> None:
+    from ml_metrics.errors import MlMetricsError
+    from ml_metrics.notify.in_time import in_time
+
+    ends = time.monotonic() + CALLBACK_SECONDS
     try:
-        decided = storage.exists(folder_of(gate.test.name, gate_context).document_path("gate"))
-    except StorageError as error:
-        log.warning("cannot check whether the gate made a decision, notifying anyway: %s", error)
-        decided = False
-    if not decided:
-        notify_run(gate_context)
+        in_time(lambda: notify(ends), CALLBACK_SECONDS, "the message about this run")
+    except MlMetricsError as error:
+        log.warning("%s: a sender will send what is left", error)
+
+
+def _notify(
+    test: TestDefinition, context: Mapping[str, Any], ends: float, posted: Posted | None, *, decided: bool
+) -> None:
+    """Send what the gate has written. A gate that was killed, or could not write, has decided nothing."""
+    from ml_metrics.operators.tasks import folder_of, run_of
+    from ml_metrics.run_state import RunState
+
+    with _notifier(run_of(test.name, context), RunState(folder_of(test.name, context))) as notifier:
+        if not decided:
+            posted = notifier.post_due(test, LATE_DECISION_SECONDS)
+        if posted is not None:
+            notifier.hurry(posted, ends - time.monotonic())
 
 
 async def notify_overdue(
@@ -86,7 +104,7 @@ async def notify_overdue(
 
 
 def send_digest() -> str:
-    """Send the messages that were held or that no channel accepted."""
+    """Send the messages that were held for the digest."""
     from ml_metrics.connections import warehouse
     from ml_metrics.notify.digest import send_due_digests
     from ml_metrics.notify.mail_settings import load_mail_settings
@@ -111,8 +129,6 @@ def send_heartbeat() -> str:
 
 def _notify_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mapping[str, Any]) -> None:
     from ml_metrics.model import Run
-    from ml_metrics.notify.mail_settings import load_mail_settings
-    from ml_metrics.notify.notifier import Notifier
     from ml_metrics.run_folder import RunFolder
     from ml_metrics.run_state import RunState
 
@@ -120,44 +136,20 @@ def _notify_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mappi
     run = Run(test, dag_run["dag_id"], dag_run["dag_run_id"], settings.deployment)  # keys of Airflow's REST API
     state = RunState(RunFolder.of(run, settings.storage_root))
     since = dag_run.get("queued_at") or dag_run.get("run_after") or ""
-    with _reachable_warehouse() as warehouse:
-        Notifier(run, state, warehouse, load_mail_settings()).notify_overdue(str(since), owner, emails)
-
-
-def _notify(notifier: Notifier, test: TestDefinition) -> None:
-    """Notify with whatever works: without the warehouse if it fails, with a minimal message if anything else fails."""
-    try:
-        try:
-            notifier.notify(test)
-        except WarehouseError as error:
-            log.warning("notifying without the state of alerts: %s", error)
-            replace(notifier, warehouse=None).notify(test)
-    except Exception as error:  # any failure must still lead to a message
-        log.exception("the message about this run could not be composed")
-        replace(notifier, warehouse=None).notify_unreadable(test, error)
-
-
-def _hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: MailSettings) -> None:
-    """Add conditions that no longer decide to the next digest. A failure to do so is logged."""
-    from ml_metrics.notify.silence import hold_silence
-
-    try:
-        hold_silence(test, run, warehouse, mail, datetime.now(UTC))
-    except Exception as error:  # noqa: BLE001  (the message about the run has been sent)
-        log.warning("the conditions that do not decide are unknown: %s: %s", type(error).__name__, error)
+    with _notifier(run, state) as notifier:
+        notifier.hurry(notifier.post_overdue(str(since), owner, tuple(emails)), CALLBACK_SECONDS)
 
 
 @contextmanager
-def _reachable_warehouse() -> Iterator[Warehouse | None]:
-    """Yield the warehouse, or None if it is unreachable. Repeating a message is better than sending none."""
+def _notifier(run: Run, state: RunState) -> Iterator[RunNotifier]:
     from ml_metrics.connections import warehouse
+    from ml_metrics.notify.mail_settings import load_mail_settings
+    from ml_metrics.notify.runs import RunNotifier
 
     with ExitStack() as stack:
         opened: Warehouse | None = None
         try:
             opened = stack.enter_context(warehouse())
-            opened.ensure_schema()
         except Exception as error:  # noqa: BLE001  (Airflow may reject the connection with errors of its own)
-            log.warning("notifying without the state of alerts: %s: %s", type(error).__name__, error)
-            opened = None
-        yield opened
+            log.warning("the warehouse cannot be opened: %s: %s", type(error).__name__, error)
+        yield RunNotifier(run, state, opened, load_mail_settings())

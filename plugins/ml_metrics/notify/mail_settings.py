@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.channels.outbox import Outbox
+from ml_metrics.alerts.markers import Markers
+from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.judge.undecided import SILENT_RUNS
 from ml_metrics.notify.channel_factories import channel_of, named_secret
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.channels.channel import Channel
-    from ml_metrics.alerts.delivery import Clock
     from ml_metrics.config.definition import TestDefinition
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,19 @@ class MailSettings:
     """How many lines of a log a message shows."""
     silent_runs: int = SILENT_RUNS
     """After how many runs without a decision a condition is reported; 0 for never."""
-    clock: Clock | None = None
+    storage_root: str = ""
+    """The parent of all run folders."""
+    deployment: str = "local"
+
+    @property
+    def message_folder(self) -> MessageFolder:
+        """The folder of the messages that are not about one run."""
+        return MessageFolder.of_deployment(self.storage_root, self.deployment)
+
+    @property
+    def markers(self) -> Markers:
+        """The markers of the messages that may not be in the warehouse yet."""
+        return Markers.of(self.storage_root, self.deployment)
 
     def recipients_of(self, emails: tuple[str, ...]) -> tuple[str, ...]:
         """Return the test's own recipients, else the default ones."""
@@ -59,6 +72,8 @@ def load_mail_settings() -> MailSettings:
     return MailSettings(
         channels=tuple(channel_of(name, settings, outbox) for name in dict.fromkeys(names)),
         outbox=outbox,
+        storage_root=settings.storage_root,
+        deployment=settings.deployment,
         dashboard_url=settings.dashboard_url,
         recipients=tuple(_addresses(named_secret(RECIPIENT, settings.secrets_project))),
         sender=named_secret(SENDER, settings.secrets_project),

@@ -25,7 +25,7 @@ SPARE_RUNS = 30
 """Runs read beyond those needed: some jobs may have failed."""
 REPEATED_AFTER = timedelta(days=30)
 """A condition that stays silent is in a digest again after this time. The heartbeat lists it every week."""
-MAX_DELIVERIES = 10_000
+MAX_MESSAGES = 10_000
 OCCASION = "silent"
 
 
@@ -43,7 +43,7 @@ def silent_conditions(test: TestDefinition, warehouse: Warehouse, limit: int) ->
 
 def hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
     """Add what is silent after a run to the next digest, each condition once in a month. Returns how many are new."""
-    from ml_metrics.warehouse import Delivery
+    from ml_metrics.warehouse import MessageState, StoredMessage
 
     quarantine = warehouse.quarantines.newest().get(test.name)
     if (test.quarantine and test.quarantine.holds(now)) or (quarantine and quarantine.holds(now)):
@@ -51,27 +51,27 @@ def hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: Mai
     silent = silent_conditions(test, warehouse, mail.silent_runs)
     if not silent:
         return 0
-    known = {one.message for one in warehouse.deliveries.since(now - REPEATED_AFTER, test.name, MAX_DELIVERIES)}
+    known = {one.message for one in warehouse.messages.since(now - REPEATED_AFTER, test.name, MAX_MESSAGES)}
     held = 0
     for one in silent:
         key = f"{OCCASION}-{hashlib.sha256(f'{test.name} {one.metric}'.encode()).hexdigest()[:16]}"
         if any(message.startswith(key) for message in known):
             continue
         held += 1
-        warehouse.deliveries.record(
-            Delivery(
+        warehouse.messages.add(
+            StoredMessage(
                 message=f"{key}-{run.key}",
-                channel="digest",
-                state="held",
-                timestamp=now,
-                test=test.name,
                 run_key=run.key,
-                occasion=OCCASION,
+                test=test.name,
                 owner=test.owner,
+                occasion=OCCASION,
+                content_hash=key,
+                timestamp=now,
                 recipients=mail.recipients_of(test.emails),
                 subject=one_line(f"[ML Metrics] {test.name}: {one.metric} has not been judged for {one.runs} runs"),
                 reasons=(one.sentence,),
-                detail=A_SILENCE,
+                state=MessageState.HELD,
+                held_because=A_SILENCE,
             )
         )
     return held

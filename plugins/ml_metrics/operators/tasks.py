@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ml_metrics import steps
+from ml_metrics.alerts.markers import Markers
+from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.connections import warehouse
-from ml_metrics.errors import ConfigError, UnreadableInputError
+from ml_metrics.errors import ConfigError, StorageError, UnreadableInputError
 from ml_metrics.model import Run
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ml_metrics.config.definition import TestDefinition
+
+log = logging.getLogger(__name__)
 
 
 def run_of(test: str, context: Mapping[str, Any]) -> Run:
@@ -148,14 +153,29 @@ class ConfirmRun(TestTask):
 
 
 class AssertSuccess(TestTask):
-    """Fail, with all reasons, if the workload, a verdict or an earlier task failed. No other task fails the run."""
+    """Fail, with all reasons, if the workload, a verdict or an earlier task failed. No other task fails the run.
+
+    Before it ends, it writes the message that is due, so that no callback has to decide: Airflow may kill a callback
+    at any moment.
+    """
+
+    def __init__(self, *, post_message: Callable[[TestDefinition, Run, RunState], Any], **options: Any) -> None:
+        super().__init__(**options)
+        self.post_message = post_message
+        self.decided = False
+        """Whether this process has decided which message is due."""
+        self.posted: Any = None
+        """The message that this process has written; None if none was due."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
         """Collect the reasons; the run passes if there are none."""
-        state = self.state(context)
+        run, state = run_of(self.test.name, context), self.state(context)
+        _mark(run, state)
         # an earlier try may have written a decision; if this process dies, that one must not be read as the result
         state.folder.remove("gate")
         gate = steps.decide(state, self._upstream_states(context))
+        self.posted = self.post_message(self.test, run, state)
+        self.decided = True
         if gate.reasons:
             raise AirflowFailException("; ".join(gate.reasons))
         return "every task, the workload and every verdict passed"
@@ -166,3 +186,13 @@ class AssertSuccess(TestTask):
         names = [task for task in (*steps.TASKS, steps.CONFIRM) if task in self.get_flat_relative_ids(upstream=True)]
         states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=names).get(ti.run_id, {})
         return {name: str(states.get(name) or "missing") for name in names}
+
+
+def _mark(run: Run, state: RunState) -> None:
+    """Let senders find this run if its gate dies before it has written its message."""
+    path = state.folder.path
+    try:
+        markers = Markers.of(Settings.load().storage_root, run.deployment)
+        markers.add(run.key, messages=MessageFolder.of_run(path).path, run_folder=path)
+    except StorageError as error:
+        log.warning("no sender can find this run if its gate is killed now: %s", error)

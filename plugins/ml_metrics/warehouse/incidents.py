@@ -33,9 +33,9 @@ OPEN_OF_TEST = ALL_OPEN.replace("WHERE ", "WHERE message.test_name = :test AND "
 
 OPEN = f"""
 INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, deployment)
-SELECT :test, :run, 'opened', :run, :at, :fingerprint, :reasons, :deployment
+SELECT :test, :incident, 'opened', :run, :at, :fingerprint, :reasons, :deployment
 FROM (SELECT 1 AS one) AS alone
-WHERE NOT EXISTS (SELECT 1 FROM alerts AS earlier WHERE earlier.test_name = :test AND earlier.opened_by = :run)
+WHERE NOT EXISTS (SELECT 1 FROM alerts AS earlier WHERE earlier.test_name = :test AND earlier.opened_by = :incident)
   AND NOT EXISTS (
     SELECT 1 FROM alerts AS earlier
     WHERE earlier.test_name = :test AND {of_deployment("earlier")} AND earlier.opened_by NOT IN (
@@ -74,7 +74,7 @@ class Incident:
 
     test: str
     opened_by: str
-    """The key of the first broken run, which identifies the incident."""
+    """The key of the message that opened the incident, which identifies it."""
     opened_at: datetime
     fingerprint: str
     """What is broken now, without the numbers."""
@@ -109,24 +109,31 @@ class Incidents:
         """Return the open incident of each test that has one, by test."""
         return {one.test: one for one in _incidents(self.database.query(ALL_OPEN))}
 
-    def report(
-        self, test: str, run_key: str, *, fingerprint: str, reasons: Sequence[str], at: datetime | None = None
+    def report(  # noqa: PLR0913  (the columns of a row)
+        self,
+        test: str,
+        run_key: str,
+        *,
+        incident: str,
+        fingerprint: str,
+        reasons: Sequence[str],
+        at: datetime | None = None,
     ) -> bool:
-        """Record that an alert about a broken run was sent: open an incident, or change the open one.
+        """Record an alert about a broken run: open the incident with this key, or change the one that is open.
 
-        Return whether a row was added. None is added if this run was recorded before and has no new reason, even
-        where its incident has been closed since, or if the open incident already has this fingerprint.
+        Return whether a row was added. None is added if an incident with this key was opened before, even where it
+        has been closed since, if this run has no new reason, or if the open incident already has this fingerprint.
         """
         message = {"fingerprint": fingerprint, "reasons": json.dumps(list(reasons))}
         moment = as_utc(at or datetime.now(UTC))
-        if self.database.change(OPEN, test=test, run=run_key, at=moment, **message):
+        if self.database.change(OPEN, test=test, run=run_key, incident=incident, at=moment, **message):
             return True
-        incident = self.find_open(test)
-        if incident is None or incident.fingerprint == fingerprint:
+        found = self.find_open(test)
+        if found is None or found.fingerprint == fingerprint:
             return False
-        if run_key in incident.run_keys and set(reasons) <= set(incident.reported):
+        if run_key in found.run_keys and set(reasons) <= set(found.reported):
             return False
-        return self._add(ADD, incident, run_key, at, kind="changed", **message)
+        return self._add(ADD, found, run_key, at, kind="changed", **message)
 
     def acknowledge(self, test: str, *, by: str, note: str = "", at: datetime | None = None) -> bool:
         """Record that a user acknowledged the open incident of a test. False if none is open or it already is."""
@@ -135,10 +142,12 @@ class Incidents:
             ACKNOWLEDGE, incident, incident.run_keys[-1], at, said_by=by, note=note
         )
 
-    def close(self, test: str, run_key: str, *, at: datetime | None = None) -> bool:
-        """Record that the recovery of a test was reported. False if no incident was open."""
-        incident = self.find_open(test)
-        return incident is not None and self._add(ADD, incident, run_key, at, kind="closed")
+    def close(self, test: str, run_key: str, *, incident: str = "", at: datetime | None = None) -> bool:
+        """Record that the recovery of a test was reported. False if no incident, or not this one, is open."""
+        found = self.find_open(test)
+        if found is None or incident not in {"", found.opened_by}:
+            return False
+        return self._add(ADD, found, run_key, at, kind="closed")
 
     def _add(self, statement: str, incident: Incident, run_key: str, at: datetime | None, **row: Any) -> bool:
         """Add a row to an incident. Its fingerprint and reasons stay the same unless the row has others."""

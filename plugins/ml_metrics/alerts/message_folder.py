@@ -1,0 +1,113 @@
+"""Where message documents are: in the folder of their run, or in one of the deployment for messages without a run.
+
+A document is written once, before its message is sent, by exactly one process: that process may send it at once.
+Beside it, `<name>.sent.json` holds which channels have accepted the message.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics import storage
+from ml_metrics.alerts.mail import file_name
+from ml_metrics.alerts.message import MessageKind
+from ml_metrics.alerts.outgoing import from_document
+from ml_metrics.errors import FileMissingError, UnreadableInputError
+from ml_metrics.run_folder import DOCUMENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ml_metrics.alerts.outgoing import Outgoing
+
+MESSAGES = "messages"
+SUFFIX, SENT_SUFFIX = ".json", ".sent.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A channel has accepted a message."""
+
+    detail: str
+    """What it answered."""
+    remaining: tuple[str, ...] = ()
+    """The recipients for whom it did not accept the message; empty if it did for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFolder:
+    """A folder of message documents."""
+
+    path: str
+
+    @classmethod
+    def of_run(cls, run_folder: str) -> MessageFolder:
+        """Return the folder of the messages about one run."""
+        return cls(storage.join(run_folder, DOCUMENTS, MESSAGES))
+
+    @classmethod
+    def of_deployment(cls, storage_root: str, deployment: str) -> MessageFolder:
+        """Return the folder of the messages that are not about one run."""
+        return cls(storage.join(storage_root, DOCUMENTS, MESSAGES, file_name(deployment)))
+
+    def names(self) -> list[str]:
+        """Return the names of the documents, oldest first."""
+        files = [file.name for file in storage.list_files(self.path)]
+        return [
+            name.removesuffix(SUFFIX) for name in files if name.endswith(SUFFIX) and not name.endswith(SENT_SUFFIX)
+        ]
+
+    def document_path(self, name: str) -> str:
+        """Return the path of a document."""
+        return storage.join(self.path, f"{name}{SUFFIX}")
+
+    def create(self, name: str, outgoing: Outgoing) -> bool:
+        """Write a document, unless it exists. True in the one process that has written it."""
+        data = json.dumps(outgoing.document(), indent=1).encode() + b"\n"
+        return storage.create_bytes(self.document_path(name), data)
+
+    def read(self, name: str) -> Outgoing:
+        """Return the message of a document."""
+        path = self.document_path(name)
+        return from_document(_read_json(path), path)
+
+    def sent(self, name: str) -> dict[str, Accepted]:
+        """Return what the channels that have accepted a message answered, by channel."""
+        path = storage.join(self.path, f"{name}{SENT_SUFFIX}")
+        try:
+            return {channel: Accepted(one["detail"], tuple(one["remaining"])) for channel, one in _read_json(path).items()}
+        except FileMissingError:
+            return {}
+        except (KeyError, TypeError) as error:
+            raise UnreadableInputError(f"{path}: is a damaged document: {error!r}") from error
+
+    def record_sent(self, name: str, channels: Mapping[str, Accepted]) -> None:
+        """Record which channels have accepted a message. Only the process that sends it may call this."""
+        data = json.dumps({channel: asdict(one) for channel, one in channels.items()}, indent=1).encode() + b"\n"
+        storage.write_bytes(storage.join(self.path, f"{name}{SENT_SUFFIX}"), data)
+
+
+def run_message_name(outgoing: Outgoing, names: list[str]) -> str:
+    """Return the name of a message about a run, among the names of those that the run already has.
+
+    The same content as in the last message is that message. A run that is broken, repeated and passes, and is broken
+    again has three.
+    """
+    kind, of_overdue = outgoing.message.kind, f"-{MessageKind.OVERDUE}-"
+    name = f"{kind}-{outgoing.content_hash}"
+    same = [one for one in names if (of_overdue in one) == (kind is MessageKind.OVERDUE)]
+    if same and same[-1].endswith(f"-{name}"):
+        return same[-1]
+    return f"{len(names) + 1:03}-{name}"
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    try:
+        content = json.loads(storage.read_bytes(path))
+    except ValueError as error:
+        raise UnreadableInputError(f"{path}: is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise UnreadableInputError(f"{path}: should hold one JSON object")
+    return content

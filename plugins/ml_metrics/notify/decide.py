@@ -1,0 +1,177 @@
+"""Decides whether a run needs a message, and composes it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.compose import compose
+from ml_metrics.alerts.message import MessageKind, Problem
+from ml_metrics.alerts.message_folder import MessageFolder
+from ml_metrics.alerts.outgoing import IncidentChange
+from ml_metrics.alerts.policy import Limits, due_notification
+from ml_metrics.errors import MlMetricsError
+from ml_metrics.model import Outcome
+from ml_metrics.reports import GATE, OVERDUE, metric_of, minimal_report, problems_of, report_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.alerts.message import Message
+    from ml_metrics.alerts.policy import Notification
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.model import Run
+    from ml_metrics.notify.mail_settings import MailSettings
+    from ml_metrics.reports import Problems
+    from ml_metrics.run_state import RunState
+    from ml_metrics.warehouse import Incident, Warehouse
+
+log = logging.getLogger(__name__)
+
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A message that is due."""
+
+    message: Message
+    held_because: str = ""
+    """Why it waits for the digest; empty if it is sent at once."""
+    incident: IncidentChange | None = None
+    """What it changes about the incident of its test."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunMessages:
+    """The messages about one run."""
+
+    run: Run
+    state: RunState
+    warehouse: Warehouse | None
+    """None if it is unreachable: repeating a message is better than sending none."""
+    mail: MailSettings
+
+    def due(self, test: TestDefinition) -> Decision | None:
+        """Return the message that is due at the end of the run, or None."""
+        gate, found = self.state.gate, problems_of(self.state)
+        passed = gate is not None and not gate.reasons
+        problems = replace(found, urgent={}) if passed else found
+        incident = self.warehouse.incidents.find_open(self.run.test) if self.warehouse else None
+        recovers = passed and not self._leaves_open(incident)
+        notification = self._due_notification(test, problems, incident, passed=recovers)
+        is_warning = notification is not None and notification.kind is MessageKind.WARNING
+        # an earlier message about this run included its warnings
+        if notification is None or (is_warning and self._has_messages()):
+            log.info("no new alert for %s", self.run.test)
+            return None
+        reported = set(incident.reported) if incident else set()
+        new_first = dict(sorted(problems.urgent.items(), key=lambda problem: problem[0] in reported))
+        report = report_of(
+            test,
+            self.run,
+            self.state,
+            notification.kind,
+            problems.warnings if is_warning else new_first,
+            warehouse=self.warehouse,
+            dashboard_url=self.mail.dashboard_url,
+            log_lines=self.mail.log_lines,
+            warned={} if is_warning else problems.warnings,
+            incident=incident,
+        )
+        message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
+        change = None if is_warning else _incident_change(notification.kind, problems.urgent, incident)
+        return Decision(message, notification.held_because, change)
+
+    def overdue(self, since: str, owner: str, emails: Sequence[str]) -> Decision:
+        """Return the message that the run has not finished in time. Its end is reported like that of any run."""
+        queued = f" since {since}" if since else ""
+        sentence = (
+            f"Run {self.run.run_id} of test `{self.run.test}` has been waiting or running{queued}, longer than "
+            f"allowed. {self._progress()}"
+        )
+        problem = Problem(f"{OVERDUE}:", "the run has not finished", sentence)
+        report = minimal_report(self.run, owner, MessageKind.OVERDUE, problem, self.mail.dashboard_url)
+        message = compose(report, self.mail.recipients_of(tuple(emails)), self.mail.sender)
+        return Decision(message, incident=IncidentChange("report", (problem.name,)))
+
+    def unreadable(self, test: TestDefinition, error: Exception) -> Decision:
+        """Return the message that the documents of the run cannot be read."""
+        sentence = f"The result of run {self.run.run_id} is unknown ({type(error).__name__}): see its task log"
+        problem = Problem(GATE, "its documents cannot be read", sentence)
+        report = minimal_report(self.run, test.owner, MessageKind.BROKEN, problem, self.mail.dashboard_url)
+        return Decision(compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test)))
+
+    def _leaves_open(self, incident: Incident | None) -> bool:
+        """Whether the run was not judged, and the incident is about metrics: the run does not show that they recovered.
+
+        An incident that is only about the job or its tasks ends with a run that is recorded.
+        """
+        judgement = self.state.judgement
+        recorded = judgement is not None and judgement.outcome is Outcome.RECORDED
+        return recorded and incident is not None and any(map(metric_of, incident.reported))
+
+    def _progress(self) -> str:
+        try:
+            started = self.state.recorded_workload is not None
+        except MlMetricsError as error:
+            return f"It is unknown whether the workload has started: {error}."
+        if started:
+            return "The workload has started."
+        return "The workload has not started: no worker, pool slot or node was available."
+
+    def _has_messages(self) -> bool:
+        try:
+            return bool(MessageFolder.of_run(self.state.folder.path).names())
+        except MlMetricsError as error:
+            log.warning("earlier messages about this run are unknown: %s", error)
+            return False
+
+    def _due_notification(
+        self, test: TestDefinition, problems: Problems, incident: Incident | None, *, passed: bool
+    ) -> Notification | None:
+        now = datetime.now(UTC)
+        quarantine = self._quarantine(test, now)
+        if quarantine:
+            log.info("%s is in quarantine %s", self.run.test, quarantine)
+            if self.warehouse is not None:
+                # a test that still fails after the quarantine then opens a new incident
+                self.warehouse.incidents.close(self.run.test, self.run.key)
+        mails = self.warehouse.messages.count(test.owner, now - HOUR) if self.warehouse else 0
+        notification = due_notification(
+            problems.urgent,
+            problems.warnings,
+            reported=incident.reported if incident else None,
+            acknowledged=incident is not None and incident.acknowledged_by is not None,
+            passed=passed,
+            limits=Limits(bool(quarantine), mails, self.mail.mails_per_hour),
+        )
+        if notification is not None and notification.kind is MessageKind.RECOVERED and not self._is_newest():
+            log.info("an older run of %s passed; only the newest run closes the incident", self.run.test)
+            return None
+        return notification
+
+    def _quarantine(self, test: TestDefinition, now: datetime) -> str:
+        """Return the end and reason of the quarantine, set in the test file or on the dashboard; empty if none."""
+        if test.quarantine is not None and test.quarantine.holds(now):
+            return f"until {test.quarantine.until}: {test.quarantine.reason}"
+        row = self.warehouse.quarantines.newest().get(self.run.test) if self.warehouse else None
+        return f"until {row.until:%Y-%m-%d %H:%M} by {row.by}: {row.reason}" if row and row.holds(now) else ""
+
+    def _is_newest(self) -> bool:
+        """Whether no run of the test ended after this one. An old run may be judged again."""
+        ended = self.state.workload.ended_at
+        newest = next(iter(self.warehouse.runs.newest(self.run.test, 1)), None) if self.warehouse else None
+        return newest is None or newest.uuid == self.run.key or ended is None or newest.timestamp <= ended
+
+
+def _incident_change(
+    kind: MessageKind, problems: Sequence[str] | dict[str, str], incident: Incident | None
+) -> IncidentChange:
+    """Return what the message changes, so that the next run of this test is compared with it."""
+    opened_by = incident.opened_by if incident else ""
+    if kind is MessageKind.RECOVERED:
+        return IncidentChange("close", incident=opened_by)
+    return IncidentChange("report", tuple(sorted(problems)), incident=opened_by)

@@ -1,0 +1,157 @@
+"""Writes a message before it is sent: first into its folder, then as a row of the warehouse.
+
+Every step may be repeated, by another process, after this one was killed at any moment. The process that wrote the
+document may send the message at once; a minute after the row was added, senders may.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.mail import file_name
+from ml_metrics.alerts.markers import Markers
+from ml_metrics.alerts.message_folder import MessageFolder, run_message_name
+from ml_metrics.alerts.outgoing import Outgoing
+from ml_metrics.alerts.policy import CAN_WAIT
+from ml_metrics.errors import AlertError, MlMetricsError, StorageError
+from ml_metrics.notify.in_time import in_time
+from ml_metrics.warehouse.messages import MessageState, StoredMessage
+
+if TYPE_CHECKING:
+    from ml_metrics.alerts.message import Message
+    from ml_metrics.alerts.outgoing import IncidentChange
+    from ml_metrics.notify.mail_settings import MailSettings
+    from ml_metrics.warehouse import Warehouse
+
+log = logging.getLogger(__name__)
+
+RECORD_SECONDS = 30.0
+"""How long a process waits for the warehouse to have a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A message that no crash can lose any more."""
+
+    outgoing: Outgoing
+    folder: MessageFolder
+    name: str
+    """The name of its document."""
+    mine: bool
+    """Whether this process wrote it, and so may send it at once."""
+    in_folder: bool
+    """Whether it has a document; else its row holds it."""
+    at: float
+    """When it was written, on this process's monotonic clock."""
+
+
+def post(
+    message: Message,
+    *,
+    mail: MailSettings,
+    warehouse: Warehouse | None,
+    run_folder: str = "",
+    held_because: str = "",
+    incident: IncidentChange | None = None,
+    summarises: tuple[str, ...] = (),
+) -> Posted:
+    """Write a message durably, so that it will be sent once. It is not sent here.
+
+    Args:
+        message: the message. If it is about a run, its key becomes the run key, a number, the kind and a hash.
+        mail: the settings of the deployment.
+        warehouse: None if it is unreachable: then the row is added later, by a sender.
+        run_folder: the folder of the run that the message is about; empty for other messages, whose key is kept.
+        held_because: why the message waits for the digest; empty if it is sent at once.
+        incident: what the message changes about the incident of its test.
+        summarises: the keys of the held messages that this one reports.
+
+    Raises:
+        AlertError: neither the folder nor the warehouse can be written.
+    """
+    folder = MessageFolder.of_run(run_folder) if run_folder else mail.message_folder
+    outgoing = Outgoing(message, mail.deployment, datetime.now(UTC), held_because, incident, summarises)
+    name = file_name(message.key)
+    try:
+        if run_folder:
+            name = run_message_name(outgoing, folder.names())
+            outgoing = outgoing.with_key(f"{message.run_key}-{name}")
+        mail.markers.add(outgoing.message.key, messages=folder.path, document=name)
+        mine = folder.create(name, outgoing)
+    except StorageError as error:
+        return _post_in_warehouse(outgoing, folder, name, warehouse, error)
+    posted = Posted(outgoing, folder, name, mine, in_folder=True, at=time.monotonic())
+    if warehouse is not None:
+        try:
+            in_time(lambda: record(posted.folder, posted.name, mail.markers, warehouse), RECORD_SECONDS, "the warehouse")
+        except MlMetricsError as error:
+            log.warning("%s: a sender will add the row of this message: %s", message.subject, error)
+    return posted
+
+
+def record(folder: MessageFolder, name: str, markers: Markers, warehouse: Warehouse) -> bool:
+    """Add the row of a document and make its changes, unless it has a row, and remove its marker."""
+    outgoing = folder.read(name)
+    added = _record(outgoing, warehouse, document=folder.document_path(name))
+    markers.remove(outgoing.message.key)
+    return added
+
+
+def _post_in_warehouse(
+    outgoing: Outgoing, folder: MessageFolder, name: str, warehouse: Warehouse | None, error: StorageError
+) -> Posted:
+    """Keep the whole message in its row, because its folder cannot be written."""
+    log.warning("%s: the message is kept in the warehouse alone: %s", outgoing.message.subject, error)
+    if warehouse is None:
+        raise AlertError(f"neither the run folder nor the warehouse can be written: {error}") from error
+    content = json.dumps(outgoing.document())
+    mine = in_time(lambda: _record(outgoing, warehouse, content=content), RECORD_SECONDS, "the warehouse")
+    return Posted(outgoing, folder, name, mine, in_folder=False, at=time.monotonic())
+
+
+def _record(outgoing: Outgoing, warehouse: Warehouse, *, document: str = "", content: str = "") -> bool:
+    """Make the changes of a message, then add its row: a message that has a row needs nothing more."""
+    message = outgoing.message
+    if warehouse.messages.existing([message.key]):
+        return False
+    _change_incident(outgoing, warehouse)
+    warehouse.messages.summarise(outgoing.summarises)
+    stored = StoredMessage(
+        message=message.key,
+        run_key=message.run_key,
+        test=message.test,
+        owner=message.owner,
+        occasion=str(message.kind),
+        content_hash=outgoing.content_hash,
+        timestamp=outgoing.decided_at,
+        recipients=message.recipients,
+        subject=message.subject,
+        reasons=tuple(reason.sentence for reason in (*message.reasons, *message.warnings)),
+        document=document,
+        content=content,
+        state=MessageState.HELD if outgoing.held_because in CAN_WAIT else MessageState.PENDING,
+        held_because=outgoing.held_because,
+    )
+    return warehouse.messages.add(stored)
+
+
+def _change_incident(outgoing: Outgoing, warehouse: Warehouse) -> None:
+    change, message = outgoing.incident, outgoing.message
+    if change is None:
+        return
+    if change.kind == "close":
+        warehouse.incidents.close(message.test, message.run_key, incident=change.incident)
+        return
+    warehouse.incidents.report(
+        message.test,
+        message.run_key,
+        incident=message.key,
+        fingerprint=change.fingerprint,
+        reasons=change.reasons,
+        at=outgoing.decided_at,
+    )

@@ -1,0 +1,104 @@
+"""The message about one run: decided and written by the gate, and sent at once by its callback.
+
+The warehouse may be slow, hang or be unreachable: every use of it has a limit, and the message is then decided without
+the state of incidents.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ml_metrics.errors import MlMetricsError
+from ml_metrics.notify.decide import RunMessages
+from ml_metrics.notify.in_time import in_time
+from ml_metrics.notify.outgoing import post
+from ml_metrics.notify.send import hurry
+from ml_metrics.notify.silence import hold_silence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.model import Run
+    from ml_metrics.notify.decide import Decision
+    from ml_metrics.notify.mail_settings import MailSettings
+    from ml_metrics.notify.outgoing import Posted
+    from ml_metrics.run_state import RunState
+    from ml_metrics.warehouse import Warehouse
+
+log = logging.getLogger(__name__)
+
+DECISION_SECONDS = 60.0
+"""How long a gate waits for the warehouse before it decides without."""
+SILENCE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunNotifier:
+    """Decides on the messages of one run, and writes them."""
+
+    run: Run
+    state: RunState
+    warehouse: Warehouse | None
+    """None if it cannot be opened."""
+    mail: MailSettings
+
+    def post_due(self, test: TestDefinition, seconds: float = DECISION_SECONDS) -> Posted | None:
+        """Decide which message is due at the end of the run, and write it. None if none is due.
+
+        Raises:
+            AlertError: the message can be written nowhere.
+        """
+        try:
+            decision = self._decide(lambda messages: messages.due(test), seconds)
+        except Exception as error:  # any failure must still lead to a message
+            log.exception("the message about this run could not be composed")
+            decision = self._without_warehouse().unreadable(test, error)
+        posted = self._post(decision) if decision else None
+        self.mail.markers.remove(self.run.key)
+        return posted
+
+    def post_overdue(self, since: str, owner: str, emails: tuple[str, ...]) -> Posted:
+        """Write the message that the run has not finished in time."""
+        return self._post(self._without_warehouse().overdue(since, owner, emails))
+
+    def hurry(self, posted: Posted, seconds: float) -> None:
+        """Send a message at once, if this process wrote it."""
+        hurry(posted, self.mail, self.warehouse, seconds)
+
+    def hold_silence(self, test: TestDefinition) -> None:
+        """Add conditions that no longer decide to the next digest. A failure to do so is logged."""
+        warehouse = self.warehouse
+        if warehouse is None:
+            return
+        try:
+            now = datetime.now(UTC)
+            in_time(lambda: hold_silence(test, self.run, warehouse, self.mail, now), SILENCE_SECONDS, "the warehouse")
+        except Exception as error:  # noqa: BLE001  (the message about the run is written)
+            log.warning("the conditions that do not decide are unknown: %s: %s", type(error).__name__, error)
+
+    def _decide(self, decide: Callable[[RunMessages], Decision | None], seconds: float) -> Decision | None:
+        """Decide with the warehouse, or without if it is unreachable."""
+        if self.warehouse is not None:
+            messages = RunMessages(self.run, self.state, self.warehouse, self.mail)
+            try:
+                return in_time(lambda: decide(messages), seconds, "the warehouse")
+            except MlMetricsError as error:
+                log.warning("deciding without the state of incidents: %s", error)
+        return decide(self._without_warehouse())
+
+    def _without_warehouse(self) -> RunMessages:
+        return RunMessages(self.run, self.state, None, self.mail)
+
+    def _post(self, decision: Decision) -> Posted:
+        return post(
+            decision.message,
+            mail=self.mail,
+            warehouse=self.warehouse,
+            run_folder=self.state.folder.path,
+            held_because=decision.held_because,
+            incident=decision.incident,
+        )

@@ -1,0 +1,129 @@
+"""Sends a message that was written, and records on which channels it arrived."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.delivery import MARGIN_SECONDS, attempt
+from ml_metrics.alerts.message_folder import Accepted
+from ml_metrics.alerts.routing import channels_for
+from ml_metrics.errors import MlMetricsError
+from ml_metrics.notify.in_time import in_time
+from ml_metrics.warehouse.messages import IN_DIGEST, ChannelResult, MessageState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ml_metrics.alerts.channels.channel import Channel
+    from ml_metrics.alerts.delivery import DeliveryResult
+    from ml_metrics.alerts.message import Message
+    from ml_metrics.alerts.message_folder import MessageFolder
+    from ml_metrics.notify.mail_settings import MailSettings
+    from ml_metrics.notify.outgoing import Posted
+    from ml_metrics.warehouse import Warehouse
+
+log = logging.getLogger(__name__)
+
+HURRY_SECONDS = 10.0
+"""The time for everything that a callback does: Airflow kills its process 20 s after the end of the task."""
+CHANNEL_SECONDS = 7.0
+"""The time for the channels within `HURRY_SECONDS`."""
+OWN_SECONDS = 45.0
+"""How long after it wrote a message a process may begin to send it: senders leave it alone for a minute."""
+
+
+@dataclass(slots=True)
+class SentRecord:
+    """Which channels have accepted a message: kept in its folder, so that no sender uses one of them again."""
+
+    folder: MessageFolder | None
+    """None if the message has no document."""
+    name: str
+    accepted: dict[str, Accepted] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    @classmethod
+    def load(cls, folder: MessageFolder | None, name: str) -> SentRecord:
+        """Read the record of a message."""
+        return cls(folder, name, folder.sent(name) if folder else {})
+
+    def left(self, channels: Sequence[Channel]) -> list[Channel]:
+        """Return the channels that have not accepted the message for every recipient."""
+        return [one for one in channels if one.name not in self.accepted or self.accepted[one.name].remaining]
+
+    def remaining(self) -> dict[str, tuple[str, ...]]:
+        """Return, by channel, the recipients for whom it has not accepted the message, if it has for others."""
+        return {name: one.remaining for name, one in self.accepted.items() if one.remaining}
+
+    def add(self, result: DeliveryResult) -> None:
+        """Record that a channel accepted the message. Channels call this from their threads."""
+        with self._lock:
+            self.accepted[result.channel] = Accepted(result.detail, result.remaining)
+            if self.folder is not None:
+                self.folder.record_sent(self.name, self.accepted)
+
+
+def send_on(
+    message: Message, channels: Sequence[Channel], record: SentRecord, timeout: float
+) -> list[DeliveryResult]:
+    """Send a message once on each channel that has not accepted it."""
+    left = record.left(channels)
+    return attempt(message, left, timeout, remaining=record.remaining(), on_accepted=record.add)
+
+
+def hurry(
+    posted: Posted,
+    mail: MailSettings,
+    warehouse: Warehouse | None,
+    seconds: float = HURRY_SECONDS,
+) -> bool:
+    """Send a message at once, in the process that wrote it. True if no sender needs to send it.
+
+    Whatever fails or hangs is left to the senders.
+    """
+    ends = time.monotonic() + seconds
+    if not posted.mine or time.monotonic() - posted.at > OWN_SECONDS:
+        log.info("%s: senders send it", posted.outgoing.message.subject)
+        return False
+    message, held_because = posted.outgoing.message, posted.outgoing.held_because
+    channels = channels_for(mail.channels, message.kind, held_because)
+    record = SentRecord(posted.folder if posted.in_folder else None, posted.name)
+    results = send_on(message, channels, record, min(CHANNEL_SECONDS, seconds) - MARGIN_SECONDS)
+    if not all(one.delivered for one in results):
+        return False
+    if warehouse is not None:
+        ended = end_state(held_because), merged_results({}, results)
+        try:
+            in_time(lambda: warehouse.messages.finish(message.key, "", *ended), ends - time.monotonic(), "the warehouse")
+        except MlMetricsError as error:
+            log.warning("%s: a sender will record its delivery: %s", message.subject, error)
+    return True
+
+
+def end_state(held_because: str) -> MessageState:
+    """Return the state of a message that has arrived on the channels that it is sent on now."""
+    if not held_because:
+        return MessageState.SENT
+    return MessageState.SUMMARISED if held_because == IN_DIGEST else MessageState.HELD
+
+
+def merged_results(
+    earlier: Mapping[str, ChannelResult], results: Sequence[DeliveryResult]
+) -> dict[str, ChannelResult]:
+    """Return the result of each channel after an attempt."""
+    at = datetime.now(UTC).isoformat()
+    new = {
+        one.channel: ChannelResult(
+            state="delivered" if one.delivered else "failed",
+            attempts=(earlier[one.channel].attempts if one.channel in earlier else 0) + 1,
+            detail=one.detail,
+            at=at,
+        )
+        for one in results
+    }
+    return {**earlier, **new}
