@@ -12,7 +12,7 @@ from ml_metrics.collect import Collected
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.connections import warehouse
 from ml_metrics.model import JobStatus, Metric, Run, Workload
-from ml_metrics.notify import notify_run
+from ml_metrics.notify import notify_run, post_run_message
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
@@ -111,10 +111,13 @@ def simulate(number: int, simulated: SimulatedRun) -> RunFolder:
 
 
 def notify_about(number: int, simulated: SimulatedRun) -> None:
-    """Call the gate's callback, as Airflow does."""
+    """Do what the gate does after its decision, and then its callback."""
     run = run_of(number)
-    dag_run = SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)
-    notify_run({"task": SimpleNamespace(test=simulated.test), "dag_run": dag_run})
+    gate = SimpleNamespace(test=simulated.test, decided=False, posted=None)
+    if not simulated.gate_is_killed:
+        state = RunState(RunFolder.of(run, Settings.load().storage_root))
+        gate.posted, gate.decided = post_run_message(simulated.test, run, state), True
+    notify_run({"task": gate, "dag_run": SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)})
 
 
 def vars_of(run: Run) -> dict[str, Any]:

@@ -68,7 +68,8 @@ def attempt(
     deadline = time.monotonic() + timeout + MARGIN_SECONDS
     for one in tries:
         one.thread.join(max(0.0, deadline - time.monotonic()))
-    results = [one.result or DeliveryResult(one.name, delivered=False, detail="no answer in time", temporary=True) for one in tries]
+    late = "no answer in time"
+    results = [one.result or DeliveryResult(one.name, delivered=False, detail=late, temporary=True) for one in tries]
     for result in results:
         level = logging.INFO if result.delivered else logging.ERROR
         state = "delivered" if result.delivered else "not delivered"
@@ -82,7 +83,7 @@ class _Try:
     def __init__(
         self, channel: Channel, message: Message, timeout: float, on_accepted: Callable[[DeliveryResult], None]
     ) -> None:
-        self.name, self.result = channel.name, None
+        self.name = channel.name
         self.result: DeliveryResult | None = None
         self._channel, self._message, self._timeout, self._on_accepted = channel, message, timeout, on_accepted
         self.thread = Thread(target=self._run, daemon=True)

@@ -55,9 +55,7 @@ class MessageFolder:
     def names(self) -> list[str]:
         """Return the names of the documents, oldest first."""
         files = [file.name for file in storage.list_files(self.path)]
-        return [
-            name.removesuffix(SUFFIX) for name in files if name.endswith(SUFFIX) and not name.endswith(SENT_SUFFIX)
-        ]
+        return [name.removesuffix(SUFFIX) for name in files if name.endswith(SUFFIX) and not name.endswith(SENT_SUFFIX)]
 
     def document_path(self, name: str) -> str:
         """Return the path of a document."""
@@ -77,7 +75,9 @@ class MessageFolder:
         """Return what the channels that have accepted a message answered, by channel."""
         path = storage.join(self.path, f"{name}{SENT_SUFFIX}")
         try:
-            return {channel: Accepted(one["detail"], tuple(one["remaining"])) for channel, one in _read_json(path).items()}
+            return {
+                channel: Accepted(one["detail"], tuple(one["remaining"])) for channel, one in _read_json(path).items()
+            }
         except FileMissingError:
             return {}
         except (KeyError, TypeError) as error:

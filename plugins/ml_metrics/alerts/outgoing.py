@@ -79,7 +79,9 @@ class Outgoing:
 def from_document(content: Mapping[str, Any], where: str) -> Outgoing:
     """Return the message of a document. Raises `UnreadableInputError` if it is damaged or of another version."""
     if content.get("version") != VERSION:
-        raise UnreadableInputError(f"{where}: is a message document of version {content.get('version')!r}, not {VERSION}")
+        raise UnreadableInputError(
+            f"{where}: is a message document of version {content.get('version')!r}, not {VERSION}"
+        )
     try:
         incident = content["incident"]
         return Outgoing(

@@ -34,7 +34,11 @@ def send_due_digests(warehouse: Warehouse, mail: MailSettings, now: datetime) ->
         messages = list(group)
         if any(_is_due(one, now) for one in messages):
             keys = tuple(one.message for one in messages)
-            hurry(post(_digest(messages, recipients, mail), mail=mail, warehouse=warehouse, summarises=keys), mail, warehouse)
+            hurry(
+                post(_digest(messages, recipients, mail), mail=mail, warehouse=warehouse, summarises=keys),
+                mail,
+                warehouse,
+            )
             sent += 1
     return sent
 

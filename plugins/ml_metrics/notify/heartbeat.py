@@ -60,7 +60,9 @@ def send_heartbeats(tests: Sequence[TestDefinition], warehouse: Warehouse, mail:
             ),
         )
         key = f"heartbeat-{now:%Y-%m-%d}-{sent + 1}"
-        sent += send_summary(compose_heartbeat(key, heartbeat, recipients, mail.sender, mail.dashboard_url), mail, warehouse)
+        sent += send_summary(
+            compose_heartbeat(key, heartbeat, recipients, mail.sender, mail.dashboard_url), mail, warehouse
+        )
     return sent
 
 

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.mail import file_name
-from ml_metrics.alerts.markers import Markers
 from ml_metrics.alerts.message_folder import MessageFolder, run_message_name
 from ml_metrics.alerts.outgoing import Outgoing
 from ml_metrics.alerts.policy import CAN_WAIT
@@ -23,6 +22,7 @@ from ml_metrics.notify.in_time import in_time
 from ml_metrics.warehouse.messages import MessageState, StoredMessage
 
 if TYPE_CHECKING:
+    from ml_metrics.alerts.markers import Markers
     from ml_metrics.alerts.message import Message
     from ml_metrics.alerts.outgoing import IncidentChange
     from ml_metrics.notify.mail_settings import MailSettings
@@ -50,7 +50,7 @@ class Posted:
     """When it was written, on this process's monotonic clock."""
 
 
-def post(
+def post(  # noqa: PLR0913  (what may be said about a message)
     message: Message,
     *,
     mail: MailSettings,
@@ -77,10 +77,10 @@ def post(
     folder = MessageFolder.of_run(run_folder) if run_folder else mail.message_folder
     outgoing = Outgoing(message, mail.deployment, datetime.now(UTC), held_because, incident, summarises)
     name = file_name(message.key)
+    if run_folder:
+        name = run_message_name(outgoing, _names(folder))
+        outgoing = outgoing.with_key(f"{message.run_key}-{name}")
     try:
-        if run_folder:
-            name = run_message_name(outgoing, folder.names())
-            outgoing = outgoing.with_key(f"{message.run_key}-{name}")
         mail.markers.add(outgoing.message.key, messages=folder.path, document=name)
         mine = folder.create(name, outgoing)
     except StorageError as error:
@@ -88,10 +88,20 @@ def post(
     posted = Posted(outgoing, folder, name, mine, in_folder=True, at=time.monotonic())
     if warehouse is not None:
         try:
-            in_time(lambda: record(posted.folder, posted.name, mail.markers, warehouse), RECORD_SECONDS, "the warehouse")
+            in_time(
+                lambda: record(posted.folder, posted.name, mail.markers, warehouse), RECORD_SECONDS, "the warehouse"
+            )
         except MlMetricsError as error:
             log.warning("%s: a sender will add the row of this message: %s", message.subject, error)
     return posted
+
+
+def _names(folder: MessageFolder) -> list[str]:
+    try:
+        return folder.names()
+    except StorageError as error:
+        log.warning("earlier messages are unknown: %s", error)
+        return []
 
 
 def record(folder: MessageFolder, name: str, markers: Markers, warehouse: Warehouse) -> bool:

@@ -68,9 +68,7 @@ class SentRecord:
                 self.folder.record_sent(self.name, self.accepted)
 
 
-def send_on(
-    message: Message, channels: Sequence[Channel], record: SentRecord, timeout: float
-) -> list[DeliveryResult]:
+def send_on(message: Message, channels: Sequence[Channel], record: SentRecord, timeout: float) -> list[DeliveryResult]:
     """Send a message once on each channel that has not accepted it."""
     left = record.left(channels)
     return attempt(message, left, timeout, remaining=record.remaining(), on_accepted=record.add)
@@ -99,7 +97,9 @@ def hurry(
     if warehouse is not None:
         ended = end_state(held_because), merged_results({}, results)
         try:
-            in_time(lambda: warehouse.messages.finish(message.key, "", *ended), ends - time.monotonic(), "the warehouse")
+            in_time(
+                lambda: warehouse.messages.finish(message.key, "", *ended), ends - time.monotonic(), "the warehouse"
+            )
         except MlMetricsError as error:
             log.warning("%s: a sender will record its delivery: %s", message.subject, error)
     return True
@@ -112,9 +112,7 @@ def end_state(held_because: str) -> MessageState:
     return MessageState.SUMMARISED if held_because == IN_DIGEST else MessageState.HELD
 
 
-def merged_results(
-    earlier: Mapping[str, ChannelResult], results: Sequence[DeliveryResult]
-) -> dict[str, ChannelResult]:
+def merged_results(earlier: Mapping[str, ChannelResult], results: Sequence[DeliveryResult]) -> dict[str, ChannelResult]:
     """Return the result of each channel after an attempt."""
     at = datetime.now(UTC).isoformat()
     new = {

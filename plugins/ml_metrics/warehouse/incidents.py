@@ -114,19 +114,21 @@ class Incidents:
         test: str,
         run_key: str,
         *,
-        incident: str,
+        incident: str = "",
         fingerprint: str,
         reasons: Sequence[str],
         at: datetime | None = None,
     ) -> bool:
         """Record an alert about a broken run: open the incident with this key, or change the one that is open.
 
+        The key is that of the message; without one, it is the run key.
+
         Return whether a row was added. None is added if an incident with this key was opened before, even where it
         has been closed since, if this run has no new reason, or if the open incident already has this fingerprint.
         """
         message = {"fingerprint": fingerprint, "reasons": json.dumps(list(reasons))}
         moment = as_utc(at or datetime.now(UTC))
-        if self.database.change(OPEN, test=test, run=run_key, incident=incident, at=moment, **message):
+        if self.database.change(OPEN, test=test, run=run_key, incident=incident or run_key, at=moment, **message):
             return True
         found = self.find_open(test)
         if found is None or found.fingerprint == fingerprint:

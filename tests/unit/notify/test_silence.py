@@ -26,7 +26,7 @@ def run_and_notify(numbers: range, simulated: SimulatedRun = RUN) -> None:
 
 def held() -> list[tuple[str, ...]]:
     with warehouse() as open_warehouse:
-        waiting = open_warehouse.deliveries.waiting(datetime.now(UTC) - timedelta(days=1))
+        waiting = open_warehouse.messages.held(datetime.now(UTC) - timedelta(days=1))
     return [one.reasons for one in waiting]
 
 
