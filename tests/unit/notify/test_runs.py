@@ -86,7 +86,7 @@ def test_without_the_warehouse_a_message_is_sent_once(
     monkeypatch.setenv("AIRFLOW__ML_METRICS__WAREHOUSE_FILE", str(tmp_path / "not-a-folder" / "warehouse.db"))
     notify_about(1, BAD)
     notify_about(1, BAD)
-    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
+    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final 0.499, must be above 0.96"]
     assert "the warehouse cannot be opened" in caplog.text
     assert caplog.text.count("delivered by outbox") == 1
 
@@ -265,7 +265,7 @@ def test_the_dag_reports_a_failed_run_whose_gate_has_not() -> None:
     simulate(3, replace(BAD, gate_is_killed=True))
     lost_gate(3)
     lost_gate(3)
-    assert subjects()[2:] == [f"[ML Metrics] {NAME} failed: accuracy_final out of bounds"]
+    assert subjects()[2:] == [f"[ML Metrics] {NAME} failed: accuracy_final 0.501, must be above 0.96"]
 
 
 def test_a_run_is_reported_if_the_bucket_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
