@@ -224,7 +224,7 @@ def compose_notice(key: str, kind: MessageKind, notice: Notice, recipients: Sequ
         "notice": short,
         "items": short.items[:MAX_ROWS],
         "hidden": max(0, len(notice.items) - MAX_ROWS),
-        "style": STYLES.get(kind, "bad"),
+        "style": "ok" if notice.is_good else STYLES.get(kind, "bad"),
         "buttons": [button for button in short.buttons if is_link(button.link)][:2],
     }
     return Message(

@@ -130,6 +130,8 @@ class Notice:
     test: str = ""
     run_key: str = ""
     owner: str = ""
+    is_good: bool = False
+    """Whether it reports that something is in order again."""
 
 
 @dataclass(frozen=True, slots=True)

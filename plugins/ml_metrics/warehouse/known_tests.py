@@ -65,7 +65,8 @@ class KnownTest:
     """What the definition is apart from its names."""
     since: float = 0.0
     """From when its scheduled runs are expected, in seconds since 1970."""
-    paused: bool = False
+    started: bool = False
+    """Whether its DAG was ever seen unpaused. A new DAG is paused until somebody starts it."""
     problems: dict[str, str] = field(default_factory=dict)
     """What is wrong now: names, each with a sentence."""
     reported: tuple[str, ...] = ()
@@ -74,9 +75,13 @@ class KnownTest:
     """The names of problems that the test had when it was first seen, about which no message is sent."""
 
     @property
-    def is_quiet(self) -> bool:
+    def is_paused(self) -> bool:
+        """Whether its DAG is paused."""
+        return "dag:paused" in self.problems
+
+    def is_quiet(self, now: datetime) -> bool:
         """Whether the quarantine in its file is in effect."""
-        return bool(self.quiet_until) and datetime.now(UTC).date().isoformat() <= self.quiet_until
+        return bool(self.quiet_until) and as_utc(now).date().isoformat() <= self.quiet_until
 
 
 @dataclass(frozen=True, slots=True)

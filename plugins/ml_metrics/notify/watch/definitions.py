@@ -1,0 +1,56 @@
+"""What is kept of a test's definition, so that the test is still known when its file breaks."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ml_metrics.warehouse import KnownTest
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ml_metrics.config.definition import TestDefinition
+
+NAMES = {"name", "framework", "model", "mode", "description", "owner", "emails", "sender", "tags"}
+"""Keys that a renamed test may change."""
+
+
+def known_test(test: TestDefinition, now: datetime, *, file: str = "", dag_file: str = "") -> KnownTest:
+    """Return what is kept of a definition. A test that is written in Python has no file of its own."""
+    definition = test.model_dump_json(exclude=NAMES)
+    attempts = (test.startup_timeout + test.timeout) * (test.retries + 1)
+    return KnownTest(
+        test.name,
+        owner=test.owner,
+        emails=test.emails,
+        sender=test.sender or "",
+        file=test.source or file,
+        in_python=not test.source,
+        dag_file=dag_file,
+        schedule=test.schedule or "",
+        longest=attempts.total_seconds(),
+        recorded=test.metric_collection_config.write_to_bigquery,
+        quiet_until=str(test.quarantine.until) if test.quarantine else "",
+        fingerprint=hashlib.sha256(definition.encode()).hexdigest()[:16],
+        since=now.timestamp(),
+    )
+
+
+def carried_over(test: KnownTest, earlier: KnownTest | None) -> KnownTest:
+    """Return a test as its definition now is, with what is known of it.
+
+    Runs of a schedule that is new are expected from now on; otherwise from when they were before.
+    """
+    if earlier is None:
+        return test
+    since = earlier.since if test.schedule == earlier.schedule else test.since
+    return replace(
+        test,
+        since=since,
+        dag_file=test.dag_file or earlier.dag_file,
+        started=earlier.started,
+        reported=earlier.reported,
+        ignored=earlier.ignored,
+    )

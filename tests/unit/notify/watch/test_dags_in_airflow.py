@@ -1,0 +1,145 @@
+"""DAGs that are paused, missing, or do not run as scheduled."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from ml_metrics.warehouse import KnownTest
+from unit.notify.watch.observed import Observed
+
+DAY = timedelta(days=1)
+
+
+def test_a_dag_that_is_paused_and_unpaused(observed: Observed) -> None:
+    observed.write("nightly")
+    observed.write("by-hand", schedule=None)
+    observed.passes()
+    observed.paused = {"nightly", "by-hand"}
+    observed.passes()
+    assert observed.subjects == ["nightly was paused"]
+    assert observed.incident("nightly") == ("dag:paused",)
+    observed.passes(3 * DAY)
+    assert observed.messages == []
+    observed.paused = set()
+    observed.passes()
+    assert observed.subjects == ["nightly is in order again (was: dag paused)"]
+    observed.passes()
+    assert observed.messages == [], "the runs that it missed while it was paused are no news"
+
+
+def test_a_new_dag_is_paused_until_somebody_starts_it(observed: Observed) -> None:
+    observed.passes()
+    observed.write("nightly")
+    observed.missing = {"nightly"}
+    observed.passes()
+    observed.missing, observed.paused = set(), {"nightly"}
+    observed.passes()
+    observed.passes(5 * DAY)
+    assert observed.messages == []
+    observed.paused = set()
+    observed.passes()
+    observed.paused = {"nightly"}
+    observed.passes()
+    assert observed.subjects == ["nightly was paused"]
+
+
+def test_an_airflow_that_gives_no_answer_changes_nothing(observed: Observed) -> None:
+    observed.write("nightly")
+    observed.passes()
+    observed.paused = {"nightly"}
+    observed.passes()
+    observed.has_airflow = False
+    observed.passes()
+    assert observed.messages == []
+    observed.has_airflow = True
+    observed.passes()
+    assert observed.messages == []
+
+
+def test_a_dag_that_airflow_does_not_have(observed: Observed) -> None:
+    observed.write("nightly")
+    observed.passes()
+    observed.missing = {"nightly"}
+    observed.passes()
+    assert observed.messages == []
+    observed.passes(timedelta(hours=1))
+    assert observed.subjects == ["nightly does not run: Airflow has no DAG of it"]
+
+
+def test_a_test_that_did_not_run_as_scheduled(observed: Observed) -> None:
+    observed.write("nightly")
+    observed.passes()
+    observed.passes(timedelta(hours=12))
+    observed.ran("nightly", observed.now.replace(hour=4) + DAY)
+    for _ in range(4):
+        observed.passes(timedelta(hours=6))
+        assert observed.messages == []
+    observed.ran("nightly", observed.now, "manual__")
+    observed.passes(timedelta(hours=10))
+    observed.passes(timedelta(hours=10))
+    assert observed.subjects == ["nightly did not run as scheduled"]
+    assert "No run of the schedule '0 3 * * *' has ended since 2026-01-21 03:00 UTC" in " ".join(observed.messages[0].text.split())
+    observed.ran("nightly", observed.now)
+    observed.passes()
+    assert observed.subjects == ["nightly is in order again (was: schedule missed)"]
+
+
+def test_a_run_that_airflow_has_created_is_reported_by_its_deadline(observed: Observed) -> None:
+    observed.write("nightly")
+    observed.passes()
+    observed.next_run = observed.now + 30 * DAY
+    observed.passes(3 * DAY)
+    assert observed.messages == []
+    observed.next_run = observed.now - DAY
+    observed.passes()
+    assert observed.subjects == ["nightly did not run as scheduled"]
+
+
+@pytest.mark.parametrize("schedule", [None, "@once", "@continuous", "0 0 30 2 *", "@yearly"])
+def test_a_schedule_without_a_time_misses_none(observed: Observed, schedule: str | None) -> None:
+    observed.write("nightly", schedule=schedule)
+    observed.passes()
+    observed.passes(100 * DAY)
+    assert observed.messages == []
+
+
+def test_a_new_schedule_is_expected_from_now_on(observed: Observed) -> None:
+    observed.write("nightly", schedule=None)
+    observed.passes()
+    observed.write("nightly")
+    observed.passes(20 * DAY)
+    assert observed.messages == []
+    observed.passes(2 * DAY)
+    assert observed.subjects == ["nightly did not run as scheduled"]
+
+
+def test_a_test_that_records_nothing_is_judged_by_airflow_alone(observed: Observed) -> None:
+    observed.write("nightly", metric_collection_config={"write_to_bigquery": False})
+    observed.passes()
+    observed.passes(3 * DAY)
+    assert observed.messages == []
+    observed.next_run = observed.now - DAY
+    observed.passes()
+    assert observed.subjects == ["nightly did not run as scheduled"]
+
+
+def test_a_dag_in_python_whose_file_was_deleted(observed: Observed) -> None:
+    file = observed.folder / "dags" / "mine.py"
+    file.parent.mkdir()
+    file.write_text("dag = 1")
+    known = KnownTest("mine", file=str(file), in_python=True, fingerprint="f", schedule="0 3 * * *")
+    observed.warehouse.known_tests.register(known)
+    observed.passes()
+    observed.passes()
+    assert observed.messages == []
+    file.unlink()
+    observed.passes()
+    assert observed.subjects == ["mine vanished: no file defines it any more"]
+    assert observed.messages[0].recipients == ("duty@example.com",)
+    observed.warehouse.incidents.acknowledge("definition:mine", by="a new user")
+    observed.passes()
+    observed.passes()
+    assert observed.messages == []
+    assert observed.warehouse.known_tests.read().tests == {}
