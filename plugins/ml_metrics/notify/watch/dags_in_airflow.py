@@ -56,7 +56,9 @@ def read_dags(tests: Iterable[KnownTest], get_dag: Callable[[str], Any]) -> dict
                 return found
             found[test.test] = DagFacts(exists=False)
         else:
-            found[test.test] = DagFacts(True, dag.is_paused, dag.next_dagrun, dag.relative_fileloc or "")
+            found[test.test] = DagFacts(
+                is_paused=dag.is_paused, next_run=dag.next_dagrun, file=dag.relative_fileloc or ""
+            )
     return found
 
 
@@ -70,7 +72,7 @@ def problems_of_dag(
         return {}
     since = datetime.fromtimestamp(test.since, now.tzinfo)
     if facts is not None and not facts.exists:
-        sentence = "Airflow has no DAG of it: see the import errors on Airflow's Dags page, and the DAG processor's log."
+        sentence = "Airflow has no DAG of it: see the import errors on Airflow's Dags page and the DAG processor's log."
         return {MISSING: sentence} if now - since > PARSED_AFTER else {}
     if facts is not None and facts.is_paused:
         return {PAUSED: f"Its DAG is paused: no run of the schedule {test.schedule!r} starts until it is unpaused."}
@@ -92,7 +94,8 @@ def _missed(test: KnownTest, facts: DagFacts | None, last_run: datetime | None, 
             return {}  # Airflow has created the run, and the run's deadline and its gate report what became of it
     elif not test.recorded:
         return {}
-    return {MISSED: f"No run of the schedule {test.schedule!r} has ended since {expected:%Y-%m-%d %H:%M} UTC, its last time."}
+    sentence = f"No run of the schedule {test.schedule!r} has ended since {expected:%Y-%m-%d %H:%M} UTC, its last time."
+    return {MISSED: sentence}
 
 
 def _is_gone(file: str, dags_folder: Path | None) -> bool:

@@ -1,4 +1,4 @@
-"""One look at all tests: whether their files read, their DAGs exist and run, and what to report about those that do not.
+"""A pass over all tests: whether their files read, their DAGs exist and run, and what to report about the others.
 
 What was reported is kept with the known tests, and replaced as a whole after the messages are written. A pass that dies
 in between is repeated by the next one, which makes the same messages under the same keys.

@@ -80,7 +80,8 @@ def test_a_test_that_did_not_run_as_scheduled(observed: Observed) -> None:
     observed.passes(timedelta(hours=10))
     observed.passes(timedelta(hours=10))
     assert observed.subjects == ["nightly did not run as scheduled"]
-    assert "No run of the schedule '0 3 * * *' has ended since 2026-01-21 03:00 UTC" in " ".join(observed.messages[0].text.split())
+    text = " ".join(observed.messages[0].text.split())
+    assert "No run of the schedule '0 3 * * *' has ended since 2026-01-21 03:00 UTC" in text
     observed.ran("nightly", observed.now)
     observed.passes()
     assert observed.subjects == ["nightly is in order again (was: schedule missed)"]
