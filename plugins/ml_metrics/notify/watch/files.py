@@ -121,5 +121,3 @@ def _add_vanished(found: FileFindings, test: KnownTest, new: KnownTest | None) -
     else:
         gone = "does not define it any more" if Path(test.file).exists() else "does not exist any more"
         found.add(test, VANISHED, f"{test.file} {gone}, and no other file defines it.")
-
-
