@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, time, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ml_metrics.config.trial import NOTIFY, TRIAL
@@ -14,14 +15,14 @@ from ml_metrics.model import JobStatus, Outcome, Severity
 from ml_metrics.run_state import Gate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ml_metrics.collect import Collected
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.goodput import GoodputReport
     from ml_metrics.judge import Judgement
     from ml_metrics.judge.confirmation import ConfirmingRun
-    from ml_metrics.model import Run, StoredMetric
+    from ml_metrics.model import Run
     from ml_metrics.run_state import RunState
     from ml_metrics.warehouse import RunRecord, Warehouse
 
@@ -89,6 +90,7 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
     needs = history_needs(config, run.test)
     names = [metric.name for metric in metrics]
     history = warehouse.metrics.history(needs, exclude=run.key, before=now, metrics=names)
+    ends, own = {row.run_key: row.timestamp for row in history}, partial(_own_attributes, test, state)
     judgement = judge_run(
         config,
         metrics,
@@ -99,10 +101,10 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
         test=run.test,
         now=now,
         missing=state.collected.missing if state.collected else {},
-        acceptances=[one for name in needs.tests for one in warehouse.acceptances.of_test(name)],
-        attributes=_attributes(test, run, state, warehouse, history),
+        acceptances=warehouse.acceptances.of_history(needs),
+        attributes=warehouse.attributes(needs.names, ends, (run.key, own), needs.deployments),
         curves=state.curves,
-        read_curves=warehouse.curves.of_runs,
+        read_curves=partial(warehouse.curves.of_runs, deployments=needs.deployments),
     )
     state.folder.write("verdicts", judgement.document())
     return judgement
@@ -209,15 +211,8 @@ def _host_metadata(state: RunState) -> dict[str, str]:
     return {"host_step_times": hosts["summary"]} if hosts else {}
 
 
-def _attributes(
-    test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse, history: Sequence[StoredMetric]
-) -> Mapping[str, Mapping[str, str]]:
-    """What each run of the history ran on: a change of level names what changed with it, and `same` selects by it."""
-
-    def own() -> dict[str, str]:
-        metadata = state.collected.metadata if state.collected else {}
-        columns = {"accelerator": test.accelerator.name or "", "framework": test.framework or ""}
-        return {**metadata, **_start_metadata(test, state), **columns}
-
-    tests = sorted({row.test or run.test for row in history})
-    return warehouse.attributes(tests, {row.run_key: row.timestamp for row in history}, (run.key, own))
+def _own_attributes(test: TestDefinition, state: RunState) -> dict[str, str]:
+    """What the run ran on: a change of level names what changed with it, and `same` selects by it."""
+    metadata = state.collected.metadata if state.collected else {}
+    columns = {"accelerator": test.accelerator.name or "", "framework": test.framework or ""}
+    return {**metadata, **_start_metadata(test, state), **columns}

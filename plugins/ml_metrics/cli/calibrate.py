@@ -145,7 +145,7 @@ def _applicable(
     for metric, condition in proposed.items():
         old = config.condition_for(metric)
         if old is not None and old.compare_to is not None:
-            notes.append(f"{metric}: is compared with the test {old.compare_to}; left alone")
+            notes.append(f"{metric}: is compared with the {old.compare_to}; left alone")
         elif metric in named:
             chosen[metric] = condition
         elif old is None:

@@ -6,7 +6,7 @@ Every command that looks at past runs takes the same arguments: the name of a te
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from ml_metrics.config.load import load_file, load_test, load_tests
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.errors import ConfigError
-from ml_metrics.judge import HistoryNeeds, history_needs
+from ml_metrics.judge import history_needs
 from ml_metrics.judge.input_files import read_curves, read_history
 from ml_metrics.model import CURVE_SUFFIX
 from ml_metrics.settings import Settings
@@ -128,7 +128,7 @@ def runs_in(place: str, test: str, config: RegressionTestConfig, file: Path | No
     if not test and len(found) > 1:
         raise UsageError(f"{place}: has runs of several tests; choose one with --test: {names}")
     test = test or next(iter(found), file.stem if file else "")
-    if found and found.isdisjoint(history_needs(config, test).tests):
+    if found and found.isdisjoint(history_needs(config, test).series):
         raise UsageError(f"{place}: has no row of test {test!r}; choose one of its tests with --test: {names}")
     return test, rows
 
@@ -180,17 +180,21 @@ def _from_warehouse(
 ) -> PastRuns:
     limit = runs or DEFAULT_RUNS
     require_test(warehouse, test)
-    tests = history_needs(config, test).tests
-    rows = warehouse.metrics.history(HistoryNeeds(tests=tests, window=0, recent=limit, earliest=None))
+    needs = replace(history_needs(config, test), window=0, recent=limit, earliest=None)
+    rows = warehouse.metrics.history(needs)
     if runs is None and len({row.run_key for row in rows if row.test == test}) == limit:
         warn(f"read the newest {limit} runs of {test}; --runs N reads more")
-    acceptances = [one for name in tests for one in warehouse.acceptances.of_test(name)]
-    attributes = dict(warehouse.attributes(tests, {row.run_key: row.timestamp for row in rows}))
-    return PastRuns(test, config, rows, acceptances, attributes, _curves(warehouse, config, rows), file)
+    acceptances = warehouse.acceptances.of_history(needs)
+    ends = {row.run_key: row.timestamp for row in rows}
+    attributes = dict(warehouse.attributes(needs.names, ends, deployments=needs.deployments))
+    curves = _curves(warehouse, config, rows, needs.deployments)
+    return PastRuns(test, config, rows, acceptances, attributes, curves, file)
 
 
-def _curves(warehouse: Warehouse, config: RegressionTestConfig, rows: Sequence[StoredMetric]) -> CurvesOfRuns:
+def _curves(
+    warehouse: Warehouse, config: RegressionTestConfig, rows: Sequence[StoredMetric], deployments: Sequence[str]
+) -> CurvesOfRuns:
     metrics = {row.metric for row in rows if row.metric.endswith(CURVE_SUFFIX)}
     tags = sorted(name.removesuffix(CURVE_SUFFIX) for name in metrics)
     tags = [tag for tag in tags if config.judges_curve(tag)]
-    return warehouse.curves.of_runs(sorted({row.run_key for row in rows if row.metric in metrics}), tags)
+    return warehouse.curves.of_runs(sorted({row.run_key for row in rows if row.metric in metrics}), tags, deployments)

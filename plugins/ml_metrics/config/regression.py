@@ -8,6 +8,7 @@ from typing import Any, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from ml_metrics.config.baseline import Baseline
+from ml_metrics.config.compare_to import CompareTo
 from ml_metrics.config.confirm import Confirmation, ConfirmBy
 from ml_metrics.config.curve import CURVE_RUNS, Curve, check_name, with_distance
 from ml_metrics.config.duration import Duration
@@ -83,8 +84,8 @@ class Condition(Strict):
     """The maximum age of runs in the baseline."""
     since: Moment | None = None
     """The time at which the baseline begins."""
-    compare_to: str | None = Field(None, min_length=1)
-    """Another test whose runs are the baseline."""
+    compare_to: CompareTo = None
+    """Another test whose runs are the baseline, or a mapping, for a test of another deployment."""
     baseline: Baseline | None = None
     """Which of these runs are comparable: `same` names attributes that must be those of the run."""
     against: Against = Against.MEAN
@@ -192,6 +193,10 @@ class Condition(Strict):
     def kind(self) -> str:
         """The key that says how the metric is judged: `curve`, or that of the threshold."""
         return self.success_threshold.kind if self.curve is None else "curve"
+
+    def series_of(self, test: str) -> str:
+        """Return the name of the runs that are the baseline of a test."""
+        return test if self.compare_to is None else self.compare_to.series(test)
 
     @property
     def is_relative(self) -> bool:

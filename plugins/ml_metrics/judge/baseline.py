@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A test of another deployment."""
+
+    deployment: str
+    test: str
+    series: str
+    """The name of the test in the rows: two deployments may have tests of one name."""
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryNeeds:
     """The rows that a judgement can depend on. More rows do not change it.
 
@@ -28,12 +38,29 @@ class HistoryNeeds:
     """
 
     tests: tuple[str, ...]
-    """The test itself, then the tests of `compare_to`."""
+    """The test itself, then the tests of `compare_to` in the same deployment."""
     window: int
     """0 if no condition uses the history."""
     recent: int
     earliest: datetime | None
     """No baseline starts before this time; None for no limit. It does not limit the `recent` rows."""
+    elsewhere: tuple[Elsewhere, ...] = ()
+    """The tests of other deployments."""
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """The names of all tests, as the rows have them."""
+        return (*self.tests, *(other.series for other in self.elsewhere))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tests in their deployments."""
+        return tuple(dict.fromkeys((*self.tests, *(other.test for other in self.elsewhere))))
+
+    @property
+    def deployments(self) -> tuple[str, ...]:
+        """The other deployments."""
+        return tuple(dict.fromkeys(other.deployment for other in self.elsewhere))
 
     def select(self, rows: Sequence[StoredMetric]) -> list[StoredMetric]:
         """Return the needed rows of one metric. Both lists are ordered oldest first."""
@@ -49,13 +76,16 @@ def history_needs(config: RegressionTestConfig, test: str) -> HistoryNeeds:
     conditions = list(config.metric_success_conditions.values())
     historical = [condition for condition in conditions if uses_history(condition)]
     others = dict.fromkeys(condition.compare_to for condition in historical if condition.compare_to)
+    near = [other.test or test for other in others if other.deployment is None]
+    far = [Elsewhere(other.deployment, other.test or test, other.series(test)) for other in others if other.deployment]
     window = max((condition.baseline_runs for condition in historical), default=0)
     starts = [condition.since for condition in historical]
     return HistoryNeeds(
-        tests=tuple(dict.fromkeys([test, *others])),
+        tests=tuple(dict.fromkeys([test, *near])),
         window=window,
         recent=max(RECENT, window),
         earliest=None if None in starts else min((start for start in starts if start is not None), default=None),
+        elsewhere=tuple(far),
     )
 
 
@@ -83,7 +113,7 @@ def note_on_baseline(metric: str, condition: Condition, earlier: EarlierRuns) ->
 
 
 def _newest_good(metric: str, condition: Condition, earlier: EarlierRuns) -> list[StoredMetric]:
-    accepted = earlier.accepted(metric, condition.compare_to)
+    accepted = earlier.accepted(metric, condition.series_of(earlier.test))
     rows = _rows_from_start(metric, condition, earlier, accepted)
     good = _good(rows[-condition.baseline_runs :], accepted)  # rarely is more of a long history needed
     if len(good) < condition.baseline_runs < len(rows):
@@ -163,7 +193,7 @@ def _passed(rows: list[StoredMetric]) -> list[StoredMetric]:
 def _rows_from_start(
     metric: str, condition: Condition, earlier: EarlierRuns, accepted: tuple[Moment, datetime] | None
 ) -> list[StoredMetric]:
-    rows, since = earlier.rows(metric, condition.compare_to), condition.since
+    rows, since = earlier.rows(metric, condition.series_of(earlier.test)), condition.since
     if since is not None:
         rows = [row for row in rows if row.timestamp >= since]
     if accepted is not None:

@@ -126,7 +126,7 @@ def _reason(name: str, condition: Condition | None, state: str, runs: Sequence[R
 def _needs(condition: Condition) -> str:
     """Return what the condition needs, and which of its keys can keep the baseline small."""
     limits = {
-        "compare_to": condition.compare_to,
+        "compare_to": condition.compare_to and str(condition.compare_to).removeprefix("test "),
         "time_window": condition.time_window and f"{condition.time_window / DAY:g} days",
         "since": None if condition.since is None else f"{condition.since:%Y-%m-%d}",
     }

@@ -128,7 +128,7 @@ def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> V
     value = verdict.value
     if value is None:
         return verdict
-    rows = earlier.rows(verdict.metric, condition.compare_to) if baseline else []
+    rows = earlier.rows(verdict.metric, condition.series_of(earlier.test)) if baseline else []
     healthy = healthy_values(base.rows, rows, max(RECENT, condition.baseline_runs))
     rate = false_alarm_rate(value, healthy, condition.comparison)
     if span.bounds.contains(value):

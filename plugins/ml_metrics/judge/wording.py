@@ -36,7 +36,7 @@ def rule_of(condition: Condition) -> str:
     else:
         text = f"{COMPARED[condition.comparison]} {_bound(condition)}"
     if condition.compare_to is not None:
-        text += f" of test {condition.compare_to}"
+        text += f" of {condition.compare_to}"
     return text if condition.min_change is None else f"{text}, or off by less than {_min_change(condition.min_change)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from itertools import groupby, takewhile
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from ml_metrics.alerts.message import (
     UnfitCondition,
 )
 from ml_metrics.config.schedule import times_after
-from ml_metrics.judge import HistoryNeeds, history_needs
+from ml_metrics.judge import history_needs
 from ml_metrics.notify.digest import send_summary
 from ml_metrics.notify.silence import silent_conditions
 from ml_metrics.reports import short_name
@@ -86,7 +87,7 @@ def _unfit(test: TestDefinition, warehouse: Warehouse) -> Iterator[UnfitConditio
     config = test.regression_test_config
     if not config.metric_success_conditions or not test.metric_collection_config.write_to_bigquery:
         return
-    needs = HistoryNeeds(tests=history_needs(config, test.name).tests, window=0, recent=FIT_RUNS, earliest=None)
+    needs = replace(history_needs(config, test.name), window=0, recent=FIT_RUNS, earliest=None)
     for metric, problem in misfits(config, warehouse.metrics.history(needs), test=test.name):
         yield UnfitCondition(test.name, metric, problem)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.judge.attributes import without_unique
 from ml_metrics.values import as_utc
@@ -46,6 +46,7 @@ class RunAttributes(Mapping[str, Mapping[str, str]]):
         tests: Sequence[str],
         ends: Mapping[str, datetime],
         own: Own | None = None,
+        deployments: Sequence[str] = (),
     ) -> None:
         """Describe the runs of some tests.
 
@@ -54,8 +55,10 @@ class RunAttributes(Mapping[str, Mapping[str, str]]):
             tests: the tests that they belong to.
             ends: when each run ended, by its key.
             own: the key of a run that may not be stored yet, and a function that returns its attributes.
+            deployments: the other deployments that some of the runs are of.
         """
-        self._database, self._tests, self._ends, self._own = database, list(tests), ends, own
+        self._databases = database.with_others(deployments)
+        self._tests, self._ends, self._own = list(tests), ends, own
 
     def __getitem__(self, run_key: str) -> Mapping[str, str]:
         return self._read[run_key]
@@ -76,10 +79,10 @@ class RunAttributes(Mapping[str, Mapping[str, str]]):
         stored = [key for key in self._ends if self._own is None or key != self._own[0]]
         if stored:
             since = min(as_utc(self._ends[key]) for key in stored)
-            for row in self._database.query(COLUMNS, runs=stored, tests=self._tests, since=since):
+            for row in self._rows(COLUMNS, runs=stored, tests=self._tests, since=since):
                 found[row["uuid"]] = {k: v for k, v in row.items() if k != "uuid" and v}
             metadata: dict[str, dict[str, str]] = defaultdict(dict)
-            for row in self._database.query(METADATA, runs=stored):
+            for row in self._rows(METADATA, runs=stored):
                 metadata[row["uuid"]][row["metadata_key"]] = row["metadata_value"] or ""
             for key, stored_texts in metadata.items():
                 found[key] = {**stored_texts, **found[key]}
@@ -87,3 +90,7 @@ class RunAttributes(Mapping[str, Mapping[str, str]]):
             key, attributes = self._own
             found[key] = {name: text[:MAX_VALUE_LENGTH] for name, text in attributes().items() if text}
         return without_unique(found)
+
+    def _rows(self, query: str, **parameters: Any) -> Iterator[dict[str, Any]]:
+        for database in self._databases:
+            yield from database.query(query, **parameters)

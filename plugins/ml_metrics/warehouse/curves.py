@@ -38,11 +38,14 @@ class StoredCurves:
 
     database: Database
 
-    def of_runs(self, run_keys: Sequence[str], tags: Sequence[str]) -> dict[tuple[str, str], TagCurve]:
-        """Return the curves of some tags in some runs, by run key and tag."""
+    def of_runs(
+        self, run_keys: Sequence[str], tags: Sequence[str], deployments: Sequence[str] = ()
+    ) -> dict[tuple[str, str], TagCurve]:
+        """Return the curves of some tags in some runs, by run key and tag. Some may be of other deployments."""
         if not run_keys or not tags:
             return {}
-        rows = self.database.query(OF_RUNS, runs=list(run_keys), tags=list(tags))
+        databases = self.database.with_others(deployments)
+        rows = [row for one in databases for row in one.query(OF_RUNS, runs=list(run_keys), tags=list(tags))]
         return {(row["uuid"], row["tag"]): _curve(row["uuid"], row["tag"], row["curve"]) for row in rows}
 
     def of_run(self, run_key: str) -> list[tuple[TagCurve, CurveBand | None]]:

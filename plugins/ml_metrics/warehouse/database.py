@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ml_metrics.warehouse.record import RunRecord
 
@@ -49,6 +49,16 @@ class Database:
         """Create missing tables and extend older ones, without losing a row."""
         self.store.ensure_schema()
         self._is_ready = True
+
+    def in_deployment(self, deployment: str) -> Database:
+        """Return the same tables as another deployment sees them."""
+        other = Database(self.store, deployment)
+        other._is_ready = self._is_ready
+        return other
+
+    def with_others(self, deployments: Iterable[str]) -> list[Database]:
+        """Return this database, and how it is seen by other deployments."""
+        return [self, *map(self.in_deployment, dict.fromkeys(deployments))]
 
     def query(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         """Return the rows of a query."""

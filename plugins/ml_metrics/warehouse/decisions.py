@@ -10,7 +10,7 @@ from ml_metrics.values import as_utc
 from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 
 if TYPE_CHECKING:
-    from ml_metrics.judge import Acceptance
+    from ml_metrics.judge import Acceptance, HistoryNeeds
     from ml_metrics.warehouse.database import Database
 
 ACCEPTANCES = f"""
@@ -87,6 +87,14 @@ class Acceptances:
         """
         row = {"run": run_key, "metric": metric, "reason": reason, "accepted_by": by}
         return self.database.change(ACCEPT, **row, accepted_at=as_utc(at or datetime.now(UTC))) > 0
+
+    def of_history(self, needs: HistoryNeeds) -> list[Acceptance]:
+        """Return the accepted levels of every test that a judgement compares with, by the names in its rows."""
+        found = [one for test in needs.tests for one in self.of_test(test)]
+        for other in needs.elsewhere:
+            there = Acceptances(self.database.in_deployment(other.deployment)).of_test(other.test)
+            found += [replace(one, test=other.series) for one in there]
+        return found
 
     def of_test(self, test: str) -> list[Acceptance]:
         """Return the accepted levels of a test's metrics, in the order of their runs."""

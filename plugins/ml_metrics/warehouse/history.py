@@ -8,6 +8,7 @@ reads.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics.errors import WarehouseError
@@ -124,7 +125,11 @@ def read_history(
 ) -> list[StoredMetric]:
     """Return the rows that the judge needs of every test that it compares with."""
     span = {"run": exclude, "before": as_utc(before) if before else END_OF_TIME}
-    return [point for test in needs.tests for point in _of_test(database, test, needs, span, metrics)]
+    found = [point for test in needs.tests for point in _of_test(database, test, needs, span, metrics)]
+    for other in needs.elsewhere:
+        rows = _of_test(database.in_deployment(other.deployment), other.test, needs, span, metrics)
+        found += [replace(point, test=other.series) for point in rows]
+    return found
 
 
 def _of_test(

@@ -70,13 +70,14 @@ class Warehouse(AbstractContextManager["Warehouse"]):
         tests: Sequence[str],
         ends: Mapping[str, datetime],
         own: Own | None = None,
+        deployments: Sequence[str] = (),
     ) -> RunAttributes:
         """Return what is recorded about runs of some tests, which `ends` names with the times of their ends.
 
         It is read when first used. `own` is the key of a run that may not be stored yet, and a function for its
-        attributes.
+        attributes. Some of the runs may be of other `deployments`.
         """
-        return RunAttributes(self.database, tests, ends, own)
+        return RunAttributes(self.database, tests, ends, own, deployments)
 
     def in_deployment(self, deployment: str) -> Warehouse:
         """Return the same warehouse as another deployment sees it. It is closed with this one."""

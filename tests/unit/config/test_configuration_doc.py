@@ -29,6 +29,7 @@ EXAMPLES, LINES, _ = parse_yaml(EXAMPLE_FILE.read_text(encoding="utf-8"), EXAMPL
 MODULES = (
     "aggregation",
     "collection",
+    "compare_to",
     "confirm",
     "curve",
     "goodput",

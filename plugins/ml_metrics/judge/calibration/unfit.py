@@ -48,7 +48,7 @@ def unfit(
     findings = [
         *_never_produced(config, values),
         *_without_times(config, own),
-        *_without_other_test(config, rows),
+        *_without_other_test(config, rows, test),
         *_never_decided(config, verdicts),
         *_misfits(config, values, verdicts),
     ]
@@ -95,12 +95,16 @@ def _without_times(config: RegressionTestConfig, rows: Sequence[StoredMetric]) -
             yield key, f"{limit} cannot be applied: the history has no timestamps"
 
 
-def _without_other_test(config: RegressionTestConfig, rows: Sequence[StoredMetric]) -> Iterator[Finding]:
+def _without_other_test(config: RegressionTestConfig, rows: Sequence[StoredMetric], test: str) -> Iterator[Finding]:
     tests = {row.test for row in rows}
     for key, condition in config.metric_success_conditions.items():
-        if condition.compare_to is not None and condition.compare_to not in tests:
-            near = did_you_mean(condition.compare_to, tests)
-            yield key, f"compare_to: no past run of a test {condition.compare_to!r}{near}"
+        other = condition.compare_to
+        if other is None or other.series(test) in tests:
+            continue
+        if other.deployment is not None:
+            yield key, f"compare_to: no past run of {other.series(test)}"
+        else:
+            yield key, f"compare_to: no past run of a test {other.test!r}{did_you_mean(other.series(test), tests)}"
 
 
 def _never_decided(config: RegressionTestConfig, verdicts: dict[str, list[Verdict]]) -> Iterator[Finding]:
