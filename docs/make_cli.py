@@ -118,6 +118,7 @@ def examples() -> dict[str, list[str]]:
         ],
         "changes": [f"ml-metrics changes {TEST}"],
         "alerts": ["ml-metrics alerts"],
+        "messages": ["ml-metrics messages"],
         "report": ["ml-metrics report report --since 2026-03-01 --until 2026-03-31"],
         "accept": [f'ml-metrics accept {TEST} accuracy --reason "a smaller network" --by jane'],
         "ack": [f'ml-metrics ack {TEST} --note "fixed by Friday" --by jane'],

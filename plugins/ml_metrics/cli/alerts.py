@@ -1,7 +1,7 @@
-"""Show the tests with an open alert, who acknowledged it, and the deliveries of the last days' messages on each
-channel. Times are UTC.
+"""Show the tests with an open alert, who acknowledged it, and the messages of the last days. Times are UTC.
 
-A message is `delivered`; `kept` in the outbox, because its channel did not take it; or `held` for the next digest.
+A message is `pending` or `sent`; `held` for the next digest, or `summarised` in one; or `dead` if it could not be sent
+within a day. `ml-metrics messages` shows each channel, and sends what is pending.
 
 examples:
   ml-metrics alerts
@@ -11,19 +11,19 @@ examples:
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.cli.arguments import days, text
 from ml_metrics.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
+from ml_metrics.cli.messages import as_document
 from ml_metrics.cli.output import minute, print_json, printable, table
 from ml_metrics.reports import short_name
 
 if TYPE_CHECKING:
     import argparse
 
-    from ml_metrics.warehouse import Delivery, Incident
+    from ml_metrics.warehouse import Incident, StoredMessage
 
 WAITING_DAYS = 30
 
@@ -36,47 +36,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the open alerts, the messages that wait, and the deliveries."""
+    """Print the open alerts, the messages that wait, and the newest messages."""
     try:
-        found, waiting, deliveries = _read(arguments)
+        found, waiting, messages = _read(arguments)
     except NothingRecordedError as error:
         if arguments.test:
             raise
         if not arguments.json:
             print(f"warehouse: {error}", file=sys.stderr)
-        found, waiting, deliveries = [], [], []
+        found, waiting, messages = [], [], []
     if arguments.json:
-        documents = {"waiting": list(map(asdict, waiting)), "messages": list(map(asdict, deliveries))}
+        documents = {"waiting": list(map(as_document, waiting)), "messages": list(map(as_document, messages))}
         print_json({"open": [alert.document() for alert in found], **documents})
         return 0
     print(_open(found))
     if waiting:
-        print("\nNot delivered yet:")
-        rows = [(one.test, minute(one.timestamp), one.state, one.channel) for one in waiting]
-        print(table(("test", "when", "state", "channel"), rows))
+        print("\nNot sent yet:")
+        rows = [(one.test or "several tests", minute(one.timestamp), one.occasion, one.state) for one in waiting]
+        print(table(("test", "when", "occasion", "state"), rows))
         for one in waiting:
-            print(f"  {printable(one.test)}: {printable(one.detail)}")
-    if deliveries:
+            for reason in _why(one):
+                print(f"  {printable(one.test or 'several tests')}: {printable(reason)}")
+    if messages:
         print("\nMessages, newest first:")
-        sent = [
-            (one.test or "several tests", minute(one.timestamp), one.occasion, one.state, one.channel)
-            for one in deliveries
+        shown = [
+            (one.test or "several tests", minute(one.timestamp), one.occasion, one.state, ", ".join(sorted(one.channels)))
+            for one in messages
         ]
-        print(table(("test", "when", "occasion", "state", "channel"), sent))
+        print(table(("test", "when", "occasion", "state", "channels"), shown))
     return 0
 
 
-def _read(arguments: argparse.Namespace) -> tuple[list[Incident], list[Delivery], list[Delivery]]:
+def _why(one: StoredMessage) -> list[str]:
+    """Return why a message is not sent yet."""
+    failed = [f"{name}: {result.detail}" for name, result in one.channels.items() if result.state != "delivered"]
+    return [one.held_because, *failed] if one.held_because else failed
+
+
+def _read(arguments: argparse.Namespace) -> tuple[list[Incident], list[StoredMessage], list[StoredMessage]]:
     now, test = datetime.now(UTC), arguments.test
     with open_chosen(arguments) as warehouse:
         found = [alert for alert in warehouse.incidents.all_open().values() if test in {None, alert.test}]
-        deliveries = warehouse.deliveries.since(now - timedelta(days=arguments.days), test or "")
+        messages = warehouse.messages.since(now - timedelta(days=arguments.days), test or "")
         waiting = [
-            one for one in warehouse.deliveries.waiting(now - timedelta(days=WAITING_DAYS)) if test in {None, one.test}
+            one for one in warehouse.messages.waiting(now - timedelta(days=WAITING_DAYS)) if test in {None, one.test}
         ]
-        if test and not (found or deliveries or waiting):
+        if test and not (found or messages or waiting):
             require_test(warehouse, test)
-    return found, waiting, deliveries
+    return found, waiting, messages
 
 
 def _open(found: list[Incident]) -> str:

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from ml_metrics.dashboard import csrf
 from ml_metrics.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
 from ml_metrics.dashboard.actions import DONE, router
+from ml_metrics.dashboard.banners import banners_of
 from ml_metrics.dashboard.export import as_csv, as_json
 from ml_metrics.dashboard.links import ASSETS, ServerLinks, asset_hash, with_query
 from ml_metrics.dashboard.page import NotFoundError, templates
@@ -187,7 +188,10 @@ def _respond(page: Page, query: Mapping[str, str], name: str, **more: Any) -> Re
             headers = {"Content-Disposition": f'attachment; filename="{file}"'}
             return Response(as_csv(page.table()), media_type="text/csv; charset=utf-8", headers=headers)
         case _:
-            return StreamingResponse(page.html(query=query, **more), media_type="text/html; charset=utf-8")
+            with SOURCE.open() as warehouse:
+                banners = banners_of(warehouse, datetime.now(UTC))
+            html = page.html(query=query, banners=banners, **more)
+            return StreamingResponse(html, media_type="text/html; charset=utf-8")
 
 
 def _error(request: Request, status: int, title: str, reason: str, login: str = "") -> Response:

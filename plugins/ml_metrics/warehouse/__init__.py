@@ -11,7 +11,7 @@ from ml_metrics.warehouse.known_tests import KnownState, KnownTest
 from ml_metrics.warehouse.messages import ChannelResult, MessageState, StoredMessage
 from ml_metrics.warehouse.record import JobRow, MetadataRow, RunRecord, run_record
 from ml_metrics.warehouse.runs import RunSummary, TestStatus
-from ml_metrics.warehouse.senders import SenderPass
+from ml_metrics.warehouse.senders import SenderPass, SendersState
 from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "RunRecord",
     "RunSummary",
     "SenderPass",
+    "SendersState",
     "StoredMessage",
     "TestStatus",
     "Warehouse",

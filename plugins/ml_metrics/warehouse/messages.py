@@ -61,7 +61,9 @@ WHERE message = :message AND state = 'pending' AND lease = :lease
 """
 
 FINISH = """
-UPDATE messages SET state = :state, channels = :channels, next_attempt = :next_attempt, lease = ''
+UPDATE messages SET
+  state = CASE WHEN :state = 'held' AND held_because = :summarised THEN 'summarised' ELSE :state END,
+  channels = :channels, next_attempt = :next_attempt, lease = ''
 WHERE message = :message AND lease = :lease AND state = 'pending'
 """
 
@@ -121,6 +123,8 @@ class ChannelResult:
     detail: str = ""
     """Where the message is, or why it could not be sent."""
     at: str = ""
+    not_before: str = ""
+    """When the channel may be tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,11 +216,12 @@ class Messages:
         channels: Mapping[str, ChannelResult],
         next_attempt: datetime = BEGINNING,
     ) -> bool:
-        """Record what a sender did and end its lease. False if the lease was taken from it."""
-        results = _as_json(channels)
-        return self._change(
-            FINISH, message, lease=lease, state=str(state), channels=results, next_attempt=as_utc(next_attempt)
-        )
+        """Record what a sender did and end its lease. False if the lease was taken from it.
+
+        A message that becomes held after a digest has reported it is summarised.
+        """
+        row = {"state": str(state), "channels": _as_json(channels), "next_attempt": as_utc(next_attempt)}
+        return self._change(FINISH, message, lease=lease, summarised=IN_DIGEST, **row)
 
     def summarise(self, keys: Sequence[str]) -> None:
         """Record that held messages were in a digest."""

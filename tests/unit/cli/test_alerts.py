@@ -10,7 +10,8 @@ import pytest
 
 from golden import check
 from ml_metrics import cli
-from ml_metrics.warehouse import Delivery, open_warehouse
+from ml_metrics.warehouse import open_warehouse
+from unit.cli.stored_messages import stored
 from unit.warehouse.records import TEST, record
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -31,26 +32,7 @@ def alerted(address: str) -> None:
         opened.incidents.report(
             TEST, "run 1", fingerprint="f", reasons=["out_of_bounds:loss_final", "job_status:"], at=NOON
         )
-        for channel, state in (("outbox", "delivered"), ("smtp", "kept")):
-            opened.deliveries.record(delivery(channel, state))
-
-
-def delivery(channel: str, state: str, at: datetime = NOON) -> Delivery:
-    return Delivery(
-        message="run 1-broken",
-        channel=channel,
-        state=state,
-        timestamp=at,
-        test=TEST,
-        run_key="run 1",
-        occasion="broken",
-        owner="vision-team",
-        recipients=("a@example.com",),
-        subject="it broke",
-        reasons=("the loss is high",),
-        attempts=4,
-        detail="mail.example took too long; kept as /outbox/run-1-broken.eml",
-    )
+        opened.messages.add(stored(at=NOON))
 
 
 def run(capsys: pytest.CaptureFixture[str], address: str, *argv: str) -> tuple[int, str, str]:
@@ -66,7 +48,7 @@ def test_nothing_is_open(address: str, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.usefixtures("alerted")
 def test_output(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     with open_warehouse(address) as today:
-        today.deliveries.record(delivery("webhook", "kept", datetime.now(UTC)))
+        today.messages.add(stored("run 2-001-broken-cd", at=datetime.now(UTC)))
     code, out, _ = run(capsys, address, "alerts", *ALWAYS)
     assert code == 0
     lines = out.splitlines()
@@ -80,7 +62,9 @@ def test_json_is_one_document(address: str, capsys: pytest.CaptureFixture[str]) 
     _, out, _ = run(capsys, address, "alerts", TEST, "--json", *ALWAYS)
     document = json.loads(out)
     assert document["open"][0]["reasons"] == ["out_of_bounds:loss_final", "job_status:"]
-    assert {one["state"] for one in document["messages"]} == {"delivered", "kept"}
+    (message,) = document["messages"]
+    assert (message["state"], message["channels"]["smtp"]["state"]) == ("pending", "failed")
+    assert "content" not in message
     _, out, _ = run(capsys, address, "alerts", "another", "--json", *ALWAYS)
     assert json.loads(out) == {"open": [], "waiting": [], "messages": []}
 

@@ -60,6 +60,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "history": [TEST, *warehouse],
         "changes": [TEST, *warehouse],
         "alerts": warehouse,
+        "messages": warehouse,
         "report": ["report", *warehouse],
         "accept": [TEST, "total_wall_time", "--reason", "x", *warehouse],
         "ack": [TEST, *warehouse],

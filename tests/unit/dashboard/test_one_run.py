@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from ml_metrics.logs.documents import ContainerLog, Role, write_logs
 from ml_metrics.model import JobStatus
 from ml_metrics.run_folder import RunFolder
-from ml_metrics.warehouse import Delivery, Warehouse
+from ml_metrics.warehouse import ChannelResult, StoredMessage, Warehouse
 from ml_metrics.warehouse.record import CurveRow
 from unit.dashboard.sample_runs import SHIFTED, TODAY, recorded, run_of
 
@@ -43,15 +43,15 @@ def test_the_mail_is_shown_as_it_was_sent(shown: TestClient, filled: Warehouse, 
     mail["Subject"], mail["To"] = "tf-shifted is failing", "vera@example.com"
     mail.set_content("loss_final <b>was</b> out of bounds")
     (state / "outbox").mkdir()
-    (state / "outbox" / f"{KEY}-broken.eml").write_bytes(mail.as_bytes())
-    filled.deliveries.record(
-        Delivery(f"{KEY}-broken", "smtp", "kept", TODAY, SHIFTED, KEY, "broken", "vera", (), "x", (), 3, "refused")
-    )
+    (state / "outbox" / f"{KEY}-001-broken-ab.eml").write_bytes(mail.as_bytes())
+    row = StoredMessage(f"{KEY}-001-broken-ab", KEY, SHIFTED, "vera", "broken", "ab", TODAY, (), "x", ())
+    filled.messages.add(replace(row, channels={"smtp": ChannelResult("failed", 3, "<b>refused")}))
     text = shown.get(PAGE).text
     assert "tf-shifted is failing" in text
     assert "loss_final &lt;b&gt;was&lt;/b&gt; out of bounds" in text
     assert "vera@example.com" in text
-    assert "smtp kept (refused)" in text
+    assert "broken: pending" in text
+    assert "smtp failed (&lt;b&gt;refused)" in text
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.warehouse import ChannelResult, MessageState, SenderPass, StoredMessage
+from ml_metrics.warehouse import ChannelResult, MessageState, SenderPass, SendersState, StoredMessage
 from ml_metrics.warehouse.messages import HOLD_OFF, IN_DIGEST, LATEST_ATTEMPT, LEASE
 from unit.warehouse.records import TEST
 
@@ -113,3 +113,33 @@ def test_the_last_pass_of_each_sender_is_recorded(warehouse: Warehouse) -> None:
         newest = SenderPass(sender, NOON + timedelta(minutes=minute), sent=minute, pending=1, detail="slow")
         warehouse.senders.record(newest)
         assert warehouse.senders.newest() == newest
+
+
+def test_a_message_that_a_digest_reported_meanwhile_is_not_held_again(warehouse: Warehouse) -> None:
+    warehouse.messages.add(replace(DECIDED, held_because="the hourly limit"))
+    now = warehouse.messages.moment() + HOLD_OFF
+    (stored,) = warehouse.messages.due(now)
+    warehouse.messages.take(stored, "a", now)
+    warehouse.messages.summarise([DECIDED.message])
+    assert warehouse.messages.finish(DECIDED.message, "a", MessageState.HELD, {})
+    (ended,) = warehouse.messages.since(NOON)
+    assert ended.state == MessageState.SUMMARISED
+
+
+def test_whether_a_sender_runs(warehouse: Warehouse) -> None:
+    now = datetime.now(UTC)
+    assert warehouse.senders.state(now) == SendersState(None)
+    assert warehouse.senders.state(now).silent_since(now) is None
+    for number, state in enumerate((MessageState.PENDING, MessageState.PENDING, MessageState.DEAD, MessageState.SENT)):
+        at = now - timedelta(hours=number + 1)
+        warehouse.messages.add(replace(DECIDED, message=f"m{number}", state=state, timestamp=at))
+    state = warehouse.senders.state(now)
+    assert (state.last_pass, state.pending, state.dead) == (None, 2, 1)
+    assert state.silent_since(now) == state.oldest == now - timedelta(hours=2)
+    assert warehouse.senders.state(now + timedelta(days=8)).dead == 0
+    warehouse.senders.record(SenderPass("run", now - timedelta(minutes=14)))
+    warehouse.senders.record(SenderPass("ml_messages", now + timedelta(days=1)))  # with a clock that was ahead
+    state = warehouse.senders.state(now)
+    assert state.last_pass == now - timedelta(minutes=14)
+    assert state.silent_since(now) is None
+    assert state.silent_since(now + timedelta(minutes=1)) == state.last_pass

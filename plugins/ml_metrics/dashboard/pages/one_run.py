@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_FILES = 200
 MAX_LOGS = 20
-MAX_DELIVERIES = 1000
+MAX_MESSAGES = 1000
 MAX_MAIL_LENGTH = 100_000
 OCCASIONS = ("broken", "worse", "recovered")
 FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -48,10 +48,9 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
     curves, curves_error = _curves(warehouse, rows)
     broken = [row for row in rows if row.outcome in BROKEN]
     status = status_and_links(run, broken)
-    deliveries = [
-        one
-        for one in warehouse.deliveries.since(run.timestamp - timedelta(days=1), run.test_name, MAX_DELIVERIES)
-        if one.run_key == run.uuid
+    since = run.timestamp - timedelta(days=1)
+    messages = [
+        one for one in warehouse.messages.since(since, run.test_name, MAX_MESSAGES) if one.run_key == run.uuid
     ]
     folder, files, files_error = _files(run)
     logs, more_logs = _logs(folder, run)
@@ -66,8 +65,8 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
             "good": good,
             "differences": list(_differences(good, run)) if good else [],
             "metadata": metadata,
-            "deliveries": deliveries,
-            "mails": _mails(run.uuid, {one.message for one in deliveries}),
+            "messages": messages,
+            "mails": _mails(run.uuid, {one.message for one in messages}),
             "container_logs": logs,
             "more_logs": more_logs,
             "folder": folder,
@@ -172,7 +171,7 @@ def _mails(run_key: str, messages: set[str]) -> list[dict[str, str]]:
     try:
         return [_mail(path) for path in paths if storage.exists(path)]
     except (MlMetricsError, OSError):
-        return []  # the outbox may be on another machine; the page still lists the deliveries
+        return []  # the outbox may be on another machine; the page still lists the messages
 
 
 def _mail(path: str) -> dict[str, str]:

@@ -1,0 +1,35 @@
+"""What every page shows at its top: that messages are not sent, or could not be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ml_metrics.errors import MlMetricsError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ml_metrics.warehouse import Warehouse
+
+
+def banners_of(warehouse: Warehouse, now: datetime) -> list[str]:
+    """Return what is wrong with the sending of messages, since when, and what to do. It takes one query."""
+    try:
+        state = warehouse.senders.state(now)
+    except MlMetricsError as error:
+        return [f"It is unknown whether messages are sent: {error}"]
+    banners = []
+    since = state.silent_since(now)
+    if since is not None:
+        pending = "1 message is pending" if state.pending == 1 else f"{state.pending:,} messages are pending"
+        banners.append(
+            f"No sender of messages has run since {since:%Y-%m-%d %H:%M} UTC, and {pending}. Unpause the DAG "
+            "ml_messages and check that Airflow's scheduler runs; `ml-metrics messages --send` sends at once."
+        )
+    if state.dead:
+        number = "1 message" if state.dead == 1 else f"{state.dead:,} messages"
+        banners.append(
+            f"{number} of the last 7 days could not be sent on every channel within a day. "
+            "`ml-metrics messages` shows the reasons; the texts are in the outbox folder."
+        )
+    return banners

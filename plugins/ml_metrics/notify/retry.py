@@ -1,0 +1,39 @@
+"""When a message is tried again on a channel that did not accept it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ml_metrics.values import as_utc
+from ml_metrics.warehouse.messages import LATEST_ATTEMPT
+
+if TYPE_CHECKING:
+    from ml_metrics.warehouse import ChannelResult
+
+FIRST_PAUSE = timedelta(minutes=1)
+MAX_PAUSE = timedelta(minutes=4, seconds=30)
+"""After a temporary error: less than the period of the sender, so that its next pass tries again."""
+MAX_LONG_PAUSE = timedelta(hours=1)
+"""After an error that lasts until someone changes something, or where the channel requests a pause."""
+GIVEN_UP_AFTER = timedelta(days=1)
+"""The age at which a message that a channel still does not accept is dead."""
+MAX_DOUBLINGS = 10
+
+
+def pause_after(attempts: int, *, transient: bool, retry_after: float = 0.0) -> timedelta:
+    """Return the pause after the n-th failed attempt on a channel."""
+    doubled = FIRST_PAUSE * 2 ** min(max(0, attempts - 1), MAX_DOUBLINGS)
+    requested = timedelta(seconds=min(max(0.0, retry_after), MAX_LONG_PAUSE.total_seconds()))
+    return max(min(doubled, MAX_PAUSE if transient else MAX_LONG_PAUSE), requested)
+
+
+def is_due(result: ChannelResult | None, now: datetime) -> bool:
+    """Whether a channel may be tried now. A time that only a wrong clock can have written does not count."""
+    if result is None or not result.not_before:
+        return True
+    try:
+        not_before = as_utc(datetime.fromisoformat(result.not_before))
+    except ValueError:
+        return True
+    return not now < not_before <= now + LATEST_ATTEMPT

@@ -1,0 +1,30 @@
+"""A message in the warehouse that one channel has accepted and another has not."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from ml_metrics.warehouse import ChannelResult, StoredMessage
+from unit.warehouse.records import TEST
+
+
+def stored(key: str = "run 1-001-broken-ab", *, at: datetime, **fields: Any) -> StoredMessage:
+    message = {
+        "message": key,
+        "run_key": "run 1",
+        "test": TEST,
+        "owner": "vision-team",
+        "occasion": "broken",
+        "content_hash": "ab",
+        "timestamp": at,
+        "recipients": ("a@example.com",),
+        "subject": "[ML Metrics] it broke",
+        "reasons": ("the loss is high",),
+        "attempts": 3,
+        "channels": {
+            "outbox": ChannelResult("delivered", 1, "/outbox/it-broke.eml"),
+            "smtp": ChannelResult("failed", 3, "mail.example took too long"),
+        },
+    }
+    return StoredMessage(**{**message, **fields})
