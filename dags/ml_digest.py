@@ -7,7 +7,13 @@ from airflow.sdk import DAG, task
 from ml_metrics.notify import send_digest, send_heartbeat
 
 RETRIES = {"retries": 2, "retry_delay": timedelta(minutes=5)}
-OPTIONS = {"catchup": False, "max_active_runs": 1, "tags": {"ml-metrics"}, "default_args": RETRIES}
+OPTIONS = {
+    "catchup": False,
+    "max_active_runs": 1,
+    "is_paused_upon_creation": False,  # also where Airflow pauses new DAGs: nobody would miss what they do not send
+    "tags": {"ml-metrics"},
+    "default_args": RETRIES,
+}
 
 with DAG(
     "ml-metrics-digest", schedule="@hourly", description="Send the alerts that were held back", **OPTIONS

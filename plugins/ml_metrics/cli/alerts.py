@@ -60,7 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
     if messages:
         print("\nMessages, newest first:")
         shown = [
-            (one.test or "several tests", minute(one.timestamp), one.occasion, one.state, ", ".join(sorted(one.channels)))
+            (
+                one.test or "several tests",
+                minute(one.timestamp),
+                one.occasion,
+                one.state,
+                ", ".join(sorted(one.channels)),
+            )
             for one in messages
         ]
         print(table(("test", "when", "occasion", "state", "channels"), shown))

@@ -1,4 +1,4 @@
-"""The callbacks that Airflow calls to send messages: at the end of a run, at a missed deadline, and on two schedules.
+"""The callbacks that Airflow calls to send messages: at the end of a run, at a missed deadline, and on three schedules.
 
 A callback runs in the process of the gate task or, if that was killed, in the DAG processor, and it may run twice. It
 therefore relies on the run folder and the warehouse alone. Every DAG file imports this package, so heavy imports are
@@ -12,6 +12,15 @@ from ml_metrics.notify.callbacks import (
     post_run_message,
     send_digest,
     send_heartbeat,
+    send_messages,
 )
 
-__all__ = ["notify_lost_gate", "notify_overdue", "notify_run", "post_run_message", "send_digest", "send_heartbeat"]
+__all__ = [
+    "notify_lost_gate",
+    "notify_overdue",
+    "notify_run",
+    "post_run_message",
+    "send_digest",
+    "send_heartbeat",
+    "send_messages",
+]

@@ -1,4 +1,4 @@
-"""The functions that Airflow calls: the gate and its callbacks, the DAG processor, the triggerer, and two schedules."""
+"""The functions that Airflow calls: the gate and its callbacks, the DAG processor, the triggerer, and three schedules."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ CALLBACK_SECONDS = 10.0
 """The time for everything in a callback: Airflow kills the process of a task 20 seconds after its end."""
 LATE_DECISION_SECONDS = 4.0
 """The part of it in which a callback may ask the warehouse, where the gate could not decide."""
+SPARE_SECONDS = 1.0
 
 
 def post_run_message(test: TestDefinition, run: Run, state: RunState) -> Posted | None:
@@ -76,6 +77,7 @@ def _notify(
     test: TestDefinition, context: Mapping[str, Any], ends: float, posted: Posted | None, *, decided: bool
 ) -> None:
     """Send what the gate has written. A gate that was killed, or could not write, has decided nothing."""
+    from ml_metrics.notify.sender import send_if_no_sender_runs
     from ml_metrics.operators.tasks import folder_of, run_of
     from ml_metrics.run_state import RunState
 
@@ -84,6 +86,8 @@ def _notify(
             posted = notifier.post_due(test, LATE_DECISION_SECONDS)
         if posted is not None:
             notifier.hurry(posted, ends - time.monotonic())
+        if notifier.warehouse is not None:
+            send_if_no_sender_runs(notifier.warehouse, notifier.mail, ends - time.monotonic() - SPARE_SECONDS)
 
 
 async def notify_overdue(
@@ -101,6 +105,17 @@ async def notify_overdue(
         return
     # a thread of its own, since Airflow's connections are requested through the triggerer's event loop
     await sync_to_async(_notify_overdue, thread_sensitive=False)(test, owner, emails, context["dag_run"])
+
+
+def send_messages() -> str:
+    """Send every message that is due."""
+    from ml_metrics.connections import warehouse
+    from ml_metrics.notify.mail_settings import load_mail_settings
+    from ml_metrics.notify.sender import send_pending
+
+    with warehouse() as open_warehouse:
+        done = send_pending(open_warehouse, load_mail_settings(), wait=time.sleep)
+    return f"{done.sent} sent, {done.pending} pending{f': {done.detail}' if done.detail else ''}"
 
 
 def send_digest() -> str:

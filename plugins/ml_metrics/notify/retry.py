@@ -23,7 +23,7 @@ MAX_DOUBLINGS = 10
 
 def pause_after(attempts: int, *, transient: bool, retry_after: float = 0.0) -> timedelta:
     """Return the pause after the n-th failed attempt on a channel."""
-    doubled = FIRST_PAUSE * 2 ** min(max(0, attempts - 1), MAX_DOUBLINGS)
+    doubled: timedelta = FIRST_PAUSE * 2 ** min(max(0, attempts - 1), MAX_DOUBLINGS)
     requested = timedelta(seconds=min(max(0.0, retry_after), MAX_LONG_PAUSE.total_seconds()))
     return max(min(doubled, MAX_PAUSE if transient else MAX_LONG_PAUSE), requested)
 

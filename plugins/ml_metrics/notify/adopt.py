@@ -1,0 +1,109 @@
+"""Finds messages that are written but not in the warehouse, and runs whose gate died before it wrote its message."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.message_folder import MessageFolder
+from ml_metrics.errors import FileMissingError, MlMetricsError, UnreadableInputError
+from ml_metrics.notify.outgoing import record
+from ml_metrics.notify.retry import GIVEN_UP_AFTER
+from ml_metrics.notify.runs import RunNotifier
+from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_state import RunState
+from ml_metrics.warehouse import StoredMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ml_metrics.alerts.markers import Marker
+    from ml_metrics.notify.mail_settings import MailSettings
+    from ml_metrics.warehouse import Warehouse
+
+log = logging.getLogger(__name__)
+
+DECIDING = timedelta(minutes=4)
+"""How long a gate that has decided may take to write its message."""
+TRYING = timedelta(minutes=15)
+"""How long Airflow may take to try a gate again that was killed before it decided."""
+
+
+def adopt(mail: MailSettings, warehouse: Warehouse, *, is_time_left: Callable[[], bool] = lambda: True) -> list[str]:
+    """Add the rows of messages that have none, and post what dead gates did not. Returns what failed."""
+    problems = []
+    for marker in mail.markers.all():
+        if not is_time_left():
+            problems.append("no time was left to look at every run whose message may be missing")
+            break
+        try:
+            if marker.document:
+                _adopt_message(marker, mail, warehouse)
+            else:
+                _adopt_run(marker, mail, warehouse)
+        except MlMetricsError as error:
+            problems.append(str(error))
+    return problems
+
+
+def _adopt_message(marker: Marker, mail: MailSettings, warehouse: Warehouse) -> None:
+    folder = MessageFolder(marker.messages)
+    try:
+        record(folder, marker.document, mail.markers, warehouse)
+    except FileMissingError:
+        if _age(marker) > DECIDING:  # its process died before it wrote the message; the marker of its gate stays
+            mail.markers.remove(marker.name)
+    except UnreadableInputError as error:
+        log.error("%s", error)  # noqa: TRY400  (the message names the file)
+        warehouse.messages.add(_about_damage(marker, error, folder, mail))
+        mail.markers.remove(marker.name)
+
+
+def _adopt_run(marker: Marker, mail: MailSettings, warehouse: Warehouse) -> None:
+    """Post the message about a run whose gate has died."""
+    age = _age(marker)
+    if age <= DECIDING:
+        return
+    state = RunState(RunFolder(marker.run_folder))
+    if age <= TRYING and _gate_is_missing(state):
+        return
+    try:
+        run, test = state.identity
+    except UnreadableInputError:
+        if age >= GIVEN_UP_AFTER:
+            log.error("%s: nobody can be notified about this run, which has no readable folder", marker.run_folder)
+            mail.markers.remove(marker.name)
+        raise
+    log.warning("%s: the gate of run %s ended before it wrote its message", run.test, run.run_id)
+    RunNotifier(run, state, warehouse, mail).post_due(test)
+
+
+def _gate_is_missing(state: RunState) -> bool:
+    try:
+        return state.gate is None
+    except MlMetricsError:
+        return False
+
+
+def _about_damage(marker: Marker, error: Exception, folder: MessageFolder, mail: MailSettings) -> StoredMessage:
+    """Return a message for the default recipients, in place of one that cannot be read."""
+    return StoredMessage(
+        message=marker.name,
+        run_key="",
+        test="",
+        owner="",
+        occasion="broken",
+        content_hash="",
+        timestamp=marker.at,
+        recipients=mail.recipients,
+        subject="[ML Metrics] a message about a run is damaged",
+        reasons=(str(error),),
+        document=folder.document_path(marker.document),
+    )
+
+
+def _age(marker: Marker) -> timedelta:
+    """Return the age of a marker. One that was written with a clock that was far ahead is old."""
+    age = datetime.now(UTC) - marker.at
+    return age if age > -TRYING else GIVEN_UP_AFTER

@@ -1,0 +1,175 @@
+"""One message of the warehouse: what it says, which channels it is still to be sent on, and what an attempt changes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.channels.channel import UndeliveredError
+from ml_metrics.alerts.compose import compose_notice
+from ml_metrics.alerts.message import MessageKind, Notice
+from ml_metrics.alerts.message_folder import SUFFIX, MessageFolder
+from ml_metrics.alerts.outgoing import from_document
+from ml_metrics.alerts.routing import channels_for
+from ml_metrics.errors import FileMissingError, UnreadableInputError
+from ml_metrics.notify.retry import GIVEN_UP_AFTER, MAX_PAUSE, is_due, pause_after
+from ml_metrics.notify.send import SentRecord, end_state, merged_results
+from ml_metrics.warehouse import ChannelResult, MessageState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ml_metrics.alerts.channels.channel import Channel
+    from ml_metrics.alerts.delivery import DeliveryResult
+    from ml_metrics.alerts.message import Message
+    from ml_metrics.notify.mail_settings import MailSettings
+    from ml_metrics.warehouse import StoredMessage
+
+log = logging.getLogger(__name__)
+
+DELIVERED, FAILED, DEAD = "delivered", "failed", "dead"
+OUTBOX_SECONDS = 10.0
+RECORD_LOST = "a sender before this one recorded it"
+
+
+def channels_of(stored: StoredMessage, mail: MailSettings) -> list[Channel]:
+    """Return the channels that a message is sent on, whether or not they have accepted it."""
+    return channels_for(mail.channels, _kind(stored), stored.held_because)
+
+
+def open_channels(stored: StoredMessage, mail: MailSettings, now: datetime) -> list[Channel]:
+    """Return the channels that have not accepted a message and may be tried now, as far as its row knows."""
+    return [
+        one
+        for one in channels_of(stored, mail)
+        if _state(stored, one) != DELIVERED and is_due(stored.channels.get(one.name), now)
+    ]
+
+
+def read_message(stored: StoredMessage) -> tuple[Message, SentRecord]:
+    """Return a message with the record of its deliveries. Raises `StorageError` if its folder cannot be read now.
+
+    A message whose document is gone or damaged is composed again, from what its row holds.
+    """
+    if not stored.document:
+        return _of_content(stored), SentRecord(None, stored.message)
+    path, _, name = stored.document.rpartition("/")
+    folder, name = MessageFolder(path), name.removesuffix(SUFFIX)
+    try:
+        message = folder.read(name).message
+    except (FileMissingError, UnreadableInputError) as error:
+        log.warning("%s: the message is composed from its row: %s", stored.subject, error)
+        message = minimal_message(stored)
+    try:
+        return message, SentRecord.load(folder, name)
+    except UnreadableInputError as error:
+        log.warning("%s: its earlier deliveries are unknown: %s", stored.subject, error)
+        return message, SentRecord(folder, name)
+
+
+def minimal_message(stored: StoredMessage) -> Message:
+    """Return a message with the subject and the sentences of its row."""
+    notice = Notice(
+        headline=stored.subject.removeprefix("[ML Metrics] "),
+        sentences=stored.reasons,
+        test=stored.test,
+        run_key=stored.run_key,
+        owner=stored.owner,
+    )
+    return compose_notice(stored.message, _kind(stored), notice, stored.recipients)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What becomes of a message after an attempt."""
+
+    state: MessageState
+    channels: Mapping[str, ChannelResult]
+    next_attempt: datetime
+
+
+def outcome_of(
+    stored: StoredMessage,
+    channels: Sequence[Channel],
+    record: SentRecord,
+    results: Sequence[DeliveryResult],
+    now: datetime,
+) -> Outcome:
+    """Return the state of a message, and when it is tried again.
+
+    Args:
+        stored: the row, as it was before the attempt.
+        channels: all channels that the message is sent on.
+        record: which of them have accepted it, from this process or another.
+        results: what they answered now; one that was not tried is missing.
+        now: the warehouse's time.
+    """
+    merged = _with_pauses(merged_results(stored.channels, results), results, now)
+    left = {one.name for one in record.left(channels)}
+    for one in channels:
+        if one.name not in left and (one.name not in merged or merged[one.name].state != DELIVERED):
+            attempts = merged[one.name].attempts if one.name in merged else 0
+            merged[one.name] = ChannelResult(DELIVERED, attempts, record.accepted[one.name].detail, _text(now))
+    undelivered = [one.name for one in channels if one.name not in merged or merged[one.name].state != DELIVERED]
+    if not undelivered:
+        return Outcome(end_state(stored.held_because), merged, now)
+    if now - stored.timestamp >= GIVEN_UP_AFTER:
+        dead = {name: replace(merged.get(name, ChannelResult(DEAD, at=_text(now))), state=DEAD) for name in undelivered}
+        return Outcome(MessageState.DEAD, {**merged, **dead}, now)
+    times = [datetime.fromisoformat(merged[name].not_before) for name in undelivered if name in merged]
+    waiting = [time for time in times if time > now]
+    return Outcome(MessageState.PENDING, merged, min(waiting) if len(waiting) == len(undelivered) else now)
+
+
+def later(stored: StoredMessage, now: datetime) -> Outcome:
+    """Return the outcome for a message whose folder cannot be read now."""
+    return Outcome(
+        MessageState.PENDING, stored.channels, now + min(pause_after(stored.attempts, transient=True), MAX_PAUSE)
+    )
+
+
+def bury(stored: StoredMessage, message: Message, channels: Mapping[str, ChannelResult], mail: MailSettings) -> None:
+    """Save a message that some channels have not accepted for a day in the outbox folder, and log an error."""
+    try:
+        place = f"saved as {mail.outbox.send(message, OUTBOX_SECONDS)}"
+    except UndeliveredError as error:
+        place = f"it could not be saved either ({error}); its text is:\n{message.text}"
+    dead = "; ".join(f"{name}: {one.detail}" for name, one in sorted(channels.items()) if one.state == DEAD)
+    log.error("%s: could not be sent for a day: %s; %s", stored.subject, dead, place)
+
+
+def _with_pauses(
+    merged: dict[str, ChannelResult], results: Sequence[DeliveryResult], now: datetime
+) -> dict[str, ChannelResult]:
+    for one in results:
+        if not one.delivered:
+            pause = pause_after(merged[one.channel].attempts, transient=one.temporary, retry_after=one.retry_after)
+            merged[one.channel] = replace(merged[one.channel], not_before=_text(now + pause))
+    return merged
+
+
+def _of_content(stored: StoredMessage) -> Message:
+    try:
+        return from_document(json.loads(stored.content), f"the row of {stored.message}").message
+    except (ValueError, AttributeError, UnreadableInputError) as error:
+        log.warning("%s: the message is composed from its row: %s", stored.subject, error)
+        return minimal_message(stored)
+
+
+def _kind(stored: StoredMessage) -> MessageKind:
+    try:
+        return MessageKind(stored.occasion)
+    except ValueError:  # of a newer version
+        return MessageKind.BROKEN
+
+
+def _state(stored: StoredMessage, channel: Channel) -> str:
+    result = stored.channels.get(channel.name)
+    return result.state if result else ""
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()
