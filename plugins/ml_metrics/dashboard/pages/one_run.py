@@ -49,9 +49,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
     broken = [row for row in rows if row.outcome in BROKEN]
     status = status_and_links(run, broken)
     since = run.timestamp - timedelta(days=1)
-    messages = [
-        one for one in warehouse.messages.since(since, run.test_name, MAX_MESSAGES) if one.run_key == run.uuid
-    ]
+    messages = [one for one in warehouse.messages.since(since, run.test_name, MAX_MESSAGES) if one.run_key == run.uuid]
     folder, files, files_error = _files(run)
     logs, more_logs = _logs(folder, run)
     return Page(

@@ -1,0 +1,411 @@
+"""A pass of the sender, over fake channels and a real warehouse file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Barrier, Lock, Thread
+from typing import Any
+
+import pytest
+
+from ml_metrics.alerts.channels.channel import UndeliveredError
+from ml_metrics.alerts.channels.outbox import Outbox
+from ml_metrics.alerts.message import Message, MessageKind, Reason
+from ml_metrics.notify import sender
+from ml_metrics.notify.mail_settings import MailSettings
+from ml_metrics.notify.outgoing import Posted, post
+from ml_metrics.notify.retry import GIVEN_UP_AFTER
+from ml_metrics.notify.sender import send_if_no_sender_runs, send_pending
+from ml_metrics.warehouse import MessageState, StoredMessage, Warehouse, messages, open_warehouse
+
+HOUR = timedelta(hours=1)
+REFUSED = UndeliveredError("smtp cannot be reached", transient=True)
+WRONG_KEY = UndeliveredError("smtp answered 401")
+
+
+@dataclass
+class Fake:
+    """A channel that raises an error while it has one."""
+
+    name: str = "smtp"
+    secrets: tuple[str, ...] = ()
+    error: Exception | None = None
+    tries: list[str] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+    before: Callable[[Message], None] = lambda _: None
+    lock: Any = field(default_factory=Lock)
+
+    def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002
+        with self.lock:
+            self.tries.append(message.subject)
+        self.before(message)
+        if self.error is not None:
+            raise self.error
+        with self.lock:
+            self.sent.append(message.subject)
+        return "accepted"
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a new message, and one whose lease was revoked, be sent at once."""
+    monkeypatch.setattr(messages, "HOLD_OFF", timedelta(0))
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
+    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def smtp() -> Fake:
+    return Fake()
+
+
+@pytest.fixture
+def mail(tmp_path: Path, smtp: Fake) -> MailSettings:
+    return MailSettings((smtp,), Outbox(f"{tmp_path}/outbox"), storage_root=f"{tmp_path}/runs")
+
+
+def message(number: int = 0, **fields: Any) -> Message:
+    name = f"message {number}"
+    about = {"test": f"test {number}", "reasons": (Reason("r", f"reason {number}"),), **fields}
+    return Message(f"key-{number}", MessageKind.BROKEN, name, name, name, ("a@example.com",), **about)
+
+
+def posted(mail: MailSettings, warehouse: Warehouse | None, number: int = 0, **options: Any) -> Posted:
+    return post(message(number, **options.pop("fields", {})), mail=mail, warehouse=warehouse, **options)
+
+
+def only(warehouse: Warehouse) -> StoredMessage:
+    (row,) = warehouse.messages.since(datetime(2000, 1, 1, tzinfo=UTC))
+    return row
+
+
+def make_due(warehouse: Warehouse) -> None:
+    """Let the time pass after which everything is tried again."""
+    warehouse.database.change(
+        "UPDATE messages SET next_attempt = :at, channels = '{}'", at=datetime(2000, 1, 1, tzinfo=UTC)
+    )
+
+
+def age(warehouse: Warehouse, by: timedelta) -> None:
+    warehouse.database.change("UPDATE messages SET timestamp = :at", at=datetime.now(UTC) - by)
+
+
+def test_what_is_due_is_sent_once_and_the_pass_is_recorded(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake
+) -> None:
+    posted(mail, warehouse)
+    done = send_pending(warehouse, mail)
+    assert (done.sender, done.sent, done.pending, done.detail) == ("ml_messages", 1, 0, "")
+    assert warehouse.senders.newest() == done
+    row = only(warehouse)
+    assert (row.state, row.channels["smtp"].state, row.channels["smtp"].detail) == ("sent", "delivered", "accepted")
+    assert send_pending(warehouse, mail).sent == 0
+    assert smtp.tries == ["message 0"]
+
+
+def test_a_pass_without_messages_is_recorded(warehouse: Warehouse, mail: MailSettings) -> None:
+    send_pending(warehouse, mail, sender="command line")
+    newest = warehouse.senders.newest()
+    assert newest is not None
+    assert (newest.sender, newest.sent) == ("command line", 0)
+
+
+def test_messages_of_a_warehouse_that_was_down_are_found(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
+    posted(mail, None)
+    assert warehouse.messages.since(datetime(2000, 1, 1, tzinfo=UTC)) == []
+    send_pending(warehouse, mail)
+    assert smtp.sent == ["message 0"]
+    assert mail.markers.all() == []
+
+
+def test_a_channel_that_is_down_is_tried_by_one_message_of_a_pass(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake
+) -> None:
+    for number in range(20):
+        posted(mail, warehouse, number)
+    smtp.error = REFUSED
+    done = send_pending(warehouse, mail)
+    assert smtp.tries == ["message 0"]
+    assert (done.pending, done.detail) == (20, "smtp is down")
+    attempts = {one.subject: one.attempts for one in warehouse.messages.since(datetime(2000, 1, 1, tzinfo=UTC))}
+    assert sum(attempts.values()) == 1
+    smtp.error = None
+    make_due(warehouse)
+    assert send_pending(warehouse, mail).sent == 20
+    assert len(smtp.sent) == len(set(smtp.sent)) == 20
+
+
+def test_another_channel_is_used_meanwhile(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
+    webhook = Fake("webhook")
+    mail = replace(mail, channels=(smtp, webhook))
+    smtp.error = REFUSED
+    for number in range(5):
+        posted(mail, warehouse, number)
+    send_pending(warehouse, mail)
+    assert sorted(webhook.sent) == [f"message {number}" for number in range(5)]
+    smtp.error = None
+    warehouse.database.change("UPDATE messages SET next_attempt = :at", at=datetime(2000, 1, 1, tzinfo=UTC))
+    send_pending(warehouse, mail)
+    assert len(webhook.tries) == 5
+    assert len(smtp.sent) == 4, "the first waits for the pause after its failed attempt"
+
+
+def test_a_message_that_a_channel_never_accepts_does_not_stop_the_others(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake
+) -> None:
+    def reject(sent: Message) -> None:
+        if sent.subject == "message 0":
+            raise UndeliveredError("the connection was reset", transient=True)
+
+    smtp.before = reject
+    for number in range(4):
+        posted(mail, warehouse, number)
+    for _ in range(3):
+        send_pending(warehouse, mail)
+        make_due(warehouse)
+    assert sorted(smtp.sent) == ["message 1", "message 2", "message 3"]
+
+
+@pytest.mark.parametrize(("error", "minutes"), [(REFUSED, 1), (WRONG_KEY, 1)])
+def test_a_failed_message_is_tried_again_after_a_pause(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake, error: Exception, minutes: int
+) -> None:
+    posted(mail, warehouse)
+    smtp.error = error
+    now = warehouse.messages.moment()
+    send_pending(warehouse, mail)
+    row = only(warehouse)
+    assert (row.state, row.attempts, row.channels["smtp"].attempts) == ("pending", 1, 1)
+    pause = row.next_attempt - now
+    assert timedelta(minutes=minutes) <= pause < timedelta(minutes=minutes) + timedelta(seconds=30)
+    assert row.channels["smtp"].detail == str(error)
+
+
+def test_a_requested_pause_holds_for_its_channel_alone(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
+    webhook = Fake("webhook", error=REFUSED)
+    smtp.error = UndeliveredError("smtp answered 429", transient=True, retry_after=1800)
+    mail = replace(mail, channels=(smtp, webhook))
+    posted(mail, warehouse)
+    send_pending(warehouse, mail)
+    assert only(warehouse).next_attempt < warehouse.messages.moment() + timedelta(minutes=2)
+    warehouse.database.change("UPDATE messages SET next_attempt = :at", at=datetime(2000, 1, 1, tzinfo=UTC))
+    results = json.loads(warehouse.database.query("SELECT channels FROM messages")[0]["channels"])
+    results["webhook"]["not_before"] = ""
+    warehouse.database.change("UPDATE messages SET channels = :channels", channels=json.dumps(results))
+    send_pending(warehouse, mail)
+    assert (len(smtp.tries), len(webhook.tries)) == (1, 2)
+
+
+def test_a_message_that_fails_for_a_day_is_dead_and_saved(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(2):
+        posted(mail, warehouse, number)
+    smtp.error = WRONG_KEY
+    age(warehouse, GIVEN_UP_AFTER + HOUR)
+    send_pending(warehouse, mail)
+    rows = warehouse.messages.since(datetime(2000, 1, 1, tzinfo=UTC))
+    assert {(one.state, one.channels["smtp"].state) for one in rows} == {("dead", "dead")}
+    assert {path.name for path in Path(mail.outbox.folder).iterdir()} == {"key-0.eml", "key-1.eml"}
+    assert "message 0: could not be sent for a day: smtp: smtp answered 401" in caplog.text
+    assert warehouse.senders.state(datetime.now(UTC)).dead == 2
+
+
+def test_an_old_message_is_tried_before_it_is_dead(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
+    posted(mail, warehouse)
+    age(warehouse, 2 * GIVEN_UP_AFTER)
+    send_pending(warehouse, mail)
+    assert (only(warehouse).state, smtp.sent) == ("sent", ["message 0"])
+
+
+def test_what_another_process_has_sent_is_not_sent_again(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
+    one = posted(mail, warehouse)
+    sender.send_on(one.outgoing.message, [smtp], _record_of(one), 1.0)
+    send_pending(warehouse, mail)
+    assert smtp.tries == ["message 0"]
+    assert only(warehouse).state == "sent"
+    assert only(warehouse).channels["smtp"].detail == "accepted"
+
+
+def _record_of(one: Posted) -> Any:
+    from ml_metrics.notify.send import SentRecord
+
+    return SentRecord.load(one.folder, one.name)
+
+
+@pytest.mark.parametrize("damage", ["{", '{"version": 99}', None])
+def test_a_message_whose_document_is_damaged_is_sent_from_its_row(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake, damage: str | None
+) -> None:
+    one = posted(mail, warehouse)
+    path = Path(one.folder.document_path(one.name))
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_text(damage)
+    texts: list[str] = []
+    smtp.before = lambda sent: texts.append(sent.text)
+    assert send_pending(warehouse, mail).sent == 1
+    assert "message 0" in texts[0]
+    assert "reason 0" in texts[0]
+
+
+def test_a_damaged_document_without_a_row_is_reported(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
+    one = posted(mail, None)
+    Path(one.folder.document_path(one.name)).write_text("{")
+    send_pending(warehouse, mail)
+    assert smtp.sent == ["[ML Metrics] a message about a run is damaged"]
+    assert mail.markers.all() == []
+
+
+def test_a_message_beyond_the_hourly_limit_goes_to_channels_per_test_and_waits_for_the_digest(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake
+) -> None:
+    github = Fake("github:mine")
+    mail = replace(mail, channels=(smtp, github))
+    posted(mail, warehouse, 0, held_because="the owner got 10 messages within an hour")
+    send_pending(warehouse, mail)
+    assert (smtp.tries, github.sent, only(warehouse).state) == ([], ["message 0"], "held")
+    assert len(warehouse.messages.held(datetime.now(UTC) - HOUR)) == 1
+
+
+def test_a_message_that_a_digest_has_reported_still_goes_to_channels_per_test(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake
+) -> None:
+    github = Fake("github", error=REFUSED)
+    mail = replace(mail, channels=(smtp, github))
+    posted(mail, warehouse, 0, held_because="the owner got 10 messages within an hour")
+    send_pending(warehouse, mail)
+    warehouse.messages.summarise(["key-0"])
+    github.error = None
+    make_due(warehouse)
+    send_pending(warehouse, mail)
+    assert (smtp.tries, github.sent, only(warehouse).state) == ([], ["message 0"], "summarised")
+
+
+def test_two_passes_at_once_send_each_message_once(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake, tmp_path: Path
+) -> None:
+    for number in range(30):
+        posted(mail, warehouse, number)
+    together = Barrier(3)
+
+    def one_pass() -> None:
+        with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db") as own:
+            together.wait()
+            send_pending(own, mail)
+
+    threads = [Thread(target=one_pass) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(smtp.tries) == sorted(smtp.sent) == sorted(f"message {number}" for number in range(30))
+    assert warehouse.senders.state(datetime.now(UTC)).pending == 0
+
+
+class Killed(BaseException):
+    """Stands for the end of a process."""
+
+
+@contextmanager
+def killed_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Iterator[None]:
+    def die(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, die)
+        yield
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize(("moment", "tries"), [("read_message", 1), ("send_on", 1), ("outcome_of", 1)])
+def test_a_sender_that_is_killed_loses_and_repeats_nothing(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake, monkeypatch: pytest.MonkeyPatch, moment: str, tries: int
+) -> None:
+    posted(mail, warehouse)
+    with killed_at(monkeypatch, sender, moment):
+        send_pending(warehouse, mail)
+    assert only(warehouse).lease != ""
+    send_pending(warehouse, mail)
+    assert only(warehouse).lease != "", "its holder may live: nobody takes the message"
+    warehouse.database.change("UPDATE messages SET lease_until = :at", at=datetime.now(UTC) - HOUR)
+    send_pending(warehouse, mail)
+    send_pending(warehouse, mail)
+    assert (only(warehouse).state, smtp.sent, len(smtp.tries)) == ("sent", ["message 0"], tries)
+
+
+def test_the_pass_waits_for_messages_whose_sender_vanished(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake
+) -> None:
+    posted(mail, warehouse)
+    (row,) = warehouse.messages.due(warehouse.messages.moment())
+    warehouse.messages.take(row, "vanished", datetime.now(UTC) - HOUR)
+    waits: list[float] = []
+    send_pending(warehouse, mail, wait=waits.append)
+    assert (len(waits), smtp.sent) == (1, ["message 0"])
+
+
+@pytest.mark.parametrize("shift", [timedelta(days=-3), timedelta(days=3)])
+def test_times_that_a_wrong_clock_wrote_delay_nothing(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake, shift: timedelta
+) -> None:
+    posted(mail, warehouse)
+    warehouse.database.change("UPDATE messages SET next_attempt = :at, timestamp = :at", at=datetime.now(UTC) + shift)
+    send_pending(warehouse, mail)
+    assert smtp.sent == ["message 0"]
+
+
+def test_messages_of_one_test_are_sent_in_order(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
+    for number in range(6):
+        posted(mail, warehouse, number, fields={"test": "one"})
+    smtp.error = WRONG_KEY
+    send_pending(warehouse, mail)
+    assert smtp.tries == ["message 0"], "a recovery is not sent before the failure"
+    smtp.error = None
+    make_due(warehouse)
+    send_pending(warehouse, mail)
+    assert smtp.sent == [f"message {number}" for number in range(6)]
+
+
+def test_a_warehouse_that_fails_in_mid_pass_ends_the_pass(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ml_metrics.errors import WarehouseError
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise WarehouseError("gone")
+
+    for number in range(3):
+        posted(mail, warehouse, number)
+    monkeypatch.setattr(type(warehouse.messages), "take", fail)
+    done = send_pending(warehouse, mail)
+    assert "the warehouse failed: gone" in done.detail
+    assert smtp.tries == []
+
+
+def test_a_run_sends_only_where_no_sender_runs(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
+    posted(mail, warehouse)
+    send_pending(warehouse, replace(mail, channels=()))
+    assert send_if_no_sender_runs(warehouse, mail, 5.0) is None
+    posted(mail, warehouse, 1)
+    warehouse.database.change("UPDATE senders SET timestamp = :at", at=datetime.now(UTC) - HOUR)
+    done = send_if_no_sender_runs(warehouse, mail, 5.0)
+    assert done is not None
+    assert (done.sender, smtp.sent) == ("run", ["message 1"])
+
+
+def test_a_pass_without_time_sends_nothing_and_reports_it(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
+    posted(mail, warehouse)
+    done = send_pending(warehouse, mail, seconds=0.5)
+    assert "no time was left for 1 messages" in done.detail
+    assert (smtp.tries, only(warehouse).state) == ([], MessageState.PENDING)
