@@ -72,7 +72,7 @@ def _adopt_run(marker: Marker, mail: MailSettings, warehouse: Warehouse) -> None
         run, test = state.identity
     except UnreadableInputError:
         if age >= GIVEN_UP_AFTER:
-            log.error("%s: nobody can be notified about this run, which has no readable folder", marker.run_folder)
+            log.exception("%s: nobody can be notified about this run, which has no readable folder", marker.run_folder)
             mail.markers.remove(marker.name)
         raise
     log.warning("%s: the gate of run %s ended before it wrote its message", run.test, run.run_id)

@@ -1,4 +1,4 @@
-"""The functions that Airflow calls: the gate and its callbacks, the DAG processor, the triggerer, and three schedules."""
+"""What Airflow calls: the gate and its callbacks, the DAG processor, the triggerer and three schedules."""
 
 from __future__ import annotations
 

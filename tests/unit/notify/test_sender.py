@@ -328,9 +328,9 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Iterato
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize(("moment", "tries"), [("read_message", 1), ("send_on", 1), ("outcome_of", 1)])
+@pytest.mark.parametrize("moment", ["read_message", "send_on", "outcome_of"])
 def test_a_sender_that_is_killed_loses_and_repeats_nothing(
-    warehouse: Warehouse, mail: MailSettings, smtp: Fake, monkeypatch: pytest.MonkeyPatch, moment: str, tries: int
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     posted(mail, warehouse)
     with killed_at(monkeypatch, sender, moment):
@@ -341,7 +341,7 @@ def test_a_sender_that_is_killed_loses_and_repeats_nothing(
     warehouse.database.change("UPDATE messages SET lease_until = :at", at=datetime.now(UTC) - HOUR)
     send_pending(warehouse, mail)
     send_pending(warehouse, mail)
-    assert (only(warehouse).state, smtp.sent, len(smtp.tries)) == ("sent", ["message 0"], tries)
+    assert (only(warehouse).state, smtp.tries) == ("sent", ["message 0"])
 
 
 def test_the_pass_waits_for_messages_whose_sender_vanished(
