@@ -36,7 +36,7 @@ def markers(body: str) -> list[str]:
 
 def body_of(message: Message) -> str:
     """Return the plain text in a code fence that the text cannot end, so that GitHub does not render it."""
-    text = cut_lines("\n".join(printable(line) for line in message.text.strip().split("\n")), MAX_TEXT)
+    text = printable(cut_lines(message.text.strip(), MAX_TEXT))
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     if longest > MAX_LINKS_LENGTH // 10:  # a fence must not be longer than what it holds
         text, longest = text.replace("`", "'"), 0

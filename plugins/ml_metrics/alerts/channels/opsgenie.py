@@ -61,14 +61,17 @@ class Opsgenie:
 
 def alert(message: Message) -> dict[str, Any]:
     """Return the alert, which Opsgenie adds to an open one with the same alias."""
-    details = {"test": message.test, "owner": message.owner, "run": message.run_key}
+    facts = {"test": message.test, "owner": message.owner, "run": message.run_key}
+    details = {name: cut(value, MAX_DETAIL, escape=without_tags) for name, value in facts.items() if value.strip()}
     return {
-        "message": cut(without_tags(message.subject), MAX_MESSAGE) or SOURCE,
+        "message": cut(message.subject, MAX_MESSAGE, escape=without_tags) or SOURCE,
         "alias": incident_of(message),
-        "description": cut_lines(without_tags(message.text.strip()), MAX_DESCRIPTION),
+        "description": without_tags(cut_lines(message.text.strip(), MAX_DESCRIPTION)),
         "tags": ["ml-metrics", str(message.kind)],
-        "details": {name: cut(without_tags(value), MAX_DETAIL) for name, value in details.items() if value.strip()},
-        "entity": cut(without_tags(message.test), MAX_ENTITY),
+        "details": {
+            name: cut(value, MAX_DETAIL, escape=without_tags) for name, value in details.items() if value.strip()
+        },
+        "entity": cut(message.test, MAX_ENTITY, escape=without_tags),
         "source": SOURCE,
         "priority": PRIORITIES[message.kind],
     }
@@ -77,4 +80,4 @@ def alert(message: Message) -> dict[str, Any]:
 def note(message: Message) -> dict[str, Any]:
     """Return the note for an alert that is open, or that is closed by it."""
     # Opsgenie shows HTML
-    return {"source": SOURCE, "note": cut_lines(without_tags(f"{message.subject}\n\n{message.text.strip()}"), MAX_NOTE)}
+    return {"source": SOURCE, "note": without_tags(cut_lines(f"{message.subject}\n\n{message.text.strip()}", MAX_NOTE))}

@@ -60,27 +60,27 @@ def event(message: Message) -> dict[str, Any]:
     if message.kind in CLOSES:
         return {"event_action": "resolve", **identity}
     links = [
-        {"href": fact.link, "text": cut(printable(fact.name), MAX_NAME)}
+        {"href": fact.link, "text": cut(fact.name, MAX_NAME, escape=printable)}
         for fact in fitting(message.links, limit=MAX_LINKS_LENGTH, most=MAX_LINKS)
     ]
     details = {
-        "owner": cut(printable(message.owner), MAX_NAME),
-        "run": cut(printable(message.run_key), MAX_NAME),
+        "owner": cut(message.owner, MAX_NAME, escape=printable),
+        "run": cut(message.run_key, MAX_NAME, escape=printable),
         "problems": bullets(message.reasons, limit=MAX_PROBLEMS_LENGTH, most=MAX_PROBLEMS),
         "warnings": bullets(message.warnings, limit=MAX_PROBLEMS_LENGTH, most=MAX_PROBLEMS),
     }
-    test = cut(printable(message.test), MAX_NAME)
+    test = cut(message.test, MAX_NAME, escape=printable)
     body = {
         "event_action": "trigger",
         **identity,
         "client": "ML Metrics",
         "links": links,
         "payload": {
-            "summary": cut(printable(message.subject), MAX_SUMMARY) or "ML Metrics",
+            "summary": cut(message.subject, MAX_SUMMARY, escape=printable) or "ML Metrics",
             "source": test or "ML Metrics",
             "severity": SEVERITIES[message.kind],
             "component": test,
-            "group": cut(printable(message.owner), MAX_NAME),
+            "group": cut(message.owner, MAX_NAME, escape=printable),
             "class": str(message.kind),
             "custom_details": {name: value for name, value in details.items() if value},
         },

@@ -52,19 +52,23 @@ def cut(text: str, limit: int, *, escape: Escape = str, measure: Measure = units
 
 def cut_lines(text: str, limit: int) -> str:
     """Return the text, or as many whole lines as fit, with a note of how many are left out."""
-    if units(text) <= limit:
+    head = text[: limit + 1]
+    if len(head) == len(text) and units(text) <= limit:
         return text
-    lines = text.splitlines()
-    note = f"{ELLIPSIS} {len(lines):,} further lines are left out; the run's page has them"
-    kept, left = 0, limit - len(note)
-    for line in lines:
+    lines, total = head.split("\n"), text.count("\n") + 1
+    kept: list[str] = []
+    left = limit - len(_left_out(total))
+    for line in lines[:-1]:
         left -= units(line) + 1
         if left < 0:
             break
-        kept += 1
-    beginning = lines[:kept] or [cut(lines[0], limit - len(note) - 1)]
-    rest = len(lines) - len(beginning)
-    return "\n".join([*beginning, f"{ELLIPSIS} {rest:,} further lines are left out; the run's page has them"])
+        kept.append(line)
+    kept = kept or [cut(lines[0], limit - len(_left_out(total)) - 1)]
+    return "\n".join([*kept, _left_out(total - len(kept))])
+
+
+def _left_out(lines: int) -> str:
+    return f"{ELLIPSIS} the rest is left out{f' ({lines:,} lines)' if lines else ''}: the run's page has all of it"
 
 
 def without_tags(text: str) -> str:
@@ -78,7 +82,7 @@ def bullets(  # noqa: PLR0913  (the limits of a service)
     limit: int,
     most: int = 10,
     longest: int = 600,
-    escape: Escape = str,
+    escape: Escape = printable,
     measure: Measure = units,
     more: str = "more",
 ) -> list[str]:
@@ -90,7 +94,7 @@ def bullets(  # noqa: PLR0913  (the limits of a service)
         room = min(longest, left - measure("• ") - 1)
         if room < min(longest, MIN_SENTENCE):
             break
-        lines.append(f"• {cut(printable(reason.sentence), room, escape=escape, measure=measure)}")
+        lines.append(f"• {cut(reason.sentence, room, escape=escape, measure=measure)}")
         left -= measure(lines[-1]) + 1
     rest = len(reasons) - len(lines)
     return [*lines, note.format(rest, more)] if rest else lines
