@@ -203,11 +203,13 @@ def test_thirty_runs_are_reported_exactly_as_documented(
 
 
 def waiting(number: int) -> list[str]:
-    """Return this run's messages that the warehouse lists as not delivered."""
+    """Return this run's messages that the warehouse lists as not sent."""
     with warehouse() as open_warehouse:
-        found = open_warehouse.deliveries.waiting(datetime.now(UTC) - timedelta(days=1))
+        found = open_warehouse.messages.waiting(datetime.now(UTC) - timedelta(days=1))
     return [
-        f"      ({one.state} for {one.channel}: {one.detail})" for one in found if one.run_key == run_of(number).key
+        f"      ({one.state}{f': {one.held_because}' if one.held_because else ''})"
+        for one in found
+        if one.run_key == run_of(number).key
     ]
 
 

@@ -201,7 +201,10 @@ def compose_heartbeat(
     unfit = [
         Reason(f"unfit:{one.test}:{one.metric}", f"{one.metric} of {one.test} {one.problem}") for one in heartbeat.unfit
     ]
-    style = "warning" if missed or heartbeat.undecided else "ok"
+    unsent = [Reason(f"unsent:{one.subject}", f"not sent: {one.subject}: {one.problem}") for one in heartbeat.unsent]
+    if unsent:
+        headline += f", {len(unsent)} message{'s' if len(unsent) > 1 else ''} could not be sent"
+    style = "warning" if missed or heartbeat.undecided or unsent else "ok"
     return _summary(
         "heartbeat",
         {"headline": headline, "heartbeat": heartbeat, "style": style, "most": MAX_ROWS},
@@ -211,7 +214,7 @@ def compose_heartbeat(
         key=key,
         kind=MessageKind.HEARTBEAT,
         subject=f"weekly: {headline}",
-        reasons=_first_reasons([*silent, *unjudged, *unfit]),
+        reasons=_first_reasons([*unsent, *silent, *unjudged, *unfit]),
     )
 
 

@@ -230,6 +230,16 @@ class UnfitCondition:
 
 
 @dataclass(frozen=True, slots=True)
+class UnsentMessage:
+    """A message that could not be sent."""
+
+    subject: str
+    decided_at: datetime
+    problem: str
+    """Which channels did not accept it, and why."""
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeat:
     """The state of the tests that share a list of recipients."""
 
@@ -240,3 +250,4 @@ class Heartbeat:
     quarantined: tuple[QuarantinedTest, ...] = ()
     undecided: tuple[UndecidedMetric, ...] = ()
     unfit: tuple[UnfitCondition, ...] = ()
+    unsent: tuple[UnsentMessage, ...] = ()

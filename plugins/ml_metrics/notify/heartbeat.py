@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import replace
 from datetime import timedelta
 from itertools import groupby, takewhile
@@ -15,6 +17,7 @@ from ml_metrics.alerts.message import (
     QuarantinedTest,
     UndecidedMetric,
     UnfitCondition,
+    UnsentMessage,
 )
 from ml_metrics.config.schedule import times_after
 from ml_metrics.judge import history_needs
@@ -39,6 +42,7 @@ FIT_RUNS = 100
 def send_heartbeats(tests: Sequence[TestDefinition], warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
     """Send each list of recipients a message about its tests."""
     since, incidents = now - WEEK, warehouse.incidents.all_open()
+    unsent = _unsent(warehouse, since)
     ordered = sorted(tests, key=lambda test: (mail.recipients_of(test.emails), test.name))
     sent = 0
     for recipients, group in groupby(ordered, key=lambda test: mail.recipients_of(test.emails)):
@@ -59,12 +63,24 @@ def send_heartbeats(tests: Sequence[TestDefinition], warehouse: Warehouse, mail:
                 for test in own
                 if test.quarantine and test.quarantine.holds(now)
             ),
+            unsent=tuple(unsent.get(recipients, ())),
         )
-        key = f"heartbeat-{now:%Y-%m-%d}-{sent + 1}"
+        readers = hashlib.sha256(json.dumps([mail.deployment, *recipients]).encode()).hexdigest()[:16]
+        key = f"heartbeat-{now:%Y-%m-%d}-{readers}"
         sent += send_summary(
             compose_heartbeat(key, heartbeat, recipients, mail.sender, mail.dashboard_url), mail, warehouse
         )
     return sent
+
+
+def _unsent(warehouse: Warehouse, since: datetime) -> dict[tuple[str, ...], list[UnsentMessage]]:
+    """Return the messages that could not be sent, by recipients."""
+    found: dict[tuple[str, ...], list[UnsentMessage]] = {}
+    for one in warehouse.messages.dead(since):
+        failed = {name: result.detail for name, result in one.channels.items() if result.state == "dead"}
+        problem = "; ".join(f"{name}: {detail}" for name, detail in sorted(failed.items()))
+        found.setdefault(one.recipients, []).append(UnsentMessage(one.subject, one.timestamp, problem))
+    return found
 
 
 def _missed_runs(test: TestDefinition, warehouse: Warehouse, since: datetime, now: datetime) -> Iterator[MissedRuns]:

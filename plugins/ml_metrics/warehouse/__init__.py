@@ -5,7 +5,6 @@ this package is cheap: SQLAlchemy and the BigQuery client are imported when a wa
 """
 
 from ml_metrics.warehouse.decisions import QuarantineRow
-from ml_metrics.warehouse.deliveries import Delivery
 from ml_metrics.warehouse.incidents import Incident
 from ml_metrics.warehouse.known_tests import KnownState, KnownTest
 from ml_metrics.warehouse.messages import ChannelResult, MessageState, StoredMessage
@@ -16,7 +15,6 @@ from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 
 __all__ = [
     "ChannelResult",
-    "Delivery",
     "Incident",
     "JobRow",
     "KnownState",

@@ -79,6 +79,12 @@ WHERE deployment = :deployment AND timestamp >= :since AND state IN ('pending', 
 ORDER BY timestamp, message
 """  # noqa: S608
 
+DEAD = f"""
+SELECT {COLUMNS} FROM messages
+WHERE deployment = :deployment AND timestamp >= :since AND state = 'dead'
+ORDER BY timestamp, message
+"""  # noqa: S608
+
 SINCE = f"""
 SELECT {COLUMNS} FROM messages
 WHERE deployment = :deployment AND timestamp >= :since AND (:test = '' OR test_name = :test)
@@ -239,6 +245,10 @@ class Messages:
     def since(self, moment: datetime, test: str = "", limit: int = 100) -> list[StoredMessage]:
         """Return the messages since a moment, newest first."""
         return [_stored(row) for row in self.database.query(SINCE, since=as_utc(moment), test=test, limit=limit)]
+
+    def dead(self, since: datetime) -> list[StoredMessage]:
+        """Return the messages that could not be sent, oldest first."""
+        return [_stored(row) for row in self.database.query(DEAD, since=as_utc(since))]
 
     def count(self, owner: str, since: datetime) -> int:
         """Return the number of messages about single runs that were to be sent to an owner at once since a moment."""

@@ -215,31 +215,6 @@ ALERTS = Table(
     key=("test_name", "opened_by", "kind", "uuid"),
 )
 
-DELIVERIES = Table(
-    "deliveries",
-    "One row for each state of each message on each channel. Rows are only added.",
-    (
-        _required("message", Kind.STRING, "The key of the message: the run key and the occasion."),
-        _required("channel", Kind.STRING, "For example outbox, smtp or sendgrid; digest if the message waits for one."),
-        _required("state", Kind.STRING, "delivered, kept (not delivered, in the outbox), held, or summarised."),
-        _required("timestamp", Kind.TIMESTAMP, "When the message reached the state."),
-        _required("test_name", Kind.STRING, "The test; empty for a message about several tests."),
-        _required("uuid", Kind.STRING, "The run key; empty for a message about several runs."),
-        _required("occasion", Kind.STRING, "broken, worse, recovered, overdue, warning, digest or heartbeat."),
-        _required("owner", Kind.STRING, "The owner whose hourly limit the message counts towards."),
-        _required("recipients", Kind.STRING, "The recipients as a JSON list of addresses."),
-        _required("subject", Kind.STRING, "The subject."),
-        _required("reasons", Kind.STRING, "The sentences of the message as a JSON list of texts."),
-        _required("attempts", Kind.INTEGER, "The number of attempts."),
-        _required("detail", Kind.STRING, "Where the message is, or why it was not delivered."),
-        DEPLOYMENT,
-    ),
-    key=("message", "channel", "state"),
-    indexes=(("timestamp",),),
-    partition="timestamp",
-    cluster=("owner",),
-)
-
 MESSAGES = Table(
     "messages",
     "One row for each message. It is added when the message is decided, before it is sent.",
@@ -332,4 +307,4 @@ KNOWN_TESTS = Table(
 RUN_TABLES = (JOB_HISTORY, METRIC_HISTORY, METADATA_HISTORY, CURVE_HISTORY)
 """The tables that one load changes together."""
 
-TABLES = (*RUN_TABLES, ACCEPTANCES, ALERTS, DELIVERIES, MESSAGES, SENDERS, QUARANTINES, KNOWN_TESTS)
+TABLES = (*RUN_TABLES, ACCEPTANCES, ALERTS, MESSAGES, SENDERS, QUARANTINES, KNOWN_TESTS)

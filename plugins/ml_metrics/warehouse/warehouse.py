@@ -1,4 +1,4 @@
-"""The warehouse: runs, metrics, incidents, deliveries and decisions over any engine, opened by its address."""
+"""The warehouse: runs, metrics, incidents, messages and decisions over any engine, opened by its address."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ml_metrics.warehouse.attributes import RunAttributes
 from ml_metrics.warehouse.curves import StoredCurves
 from ml_metrics.warehouse.database import Database
 from ml_metrics.warehouse.decisions import Acceptances, Quarantines
-from ml_metrics.warehouse.deliveries import Deliveries
 from ml_metrics.warehouse.incidents import Incidents
 from ml_metrics.warehouse.known_tests import KnownTests
 from ml_metrics.warehouse.messages import Messages
@@ -45,7 +44,6 @@ class Warehouse(AbstractContextManager["Warehouse"]):
         self.metrics = Metrics(self.database)
         self.curves = StoredCurves(self.database)
         self.incidents = Incidents(self.database)
-        self.deliveries = Deliveries(self.database)
         self.messages = Messages(self.database)
         self.senders = Senders(self.database)
         self.acceptances = Acceptances(self.database)

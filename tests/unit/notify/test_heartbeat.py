@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
 from pathlib import Path
@@ -13,7 +14,7 @@ from ml_metrics.model import JobStatus, Metric, Outcome, Run, Verdict, Workload
 from ml_metrics.notify.heartbeat import send_heartbeats, times_between
 from ml_metrics.notify.mail_settings import load_mail_settings
 from ml_metrics.settings import Settings
-from ml_metrics.warehouse import run_record
+from ml_metrics.warehouse import ChannelResult, StoredMessage, run_record
 
 NOW = datetime(2026, 1, 19, 7, tzinfo=UTC)  # a Monday
 
@@ -78,6 +79,28 @@ def test_a_test_that_missed_runs_is_listed_with_their_number() -> None:
     assert "* weekly: ran 0 of 1 times, never ran before" in text
     assert "daily:" not in text
     assert "by-hand:" not in text
+
+
+def test_messages_that_could_not_be_sent_are_listed() -> None:
+    emails = ("a@example.com",)
+    about = {"run_key": "r", "test": "one", "owner": "o", "occasion": "broken", "content_hash": "h", "reasons": ()}
+    channels = {"smtp": ChannelResult("dead", 9, "mail.example took too long"), "outbox": ChannelResult("delivered")}
+    row = StoredMessage("m", subject="[ML Metrics] one failed", recipients=emails, timestamp=NOW, **about)
+    with warehouse() as open_warehouse:
+        open_warehouse.messages.add(replace(row, state="dead", channels=channels))
+        open_warehouse.messages.add(replace(row, message="old", state="dead", timestamp=NOW - timedelta(days=8)))
+        open_warehouse.messages.add(replace(row, message="other", state="dead", recipients=("b@example.com",)))
+    send(a_test("one", None, emails=emails))
+    (text,) = mails().values()
+    assert "1 message could not be sent" in text
+    assert "* [ML Metrics] one failed, 2026-01-19 07:00 UTC: smtp: mail.example took too long" in text
+
+
+def test_a_heartbeat_that_is_sent_again_is_one_message() -> None:
+    send(a_test("one", "@daily"))
+    send(a_test("one", "@daily"))
+    with warehouse() as open_warehouse:
+        assert len(open_warehouse.messages.since(NOW)) == 1
 
 
 def test_each_list_of_recipients_gets_its_own_tests() -> None:
