@@ -73,6 +73,11 @@ class RunState:
         """The user who started the run by hand, or empty."""
         return str((self._start or {}).get("started_by") or "")
 
+    @property
+    def notify(self) -> tuple[str, ...]:
+        """The addresses that the verdict of a trial goes to, if it was started with any."""
+        return tuple(map(str, (self._start or {}).get("notify") or ()))
+
     @cached_property
     def recorded_workload(self) -> Workload | None:
         """How the workload went so far; None if its task has not run."""

@@ -54,6 +54,9 @@ class Settings:
     """The folder of the `outbox` channel. Default: `$AIRFLOW_HOME/ml_metrics/outbox`."""
     mails_per_hour: str = "10"
     """The maximum number of messages to an owner in an hour. Later ones wait for the digest."""
+    trial_domain: str = ""
+    """The domain of users' mail addresses: the verdict of a trial that `alice` starts goes to `alice@DOMAIN`.
+    Default: only users whose name is an address get it."""
     silent_runs: str = "10"
     """After how many runs without a decision a condition is in the digest and the heartbeat. 0: never."""
     log_lines_in_mails: str = "20"

@@ -147,7 +147,9 @@ def confirm(test: TestDefinition, run: Run, state: RunState) -> ConfirmingRun | 
     quarantined = test.quarantine is not None and test.quarantine.holds(datetime.now(UTC))
     if state.judgement is None or quarantined:
         return None
-    return confirming_run(run.run_id, state.judgement.unconfirmed)
+    confirming = confirming_run(run.run_id, state.judgement.unconfirmed)
+    # the runs that confirm are counted in the history, which has no trial
+    return None if confirming is None or state.trial else confirming
 
 
 def decide(state: RunState, task_states: Mapping[str, str]) -> Gate:

@@ -26,7 +26,7 @@ log.close()
 FLAKY, REGRESSED, KILLED, PAUSED = "flaky", "regressed", "killed", "paused"
 RUN = "by_hand"
 RERUN = f"confirm__{RUN}__1"
-CONF = {"image": "local/other:2"}
+CONF = {"image": "local/other:2", "trial": "no"}
 
 
 def add_test(home: Home, name: str, bad: str) -> None:

@@ -68,7 +68,7 @@ def test_a_wrong_learning_rate_fails_by_its_loss_curve_alone(home: Home) -> None
         assert done.returncode == 0, done.stdout[-3000:]
     wrong = TRAINING.replace("rate = 0.02", "rate = 0.006")
     assert wrong != TRAINING
-    assert home.run("curve", {"command": ["python3", "-c", wrong]}).returncode == 1
+    assert home.run("curve", {"command": ["python3", "-c", wrong], "trial": "no"}).returncode == 1
     with home.warehouse() as warehouse:
         newest, *good = warehouse.runs.newest("curve", 4)
         metrics = {row.metric: row for row in warehouse.metrics.of_run(newest.uuid)}
@@ -112,7 +112,8 @@ def test_a_run_may_override_program_image_and_parameters(home: Home) -> None:
     assert done.returncode == 0, done.stdout[-3000:]
     assert "another program" in done.stdout
     with home.warehouse() as warehouse:
-        (job,) = warehouse.runs.newest("by-hand")
+        assert warehouse.runs.newest("by-hand") == []
+        (job,) = warehouse.runs.newest("by-hand", trials=True)
         metadata = warehouse.runs.metadata(job.uuid)
     assert metadata["image"] == "local/other:2"
     assert metadata["param.epochs"] == "4"

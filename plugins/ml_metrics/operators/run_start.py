@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.trial import trial_of
+from ml_metrics.config.trial import NOTIFY, addresses_in, trial_of
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.judge.confirmation import origin_of
 from ml_metrics.run_folder import RunFolder
@@ -19,24 +19,26 @@ if TYPE_CHECKING:
 
 DAGS_TEST = "dag_test"
 """The user that Airflow states for `airflow dags test`."""
+FIELDS = ("trial", "started_by", "notify")
 
 
 def start_of(run: Run, folder: RunFolder, dag_run: Any, params: Mapping[str, Any], usual: Usual) -> dict[str, Any]:
-    """Return the fields `trial` and `started_by` of `run.json`.
+    """Return the fields `trial`, `started_by` and `notify` of `run.json`.
 
     They are decided once: retries and clears keep them. A run that confirms another one is a trial exactly if that
     one is.
     """
     earlier = _document(folder)
     if "trial" in earlier:
-        return {name: earlier.get(name) for name in ("trial", "started_by")}
+        return {name: earlier.get(name) for name in FIELDS}
     # the run type is a text, or an enum whose str() differs between versions of Airflow
     run_type = str(getattr(dag_run.run_type, "value", dag_run.run_type))
     trial, user = list(trial_of(run_type, params, usual)), dag_run.triggering_user_name
     origin, number = origin_of(run.run_id)
     if number and (confirmed := _document(RunFolder.of(replace(run, run_id=origin), Settings.load().storage_root))):
         trial = confirmed.get("trial") or []
-    return {"trial": trial, "started_by": None if user == DAGS_TEST else user}
+    addresses = () if NOTIFY in usual.params else addresses_in(params.get(NOTIFY))
+    return {"trial": trial, "started_by": None if user == DAGS_TEST else user, "notify": list(addresses)}
 
 
 def _document(folder: RunFolder) -> dict[str, Any]:

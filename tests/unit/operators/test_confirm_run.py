@@ -40,6 +40,13 @@ def execute(given: dict[str, Any], unconfirmed: tuple[Unconfirmed, ...], test: T
     ConfirmRun(task_id="confirm_run", test=test).execute(given)
 
 
+def test_a_trial_starts_no_run() -> None:
+    given = context()
+    folder_of("t", given).write("run", {"trial": ["image"]})
+    with pytest.raises(AirflowSkipException):
+        execute(given, (Unconfirmed("loss", 1, 2, rerun=True),))
+
+
 def test_a_run_with_the_same_parameters_is_started_once() -> None:
     with pytest.raises(DagRunTriggerException) as raised:
         execute(context(), (Unconfirmed("loss", 1, 2, rerun=True),))

@@ -36,13 +36,21 @@ def write(root: str, run: Run, **document: Any) -> None:
 
 
 def test_a_run_by_hand_with_another_image_is_a_trial_of_its_user(root: str) -> None:
-    assert start(root, params=OTHER_IMAGE) == {"trial": ["image"], "started_by": "alice"}
-    assert start(root) == {"trial": [], "started_by": "alice"}
+    assert start(root, params=OTHER_IMAGE) == {"trial": ["image"], "started_by": "alice", "notify": []}
+    assert start(root) == {"trial": [], "started_by": "alice", "notify": []}
 
 
 def test_a_scheduled_run_is_no_trial(root: str) -> None:
     scheduled = start(root, params=OTHER_IMAGE, run_type="scheduled", triggering_user_name=None)
-    assert scheduled == {"trial": [], "started_by": None}
+    assert scheduled == {"trial": [], "started_by": None, "notify": []}
+
+
+def test_the_addresses_of_the_trigger_form_are_kept(root: str) -> None:
+    given = {**OTHER_IMAGE, "notify": "a@example.com; b@example.com"}
+    assert start(root, params=given)["notify"] == ["a@example.com", "b@example.com"]
+    usual = Usual("image:v1", ("train",), params={"notify": "a parameter of the test"})
+    dag_run = SimpleNamespace(run_type="manual", triggering_user_name="alice")
+    assert start_of(RUN, RunFolder.of(RUN, root), dag_run, given, usual)["notify"] == []
 
 
 def test_airflow_dags_test_is_no_user(root: str) -> None:
@@ -51,8 +59,9 @@ def test_airflow_dags_test_is_no_user(root: str) -> None:
 
 @pytest.mark.parametrize("trial", [[], ["size"]])
 def test_a_retry_keeps_what_was_decided(root: str, trial: list[str]) -> None:
-    write(root, RUN, trial=trial, started_by="bob")
-    assert start(root, params=OTHER_IMAGE) == {"trial": trial, "started_by": "bob"}
+    write(root, RUN, trial=trial, started_by="bob", notify=["b@example.com"])
+    kept = {"trial": trial, "started_by": "bob", "notify": ["b@example.com"]}
+    assert start(root, params=OTHER_IMAGE) == kept
 
 
 def test_a_cleared_run_of_an_older_version_is_decided_anew(root: str) -> None:
