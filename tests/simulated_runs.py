@@ -59,6 +59,8 @@ class SimulatedRun:
     states: dict[str, str] = field(default_factory=dict)
     gate_is_killed: bool = False
     test: TestDefinition = TEST
+    start: dict[str, Any] = field(default_factory=dict)
+    """What `run.json` holds beside the identity: parameters, and whether the run is a trial."""
 
 
 def good(description: str = "good", **metrics: float) -> SimulatedRun:
@@ -82,7 +84,8 @@ def simulate(number: int, simulated: SimulatedRun) -> RunFolder:
     run = run_of(number)
     folder = RunFolder.of(run, Settings.load().storage_root)
     ended = START + timedelta(days=number, minutes=5)
-    folder.write("run", {**vars_of(run), "test_file": simulated.test.model_dump(mode="json", exclude_unset=True)})
+    test_file = simulated.test.model_dump(mode="json", exclude_unset=True)
+    folder.write("run", {**vars_of(run), "test_file": test_file, **simulated.start})
     folder.write_workload(
         Workload(
             simulated.status,

@@ -64,6 +64,11 @@ class RunState:
         return (self._start or {}).get("params") or {}
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the task of the workload has recorded which run this is."""
+        return self._start is not None
+
+    @property
     def trial(self) -> tuple[str, ...]:
         """What was changed in a trial; empty for a regular run, as for every run of an older version."""
         return tuple(map(str, (self._start or {}).get("trial") or ()))

@@ -144,6 +144,7 @@ def send_heartbeat() -> str:
 
 def _notify_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mapping[str, Any]) -> None:
     from ml_metrics.model import Run
+    from ml_metrics.notify.trials import start_in
     from ml_metrics.run_folder import RunFolder
     from ml_metrics.run_state import RunState
 
@@ -152,7 +153,10 @@ def _notify_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mappi
     state = RunState(RunFolder.of(run, settings.storage_root))
     since = dag_run.get("queued_at") or dag_run.get("run_after") or ""
     with _notifier(run, state) as notifier:
-        notifier.hurry(notifier.post_overdue(str(since), owner, tuple(emails)), CALLBACK_SECONDS)
+        start = start_in(state, test, dag_run, settings.config_root)
+        posted = notifier.post_overdue(str(since), owner, tuple(emails), start)
+        if posted is not None:
+            notifier.hurry(posted, CALLBACK_SECONDS)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from ml_metrics.alerts.outgoing import IncidentChange
 from ml_metrics.alerts.policy import Limits, due_notification
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.model import Outcome
+from ml_metrics.notify.trials import Start, trial_message, trial_notification
 from ml_metrics.reports import GATE, OVERDUE, metric_of, minimal_report, problems_of, report_of
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class RunMessages:
 
     def due(self, test: TestDefinition) -> Decision | None:
         """Return the message that is due at the end of the run, or None."""
+        if (start := Start.of(self.state)) is not None:
+            return _decision(trial_message(test, self.run, self.state, start, warehouse=self.warehouse, mail=self.mail))
         gate, found = self.state.gate, problems_of(self.state)
         passed = gate is not None and not gate.reasons
         problems = replace(found, urgent={}) if passed else found
@@ -85,21 +88,28 @@ class RunMessages:
         change = None if is_warning else _incident_change(notification.kind, problems.urgent, incident)
         return Decision(message, notification.held_because, change)
 
-    def overdue(self, since: str, owner: str, emails: Sequence[str]) -> Decision:
-        """Return the message that the run has not finished in time. Its end is reported like that of any run."""
+    def overdue(self, since: str, owner: str, emails: Sequence[str], start: Start | None = None) -> Decision | None:
+        """Return the message that the run has not finished in time. Its end is reported like that of any run.
+
+        `start` is how a trial was started: only its user is notified.
+        """
         queued = f" since {since}" if since else ""
         sentence = (
             f"Run {self.run.run_id} of test `{self.run.test}` has been waiting or running{queued}, longer than "
             f"allowed. {self._progress()}"
         )
+        if start is not None:
+            return _decision(trial_notification(self.run, start, self.mail, "has not finished", sentence))
         problem = Problem(f"{OVERDUE}:", "the run has not finished", sentence)
         report = minimal_report(self.run, owner, MessageKind.OVERDUE, problem, self.mail.dashboard_url)
         message = compose(report, self.mail.recipients_of(tuple(emails)), self.mail.sender)
         return Decision(message, incident=IncidentChange("report", (problem.name,)))
 
-    def unreadable(self, test: TestDefinition, error: Exception) -> Decision:
+    def unreadable(self, test: TestDefinition, error: Exception) -> Decision | None:
         """Return the message that the documents of the run cannot be read."""
         sentence = f"The result of run {self.run.run_id} is unknown ({type(error).__name__}): see its task log"
+        if (start := Start.of(self.state)) is not None:
+            return _decision(trial_notification(self.run, start, self.mail, "has an unknown result", sentence))
         problem = Problem(GATE, "its documents cannot be read", sentence)
         report = minimal_report(self.run, test.owner, MessageKind.BROKEN, problem, self.mail.dashboard_url)
         return Decision(compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test)))
@@ -165,6 +175,11 @@ class RunMessages:
         ended = self.state.workload.ended_at
         newest = next(iter(self.warehouse.runs.newest(self.run.test, 1)), None) if self.warehouse else None
         return newest is None or newest.uuid == self.run.key or ended is None or newest.timestamp <= ended
+
+
+def _decision(message: Message | None) -> Decision | None:
+    """Return the decision to send a message about a trial: it changes no incident and does not wait."""
+    return None if message is None else Decision(message)
 
 
 def _incident_change(

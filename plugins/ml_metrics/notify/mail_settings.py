@@ -41,6 +41,8 @@ class MailSettings:
     """How many lines of a log a message shows."""
     silent_runs: int = SILENT_RUNS
     """After how many runs without a decision a condition is reported; 0 for never."""
+    trial_domain: str = ""
+    """The domain of users' mail addresses, for the verdicts of trials."""
     storage_root: str = ""
     """The parent of all run folders."""
     deployment: str = "local"
@@ -72,6 +74,7 @@ def load_mail_settings() -> MailSettings:
     return MailSettings(
         channels=tuple(channel_of(name, settings, outbox) for name in dict.fromkeys(names)),
         outbox=outbox,
+        trial_domain=settings.trial_domain,
         storage_root=settings.storage_root,
         deployment=settings.deployment,
         dashboard_url=settings.dashboard_url,

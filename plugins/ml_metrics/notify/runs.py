@@ -17,6 +17,7 @@ from ml_metrics.notify.in_time import in_time
 from ml_metrics.notify.outgoing import post
 from ml_metrics.notify.send import hurry
 from ml_metrics.notify.silence import hold_silence
+from ml_metrics.notify.trials import Start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,9 +62,12 @@ class RunNotifier:
         self.mail.markers.remove(self.run.key)
         return posted
 
-    def post_overdue(self, since: str, owner: str, emails: tuple[str, ...]) -> Posted:
-        """Write the message that the run has not finished in time."""
-        return self._post(self._without_warehouse().overdue(since, owner, emails))
+    def post_overdue(
+        self, since: str, owner: str, emails: tuple[str, ...], start: Start | None = None
+    ) -> Posted | None:
+        """Write the message that the run has not finished in time. `start` is how a trial was started."""
+        decision = self._without_warehouse().overdue(since, owner, emails, start)
+        return None if decision is None else self._post(decision)
 
     def hurry(self, posted: Posted, seconds: float) -> None:
         """Send a message at once, if this process wrote it."""
@@ -72,7 +76,7 @@ class RunNotifier:
     def hold_silence(self, test: TestDefinition) -> None:
         """Add conditions that no longer decide to the next digest. A failure to do so is logged."""
         warehouse = self.warehouse
-        if warehouse is None:
+        if warehouse is None or Start.of(self.state) is not None:
             return
         try:
             now = datetime.now(UTC)
