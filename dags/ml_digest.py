@@ -1,10 +1,10 @@
-"""Two DAGs for all tests: one sends the alerts that were held back, one reports tests that did not run as scheduled."""
+"""Three DAGs for all tests: held messages, tests whose file, DAG or schedule broke, and the weekly heartbeat."""
 
 from datetime import timedelta
 
 from airflow.sdk import DAG, task
 
-from ml_metrics.notify import send_digest, send_heartbeat
+from ml_metrics.notify import send_digest, send_heartbeat, watch_tests
 
 RETRIES = {"retries": 2, "retry_delay": timedelta(minutes=5)}
 OPTIONS = {
@@ -19,6 +19,15 @@ with DAG(
     "ml-metrics-digest", schedule="@hourly", description="Send the alerts that were held back", **OPTIONS
 ) as digest:
     task(send_digest)()
+
+with DAG(
+    "ml-metrics-watch",
+    schedule="*/15 * * * *",
+    description="Report tests whose file, DAG or schedule broke",
+    dagrun_timeout=timedelta(minutes=14),
+    **OPTIONS,
+) as watch:
+    task(watch_tests)()
 
 with DAG("ml-metrics-heartbeat", schedule="0 7 * * 1", description="Report missed tests", **OPTIONS) as heartbeat:
     task(send_heartbeat)()

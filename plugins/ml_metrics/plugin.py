@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 
 if TYPE_CHECKING:
@@ -19,10 +20,31 @@ async def dashboard(scope: Scope, receive: Receive, send: Send) -> None:
     await app(scope, receive, send)
 
 
+class ImportErrors:
+    """Writes down which DAG files cannot be imported. Airflow's DAG processor calls this."""
+
+    @hookimpl
+    def on_new_dag_import_error(self, filename: str, stacktrace: str) -> None:
+        """Write down a new error."""
+        _note(filename, stacktrace)
+
+    @hookimpl
+    def on_existing_dag_import_error(self, filename: str, stacktrace: str) -> None:
+        """Write down an error that lasts."""
+        _note(filename, stacktrace)
+
+
+def _note(filename: str, stacktrace: str) -> None:
+    from ml_metrics.notify.watch.import_errors import note_import_error
+
+    note_import_error(filename, stacktrace)
+
+
 class MlMetricsPlugin(AirflowPlugin):
-    """The dashboard and the links to it."""
+    """The dashboard, the links to it, and the listener for DAG files that cannot be imported."""
 
     name = "ml_metrics"
+    listeners: list[Any] = [ImportErrors()]  # noqa: RUF012
     fastapi_apps: list[Any] = [  # noqa: RUF012  (Airflow declares it on the instance)
         {"app": dashboard, "url_prefix": URL_PREFIX, "name": "ML Metrics"}
     ]

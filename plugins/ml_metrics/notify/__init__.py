@@ -13,6 +13,7 @@ from ml_metrics.notify.callbacks import (
     send_digest,
     send_heartbeat,
     send_messages,
+    watch_tests,
 )
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "send_digest",
     "send_heartbeat",
     "send_messages",
+    "watch_tests",
 ]

@@ -142,6 +142,16 @@ def send_heartbeat() -> str:
     return f"{sent} messages about {len(tests)} tests"
 
 
+def watch_tests() -> str:
+    """Report test files, DAGs and schedules that broke, or are mended. A task calls this."""
+    from airflow.sdk import conf, get_current_context
+
+    from ml_metrics.notify.watch.task import watch_all
+
+    get_dag: Any = get_current_context()["ti"].get_dag
+    return str(watch_all(get_dag, conf.get("core", "dags_folder", fallback="")))
+
+
 def _notify_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mapping[str, Any]) -> None:
     from ml_metrics.model import Run
     from ml_metrics.notify.trials import start_in

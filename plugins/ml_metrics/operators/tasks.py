@@ -12,16 +12,18 @@ from ml_metrics import steps
 from ml_metrics.alerts.markers import Markers
 from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.connections import warehouse
-from ml_metrics.errors import ConfigError, StorageError, UnreadableInputError
+from ml_metrics.errors import ConfigError, StorageError, UnreadableInputError, WarehouseError
 from ml_metrics.model import Run
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
+from ml_metrics.warehouse.known_definition import known_test
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.warehouse import Warehouse
 
 log = logging.getLogger(__name__)
 
@@ -118,8 +120,19 @@ class LoadHistory(TestTask):
         run = run_of(self.test.name, context)
         with warehouse() as open_warehouse:
             record = steps.load(self.test, run, self.state(context), open_warehouse)
+            self._register(open_warehouse)
         self.log.info("job_history: run %s is %s", run.key, record.job.job_status)
         return f"1 job row and {len(record.metrics)} metric rows for run {run.key}"
+
+
+    def _register(self, open_warehouse: Warehouse) -> None:
+        """Make a test that is written in Python known, since no test file shows that it exists."""
+        if self.test.source:
+            return
+        try:
+            open_warehouse.known_tests.register(known_test(self.test, file=self.dag.fileloc))
+        except WarehouseError as error:
+            self.log.warning("the test is not registered; its next run registers it: %s", error)
 
 
 class ConfirmRun(TestTask):

@@ -25,6 +25,13 @@ SHORT_NAMES = {
     "task": "task {} failed",
     "job_status": "the job failed",
     OVERDUE: "the run has not finished",
+    "file:unreadable": "its file cannot be read",
+    "file:vanished": "no file defines it",
+    "file:renamed": "it has a new name",
+    "dag:paused": "its DAG is paused",
+    "dag:missing": "Airflow has no DAG of it",
+    "dag:import_error": "Airflow cannot import its DAG file",
+    "schedule:missed": "it did not run as scheduled",
 }
 """The text of each kind of problem in a list."""
 
@@ -62,10 +69,12 @@ def problems_of(state: RunState) -> Problems:
 def metric_of(problem: str) -> str:
     """Return the metric that a problem is about; empty if it is about the job or a task."""
     kind, _, metric = problem.partition(":")
-    return "" if kind in {"job_status", "task", OVERDUE} else metric
+    return "" if kind in {"job_status", "task", OVERDUE, "file", "dag", "schedule"} else metric
 
 
 def short_name(problem: str) -> str:
     """Return the text of a problem of which only the name is stored."""
+    if problem in SHORT_NAMES:
+        return SHORT_NAMES[problem].format("")
     kind, _, subject = problem.partition(":")
     return SHORT_NAMES[kind].format(subject) if kind in SHORT_NAMES else problem

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics.config.contact import contact_in
-from ml_metrics.notify.watch.definitions import carried_over, known_test
 from ml_metrics.warehouse import KnownTest
+from ml_metrics.warehouse.known_definition import carried_over, known_test
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,6 +11,7 @@ from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.message import Fact, MessageKind, Notice
 from ml_metrics.notify.watch.dags_in_airflow import MISSED, MISSING, PAUSED
 from ml_metrics.notify.watch.files import RENAMED, UNREADABLE, VANISHED
+from ml_metrics.reports import short_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +83,7 @@ def _headline(changes: Sequence[Change]) -> str:
         what = "in order again" if first.is_mended else "not running as defined"
         return f"{len(changes)} tests of {first.test.owner} are {what}"
     if first.is_mended:
-        was = " and ".join(name.replace("_", " ").replace(":", " ") for name in first.test.reported)
+        was = " and ".join(map(short_name, first.test.reported))
         return f"{first.test.test} is in order again (was: {was})"
     return HEADLINES[first.new[0]].format(first.test.test)
 

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ml_metrics.warehouse import KnownTest
+from ml_metrics.warehouse.known_tests import KnownTest
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -17,8 +17,8 @@ NAMES = {"name", "framework", "model", "mode", "description", "owner", "emails",
 """Keys that a renamed test may change."""
 
 
-def known_test(test: TestDefinition, now: datetime, *, file: str = "", dag_file: str = "") -> KnownTest:
-    """Return what is kept of a definition. A test that is written in Python has no file of its own."""
+def known_test(test: TestDefinition, now: datetime | None = None, *, file: str = "") -> KnownTest:
+    """Return what is kept of a definition. `file` is the DAG file of a test that is written in Python."""
     definition = test.model_dump_json(exclude=NAMES)
     attempts = (test.startup_timeout + test.timeout) * (test.retries + 1)
     return KnownTest(
@@ -28,13 +28,12 @@ def known_test(test: TestDefinition, now: datetime, *, file: str = "", dag_file:
         sender=test.sender or "",
         file=test.source or file,
         in_python=not test.source,
-        dag_file=dag_file,
         schedule=test.schedule or "",
         longest=attempts.total_seconds(),
         recorded=test.metric_collection_config.write_to_bigquery,
         quiet_until=str(test.quarantine.until) if test.quarantine else "",
         fingerprint=hashlib.sha256(definition.encode()).hexdigest()[:16],
-        since=now.timestamp(),
+        since=now.timestamp() if now else 0.0,
     )
 
 
