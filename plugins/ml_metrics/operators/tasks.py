@@ -124,7 +124,6 @@ class LoadHistory(TestTask):
         self.log.info("job_history: run %s is %s", run.key, record.job.job_status)
         return f"1 job row and {len(record.metrics)} metric rows for run {run.key}"
 
-
     def _register(self, open_warehouse: Warehouse) -> None:
         """Make a test that is written in Python known, since no test file shows that it exists."""
         if self.test.source:
