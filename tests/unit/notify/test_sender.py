@@ -15,6 +15,7 @@ import pytest
 
 from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.outbox import Outbox
+from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.message import Message, MessageKind, Reason
 from ml_metrics.notify import sender
 from ml_metrics.notify.mail_settings import MailSettings
@@ -22,6 +23,7 @@ from ml_metrics.notify.outgoing import Posted, post
 from ml_metrics.notify.retry import GIVEN_UP_AFTER
 from ml_metrics.notify.sender import send_if_no_sender_runs, send_pending
 from ml_metrics.warehouse import MessageState, StoredMessage, Warehouse, messages, open_warehouse
+from servers.channels import tcp_server
 
 HOUR = timedelta(hours=1)
 REFUSED = UndeliveredError("smtp cannot be reached", transient=True)
@@ -409,3 +411,22 @@ def test_a_pass_without_time_sends_nothing_and_reports_it(warehouse: Warehouse, 
     done = send_pending(warehouse, mail, seconds=0.5)
     assert "no time was left for 1 messages" in done.detail
     assert (smtp.tries, only(warehouse).state) == ([], MessageState.PENDING)
+
+
+def test_a_mail_server_that_hangs_costs_one_timeout_of_a_pass(
+    warehouse: Warehouse, mail: MailSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "CHANNEL_SECONDS", 0.3)
+    connections: list[Any] = []
+
+    def hang(connection: Any) -> None:
+        connections.append(connection)
+        connection.recv(1)
+
+    for number in range(50):
+        posted(mail, warehouse, number)
+    with tcp_server(hang) as port:
+        mail = replace(mail, channels=(Smtp("127.0.0.1", port, starttls=False), mail.outbox))
+        done = send_pending(warehouse, mail)
+    assert (len(connections), done.pending, done.detail) == (1, 50, "smtp is down")
+    assert len(list(Path(mail.outbox.folder).iterdir())) == 50

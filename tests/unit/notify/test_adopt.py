@@ -1,0 +1,106 @@
+"""Messages without a row, and runs whose gate died before it wrote its message."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ml_metrics.alerts.markers import Markers
+from ml_metrics.alerts.message_folder import MessageFolder
+from ml_metrics.connections import warehouse
+from ml_metrics.notify import adopt as adopting
+from ml_metrics.notify.adopt import DECIDING, TRYING, adopt
+from ml_metrics.notify.mail_settings import load_mail_settings
+from ml_metrics.notify.retry import GIVEN_UP_AFTER
+from ml_metrics.run_folder import RunFolder
+from simulated_runs import NAME, SimulatedRun, good, run_of, simulate
+
+BAD = good("bad", accuracy_final=0.5)
+SOON, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+
+
+def dead_gate(simulated: SimulatedRun, *, number: int = 1) -> RunFolder:
+    """Do what a gate does until it is killed between its decision and its message."""
+    folder, mail = simulate(number, simulated), load_mail_settings()
+    key = run_of(number).key
+    mail.markers.add(key, messages=MessageFolder.of_run(folder.path).path, run_folder=folder.path)
+    return folder
+
+
+def adopted(monkeypatch: pytest.MonkeyPatch, later: timedelta) -> tuple[list[str], list[str]]:
+    """Adopt what is there after some time, and return the subjects of all rows, and the problems."""
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]  # noqa: ARG003
+            return datetime.now(UTC) + later
+
+    with monkeypatch.context() as patch, warehouse() as opened:
+        patch.setattr(adopting, "datetime", Later)
+        problems = adopt(load_mail_settings(), opened)
+        rows = opened.messages.since(datetime(2000, 1, 1, tzinfo=UTC))
+        return [one.subject for one in rows], problems
+
+
+def markers() -> Markers:
+    return load_mail_settings().markers
+
+
+def test_a_gate_that_died_after_its_decision_is_replaced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead_gate(BAD)
+    assert adopted(monkeypatch, DECIDING - MINUTE) == ([], []), "it may be deciding now"
+    for _ in range(2):
+        (subject,), problems = adopted(monkeypatch, DECIDING + SOON)
+        assert subject.startswith(f"[ML Metrics] {NAME} failed: accuracy_final")
+        assert problems == []
+    assert markers().all() == []
+    with warehouse() as opened:
+        assert opened.incidents.find_open(NAME) is not None
+
+
+def test_a_gate_that_died_before_its_decision_is_reported_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead_gate(replace(good(), gate_is_killed=True))
+    assert adopted(monkeypatch, TRYING - MINUTE) == ([], []), "Airflow may try it again"
+    assert adopted(monkeypatch, TRYING + SOON)[0] == [f"[ML Metrics] {NAME} failed: task assert_success failed"]
+
+
+def test_a_run_that_passed_needs_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead_gate(good())
+    assert adopted(monkeypatch, TRYING + SOON) == ([], [])
+    assert markers().all() == []
+
+
+def test_a_run_folder_that_is_gone_is_reported_for_a_day(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    markers().add("a run", messages=f"{tmp_path}/gone", run_folder=f"{tmp_path}/gone")
+    dead_gate(BAD)
+    subjects, problems = adopted(monkeypatch, TRYING + SOON)
+    assert len(subjects) == 1, "one bad folder does not stop the others"
+    assert "gone: is not a run folder" in problems[0]
+    assert len(markers().all()) == 1
+    adopted(monkeypatch, GIVEN_UP_AFTER + SOON)
+    assert markers().all() == []
+
+
+def test_a_marker_without_its_message_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    markers().add("key", messages=f"{tmp_path}/messages", document="001-broken-ab")
+    adopted(monkeypatch, timedelta(0))
+    assert len(markers().all()) == 1, "its process may be about to write it"
+    assert adopted(monkeypatch, DECIDING + SOON) == ([], [])
+    assert markers().all() == []
+
+
+def test_a_marker_of_a_clock_that_is_ahead_waits_unless_it_is_far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead_gate(BAD)
+    assert adopted(monkeypatch, -DECIDING) == ([], [])
+    assert len(adopted(monkeypatch, timedelta(days=-2))[0]) == 1
+
+
+def test_without_time_nothing_is_adopted(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead_gate(BAD)
+    with warehouse() as opened:
+        problems = adopt(load_mail_settings(), opened, is_time_left=lambda: False)
+    assert problems == ["no time was left to look at every run whose message may be missing"]
+    assert adopted(monkeypatch, DECIDING + SOON)[1] == []

@@ -1,0 +1,43 @@
+"""The DAGs of the package itself: without them, messages wait, so they run as soon as Airflow finds them."""
+
+from __future__ import annotations
+
+import runpy
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ml_metrics.notify.sender import CHANNEL_SECONDS, PASS_SECONDS
+from ml_metrics.warehouse.messages import HOLD_OFF
+
+DAGS = Path(__file__).parents[3] / "dags"
+
+
+def dags_of(file: str) -> dict[str, Any]:
+    from airflow.sdk import DAG
+
+    return {one.dag_id: one for one in runpy.run_path(str(DAGS / file)).values() if isinstance(one, DAG)}
+
+
+@pytest.mark.parametrize(
+    ("file", "names"),
+    [("ml_messages.py", {"ml_messages"}), ("ml_digest.py", {"ml-metrics-digest", "ml-metrics-heartbeat"})],
+)
+def test_they_are_not_paused_when_they_first_appear(file: str, names: set[str]) -> None:
+    found = dags_of(file)
+    assert names <= set(found)
+    for dag in found.values():
+        assert dag.is_paused_upon_creation is False
+        assert (dag.catchup, dag.max_active_runs) == (False, 1)
+
+
+def test_a_pass_ends_before_the_next_begins() -> None:
+    (dag,) = dags_of("ml_messages.py").values()
+    (task,) = dag.tasks
+    assert dag.schedule == timedelta(minutes=5)
+    assert PASS_SECONDS + CHANNEL_SECONDS < task.execution_timeout.total_seconds() < dag.dagrun_timeout.total_seconds()
+    assert dag.dagrun_timeout < timedelta(minutes=5)
+    assert task.retries == 0
+    assert HOLD_OFF.total_seconds() < PASS_SECONDS
