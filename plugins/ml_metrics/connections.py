@@ -14,25 +14,27 @@ if TYPE_CHECKING:
 BIGQUERY = frozenset({"google_cloud_platform", "gcpbigquery"})
 
 
-def warehouse(*, create: bool = True) -> Warehouse:
+def warehouse(*, create: bool = True, deployment: str | None = None) -> Warehouse:
     """Return the warehouse of this deployment: the connection in the settings, or the SQLite file if it is undefined.
 
-    With `create=False` a warehouse that does not exist yet is an error, as `open_warehouse` describes.
+    `deployment` is another one whose rows to read. With `create=False` a warehouse that does not exist yet is an error,
+    as `open_warehouse` describes.
     """
     from ml_metrics.warehouse import open_warehouse
 
     settings = Settings.load()
+    deployment = deployment or settings.deployment
     connection = find_connection(settings.warehouse_conn_id)
     if connection is None:
-        return open_warehouse(f"sqlite:///{settings.warehouse_file}", create=create, deployment=settings.deployment)
+        return open_warehouse(f"sqlite:///{settings.warehouse_file}", create=create, deployment=deployment)
     if connection.conn_type in BIGQUERY:
         from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 
         hook = BigQueryHook(gcp_conn_id=settings.warehouse_conn_id, use_legacy_sql=False)
         client = hook.get_client(project_id=hook.project_id)
         address = f"bigquery://{client.project}/{settings.dataset}"
-        return open_warehouse(address, create=create, client=client, deployment=settings.deployment)
-    return open_warehouse(_sql_address(connection), create=create, deployment=settings.deployment)
+        return open_warehouse(address, create=create, client=client, deployment=deployment)
+    return open_warehouse(_sql_address(connection), create=create, deployment=deployment)
 
 
 def cluster_kubeconfig() -> str | None:

@@ -40,6 +40,12 @@ def add_warehouse(parser: argparse.ArgumentParser, *, json: bool = True) -> None
         "connection of Airflow's runs; default: that connection if a variable AIRFLOW_CONN_... defines it, else the "
         "SQLite file of the settings",
     )
+    parser.add_argument(
+        "--deployment",
+        type=text,
+        metavar="NAME",
+        help="the deployment whose runs to use, if several share the warehouse; default: that of the settings",
+    )
     if json:
         add_json(parser)
 
@@ -50,10 +56,24 @@ def open_chosen(arguments: argparse.Namespace, *, create: bool = False) -> Itera
 
     Only a command that writes new rows passes `create=True`: a mistyped address must not make an empty warehouse.
     """
-    with _opened(arguments.warehouse, create=create) as warehouse:
+    deployment = arguments.deployment
+    with _opened(arguments.warehouse, deployment, create=create) as warehouse:
         if not arguments.json:
-            print(f"warehouse: {warehouse.address}", file=sys.stderr)
+            of_deployment = f", deployment {deployment}" if deployment else ""
+            print(f"warehouse: {warehouse.address}{of_deployment}", file=sys.stderr)
+        if deployment and not create:
+            _require_deployment(warehouse, deployment)
         yield warehouse
+
+
+def _require_deployment(warehouse: Warehouse, deployment: str) -> None:
+    """Raise UsageError, with a suggestion, if no run of the deployment was recorded: an empty list would mislead."""
+    from ml_metrics.config.problems import did_you_mean
+
+    recorded = warehouse.runs.deployments()
+    if deployment not in recorded:
+        near = did_you_mean(deployment, recorded) or f"; recorded: {', '.join(recorded) or 'none'}"
+        raise UsageError(f"no run of a deployment {deployment!r} was recorded{near}")
 
 
 def require_test(warehouse: Warehouse, test: str) -> None:
@@ -81,7 +101,7 @@ def unknown_metric(warehouse: Warehouse, test: str, metric: str) -> UsageError:
     return UsageError(f"test {test!r} has no value of a metric {metric!r}{near} `ml-metrics history` lists its metrics")
 
 
-def _opened(address: str | None, *, create: bool) -> AbstractContextManager[Warehouse]:
+def _opened(address: str | None, deployment: str | None, *, create: bool) -> AbstractContextManager[Warehouse]:
     from ml_metrics.warehouse import open_warehouse
 
     settings = Settings.load()
@@ -89,9 +109,9 @@ def _opened(address: str | None, *, create: bool) -> AbstractContextManager[Ware
     if address == AIRFLOW or (address is None and variable in os.environ):
         from ml_metrics.connections import warehouse
 
-        return warehouse(create=create)
+        return warehouse(create=create, deployment=deployment)
     if address is None and not create and not Path(settings.warehouse_file).exists():
         raise NothingRecordedError(f"no run was recorded yet in {settings.warehouse_file}; {HOW_TO_RECORD}")
     return open_warehouse(
-        address or f"sqlite:///{settings.warehouse_file}", create=create, deployment=settings.deployment
+        address or f"sqlite:///{settings.warehouse_file}", create=create, deployment=deployment or settings.deployment
     )

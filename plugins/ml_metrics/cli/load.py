@@ -1,7 +1,8 @@
 """Load run folders into the warehouse, as the task `load_history` does: one row for each run, one for each metric.
 
 The documents in the folder are loaded as they are; a run that the warehouse has already is replaced, never doubled.
-`ml-metrics backfill` measures and judges again first. Exit code 2: a folder could not be read; the others are loaded.
+A run is loaded as one of the deployment that ran it, which its folder names. `ml-metrics backfill` measures and judges
+again first. Exit code 2: a folder could not be read; the others are loaded.
 
 examples:
   ml-metrics load .airflow/ml_metrics/runs/tf-mnist-example-cpu/*
@@ -48,14 +49,18 @@ def process_each(
     """Process run folders, and print a line for each or one document. An unreadable one does not stop the others."""
     runs: list[dict[str, Any]] = []
     unreadable: list[str] = []
+    others: set[str] = set()
     with ExitStack() as stack:
         warehouse = None
         for state in map(RunState, folders):
             try:
-                _ = state.identity
+                own = state.identity[0].deployment
                 # opened only now: a mistyped folder must not create a warehouse
                 warehouse = warehouse or stack.enter_context(open_chosen(arguments, create=True))
-                runs.append(process(state, warehouse))
+                if own not in {warehouse.deployment, *others}:
+                    warn(f"{state.folder.path}: is a run of deployment {own}, and is recorded as one")
+                    others.add(own)
+                runs.append(process(state, warehouse.in_deployment(own)))
             except UnreadableInputError as error:
                 unreadable.append(str(error))
                 warn(str(error))

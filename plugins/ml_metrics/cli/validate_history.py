@@ -46,6 +46,7 @@ def _problems(path: Path, test: str, root: Path, arguments: argparse.Namespace, 
         test=test if is_file or not given else given,
         runs=None,
         warehouse=arguments.warehouse,
+        deployment=arguments.deployment,
         json=arguments.json,
     )
     try:

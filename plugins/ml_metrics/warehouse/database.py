@@ -40,10 +40,10 @@ class Database:
     parameters (`:name`); nothing that comes from outside is ever formatted into a query. `:deployment` is bound here.
     """
 
-    def __init__(self, store: Store, deployment: str) -> None:
+    def __init__(self, store: Store, deployment: str, *, is_ready: bool = False) -> None:
         self.store = store
         self.deployment = deployment
-        self._is_ready = False
+        self._is_ready = is_ready
 
     def ensure_schema(self) -> None:
         """Create missing tables and extend older ones, without losing a row."""
@@ -52,9 +52,7 @@ class Database:
 
     def in_deployment(self, deployment: str) -> Database:
         """Return the same tables as another deployment sees them."""
-        other = Database(self.store, deployment)
-        other._is_ready = self._is_ready
-        return other
+        return Database(self.store, deployment, is_ready=self._is_ready)
 
     def with_others(self, deployments: Iterable[str]) -> list[Database]:
         """Return this database, and how it is seen by other deployments."""

@@ -44,6 +44,12 @@ ORDER BY timestamp
 """  # noqa: S608  (constants)
 """In the order of an index that covers the query. A DAG id that equals the test name, as nearly all do, is not sent."""
 
+DEPLOYMENTS = """
+SELECT DISTINCT deployment FROM job_history
+WHERE deployment IS NOT NULL
+ORDER BY deployment
+"""
+
 BY_KEY = f"""
 SELECT * FROM job_history
 WHERE uuid = :run AND {OF_DEPLOYMENT}
@@ -175,6 +181,10 @@ class Runs:
     def between(self, since: datetime, until: datetime) -> list[RunSummary]:
         """Return every run of every test that stopped in a time span, oldest first."""
         return [_summary(row) for row in self.database.query(BETWEEN, since=as_utc(since), until=as_utc(until))]
+
+    def deployments(self) -> list[str]:
+        """Return the names of all deployments that have runs."""
+        return [row["deployment"] for row in self.database.query(DEPLOYMENTS)]
 
     def get(self, run_key: str) -> JobRow | None:
         """Return one run."""

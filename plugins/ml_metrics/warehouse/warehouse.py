@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from ml_metrics.errors import WarehouseError
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse.attributes import RunAttributes
+from ml_metrics.warehouse.claim import Claim, claim_runs
 from ml_metrics.warehouse.curves import StoredCurves
 from ml_metrics.warehouse.database import Database
 from ml_metrics.warehouse.decisions import Acceptances, Quarantines
@@ -38,8 +39,8 @@ class Warehouse(AbstractContextManager["Warehouse"]):
     `runs`, `metrics`, `curves`, `incidents`, `messages`, `senders`, `acceptances`, `quarantines` and `known_tests`.
     """
 
-    def __init__(self, store: Store, deployment: str) -> None:
-        self.database = Database(store, deployment)
+    def __init__(self, database: Database) -> None:
+        self.database = database
         self.runs = Runs(self.database)
         self.metrics = Metrics(self.database)
         self.curves = StoredCurves(self.database)
@@ -79,7 +80,7 @@ class Warehouse(AbstractContextManager["Warehouse"]):
 
     def in_deployment(self, deployment: str) -> Warehouse:
         """Return the same warehouse as another deployment sees it. It is closed with this one."""
-        return self if deployment == self.deployment else Warehouse(self.database.store, deployment)
+        return self if deployment == self.deployment else Warehouse(self.database.in_deployment(deployment))
 
     def close(self) -> None:
         """Release connections."""
@@ -88,6 +89,10 @@ class Warehouse(AbstractContextManager["Warehouse"]):
     def ensure_schema(self) -> None:
         """Create missing tables and extend older ones, without losing a row. The first query does this as well."""
         self.database.ensure_schema()
+
+    def claim_runs(self) -> Claim:
+        """Give the runs of older versions that are provably of this deployment to it alone."""
+        return claim_runs(self.database)
 
     def load(self, record: RunRecord) -> None:
         """Write a run into all tables or none, exactly once, however often this is called.
@@ -116,7 +121,7 @@ def open_warehouse(
 
     `client` is a ready `google.cloud.bigquery.Client`; by default, the client has the credentials of the environment.
     """
-    return Warehouse(open_store(address, create=create, client=client), deployment)
+    return Warehouse(Database(open_store(address, create=create, client=client), deployment))
 
 
 def open_store(address: str, *, create: bool, client: Any = None) -> Store:
