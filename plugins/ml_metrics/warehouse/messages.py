@@ -92,7 +92,7 @@ ORDER BY timestamp DESC, message
 LIMIT :limit
 """  # noqa: S608
 
-EXISTING = "SELECT message FROM messages WHERE message IN :messages"
+EXISTING = "SELECT message FROM messages WHERE deployment = :deployment AND message IN :messages"
 
 COUNT = """
 SELECT COUNT(*) AS messages FROM messages

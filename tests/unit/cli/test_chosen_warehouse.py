@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ml_metrics import cli
-from ml_metrics.warehouse import open_warehouse
+from ml_metrics.model import JobStatus, Run, Workload
+from ml_metrics.warehouse import open_warehouse, run_record
 from unit.warehouse.records import TEST
 
 READING = [
@@ -28,6 +29,8 @@ OF_ONE_TEST = [
     ["accept", "{}", "total_wall_time", "--reason", "x"],
     ["report", "report", "{}"],
 ]
+
+NOTHING = {"test_type": "", "accelerator": "", "framework_version": ""}
 
 
 def name(argv: list[str]) -> str:
@@ -122,3 +125,39 @@ def test_a_mistyped_source_creates_no_warehouse(
     assert printed.out == ""
     assert "typo" in printed.err
     assert list(empty_home.iterdir()) == []
+
+
+@pytest.mark.parametrize("argv", READING, ids=name)
+def test_a_command_reads_the_runs_of_a_deployment(
+    argv: list[str], address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with open_warehouse(address, deployment="prod") as warehouse:
+        warehouse.load(run_record(Run("x", "x", "x", "prod"), Workload(JobStatus.SUCCESS), [], [], {}, **NOTHING))
+    assert cli.main([*argv, "--warehouse", address, "--deployment", "prdo"]) == 2
+    assert "no run of a deployment 'prdo' was recorded; did you mean 'prod'" in capsys.readouterr().err
+    cli.main([*argv, "--warehouse", address, "--deployment", "prod"])
+    printed = capsys.readouterr()
+    assert f"warehouse: {address}, deployment prod\n" in printed.err
+    assert TEST not in printed.out
+
+
+def test_the_settings_name_the_deployment(
+    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__DEPLOYMENT", "prod")
+    assert cli.main(["tests", "--warehouse", address]) == 0
+    assert TEST not in capsys.readouterr().out
+    assert cli.main(["tests", "--warehouse", address, "--deployment", "local"]) == 0
+    assert TEST in capsys.readouterr().out
+
+
+def test_runs_of_an_older_version_are_claimed(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_warehouse(address) as warehouse:
+        runs = len(warehouse.runs.newest(TEST, limit=1000))
+        warehouse.database.change("UPDATE job_history SET deployment = NULL WHERE test_name = :test", test=TEST)
+    assert cli.main(["schema", "--warehouse", address, "--claim", "--deployment", "prod"]) == 0
+    left = f"{runs} runs of others, or without a proof, still belong to every deployment"
+    assert capsys.readouterr().out.endswith(f"0 runs claimed; {left}\n")
+    assert cli.main(["schema", "--warehouse", address, "--claim"]) == 0
+    assert capsys.readouterr().out.endswith(f"{runs} runs claimed\n")

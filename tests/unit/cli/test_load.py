@@ -52,8 +52,8 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def _run_folder(root: Path, day: int, test_file: dict[str, object]) -> RunFolder:
-    run = Run(TEST, TEST, f"scheduled__{day}", "local")
+def _run_folder(root: Path, day: int, test_file: dict[str, object], deployment: str = "local") -> RunFolder:
+    run = Run(TEST, TEST, f"scheduled__{day}", deployment)
     folder = RunFolder.of(run, str(root))
     began = BEGIN + timedelta(days=day)
     identity = {"test": run.test, "dag_id": run.dag_id, "run_id": run.run_id, "deployment": run.deployment}
@@ -157,3 +157,20 @@ def test_a_mistyped_test_gets_a_suggestion(address: str, runs: Path, capsys: pyt
     assert cli.main(["backfill", TEST.replace("mnist", "mnst"), "--runs", str(runs), "--warehouse", address]) == 2
     assert f"did you mean '{TEST}'?" in capsys.readouterr().err
     assert not list(runs.parent.glob("warehouse.db"))
+
+
+def test_a_run_of_another_deployment_is_recorded_as_one(
+    runs: Path, address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for day in (3, 4):
+        _run_folder(runs, day, TEST_FILE, "prod")
+    folders = [str(path) for path in (runs / TEST).iterdir()]
+    assert cli.main(["load", *folders, "--warehouse", address]) == 0
+    assert capsys.readouterr().err.count("is a run of deployment prod, and is recorded as one") == 1
+    with open_warehouse(address) as warehouse:
+        assert len(warehouse.runs.newest(TEST)) == 3
+        assert len(warehouse.in_deployment("prod").runs.newest(TEST)) == 2
+    assert cli.main(["backfill", TEST, "--runs", str(runs), "--warehouse", address, "--deployment", "prod"]) == 0
+    assert capsys.readouterr().err.count("is a run of deployment local") == 1
+    with open_warehouse(address) as warehouse:
+        assert len(warehouse.runs.newest(TEST)) == 3
