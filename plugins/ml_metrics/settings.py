@@ -24,7 +24,7 @@ class Settings:
     """The settings. Each field is a key of section `[ml_metrics]`; an empty value means the default."""
 
     deployment: str = "local"
-    """Part of every run key. Deployments that share a warehouse need different values."""
+    """Part of every run key and row. Deployments that share a warehouse need different values."""
     storage_root: str = ""
     """The parent of all run folders: a path or `gs://bucket/folder`. Default: `$AIRFLOW_HOME/ml_metrics/runs`."""
     config_root: str = ""

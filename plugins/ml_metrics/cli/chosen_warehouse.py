@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics.cli.arguments import UsageError, add_json, text
+from ml_metrics.cli.output import printable
 from ml_metrics.errors import WarehouseError
 from ml_metrics.settings import Settings
 
@@ -59,7 +60,7 @@ def open_chosen(arguments: argparse.Namespace, *, create: bool = False) -> Itera
     deployment = arguments.deployment
     with _opened(arguments.warehouse, deployment, create=create) as warehouse:
         if not arguments.json:
-            of_deployment = f", deployment {deployment}" if deployment else ""
+            of_deployment = f", deployment {printable(deployment)}" if deployment else ""
             print(f"warehouse: {warehouse.address}{of_deployment}", file=sys.stderr)
         if deployment and not create:
             _require_deployment(warehouse, deployment)

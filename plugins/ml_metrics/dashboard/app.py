@@ -99,7 +99,7 @@ def run(request: Request, visitor: CurrentVisitor) -> Response:
     with SOURCE.open() as warehouse:
         found = warehouse.runs.get(required(query, "run"))
         if found is None:
-            raise NotFoundError("There is no such run, or it was not recorded.")
+            raise NotFoundError("There is no such run in this deployment, or it was not recorded.")
         return _respond_run(visitor, found, query)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from fastapi.testclient import TestClient
 from ml_metrics.dashboard import source
 from ml_metrics.dashboard.app import app
 from ml_metrics.dashboard.links import ASSETS
-from ml_metrics.warehouse import Warehouse, open_warehouse
+from ml_metrics.model import JobStatus, Metric, Run, Workload
+from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
 from ml_metrics.warehouse.database import Database
 from unit.dashboard.sample_runs import PAGES, SHIFTED, STEADY, Rights, recorded, run_of
 
@@ -151,3 +153,33 @@ def test_no_page_names_another_host(shown: TestClient) -> None:
     for page in PAGES:
         text = shown.get(page).text
         assert re.findall(r'(?:src|href|action)="(?:https?:)?//[^"]*"', text) == []
+
+
+def test_another_deployment_has_no_pages_and_nothing_of_it_can_be_changed(
+    browser: TestClient, filled: Warehouse
+) -> None:
+    other = filled.in_deployment("other")
+    run = Run("elsewhere", "elsewhere", "r", "other")
+    here = Run(STEADY, STEADY, "r", "other")
+    nothing = {"test_type": "", "accelerator": "", "framework_version": ""}
+    before = {path: browser.get(path).text for path in ("/?format=json", f"/test?test={STEADY}&format=json")}
+    for one in (run, here):
+        ended = Workload(JobStatus.SUCCESS, ended_at=datetime.now(UTC))
+        metric = Metric("loss_final", 9.0, "loss", "final")
+        other.load(run_record(one, ended, [metric], [], {}, **nothing))
+        other.incidents.report(one.test, one.key, fingerprint="f", reasons=["why"])
+    assert {path: browser.get(path).text for path in before} == before
+    for path in ("/test?test=elsewhere", f"/run?run={run.key}", f"/run?run={here.key}", "/dag?dag_id=elsewhere"):
+        assert browser.get(path).status_code == 404, path
+    token = re.search(r'name="csrf_token" value="([^"]+)"', browser.get(f"/test?test={STEADY}").text)
+    assert token is not None
+    fields = {"csrf_token": token[1], "metric": "loss_final", "reason": "x"}
+    for test, key in ((run.test, run.key), (STEADY, here.key)):
+        answer = browser.post("/accept", data={**fields, "test": test, "run": key})
+        assert answer.status_code == 404
+    assert browser.post("/acknowledge", data={**fields, "test": "elsewhere"}).status_code == 404
+    answer = browser.post("/acknowledge", data={**fields, "test": STEADY})
+    assert answer.headers["location"].endswith("nothing-to-acknowledge")
+    today = datetime.now(UTC).date().isoformat()
+    assert browser.post("/quarantine", data={**fields, "test": "elsewhere", "until": today}).status_code == 404
+    assert {one.acknowledged_by for one in other.incidents.all_open().values()} == {None}
