@@ -131,3 +131,44 @@ def test_an_invalid_file_is_visible_and_affects_no_other(home: Home) -> None:
     done = home.run("broken")
     assert done.returncode == 1
     assert "timout: unknown key; did you mean 'timeout'?" in done.stdout
+
+
+REPORTING = """
+import json, os
+with open(os.path.join(os.environ["MODEL_DIR"], "out.jsonl"), "w") as log:
+    print(json.dumps({"step": 1, "loss": float(os.environ["LOSS"])}), file=log)
+"""
+
+
+def test_a_run_by_hand_with_another_image_is_a_trial(home: Home) -> None:
+    """It is judged by the regular run before it, and the regular run after it is not judged by the trial."""
+    condition = {"comparison": "less", "success_threshold": {"percent_difference": {"percent": 10}}}
+    home.add_test(
+        "tried",
+        command=["python3", "-c", REPORTING],
+        env={"LOSS": "{{ params.loss }}"},
+        params={"loss": 1.0},
+        emails=["team@example.com"],
+        regression_test_config={"metric_success_conditions": {"loss_final": condition}},
+    )
+    assert home.run("tried").returncode == 0
+    candidate = {"image": "local/candidate:2", "loss": 5.0, "notify": "alice@example.com"}
+    assert home.run("tried", candidate).returncode == 1, "the gate states the truth"
+    done = home.run("tried", {"loss": 1.0, "image": None})
+    assert done.returncode == 0, done.stdout[-3000:]
+    with home.warehouse() as warehouse:
+        newest, tried, first = warehouse.runs.newest("tried", trials=True)
+        assert [run.uuid for run in warehouse.runs.newest("tried")] == [newest.uuid, first.uuid]
+        metrics = {row.metric: row for row in warehouse.metrics.of_run(tried.uuid)}
+        (after,) = (row for row in warehouse.metrics.of_run(newest.uuid) if row.metric == "loss_final")
+        assert warehouse.incidents.find_open("tried") is None
+        assert warehouse.runs.metadata(tried.uuid).keys().isdisjoint({"param.notify", "param.trial"})
+    assert (tried.trial, tried.image, tried.verdict) == ("image, loss", "local/candidate:2", "fail")
+    assert {row.trial for row in metrics.values()} == {"image, loss"}
+    assert (metrics["loss_final"].outcome, metrics["loss_final"].baseline_points) == ("fail", 1)
+    assert (after.value, after.reference, after.baseline_points) == (1.0, 1.0, 1)
+    (mail,) = home.mails("tried")
+    text = mail.read_text().replace("=\n", "")
+    assert "alice@example.com" in text
+    assert "trial of tried failed: loss_final 5, must be below 1.1" in " ".join(text.split())
+    assert "team@example.com" not in text
