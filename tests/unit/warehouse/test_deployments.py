@@ -17,7 +17,6 @@ from ml_metrics.judge.baseline import Elsewhere
 from ml_metrics.model import JobStatus, Metric, Outcome, Run, TagCurve, Verdict, Workload
 from ml_metrics.warehouse import (
     ChannelResult,
-    Delivery,
     KnownTest,
     MessageState,
     RunRecord,
@@ -71,13 +70,6 @@ def message(deployment: str, number: int) -> StoredMessage:
     )
 
 
-def delivery(deployment: str, number: int) -> Delivery:
-    key = run(deployment, number).key
-    return Delivery(
-        f"{key}:broken", "smtp", "kept", MONDAY, TEST, key, "broken", "me", ("a@b.c",), "it broke", ("why",)
-    )
-
-
 def send(warehouse: Warehouse, number: int) -> None:
     later = warehouse.messages.moment() + timedelta(hours=1)
     for one in warehouse.messages.due(later):
@@ -120,7 +112,6 @@ ACTIONS: dict[str, Callable[[Warehouse, int], Any]] = {
     "quarantine": lambda warehouse, number: warehouse.quarantines.set(
         TEST, until=MONDAY + timedelta(days=number), reason=warehouse.deployment, by="me", at=MONDAY
     ),
-    "deliver": lambda warehouse, number: warehouse.deliveries.record(delivery(warehouse.deployment, number)),
     "decide": lambda warehouse, number: warehouse.messages.add(message(warehouse.deployment, number)),
     "send": send,
     "pass": lambda warehouse, number: warehouse.senders.record(SenderPass("ml_messages", MONDAY, sent=number)),
@@ -129,7 +120,6 @@ ACTIONS: dict[str, Callable[[Warehouse, int], Any]] = {
 }
 CHANGES = {
     "acceptances.add",
-    "deliveries.record",
     "incidents.acknowledge",
     "incidents.close",
     "incidents.report",
