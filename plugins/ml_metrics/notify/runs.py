@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ml_metrics.errors import MlMetricsError
+from ml_metrics.errors import MlMetricsError, StorageError
 from ml_metrics.notify.decide import RunMessages
 from ml_metrics.notify.in_time import in_time
 from ml_metrics.notify.outgoing import post
@@ -59,7 +59,10 @@ class RunNotifier:
             log.exception("the message about this run could not be composed")
             decision = self._without_warehouse().unreadable(test, error)
         posted = self._post(decision) if decision else None
-        self.mail.markers.remove(self.run.key)
+        try:
+            self.mail.markers.remove(self.run.key)
+        except StorageError as error:
+            log.warning("a sender will look at this run again: %s", error)
         return posted
 
     def post_overdue(
