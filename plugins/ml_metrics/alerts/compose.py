@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Reason
 from ml_metrics.alerts.render import is_link, one_line, printable, render
 from ml_metrics.alerts.shorten import MAX_BODY_BYTES, ROOMS, cut, encoded_size, pictures_that_fit, shortened
+from ml_metrics.alerts.week import counts_of, headline_of, is_good
 from ml_metrics.units import duration
 
 if TYPE_CHECKING:
@@ -182,15 +183,8 @@ def compose_heartbeat(
     key: str, heartbeat: Heartbeat, recipients: Sequence[str], sender: str, dashboard_url: str
 ) -> Message:
     """Return the message about tests that did not run and metrics that were not judged. It is sent even without any."""
-    missed = len(heartbeat.missed)
-    headline = (
-        f"{missed} of {_tests(heartbeat.tests)} did not run as scheduled"
-        if missed
-        else f"{_tests(heartbeat.tests)} ran as scheduled"
-    )
-    if heartbeat.undecided:
-        number = len(heartbeat.undecided)
-        headline += f", {number} metric{'s were' if number > 1 else ' was'} not judged"
+    headline = headline_of(heartbeat)
+    broken = [Reason(f"broken:{one.test}", f"{one.test}: {one.problem}") for one in heartbeat.broken]
     silent = [
         Reason(f"silent:{one.test}", f"{one.test} ran {one.ran} of {one.expected} times") for one in heartbeat.missed
     ]
@@ -202,19 +196,23 @@ def compose_heartbeat(
         Reason(f"unfit:{one.test}:{one.metric}", f"{one.metric} of {one.test} {one.problem}") for one in heartbeat.unfit
     ]
     unsent = [Reason(f"unsent:{one.subject}", f"not sent: {one.subject}: {one.problem}") for one in heartbeat.unsent]
-    if unsent:
-        headline += f", {len(unsent)} message{'s' if len(unsent) > 1 else ''} could not be sent"
-    style = "warning" if missed or heartbeat.undecided or unsent else "ok"
+    style = "ok" if is_good(heartbeat) else "warning"
     return _summary(
         "heartbeat",
-        {"headline": headline, "heartbeat": heartbeat, "style": style, "most": MAX_ROWS},
+        {
+            "headline": headline,
+            "counts": counts_of(heartbeat),
+            "heartbeat": heartbeat,
+            "style": style,
+            "most": MAX_ROWS,
+        },
         recipients,
         sender,
         dashboard_url,
         key=key,
         kind=MessageKind.HEARTBEAT,
         subject=f"weekly: {headline}",
-        reasons=_first_reasons([*unsent, *silent, *unjudged, *unfit]),
+        reasons=_first_reasons([*unsent, *broken, *silent, *unjudged, *unfit]),
     )
 
 

@@ -240,6 +240,15 @@ class UnsentMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokenTest:
+    """A test that cannot run, because its file or its DAG is broken."""
+
+    test: str
+    problem: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeat:
     """The state of the tests that share a list of recipients."""
 
@@ -251,3 +260,9 @@ class Heartbeat:
     undecided: tuple[UndecidedMetric, ...] = ()
     unfit: tuple[UnfitCondition, ...] = ()
     unsent: tuple[UnsentMessage, ...] = ()
+    broken: tuple[BrokenTest, ...] = ()
+    paused: tuple[str, ...] = ()
+    on_time: int = 0
+    unscheduled: int = 0
+    not_due: int = 0
+    unrecorded: int = 0

@@ -6,6 +6,7 @@ import logging
 import time
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -133,13 +134,16 @@ def send_heartbeat() -> str:
     """Send which tests did not run as scheduled, are failing, or are in quarantine."""
     from ml_metrics.config.load import load_tests
     from ml_metrics.connections import warehouse
-    from ml_metrics.notify.heartbeat import send_heartbeats
+    from ml_metrics.notify.heartbeat import WEEK, send_heartbeats
     from ml_metrics.notify.mail_settings import load_mail_settings
+    from ml_metrics.notify.watch.files import tests_now
 
-    tests = load_tests(Settings.load().config_root).tests
+    root, now = Path(Settings.load().config_root), datetime.now(UTC)
+    library = load_tests(root)
     with warehouse() as open_warehouse:
-        sent = send_heartbeats(tests, open_warehouse, load_mail_settings(), datetime.now(UTC))
-    return f"{sent} messages about {len(tests)} tests"
+        watched = tests_now(open_warehouse.known_tests.read(), library, root, now - WEEK)
+        sent = send_heartbeats(library.tests, open_warehouse, load_mail_settings(), now, watched)
+    return f"{sent} messages about {len(watched)} tests"
 
 
 def watch_tests() -> str:

@@ -5,65 +5,81 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from datetime import timedelta
-from itertools import groupby, takewhile
+from datetime import date, timedelta
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.compose import compose_heartbeat
 from ml_metrics.alerts.message import (
     FailingTest,
     Heartbeat,
-    MissedRuns,
     QuarantinedTest,
     UndecidedMetric,
     UnfitCondition,
     UnsentMessage,
 )
-from ml_metrics.config.schedule import times_after
 from ml_metrics.judge import history_needs
 from ml_metrics.notify.digest import send_summary
 from ml_metrics.notify.silence import silent_conditions
+from ml_metrics.notify.week import week_of
 from ml_metrics.reports import short_name
+from ml_metrics.warehouse.known_definition import known_test
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.notify.mail_settings import MailSettings
-    from ml_metrics.warehouse import Incident, Warehouse
+    from ml_metrics.warehouse import Incident, KnownTest, Warehouse
 
 WEEK = timedelta(days=7)
-MAX_RUNS = 1000
 FIT_RUNS = 100
 """From how many runs it is known whether a condition fits."""
 
 
-def send_heartbeats(tests: Sequence[TestDefinition], warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
-    """Send each list of recipients a message about its tests."""
+def send_heartbeats(
+    tests: Sequence[TestDefinition],
+    warehouse: Warehouse,
+    mail: MailSettings,
+    now: datetime,
+    watched: Mapping[str, KnownTest] | None = None,
+) -> int:
+    """Send each list of recipients a message about its tests.
+
+    `watched` are the tests that are known besides: those whose files are broken, and those written in Python; and what
+    is wrong with any of them.
+    """
     since, incidents = now - WEEK, warehouse.incidents.all_open()
     unsent = _unsent(warehouse, since)
-    ordered = sorted(tests, key=lambda test: (mail.recipients_of(test.emails), test.name))
+    defined = {test.name: test for test in tests}
+    known = {**{name: known_test(test, since) for name, test in defined.items()}, **(watched or {})}
+    quarantined = _quarantined(defined, known, warehouse, now)
+    ordered = sorted(known.values(), key=lambda test: (mail.recipients_of(test.emails), test.test))
     sent = 0
     for recipients, group in groupby(ordered, key=lambda test: mail.recipients_of(test.emails)):
-        own = list(group)
+        every = list(group)
+        own = [defined[test.test] for test in every if test.test in defined]
+        week = week_of(every, warehouse, since, now)
         heartbeat = Heartbeat(
             since=since,
-            tests=len(own),
-            missed=tuple(missed for test in own for missed in _missed_runs(test, warehouse, since, now)),
+            tests=len(every),
+            missed=tuple(week.missed),
             undecided=tuple(
                 UndecidedMetric(test.name, one.metric, one.runs, one.reason, one.state)
                 for test in own
                 for one in silent_conditions(test, warehouse, mail.silent_runs)
             ),
             unfit=tuple(condition for test in own for condition in _unfit(test, warehouse)),
-            failing=tuple(_failing(incidents[test.name]) for test in own if test.name in incidents),
-            quarantined=tuple(
-                QuarantinedTest(test.name, test.quarantine.until, test.quarantine.reason)
-                for test in own
-                if test.quarantine and test.quarantine.holds(now)
-            ),
+            failing=tuple(_failing(incidents[test.test]) for test in every if test.test in incidents),
+            quarantined=tuple(quarantined[test.test] for test in every if test.test in quarantined),
             unsent=tuple(unsent.get(recipients, ())),
+            broken=tuple(week.broken),
+            paused=tuple(week.paused),
+            on_time=week.on_time,
+            unscheduled=week.unscheduled,
+            not_due=week.not_due,
+            unrecorded=week.unrecorded,
         )
         readers = hashlib.sha256(json.dumps([mail.deployment, *recipients]).encode()).hexdigest()[:16]
         key = f"heartbeat-{now:%Y-%m-%d}-{readers}"
@@ -83,17 +99,26 @@ def _unsent(warehouse: Warehouse, since: datetime) -> dict[tuple[str, ...], list
     return found
 
 
-def _missed_runs(test: TestDefinition, warehouse: Warehouse, since: datetime, now: datetime) -> Iterator[MissedRuns]:
-    """Yield the test if it ran less often than scheduled. Runs that are not recorded cannot be counted."""
-    if not test.metric_collection_config.write_to_bigquery:
-        return
-    runs = warehouse.runs.newest(test.name, MAX_RUNS)
-    first_run = min((run.timestamp for run in runs), default=since)
-    longest = (test.startup_timeout + test.timeout) * (test.retries + 1)
-    expected = times_between(test.schedule, max(since, first_run - longest), now - longest)
-    ran = sum(run.timestamp >= since and not (run.run_id or "").startswith("manual__") for run in runs)
-    if ran < expected:
-        yield MissedRuns(test.name, expected, ran, runs[0].timestamp if runs else None)
+def _quarantined(
+    defined: Mapping[str, TestDefinition], known: Mapping[str, KnownTest], warehouse: Warehouse, now: datetime
+) -> dict[str, QuarantinedTest]:
+    """Return the tests in quarantine, by their files or by the dashboard."""
+    by_hand = {
+        name: QuarantinedTest(name, row.until.date(), f"{row.reason} ({row.by})")
+        for name, row in warehouse.quarantines.newest().items()
+        if row.holds(now)
+    }
+    by_file = {
+        name: QuarantinedTest(name, date.fromisoformat(test.quiet_until), "in its definition")
+        for name, test in known.items()
+        if test.is_quiet(now)
+    }
+    with_reason = {
+        name: QuarantinedTest(name, test.quarantine.until, test.quarantine.reason)
+        for name, test in defined.items()
+        if test.quarantine and test.quarantine.holds(now)
+    }
+    return {**by_hand, **by_file, **with_reason}
 
 
 def _unfit(test: TestDefinition, warehouse: Warehouse) -> Iterator[UnfitCondition]:
@@ -106,11 +131,6 @@ def _unfit(test: TestDefinition, warehouse: Warehouse) -> Iterator[UnfitConditio
     needs = replace(history_needs(config, test.name), window=0, recent=FIT_RUNS, earliest=None)
     for metric, problem in misfits(config, warehouse.metrics.history(needs), test=test.name):
         yield UnfitCondition(test.name, metric, problem)
-
-
-def times_between(schedule: str | None, start: datetime, end: datetime) -> int:
-    """Return how many runs a schedule has between two times."""
-    return sum(1 for _ in takewhile(lambda time: time <= end.timestamp(), times_after(schedule, start)))
 
 
 def _failing(incident: Incident) -> FailingTest:

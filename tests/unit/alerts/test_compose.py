@@ -39,6 +39,7 @@ def test_the_heartbeat_matches_its_golden_files() -> None:
     heartbeat = Heartbeat(
         since=monday,
         tests=12,
+        on_time=10,
         missed=(MissedRuns("tf-mnist-example-cpu", 7, 5, monday), MissedRuns("pt-bert-func-v5e-8", 7, 0, None)),
         failing=(FailingTest("jax-resnet50-conv-v5e-8", monday, ("loss_final out of bounds",), "a new user"),),
         quarantined=(QuarantinedTest("pt-llama-func-h100-8", date(2026, 2, 1), "the data set moves"),),

@@ -11,10 +11,11 @@ import pytest
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.connections import warehouse
 from ml_metrics.model import JobStatus, Metric, Outcome, Run, Verdict, Workload
-from ml_metrics.notify.heartbeat import send_heartbeats, times_between
+from ml_metrics.notify.heartbeat import send_heartbeats
 from ml_metrics.notify.mail_settings import load_mail_settings
+from ml_metrics.notify.week import times_between
 from ml_metrics.settings import Settings
-from ml_metrics.warehouse import ChannelResult, StoredMessage, run_record
+from ml_metrics.warehouse import ChannelResult, KnownTest, StoredMessage, run_record
 
 NOW = datetime(2026, 1, 19, 7, tzinfo=UTC)  # a Monday
 
@@ -55,9 +56,9 @@ def mails() -> dict[str, str]:
     return found
 
 
-def send(*tests: TestDefinition) -> int:
+def send(*tests: TestDefinition, watched: dict[str, KnownTest] | None = None) -> int:
     with warehouse() as open_warehouse:
-        return send_heartbeats(tests, open_warehouse, load_mail_settings(), NOW)
+        return send_heartbeats(tests, open_warehouse, load_mail_settings(), NOW, watched)
 
 
 def test_a_test_that_missed_runs_is_listed_with_their_number() -> None:
@@ -126,7 +127,8 @@ def test_a_heartbeat_without_missed_runs_lists_incidents_and_quarantines() -> No
     quarantine = {"until": "2026-02-01", "reason": "the data set moves"}
     send(a_test("fine", "0 3 * * *", quarantine=quarantine))
     (text,) = mails().values()
-    assert text.startswith("[ML Metrics] weekly: 1 test ran as scheduled\n")
+    assert text.startswith("[ML Metrics] weekly: 1 of 1 test is failing\n")
+    assert "Of 1 test, 1 ran as scheduled. Of all, 1 is failing, 1 is in quarantine." in text
     assert "* fine since 2026-01-19 07:00 UTC: loss out of bounds (acknowledged by a new user)" in text
     assert "* fine until 2026-02-01: the data set moves" in text
 
@@ -155,7 +157,36 @@ def test_a_condition_that_is_narrower_than_its_noise_is_listed() -> None:
 def test_a_test_that_records_nothing_is_not_listed() -> None:
     send(a_test("unrecorded", "@daily", metric_collection_config={"write_to_bigquery": False}))
     (text,) = mails().values()
-    assert "1 test ran as scheduled" in text
+    assert "none of 1 test was scheduled" in text
+    assert "Of 1 test, 1 records no runs. Of all, none is failing." in text
+
+
+def test_the_headline_states_the_worst_and_every_test_is_counted_once() -> None:
+    """Three fail, one is in quarantine, one has no schedule, one is paused, one broke, one member never ran."""
+    for name in ("fails-1", "fails-2", "fails-3", "quiet", "python", "slept"):
+        ran(name, days(20)[4 if name == "slept" else 0 :])
+    with warehouse() as opened:
+        for name in ("fails-1", "fails-2", "fails-3"):
+            opened.incidents.report(name, f"run of {name}", fingerprint="f", reasons=["out_of_bounds:loss"], at=NOW)
+        opened.quarantines.set("quiet", until=NOW + timedelta(days=1), reason="moves", by="a new user")
+    week_ago = (NOW - timedelta(days=30)).timestamp()
+    known = {
+        "python": KnownTest("python", in_python=True, schedule="0 3 * * *", longest=4800, since=week_ago),
+        "paused": KnownTest("paused", schedule="0 3 * * *", problems={"dag:paused": "It is paused."}),
+        "broken": KnownTest("broken", schedule="0 3 * * *", problems={"file:unreadable": "broken.yaml:4: x"}),
+    }
+    tests = [a_test(name, "0 3 * * *") for name in ("fails-1", "fails-2", "fails-3", "quiet", "slept", "sweep-lr-1")]
+    send(*tests, a_test("by-hand", None), watched=known)
+    (text,) = mails().values()
+    assert text.startswith(
+        "[ML Metrics] weekly: 1 of 10 tests cannot run, 2 did not run as scheduled, 3 are failing, 1 is paused\n"
+    )
+    assert (
+        "Of 10 tests, 5 ran as scheduled, 1 ran less often, 1 never ran, 1 is paused, 1 cannot run, 1 has no schedule. "
+        "Of all, 3 are failing, 1 is in quarantine." in " ".join(text.split())
+    )
+    assert "* broken: its file cannot be read: broken.yaml:4: x" in text
+    assert "* quiet until 2026-01-20: moves (a new user)" in text
 
 
 def test_a_new_test_is_not_expected_before_its_first_run() -> None:

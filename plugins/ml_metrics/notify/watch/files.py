@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.load import LoadedTests
     from ml_metrics.config.problems import Problem
+    from ml_metrics.warehouse import KnownState
 
 SHOWN = 3
 """How many problems of a file a message has."""
@@ -58,6 +59,22 @@ def compare_files(known: Mapping[str, KnownTest], library: LoadedTests, root: Pa
         if test.test not in found.problems and test.fingerprint:
             _add_vanished(found, test, names.get(test.test))
     return found
+
+
+def tests_now(state: KnownState, library: LoadedTests, root: Path, since: datetime) -> dict[str, KnownTest]:
+    """Return every test with its problems: those of its file now, and those that the last pass found in Airflow.
+
+    A test that no pass has seen is expected to have run since a time.
+    """
+    found = compare_files(state.tests, library, root, since)
+    for name, test in state.in_python.items():
+        found.tests.setdefault(name, carried_over(test, state.tests.get(name)))
+    tests = {}
+    for name, test in found.tests.items():
+        earlier = state.tests[name].problems if name in state.tests else {}
+        gone = {one: text for one, text in earlier.items() if test.in_python or not one.startswith("file:")}
+        tests[name] = replace(test, problems={**gone, **found.problems.get(name, {})})
+    return tests
 
 
 def _has_test_file(test: KnownTest) -> bool:
