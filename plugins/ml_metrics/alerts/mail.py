@@ -48,11 +48,16 @@ def as_mail(message: Message, sender: str = "") -> EmailMessage:
     mail["Auto-Submitted"] = "auto-generated"  # prevents automatic replies
     if message.test:
         mail["X-ML-Metrics-Test"] = one_line(message.test)  # for mail filters
-    mail.set_content(message.text, cte="quoted-printable")  # no server changes this encoding
-    mail.add_alternative(message.html, subtype="html", cte="quoted-printable")
+    mail.set_content(_encodable(message.text), cte="quoted-printable")  # no server changes this encoding
+    mail.add_alternative(_encodable(message.html), subtype="html", cte="quoted-printable")
     *_, page = mail.iter_parts()
     for picture in message.pictures:
         page.add_related(
             picture.png, "image", "png", cid=f"<{picture.name}>", disposition="inline", filename=f"{picture.name}.png"
         )
     return mail
+
+
+def _encodable(text: str) -> str:
+    """Return the text without halves of characters, which no encoding has."""
+    return text.encode(errors="replace").decode()

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 MAX_TEXT = 60_000
 """GitHub rejects a body with more than 65,536 characters; the rest is for links, marker and fence."""
 MAX_LINKS_LENGTH, MAX_LINKS = 3000, 10
+MARKDOWN = re.compile(r"[\\\[\]<>`!@#*_~|]")
+"""What would end a link's text, or start a mention or another link."""
 MARKER = re.compile(r"<!-- ml-metrics: \S+ -->")
 
 
@@ -42,5 +44,5 @@ def body_of(message: Message) -> str:
         text, longest = text.replace("`", "'"), 0
     fence = "`" * max(3, longest + 1)
     facts = fitting(message.links, limit=MAX_LINKS_LENGTH, most=MAX_LINKS)
-    links = " · ".join(f"[{fact.name}](<{fact.link}>)" for fact in facts)
+    links = " · ".join(f"[{MARKDOWN.sub(' ', one_line(fact.name))}](<{fact.link}>)" for fact in facts)
     return f"{fence}text\n{text}\n{fence}\n\n{links}\n\n{marker_of(message)}\n"

@@ -17,7 +17,7 @@ MAX_BLOCK_LENGTH = 2900
 """Slack rejects a block with more than 3,000 characters."""
 MAX_WARNINGS_LENGTH = 900
 """The part of the second block for warnings."""
-MAX_LINKS = 10
+MAX_LINKS, MAX_LINK_NAME = 10, 60
 MIN_SECRET_LENGTH = 8
 """A shorter path, like `hook`, is not a secret."""
 MIN_KEY_LENGTH = 16
@@ -64,7 +64,7 @@ def payload(message: Message) -> dict[str, Any]:
     room = MAX_BLOCK_LENGTH - len("\n".join(warnings)) - 1
     reasons = [*bullets(message.reasons, limit=room, escape=escaped), *warnings]
     links = [
-        f"<{fact.link.replace('|', '%7C')}|{escaped(fact.name)}>"
+        f"<{fact.link.replace('|', '%7C')}|{cut(fact.name, MAX_LINK_NAME, escape=escaped)}>"
         for fact in fitting(message.links, limit=MAX_BLOCK_LENGTH // 4, most=MAX_LINKS)
     ]
     subject = cut(message.subject, MAX_BLOCK_LENGTH, escape=lambda text: escaped(text).replace("*", ""))
