@@ -115,15 +115,26 @@ JOB_HISTORY = Table(
     key=("uuid",),
     indexes=(("test_name", "timestamp"),),
     page_indexes=(
+        # `trial` is among the columns because SQLite reads it although the condition of the index implies it
         PageIndex(
             "job_history_regular",
-            ("timestamp", "test_name", "dag_id", "job_status", "verdict", "failure_reason", "goodput", "deployment"),
+            (
+                "timestamp",
+                "test_name",
+                "dag_id",
+                "job_status",
+                "verdict",
+                "failure_reason",
+                "goodput",
+                "deployment",
+                "trial",
+            ),
             "trial IS NULL",
             replaces="job_history_shown",
         ),
         PageIndex(
             "job_history_regular_standing",
-            ("test_name", "timestamp", "job_status", "verdict", "deployment"),
+            ("test_name", "timestamp", "job_status", "verdict", "deployment", "trial"),
             "trial IS NULL",
             replaces="job_history_standing",
         ),

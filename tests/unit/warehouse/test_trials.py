@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ml_metrics.judge import HistoryNeeds
 from ml_metrics.model import JobStatus, Outcome
+from ml_metrics.warehouse import open_warehouse
+from ml_metrics.warehouse.runs import BETWEEN, TESTS
 from unit.warehouse.records import MONDAY, TEST, record, run_of
 
 if TYPE_CHECKING:
@@ -122,3 +127,23 @@ def test_the_level_of_a_trial_is_not_accepted(trial_at_each_end: Warehouse) -> N
     accept = trial_at_each_end.acceptances.add
     assert not accept(run_of(3).key, METRIC, reason="new image", by="alice", at=now)
     assert accept(run_of(2).key, METRIC, reason="new image", by="alice", at=now)
+
+
+@pytest.mark.parametrize(
+    ("query", "index"), [(BETWEEN, "job_history_regular"), (TESTS, "job_history_regular_standing")]
+)
+def test_the_page_of_all_tests_reads_an_index_without_the_rows(tmp_path: Path, query: str, index: str) -> None:
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        warehouse.ensure_schema()
+    times = {"since": "2026-01-01", "until": "2026-02-01"}
+    with closing(sqlite3.connect(tmp_path / "w.db")) as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {query}", {"deployment": "tests", **times}).fetchall()
+    assert any({"COVERING", index} <= set(row[3].split()) for row in plan)
+
+
+def test_trials_are_counted_apart(trial_at_each_end: Warehouse) -> None:
+    runs = trial_at_each_end.runs
+    newest = runs.latest(TEST)
+    assert newest is not None
+    assert (newest.uuid, runs.latest("none"), runs.trials()) == (run_of(3).key, None, {TEST: 2})
+    assert runs.last_scheduled(MONDAY) == {TEST: MONDAY + timedelta(days=2)}
