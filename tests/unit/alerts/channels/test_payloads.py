@@ -96,7 +96,7 @@ def test_the_payload_of_a_recovery(name: str) -> None:
 
 
 @given(recipes)
-@settings(max_examples=60, deadline=None, phases=FAST)
+@settings(max_examples=25, deadline=None, phases=FAST)
 def test_no_payload_is_beyond_the_limits_of_its_service(recipe: dict[str, Any]) -> None:
     message = prepared(recipe)
     slack = webhook.payload(message)
@@ -141,7 +141,7 @@ def test_twenty_thousand_problems_are_counted(name: str) -> None:
 
 
 @given(recipes)
-@settings(max_examples=60, deadline=None, phases=FAST)
+@settings(max_examples=25, deadline=None, phases=FAST)
 def test_no_name_makes_a_mention_a_link_or_a_tag(recipe: dict[str, Any]) -> None:
     message = prepared(recipe)
     slack = webhook.payload(message)
@@ -206,7 +206,7 @@ def test_lines_that_do_not_fit_are_counted() -> None:
 
 
 @given(recipes, st.integers(0, 5), st.integers(20_000, 2_000_000))
-@settings(max_examples=40, deadline=None, phases=FAST)
+@settings(max_examples=20, deadline=None, phases=FAST)
 def test_a_mail_is_within_the_limit_of_its_server(recipe: dict[str, Any], pictures: int, limit: int) -> None:
     charts = (Picture("metric-1", b"\x89PNG" * 50_000, "a chart"),) * pictures
     whole = replace(prepared(recipe), pictures=charts, subject="a subject", sender="", test="test")
