@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -43,8 +44,15 @@ STYLES = {
     MessageKind.TRIAL: "note",
 }
 """The CSS class of a headline; otherwise `bad`."""
+LABELS = {
+    MessageKind.TRIAL: "Trial",
+    MessageKind.INCIDENT: "Incident",
+    MessageKind.MASS: "Mass failure",
+    MessageKind.FILE: "Test file",
+}
+"""What stands above the headline of a notice."""
 MAX_SUBJECT_LENGTH = 120
-MAX_TEST_LENGTH = 60
+MAX_TEST_LENGTH = 48
 """Of a test's name in a subject, which has to have room for what is wrong."""
 MAX_HEADLINE_LENGTH = 160
 """A longer sentence is a paragraph below the short one."""
@@ -175,8 +183,10 @@ def _digest_group(test: str, messages: Sequence[HeldMessage], now: datetime, das
 
 def _beyond_the_subject(message: HeldMessage) -> tuple[str, ...]:
     """Return the first reasons that the subject does not contain."""
+    known = message.subject.partition(" (+")[0]
     short = ((one, one.removeprefix("Warning: ").partition(" (")[0]) for one in message.reasons)
-    return tuple(reason for reason, start in short if start not in message.subject)[:MAX_REASONS_OF_MESSAGE]
+    further = (one for one, start in short if start not in known and known.rpartition(": ")[2] not in one)
+    return tuple(islice(further, MAX_REASONS_OF_MESSAGE))
 
 
 def compose_heartbeat(
@@ -226,6 +236,7 @@ def compose_notice(key: str, kind: MessageKind, notice: Notice, recipients: Sequ
         "items": short.items[:MAX_ROWS],
         "hidden": max(0, len(notice.items) - MAX_ROWS),
         "style": "ok" if notice.is_good else STYLES.get(kind, "bad"),
+        "label": LABELS.get(kind, str(kind).capitalize()),
         "buttons": [button for button in short.buttons if is_link(button.link)][:2],
     }
     return Message(

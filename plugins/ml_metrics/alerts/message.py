@@ -79,6 +79,8 @@ class Problem:
     """What the headline does not contain."""
     picture: Picture | None = None
     log: Log | None = None
+    known: bool = False
+    """Whether an earlier message about the incident reported it."""
 
 
 @dataclass(frozen=True, slots=True)

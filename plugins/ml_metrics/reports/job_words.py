@@ -44,15 +44,10 @@ def job_words(workload: Workload, error: str) -> tuple[str, str]:
 
 
 def job_facts(workload: Workload, headline: str) -> Iterator[Fact]:
-    """Yield what the headline does not contain."""
-    reason, detail = workload.failure_reason, " ".join((workload.detail or "").split())
-    if reason and _missed(reason) not in headline:
-        code = reason.removeprefix(EXIT_CODE)
-        yield Fact("exit code", code) if reason.startswith(EXIT_CODE) else Fact("reason", reason)
-    elif reason and reason in {*IMAGES, "OOMKilled"} and reason not in headline:
-        yield Fact("reason", reason)
-    if detail and detail not in headline:
-        yield Fact("the cluster states", detail)
+    """Yield the cluster's own sentence unless the headline has it. Status and reason are among the facts of the run."""
+    detail = " ".join((workload.detail or "").split())
+    if detail and detail.rstrip(".") not in headline:
+        yield Fact("the cluster", detail)
 
 
 def memory_of(workload: Workload) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact
+from ml_metrics.model import Bounds
 from ml_metrics.reports.metric_words import value_and_requirement
 from ml_metrics.reports.problems import metric_of, short_name
 from ml_metrics.units import duration
@@ -30,7 +31,7 @@ class Recovery:
     """`accuracy_final 0.97, must be above 0.96`."""
     sentences: tuple[str, ...] = ()
     now: tuple[Fact, ...] = ()
-    """The value of each metric that was broken, with its bounds."""
+    """The value of each further metric that was broken, with its bounds."""
 
 
 def recovery_of(
@@ -49,15 +50,15 @@ def recovery_of(
     broken = f"It was broken {_how_long(incident, run, workload, history)}: {', '.join(shown)}{more}."
     taken = f"Acknowledged by {incident.acknowledged_by}{': ' + incident.note if incident.note else ''}."
     sentences = (broken, taken) if incident.acknowledged_by else (broken,)
-    return Recovery(headline, sentences, now[:MAX_NAMES])
+    return Recovery(headline, sentences, now[1:MAX_NAMES])
 
 
 def _values_now(reasons: tuple[str, ...], verdicts: Mapping[str, Verdict]) -> Iterator[Fact]:
     for metric in dict.fromkeys(filter(None, map(metric_of, reasons))):
         verdict = verdicts.get(metric)
-        if verdict is not None and verdict.value is not None and verdict.bounds is not None:
-            value, required = value_and_requirement(verdict.value, verdict.bounds, verdict.unit)
-            yield Fact(metric, f"{value}, must be {required}")
+        if verdict is not None and verdict.value is not None:
+            value, required = value_and_requirement(verdict.value, verdict.bounds or Bounds(), verdict.unit)
+            yield Fact(metric, f"{value}, must be {required}" if verdict.bounds is not None else f"{value} again")
 
 
 def _how_long(incident: Incident, run: Run, workload: Workload, history: TestHistory | None) -> str:

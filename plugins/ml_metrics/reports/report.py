@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -14,13 +15,12 @@ from ml_metrics.model import JobStatus, Outcome, Workload
 from ml_metrics.reports.details import Details
 from ml_metrics.reports.log import SHOWN_LINES
 from ml_metrics.reports.metric import TestHistory
-from ml_metrics.reports.problems import short_name
 from ml_metrics.reports.ranking import counted, worst_first
-from ml_metrics.reports.recovery import MAX_NAMES, Recovery, recovery_of
+from ml_metrics.reports.recovery import Recovery, recovery_of
 from ml_metrics.units import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Run
@@ -60,7 +60,8 @@ def report_of(  # noqa: PLR0913  (the sources of a report)
     recovered = kind is MessageKind.RECOVERED
     names = [] if recovered else worst_first(sentences, verdicts, reported)
     recovery = recovery_of(incident, run, state.workload, verdicts, history) if recovered and incident else Recovery()
-    problems = tuple(details.problem(name, sentences[name]) for name in names[:MAX_PROBLEMS])
+    found = (details.problem(name, sentences[name]) for name in names[:MAX_PROBLEMS])
+    problems = tuple(replace(one, known=one.name in reported) for one in found)
     others = tuple(details.problem(name, warned[name]) for name in worst_first(warned, verdicts)[:MAX_PROBLEMS])
     return Report(
         kind=kind,
@@ -75,21 +76,13 @@ def report_of(  # noqa: PLR0913  (the sources of a report)
         warnings=tuple(warnings_of(test, state)),
         commands=tuple(_commands(run, state.folder, state.workload)),
         headline=recovery.headline,
-        sentences=(*recovery.sentences, *_reported_before(names, reported)),
+        sentences=recovery.sentences,
         first=details.first_look(),
         values=recovery.now,
         counted=counted(names),
         total=len(names),
         buttons=_buttons(run, kind, dashboard_url),
     )
-
-
-def _reported_before(names: Sequence[str], reported: Collection[str]) -> Iterator[str]:
-    """Yield a sentence on the problems that are not new, if there are new ones as well."""
-    known = [short_name(name) for name in names if name in reported]
-    if known and len(known) < len(names):
-        more = f" and {len(known) - MAX_NAMES:,} more" if len(known) > MAX_NAMES else ""
-        yield f"Reported before, and still so: {', '.join(known[:MAX_NAMES])}{more}."
 
 
 def minimal_report(run: Run, owner: str, kind: MessageKind, problem: Problem, dashboard_url: str) -> Report:

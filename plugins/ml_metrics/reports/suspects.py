@@ -105,7 +105,7 @@ def first_look(streak: Streak, run: Run, folder: RunFolder, history: TestHistory
     between = f"between it and the last good one, {_run(streak.last_passed, times)},"
     changed = _changes(streak, folder, history)
     if not changed:
-        return f"{look}; {between} nothing that is recorded changed. Data and nodes, for example, are not recorded."
+        return f"{look}; {between} nothing that is recorded changed: neither image nor parameters nor test file."
     return f"{look}; {between} this changed: {'; '.join(changed)}."
 
 

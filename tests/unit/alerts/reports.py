@@ -32,7 +32,6 @@ JOB = Problem(
     name="job_status:",
     short="out of memory (limit 2Gi, highest measured 1.99Gi)",
     sentence="The job ran out of memory: limit 2Gi, highest measured 1.99Gi",
-    facts=(Fact("reason", "OOMKilled"),),
     log=LOG,
 )
 REPORT = Report(

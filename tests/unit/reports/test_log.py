@@ -88,7 +88,7 @@ def test_the_mail_names_error_limit_and_peak() -> None:
     assert problem.sentence == "The job ran out of memory: limit 2Gi, highest measured 2Gi"
     assert problem.log is not None
     assert problem.log.lines[-1] == "ModuleNotFoundError: No module named 'no_such_module'"
-    assert Fact("reason", "OOMKilled") in problem.facts
+    assert Fact("job status", "failure (OOMKilled)") in report.facts
     without_log = report_of(
         TEST,
         run_of(1),
@@ -112,4 +112,4 @@ def test_a_crash_is_named_by_the_error_that_its_log_ends_with() -> None:
     )
     (problem,) = report.problems
     assert problem.short == problem.sentence == "ModuleNotFoundError: No module named 'no_such_module'"
-    assert problem.facts == (Fact("exit code", "1"),)
+    assert Fact("job status", "failure (ExitCode:1)") in report.facts

@@ -1,0 +1,184 @@
+"""Messages of every kind as people get them, with charts: what the tests of the look draw."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+
+from ml_metrics.alerts.compose import compose, compose_digest, compose_heartbeat, compose_notice
+from ml_metrics.alerts.message import (
+    Fact,
+    FailingTest,
+    Heartbeat,
+    HeldMessage,
+    Log,
+    Message,
+    MessageKind,
+    MissedRuns,
+    Notice,
+    Picture,
+    Problem,
+    QuarantinedTest,
+    Report,
+    UndecidedMetric,
+    UnfitCondition,
+)
+from ml_metrics.charts import as_png, mail_chart
+from ml_metrics.model import JobStatus, Outcome, StoredMetric
+from unit.alerts.hostile import HOSTILE
+from unit.alerts.reports import JOB, LOSS, REPORT, TEST
+
+NOON = datetime(2026, 1, 21, 12, tzinfo=UTC)
+DASHBOARD = "https://airflow.example/ml-metrics"
+TO = ["vision-team@example.com"]
+CRASH = Problem(
+    name="job_status:",
+    short="ModuleNotFoundError: No module named 'flax.optim'",
+    sentence="ModuleNotFoundError: No module named 'flax.optim'",
+    log=Log(
+        "The last 5 lines of the log of the container base",
+        (
+            "I0121 11:58:03.101 loading the data set from gs://datasets/imagenet/2012",
+            "Traceback (most recent call last):",
+            '  File "/app/train.py", line 3, in <module>',
+            "    from flax.optim import Momentum, dynamic_scale as dynamic_scale_lib, an_even_longer_name_of_a_module",
+            "ModuleNotFoundError: No module named 'flax.optim'",
+        ),
+    ),
+)
+
+
+def chart(name: str = "metric-1", *, bad: float = 1.79, bound: float = 0.96) -> Picture:
+    """Return the chart of a metric that rose above its bound in its last run."""
+    chance = random.Random(1)
+    values = [0.9 + chance.uniform(-0.03, 0.03) for _ in range(20)] + [bad]
+    points = [
+        StoredMetric(
+            f"run {day}",
+            datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day),
+            "loss_final",
+            value,
+            JobStatus.SUCCESS,
+            Outcome.PASS if value < bound else Outcome.FAIL,
+            upper=bound,
+        )
+        for day, value in enumerate(values)
+    ]
+    return Picture(name, as_png(mail_chart(points)), f"loss_final in its last {len(points)} runs, with its bounds")
+
+
+def samples() -> dict[str, Message]:
+    """Return a message of each kind."""
+    loss = replace(LOSS, picture=chart())
+    memory = replace(loss, picture=None, sentence="memory 5 GB, must be below 4 GB")
+    one = replace(REPORT, problems=(loss,), suspects=(), warnings=())
+    accuracy = replace(LOSS, name="out_of_bounds:accuracy", sentence="accuracy 0.9018, must be above 0.96", known=True)
+    many = tuple(
+        replace(LOSS, sentence=f"loss_layer_{number} {9 - number / 100:g}, must be below 0.96", picture=None, facts=())
+        for number in range(100)
+    )
+    hostile = tuple(replace(LOSS, sentence=each, picture=None, facts=(Fact("rule", each),)) for each in HOSTILE)
+    return {
+        "metric": compose(one, TO),
+        "crash": compose(replace(one, problems=(CRASH,)), TO),
+        "memory": compose(replace(one, problems=(JOB,), first="Raise the memory limit."), TO),
+        "both": compose(replace(REPORT, problems=(loss, JOB)), TO),
+        "worse": compose(replace(one, kind=MessageKind.WORSE, problems=(loss, replace(accuracy, picture=None))), TO),
+        "warning": compose(replace(one, warned=(memory,)), TO),
+        "recovered": compose(_recovered(), TO),
+        "many": compose(
+            replace(one, problems=(loss, *many), total=20_000, counted=("19,990 out of bounds", "10 missing")), TO
+        ),
+        "hostile": compose(replace(one, test="x" * 200, problems=hostile, warnings=tuple(HOSTILE)), TO),
+        "digest": _digest(),
+        "heartbeat": _heartbeat(),
+        "incident": _incident(),
+    }  # fmt: skip
+
+
+def _recovered() -> Report:
+    return replace(
+        REPORT,
+        kind=MessageKind.RECOVERED,
+        problems=(),
+        suspects=(),
+        warnings=(),
+        first="",
+        headline="accuracy_final 0.9661, must be above 0.96 (+1 more)",
+        sentences=("It was broken for 4 days, in 4 runs, since 2026-01-07 03:05 UTC: accuracy_final out of bounds.",),
+        values=(Fact("loss_final", "0.0996, must be below 0.1014"),),
+        buttons=(REPORT.buttons[0], Fact("every run", "Every run", f"{DASHBOARD}/test?test={TEST}")),
+    )
+
+
+def _digest() -> Message:
+    held = [
+        HeldMessage(
+            TEST,
+            f"[ML Metrics] {TEST} got worse: loss_final 0.4, must be below 0.1014 (+1 more)",
+            (
+                "loss_final 0.4, must be below 0.1014 (300 % worse than the baseline)",
+                "accuracy 0.8, must be above 0.96",
+            ),
+            NOON - timedelta(hours=3),
+            "held back: the incident is acknowledged",
+        ),
+        HeldMessage(
+            TEST,
+            f"[ML Metrics] {TEST} has a warning: memory 5.02 GB, must be below 4 GB",
+            ("memory 5.02 GB, must be below 4 GB",),
+            NOON - timedelta(days=1),
+            "held back: a warning",
+        ),
+        HeldMessage(
+            "pt-bert-func-v5e-8",
+            "[ML Metrics] pt-bert-func-v5e-8 failed: exit code 3",
+            ("The job ended with exit code 3",),
+            NOON - timedelta(minutes=50),
+            "not delivered by smtp: 451 greylisted",
+        ),
+    ]
+    return compose_digest("digest-1", held, TO, "", DASHBOARD, now=NOON)
+
+
+def _heartbeat() -> Message:
+    monday = datetime(2026, 1, 12, 7, tzinfo=UTC)
+    heartbeat = Heartbeat(
+        since=monday,
+        tests=12,
+        missed=(MissedRuns("tf-mnist-example-cpu", 7, 5, monday), MissedRuns("pt-bert-func-v5e-8", 7, 0, None)),
+        failing=(FailingTest("jax-resnet50-conv-v5e-8", monday, ("loss_final out of bounds",), "a new user"),),
+        quarantined=(QuarantinedTest("pt-llama-func-h100-8", date(2026, 2, 1), "the data set moves"),),
+        undecided=(
+            UndecidedMetric("tf-mnist-example-cpu", "loss_final", 45, "change_point needs 20 earlier runs"),
+            UndecidedMetric(
+                "pt-bert-func-v5e-8",
+                "total_wall_time",
+                31,
+                "stddevs_from_mean needs 10 earlier runs with compare_to: pt-brt-func-v5e-8",
+            ),
+        ),
+        unfit=(UnfitCondition("jax-resnet50-conv-v5e-8", "accuracy_final", "can never fail: its bounds are far away"),),
+    )
+    return compose_heartbeat("heartbeat-1", heartbeat, TO, "", DASHBOARD)
+
+
+def _incident() -> Message:
+    tests = ("tf-mnist-example-cpu", "pt-bert-func-v5e-8", "jax-resnet50-conv-v5e-8")
+    rows = tuple(
+        Fact(test, "failed: the job never started: no node fits", f"{DASHBOARD}/test?test={test}") for test in tests
+    )
+    notice = Notice(
+        headline="3 tests failed since 11:20: no node fits in pool v5e-8",
+        sentences=(
+            "They share the node pool v5e-8 and the reason Unschedulable, within 40 minutes.",
+            "First: check that the pool has free nodes; the tests themselves may be fine.",
+        ),
+        items=rows,
+        buttons=(
+            Fact("open", "Open the dashboard", f"{DASHBOARD}/"),
+            Fact("acknowledge", "Acknowledge", f"{DASHBOARD}/test?test={tests[0]}#acknowledge"),
+        ),
+    )
+    return compose_notice("incident-1", MessageKind.INCIDENT, notice, TO)
