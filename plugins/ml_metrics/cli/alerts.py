@@ -11,6 +11,7 @@ examples:
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from ml_metrics.cli.chosen_warehouse import NothingRecordedError, add_warehouse,
 from ml_metrics.cli.messages import as_document
 from ml_metrics.cli.output import minute, print_json, printable, table
 from ml_metrics.reports import short_name
+from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:
     import argparse
@@ -82,7 +84,11 @@ def _why(one: StoredMessage) -> list[str]:
 def _read(arguments: argparse.Namespace) -> tuple[list[Incident], list[StoredMessage], list[StoredMessage]]:
     now, test = datetime.now(UTC), arguments.test
     with open_chosen(arguments) as warehouse:
-        found = [alert for alert in warehouse.incidents.all_open().values() if test in {None, alert.test}]
+        named = [
+            replace(alert, test=alert.test.removeprefix(DEFINITION))
+            for alert in warehouse.incidents.all_open().values()
+        ]
+        found = [alert for alert in named if test in {None, alert.test}]
         messages = warehouse.messages.since(now - timedelta(days=arguments.days), test or "")
         waiting = [
             one for one in warehouse.messages.waiting(now - timedelta(days=WAITING_DAYS)) if test in {None, one.test}

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.cli.chosen_warehouse import HOW_TO_RECORD, NothingRecordedError, add_warehouse, open_chosen
 from ml_metrics.cli.output import minute, print_json, printable, table
+from ml_metrics.reports import short_name
+from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:
     import argparse
@@ -33,11 +35,16 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with open_chosen(arguments) as warehouse:
             found, incidents, trials = warehouse.runs.tests(), warehouse.incidents.all_open(), warehouse.runs.trials()
+            known = warehouse.known_tests.read().tests
     except NothingRecordedError as error:
-        found, incidents, trials, nothing = [], {}, {}, str(error)
-    documents = [_document(status, alert_open=status.newest.test in incidents) for status in found]
+        found, incidents, trials, known, nothing = [], {}, {}, {}, str(error)
+    problems = {name: sorted(test.problems) for name, test in known.items() if test.problems}
+    documents = [
+        _document(status, alert_open=not incidents.keys().isdisjoint(_incidents_of(status.newest.test)))
+        for status in found
+    ]
     if arguments.json:
-        print_json({"tests": documents, "trials": trials})
+        print_json({"tests": documents, "trials": trials, "not_running": problems})
     elif documents:
         print(table(("test", "result", "", "runs", "last run"), list(map(_row, documents)), right=(3,)))
     elif not trials:
@@ -45,7 +52,13 @@ def run(arguments: argparse.Namespace) -> int:
     if trials and not arguments.json:
         counts = ", ".join(f"{printable(test)} {count}" for test, count in sorted(trials.items()))
         print(f"Trials, which are not counted above: {counts}.")
+    for test, names in sorted(problems.items() if not arguments.json else ()):
+        print(f"{printable(test)} does not run as defined: {', '.join(map(short_name, names))}")
     return 0
+
+
+def _incidents_of(test: str) -> tuple[str, str]:
+    return test, f"{DEFINITION}{test}"
 
 
 def _document(status: TestStatus, *, alert_open: bool) -> dict[str, Any]:

@@ -22,6 +22,9 @@ WATCHED = "watched"
 PYTHON = "python:"
 """Begins the part of a test that is written in Python."""
 
+DEFINITION = "definition:"
+"""Begins the name under which the incident about a test's file, DAG or schedule is kept. No test has such a name."""
+
 READ = "SELECT part, version, document FROM known_tests WHERE deployment = :deployment ORDER BY part"
 
 ADD = """

@@ -34,7 +34,7 @@ def test_without_a_run_it_says_how_to_make_one(empty_home: Path, capsys: pytest.
     expected = f"No run was recorded yet in {place}; `airflow dags test TEST` runs a test once"
     assert capsys.readouterr().out.startswith(expected)
     assert cli.main(["tests", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"tests": [], "trials": {}}
+    assert json.loads(capsys.readouterr().out) == {"tests": [], "trials": {}, "not_running": {}}
     assert list(empty_home.iterdir()) == []
 
 

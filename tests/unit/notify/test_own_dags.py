@@ -23,7 +23,10 @@ def dags_of(file: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("file", "names"),
-    [("ml_messages.py", {"ml_messages"}), ("ml_digest.py", {"ml-metrics-digest", "ml-metrics-heartbeat"})],
+    [
+        ("ml_messages.py", {"ml_messages"}),
+        ("ml_digest.py", {"ml-metrics-digest", "ml-metrics-heartbeat", "ml-metrics-watch"}),
+    ],
 )
 def test_they_are_not_paused_when_they_first_appear(file: str, names: set[str]) -> None:
     found = dags_of(file)

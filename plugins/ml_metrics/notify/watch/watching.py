@@ -21,6 +21,7 @@ from ml_metrics.notify.watch.last_good import last_commit, last_good_commit
 from ml_metrics.notify.watch.notices import IMPORT_ERROR, Change, message_about
 from ml_metrics.warehouse import KnownTest
 from ml_metrics.warehouse.known_definition import carried_over
+from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -38,8 +39,6 @@ SETTLE_SECONDS = 5.0
 """A file may be read while it is being written: a new problem counts if it is still there after this time."""
 ENDED = frozenset({VANISHED, RENAMED})
 """Problems of a test that is gone: an acknowledgement ends them."""
-DEFINITION = "definition:"
-"""Begins the name under which the incident about a test's file, DAG or schedule is kept. No test has such a name."""
 A_MINUTE = timedelta(minutes=1)
 
 
