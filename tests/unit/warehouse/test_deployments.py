@@ -168,13 +168,14 @@ def methods(warehouse: Warehouse) -> Iterator[tuple[str, Callable[..., Any]]]:
                     yield f"{part}.{name}", method
 
 
-def answers(warehouse: Warehouse) -> dict[str, Any]:
-    """Return everything that can be asked of a warehouse."""
+def answers(warehouse: Warehouse, *, at_most: int = 100) -> dict[str, Any]:
+    """Return everything that can be asked of a warehouse, with `at_most` so many arguments for each method."""
     found: dict[str, Any] = {}
     for name, method in methods(warehouse):
         if name not in CHANGES | OF_EVERYBODY:
             parameters = [each for each in inspect.signature(method).parameters.values() if each.name in ARGUMENTS]
-            for number in range(max((len(ARGUMENTS[each.name]) for each in parameters), default=1)):
+            most = max((len(ARGUMENTS[each.name]) for each in parameters), default=1)
+            for number in range(min(most, at_most)):
                 given = {each.name: ARGUMENTS[each.name] for each in parameters}
                 found[f"{name} {number}"] = method(**{key: one[number % len(one)] for key, one in given.items()})
     ends = dict.fromkeys(KEYS, MONDAY - timedelta(days=20))
@@ -213,11 +214,11 @@ def test_no_answer_of_a_deployment_changes(
 def test_no_answer_of_a_deployment_changes_on_any_engine(opener: Callable[..., Warehouse]) -> None:
     prod, dev = opener(deployment="prod"), opener(deployment="dev")
     act(prod, EVERYTHING[: len(ACTIONS)])
-    before = answers(prod)
+    before = answers(prod, at_most=1)
     assert sum(bool(each) for each in before.values()) > len(before) / 3, "most questions have no answer"
-    act(dev, EVERYTHING)
-    assert answers(prod) == before
-    assert {one.image for one in dev.runs.newest(TEST, trials=True)} == {"dev-0", "dev-1", "dev-4"}
+    act(dev, EVERYTHING[: len(ACTIONS)])
+    assert answers(prod, at_most=1) == before
+    assert [one.image for one in dev.runs.newest(TEST)] == ["dev-0"]
     assert dev.runs.deployments() == ["dev", "prod"]
 
 
@@ -264,7 +265,7 @@ def test_rows_of_an_older_version_belong_to_every_deployment_until_one_claims_th
     prod, dev = opener(deployment="prod"), opener(deployment="dev")
     act(prod, [("load", 0), ("load", 1), ("accept", 1), ("report", 0)])
     act(dev, [("load", 2)])
-    alone = answers(prod)
+    alone = prod.metrics.values(TEST, "loss"), prod.incidents.all_open(), prod.acceptances.of_test(TEST)
     forget_deployments(prod)
     for each in (prod, dev):
         assert {one.image for one in each.runs.newest(TEST)} == {"prod-0", "prod-1", "dev-2"}
@@ -274,7 +275,7 @@ def test_rows_of_an_older_version_belong_to_every_deployment_until_one_claims_th
     assert {one.image for one in dev.runs.newest(TEST)} == {"dev-2"}
     assert dev.incidents.all_open() == {}
     assert (dev.claim_runs().claimed, dev.claim_runs().claimed) == (1, 0)
-    assert answers(prod) == alone
+    assert alone == (prod.metrics.values(TEST, "loss"), prod.incidents.all_open(), prod.acceptances.of_test(TEST))
 
 
 def test_indexes_of_older_versions_are_replaced_once(tmp_path: Path) -> None:
