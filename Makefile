@@ -13,7 +13,8 @@ export UV_SYSTEM_CERTS ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo up test test-kubernetes lint docs bench lock vega clean \
-	campaign-alerts campaign-events campaign-goodput campaign-kills campaign-pods campaign-warehouse
+	campaign-alerts campaign-events campaign-goodput campaign-kills campaign-messages campaign-messages-short \
+	campaign-pods campaign-warehouse
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -64,6 +65,14 @@ campaign-goodput: install-dev ## 5,000 random goodput traces of each kind beside
 
 campaign-alerts: install-dev ## messages that no task can send, under a real scheduler, triggerer and DAG processor
 	@CAMPAIGN=1 python -m pytest -q tests/campaigns/test_alerts.py
+
+campaign-messages: install-dev ## hanging servers, full disks and kill -9: no message is lost, none is doubled, 20 minutes
+	@ML_METRICS_MESSAGES_RUNS=$${ML_METRICS_MESSAGES_RUNS:-12} ML_METRICS_MESSAGES_WAVES=$${ML_METRICS_MESSAGES_WAVES:-4} \
+		ML_METRICS_MESSAGES_AIRFLOW_RUNS=$${ML_METRICS_MESSAGES_AIRFLOW_RUNS-30} \
+		python -m pytest -q -s tests/campaigns/messages
+
+campaign-messages-short: install-dev ## the same with three runs for each fault, 3 minutes
+	@ML_METRICS_MESSAGES_RUNS=3 ML_METRICS_MESSAGES_FAULT=30 python -m pytest -q -s tests/campaigns/messages
 
 lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for
 	$(UV) pip compile --quiet --universal --python-version 3.11 --no-header requirements.txt -o requirements.lock

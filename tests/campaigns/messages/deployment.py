@@ -62,7 +62,7 @@ class Kill:
     """kill -9, so many seconds after a process was started, or just before its nth side effect."""
 
     target: str
-    """`task`, `worker` (its supervisor), or `both`."""
+    """`task`, `worker` (its supervisor), or `both`; `stopped` is the task, for longer than the lease of a message."""
     after: float = 0.0
     at_effect: int = 0
 
@@ -234,12 +234,19 @@ class Deployment:
 
     def _kill(self, process: Started, target: str) -> None:
         """kill -9 the process and the task that it supervises, or one of them."""
-        victims = [*([] if target == "worker" else process.children()), *([] if target == "task" else [process])]
+        victims = [
+            *([] if target == "worker" else process.children()),
+            *([] if target in {"task", "stopped"} else [process]),
+        ]
         if process.has_ended() or not victims:
             return
         for each in victims:
             with suppress(psutil.NoSuchProcess):
-                each.kill()
+                if target == "stopped":
+                    each.suspend()
+                    threading.Timer(self.pace.period, each.resume).start()
+                else:
+                    each.kill()
         with (self.folder / "kills").open("a") as file:
             file.write(f"{time.time():.3f} {target}\n")
 

@@ -51,8 +51,19 @@ def of_warehouse(warehouse: str, name: str) -> FaultPlan:
     )
 
 
-def nothing(_: Deployment) -> None:
-    """Only processes are killed."""
+def delay(deployment: Deployment) -> None:
+    """Answer slowly, so that processes are killed while they send."""
+    deployment.mail.mode = Mode.DELAYED
+
+
+def be_well(deployment: Deployment) -> None:
+    deployment.mail.mode = Mode.WELL
+    deployment.clock_seconds = 0.0
+
+
+def set_clocks_back(deployment: Deployment) -> None:
+    deployment.mail.mode = Mode.SILENT
+    deployment.clock_seconds = -3600.0
 
 
 def fill(deployment: Deployment) -> None:
@@ -93,6 +104,11 @@ def kill_sender(chance: random.Random) -> Kill | None:
     return Kill("both", after=moment) if draw < 0.7 else None
 
 
+def stop_sender(chance: random.Random) -> Kill | None:
+    draw, moment = chance.random(), chance.random()
+    return Kill("stopped", after=3 * moment) if draw < 0.7 else None
+
+
 PLANS = (
     mode("smtp", Mode.SILENT, "SMTP server silent"),
     mode("smtp", Mode.SILENT_AT_THE_END, "SMTP server silent after the mail"),
@@ -108,6 +124,8 @@ PLANS = (
     of_warehouse("bigquery-503", "BigQuery answers 503"),
     of_warehouse("bigquery-silent", "BigQuery silent"),
     FaultPlan("disk of the run folders full", fill, empty, small_disk=True, stories=False),
-    FaultPlan("kill -9 of gates, workers, callbacks", nothing, nothing, kills=kill_gate),
-    FaultPlan("kill -9 of senders", nothing, nothing, kills=kill_gate, sender_kill=kill_sender),
+    FaultPlan("kill -9 of gates, workers, callbacks", delay, be_well, kills=kill_gate),
+    FaultPlan("kill -9 of these, and of senders", delay, be_well, kills=kill_gate, sender_kill=kill_sender),
+    FaultPlan("senders stopped longer than their lease", delay, be_well, kills=kill_gate, sender_kill=stop_sender),
+    FaultPlan("clocks set back by an hour, SMTP server silent", set_clocks_back, be_well),
 )

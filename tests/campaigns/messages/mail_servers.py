@@ -16,6 +16,7 @@ from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+PAUSE_SECONDS = 0.4
 LATE_SECONDS = 12.0
 """A slow server answers after this time: later than any client waits that has ten seconds."""
 
@@ -29,6 +30,7 @@ class Mode(StrEnum):
     UNAVAILABLE = "temporarily refuses (421, 451, 503)"
     TOO_MANY = "temporarily refuses (452, 429)"
     SLOW = "takes it, and answers after the client has given up"
+    DELAYED = "takes it, with a pause before each answer"
     LOSES_ANSWER = "takes it, and closes the connection instead of an answer"
 
 
@@ -89,6 +91,8 @@ class MailServer:
             return
         connection.sendall(b"220 loopback ready\r\n")
         while line := lines.readline():
+            if mode is Mode.DELAYED:
+                self.stopped.wait(PAUSE_SECONDS)
             match line[:4].upper():
                 case b"EHLO" | b"HELO":
                     connection.sendall(b"250-loopback\r\n250 8BITMIME\r\n")
@@ -97,7 +101,7 @@ class MailServer:
                 case b"DATA":
                     connection.sendall(b"354 go ahead\r\n")
                     self._receive(connection, lines, mode)
-                    if mode is not Mode.WELL:
+                    if mode not in {Mode.WELL, Mode.DELAYED}:
                         return
                 case b"QUIT":
                     connection.sendall(b"221 bye\r\n")
@@ -116,8 +120,8 @@ class MailServer:
             self._stay_silent(connection)
             return
         self.ledger.take(key, answer_lost=mode in LOSES)
-        if mode is Mode.SLOW:
-            self.stopped.wait(LATE_SECONDS)
+        if mode in {Mode.SLOW, Mode.DELAYED}:
+            self.stopped.wait(LATE_SECONDS if mode is Mode.SLOW else PAUSE_SECONDS)
         if mode is not Mode.LOSES_ANSWER:
             connection.sendall(b"250 2.0.0 taken\r\n")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from campaigns.messages.mail_servers import Taken
 
 KILL_SECONDS = 3.0
-"""A process that is killed so soon after a server took its message may not have recorded that."""
+"""A process that is killed so close to the moment when a server took its message may not have recorded that."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def count(  # noqa: PLR0913  (everything that a wave leaves)
 
 
 def _killed_then(moment: float, kills: Sequence[tuple[float, str]]) -> bool:
-    return any(moment - 0.1 <= at <= moment + KILL_SECONDS for at, _ in kills)
+    return any(abs(at - moment) <= KILL_SECONDS for at, _ in kills)
 
 
 COLUMNS = ("fault", "runs", "kills", "decided", "lost", "doubled", "copies", "too early", "longest delay, in periods")

@@ -103,7 +103,19 @@ def deployment_of(plan: FaultPlan, host: Host, bigquery: BigQueryServer | None, 
     return made
 
 
-CONSTANTS: dict[str, object] = {}
+PERIOD = 300.0
+"""The period of the sender in a deployment, in seconds."""
+SCALED = {
+    "ml_metrics.notify.retry.FIRST_PAUSE": 60,
+    "ml_metrics.notify.retry.MAX_PAUSE": 270,
+    "ml_metrics.notify.send.OWN_SECONDS": 45,
+    "ml_metrics.notify.sender.LATEST_START_SECONDS": 30,
+    "ml_metrics.notify.sender.PASS_SECONDS": 200,
+    "ml_metrics.warehouse.messages.HOLD_OFF": 60,
+    "ml_metrics.warehouse.messages.LEASE": 120,
+}
+"""The times of senders, in seconds: as much shorter in the campaign as their period. All others are real."""
+CONSTANTS = {name: seconds * PACE.period / PERIOD for name, seconds in SCALED.items()}
 
 
 def warehouse_of(plan: FaultPlan, bigquery: BigQueryServer | None, folder: Path) -> WarehouseServer:

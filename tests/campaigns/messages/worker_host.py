@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import traceback
+from datetime import datetime, timedelta, tzinfo
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -99,9 +100,8 @@ def fork(order: dict[str, Any], orders: socket.socket) -> int:
     os.environ.update(order["environment"])
     code = 1
     try:
-        for name, value in order["constants"].items():
-            module, _, constant = name.rpartition(".")
-            setattr(import_module(module), constant, value)
+        for name, seconds in order["constants"].items():
+            set_constant(name, seconds)
         if order.get("clock_seconds"):
             set_clock(order["clock_seconds"])
         if order.get("kill_at_effect"):
@@ -169,6 +169,16 @@ def run_function(function: str) -> int:
     return 0
 
 
+def set_constant(name: str, seconds: float) -> None:
+    """Give a constant of the package another value, in each module that has imported it."""
+    module, _, constant = name.rpartition(".")
+    real = getattr(import_module(module), constant)
+    value = timedelta(seconds=seconds) if isinstance(real, timedelta) else seconds
+    for loaded in [one for key, one in sys.modules.items() if key.startswith("ml_metrics.")]:
+        if loaded.__dict__.get(constant) is real:
+            setattr(loaded, constant, value)
+
+
 CHANGES = frozenset(
     {"os.link", "os.mkdir", "os.remove", "os.rename", "smtplib.connect", "smtplib.send", "socket.connect"}
 )
@@ -194,7 +204,6 @@ def kill_at_effect(number: int, kills: str, spared: int) -> None:
 
 def set_clock(seconds: float) -> None:
     """Set the clock of this process, as Python code of the package reads it, ahead or back."""
-    from datetime import datetime, timedelta, tzinfo
 
     class Shifted(datetime):
         @classmethod
