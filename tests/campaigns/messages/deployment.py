@@ -139,7 +139,7 @@ class Deployment:
 
     def add_run(self, metrics: dict[str, float]) -> TestRun:
         """Define a test, and write what the tasks before the gate leave in the folder of its run."""
-        name = f"{self.name}-{len(self.runs)}"
+        name = f"{self.name[:40]}-{len(self.runs)}"
         configs = self.folder / "configs" / name
         configs.mkdir(parents=True)
         content = {

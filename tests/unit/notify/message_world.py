@@ -19,11 +19,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ml_metrics.alerts.message_folder import MessageFolder
 
 from ml_metrics import storage
 from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.message import Message, MessageKind, Reason
+from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.errors import MlMetricsError, StorageError, WarehouseError
 from ml_metrics.notify import outgoing, send, sender
 from ml_metrics.notify.mail_settings import MailSettings
@@ -31,6 +31,8 @@ from ml_metrics.warehouse import open_warehouse
 from ml_metrics.warehouse.database import Database
 from ml_metrics.warehouse.messages import Messages
 
+RECORDING_EFFECTS = 2
+"""From the answer of a server to its record: the answer is received, and a file is written."""
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 PERIOD = timedelta(minutes=5)
 
@@ -58,8 +60,17 @@ class Process:
     """How far its clock is ahead."""
     effects: int = 0
     is_killed: bool = False
-    accepted: list[str] = field(default_factory=list)
-    """The messages whose acceptance it has seen."""
+    accepted: dict[str, int] = field(default_factory=dict)
+    """The messages whose acceptance it has seen, each with the number of its side effects until then."""
+    cannot_record: bool = False
+    """Whether a disk or a warehouse failed while it ran."""
+
+    def __post_init__(self) -> None:
+        self._disturbed = {self.killed_before, *self.interludes}
+
+    def was_disturbed_after(self, effect: int) -> bool:
+        """Whether it was killed or stopped right after an effect, before it could record that."""
+        return self.cannot_record or not self._disturbed.isdisjoint(range(effect + 1, effect + 1 + RECORDING_EFFECTS))
 
 
 @dataclass
@@ -91,7 +102,7 @@ class World:
         if self.server is Server.LOSES:
             self.lost_answers[message.key] += 1
             raise UndeliveredError("the connection was closed", transient=True)
-        self.process.accepted.append(message.key)
+        self.process.accepted[message.key] = self.process.effects
         self.effect()
         return "accepted"
 
@@ -118,8 +129,8 @@ class World:
             process.is_killed = True  # a thread that it left has no effects
         finally:
             self.process = outer
-        for key in process.accepted:
-            if not self.is_recorded(key):
+        for key, effect in process.accepted.items():
+            if process.was_disturbed_after(effect):
                 self.lost_answers[key] += 1
 
     @property
@@ -147,15 +158,6 @@ class World:
 
     def is_durable(self, key: str) -> bool:
         return key in self.decided()
-
-    def is_recorded(self, key: str) -> bool:
-        """Whether a later process knows that the server has accepted a message."""
-        row = self.rows().get(key)
-        if row is not None and row.state in {"sent", "summarised"}:
-            return True
-        run, _, name = key.removeprefix("run-").partition("-")
-        with self.outside():
-            return "smtp" in MessageFolder.of_run(self.run_folder(int(run))).sent(name)
 
     @contextmanager
     def outside(self) -> Iterator[None]:
@@ -200,6 +202,7 @@ def patched(world: World) -> Iterator[None]:
         def act(*arguments: Any, **more: Any) -> Any:
             world.effect()
             if not getattr(world, works):
+                world.process.cannot_record = True
                 raise error("it does not work now")
             return real(*arguments, **more)
 

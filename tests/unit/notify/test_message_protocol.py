@@ -5,6 +5,7 @@ The only exception is a message that the server took and whose answer was lost: 
 
 from __future__ import annotations
 
+import os
 import tempfile
 from contextlib import ExitStack
 from datetime import timedelta
@@ -14,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from ml_metrics.notify.outgoing import post
-from ml_metrics.notify.send import hurry
 from ml_metrics.notify.sender import send_pending
 
 from ml_metrics.errors import AlertError
+from ml_metrics.notify.outgoing import post
+from ml_metrics.notify.send import hurry
 from unit.notify.message_world import PERIOD, Process, Server, World, message, patched
 
 EFFECTS = st.integers(0, 25)
@@ -125,7 +126,7 @@ class Protocol(RuleBasedStateMachine):
 
 TestProtocol = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")(Protocol.TestCase)
 TestProtocol.settings = settings(
-    max_examples=25,
+    max_examples=int(os.environ.get("ML_METRICS_MESSAGES_EXAMPLES", "15")),
     stateful_step_count=12,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
