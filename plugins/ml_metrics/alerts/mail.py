@@ -36,6 +36,11 @@ def file_name(key: str) -> str:
     return f"{readable or 'message'}-{digest}"
 
 
+def message_id(key: str) -> str:
+    """Return the id of a mail, the same whenever it is sent: mail programs show one that comes twice once."""
+    return f"<{file_name(key)}@{DOMAIN}>"
+
+
 def as_mail(message: Message, sender: str = "") -> EmailMessage:
     """Return the mail with plain text, HTML and pictures. `sender` is the channel's default."""
     mail = EmailMessage(LONG_LINES)
@@ -44,7 +49,7 @@ def as_mail(message: Message, sender: str = "") -> EmailMessage:
     mail["To"] = ", ".join(message.recipients) or "undisclosed-recipients:;"
     mail["Date"] = format_datetime(datetime.now(UTC))
     # derived from the key: mail programs show a message that is sent again as the same one
-    mail["Message-ID"] = f"<{file_name(message.key)}@{DOMAIN}>"
+    mail["Message-ID"] = message_id(message.key)
     mail["Auto-Submitted"] = "auto-generated"  # prevents automatic replies
     if message.test:
         mail["X-ML-Metrics-Test"] = one_line(message.test)  # for mail filters

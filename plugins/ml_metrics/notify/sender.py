@@ -65,14 +65,15 @@ def send_pending(
         mail: the settings of the deployment.
         sender: what sends, as recorded.
         seconds: the time for the pass.
-        wait: waits for messages whose sender vanished and that are free within the pass; None leaves them to the next.
+        wait: waits for messages that are new, or whose sender vanished, and that are free within the pass; None leaves
+            them to the next.
     """
     ends = time.monotonic() + seconds
     one_pass = _Pass(warehouse, mail, ends, f"{sender} {uuid.uuid4().hex[:12]}")
     one_pass.adopt()
     one_pass.send_due()
     pause = HOLD_OFF.total_seconds() + 1
-    if wait and one_pass.revoked and time.monotonic() + pause + CHANNEL_SECONDS < ends:
+    if wait and one_pass.has_more_soon() and time.monotonic() + pause + CHANNEL_SECONDS < ends:
         wait(pause)
         one_pass.send_due()
     return one_pass.record(sender)
@@ -140,6 +141,11 @@ class _Pass:
             self._report(f"no time was left for {sum(map(len, self._groups))} messages")
         if any(thread.is_alive() for thread in threads):
             self._report("a message was still being sent when the time was over")
+
+    def has_more_soon(self) -> bool:
+        """Whether messages are free within a minute: their sender vanished, or they have just been added."""
+        soon = self.warehouse.messages.due(self.warehouse.messages.moment() + HOLD_OFF, MAX_MESSAGES)
+        return bool(self.revoked) or any(not row.channels and not row.lease for row in soon)
 
     def record(self, sender: str) -> SenderPass:
         """Record this pass."""

@@ -124,8 +124,17 @@ PLANS = (
     of_warehouse("bigquery-503", "BigQuery answers 503"),
     of_warehouse("bigquery-silent", "BigQuery silent"),
     FaultPlan("disk of the run folders full", fill, empty, small_disk=True, stories=False),
-    FaultPlan("kill -9 of gates, workers, callbacks", delay, be_well, kills=kill_gate),
-    FaultPlan("kill -9 of these, and of senders", delay, be_well, kills=kill_gate, sender_kill=kill_sender),
-    FaultPlan("senders stopped longer than their lease", delay, be_well, kills=kill_gate, sender_kill=stop_sender),
+    FaultPlan("kill -9 of gates, workers, callbacks", delay, be_well, stories=False, kills=kill_gate),
+    FaultPlan(
+        "kill -9 of these, and of senders", delay, be_well, stories=False, kills=kill_gate, sender_kill=kill_sender
+    ),
+    FaultPlan(
+        "senders stopped longer than their lease",
+        delay,
+        be_well,
+        stories=False,
+        kills=kill_gate,
+        sender_kill=stop_sender,
+    ),
     FaultPlan("clocks set back by an hour, SMTP server silent", set_clocks_back, be_well),
 )

@@ -158,7 +158,8 @@ def run_dag_callback(dag: str, run: str, dag_file: str) -> int:
         msg="task_failure",
         context_from_server=None,
     )
-    _execute_dag_callbacks(DagBag(dag_file), request, structlog.get_logger())
+    bag = DagBag(Path(os.environ["AIRFLOW__CORE__DAGS_FOLDER"], dag_file))
+    _execute_dag_callbacks(bag, request, structlog.get_logger())
     return 0
 
 
@@ -191,7 +192,8 @@ def kill_at_effect(number: int, kills: str, spared: int) -> None:
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal left
-        changes = event in CHANGES or (event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITES)
+        opens = event == "open" and isinstance(arguments[0], str) and arguments[2] & WRITES
+        changes = event in CHANGES or opens
         if not changes or os.getpid() == spared:
             return
         left -= 1

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from ml_metrics.notify.sender import send_pending
 
 from ml_metrics.errors import AlertError
 from ml_metrics.notify.outgoing import post
 from ml_metrics.notify.send import hurry
+from ml_metrics.notify.sender import send_pending
 from unit.notify.message_world import PERIOD, Process, Server, World, message, patched
 
 EFFECTS = st.integers(0, 25)

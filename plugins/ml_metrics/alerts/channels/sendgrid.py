@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.http import send_json
 from ml_metrics.alerts.fit import fitted
+from ml_metrics.alerts.mail import message_id
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message
@@ -63,6 +64,7 @@ def request(message: Message, sender: str) -> dict[str, Any]:
         "from": {"email": address, **({"name": name} if name else {})},
         "subject": message.subject,
         "content": [{"type": "text/plain", "value": message.text}, {"type": "text/html", "value": message.html}],
+        "headers": {"Message-ID": message_id(message.key)},
         "categories": ["ml-metrics", str(message.kind)],
         # no rewritten links and no tracking pixel
         "tracking_settings": {"click_tracking": {"enable": False}, "open_tracking": {"enable": False}},
