@@ -16,6 +16,7 @@ from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
+from ml_metrics.alerts.mail import as_mail
 from ml_metrics.alerts.message import Message, MessageKind
 from servers.channels import Answer, MailServer, Service
 from servers.github import GitHub
@@ -87,6 +88,7 @@ def test_sendgrid_gets_the_documented_request(service: Service) -> None:
     body = request.body
     assert body["personalizations"] == [{"to": [{"email": "a@example.com"}, {"email": "b@example.com"}]}]
     assert body["from"] == {"email": "tests@example.com"}
+    assert body["headers"] == {"Message-ID": as_mail(MESSAGE)["Message-ID"]}, "a copy is recognised"
     assert [one["type"] for one in body["content"]] == ["text/plain", "text/html"]  # SendGrid asks for this order
     (picture,) = body["attachments"]
     assert (picture["content_id"], picture["disposition"]) == ("metric-1", "inline")
