@@ -24,6 +24,8 @@ class FaultPlan:
     channel: str = "smtp"
     warehouse: str = "sqlite"
     small_disk: bool = False
+    slower: float = 1.0
+    """By how much the period of the sender is longer: the stand-in of BigQuery takes seconds for what a pass asks."""
     stories: bool = True
     """Whether some runs are cleared and end differently, which the warehouse must be there to notice."""
     kills: Callable[[random.Random, int], Kill | None] = lambda _chance, _number: None
@@ -47,6 +49,7 @@ def of_warehouse(warehouse: str, name: str) -> FaultPlan:
         lambda deployment: deployment.warehouse.fail(),
         lambda deployment: deployment.warehouse.recover(),
         warehouse=warehouse,
+        slower=5.0 if warehouse.startswith("bigquery") else 1.0,
         stories=False,
     )
 

@@ -11,6 +11,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,9 @@ def deployment_of(plan: FaultPlan, host: Host, bigquery: BigQueryServer | None, 
         host.mount(own / "runs", SMALL_DISK_KILOBYTES)
     ledger = Ledger()
     mail = MailServer(ledger) if plan.channel == "smtp" else SendGridServer(ledger)
-    made = Deployment(name, own, host, warehouse_of(plan, bigquery, own), mail, ledger, PACE, CONSTANTS)
+    pace = replace(PACE, period=PACE.period * plan.slower)
+    constants = {constant: seconds * pace.period / PERIOD for constant, seconds in SCALED.items()}
+    made = Deployment(name, own, host, warehouse_of(plan, bigquery, own), mail, ledger, pace, constants)
     ledger.is_durable = made.is_durable
     with made.warehouse.open(name) as warehouse:
         warehouse.ensure_schema()
@@ -115,7 +118,6 @@ SCALED = {
     "ml_metrics.warehouse.messages.LEASE": 120,
 }
 """The times of senders, in seconds: as much shorter in the campaign as their period. All others are real."""
-CONSTANTS = {name: seconds * PACE.period / PERIOD for name, seconds in SCALED.items()}
 
 
 def warehouse_of(plan: FaultPlan, bigquery: BigQueryServer | None, folder: Path) -> WarehouseServer:
