@@ -52,7 +52,7 @@ campaign-events: install-dev ## ten minutes of damaged event files
 	@EVENT_FUZZ_SECONDS=$${EVENT_FUZZ_SECONDS:-600} python -m pytest -q -s tests/campaigns/test_events.py -k long_run
 
 campaign-kills: install-dev ## kill -9 of worker, triggerer and local cluster, 20 times each; the API server gone for a minute
-	@ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s tests/campaigns/test_kills.py tests/campaigns/test_outages.py
+	@ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s tests/campaigns/test_kills.py tests/campaigns/test_outages.py tests/behaviour/test_confirmation.py
 
 campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL behind Airflow, 3 minutes
 	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/campaigns/test_pods.py

@@ -45,7 +45,8 @@ GONE_SECONDS = int(os.environ.get("ML_METRICS_OUTAGE_SECONDS", "5"))
 """How long the API server is gone. `make campaign-kills` makes it a minute."""
 
 
-@pytest.mark.parametrize("deferrable", [pytest.param("False", marks=IN_CAMPAIGN), "True"])
+@IN_CAMPAIGN
+@pytest.mark.parametrize("deferrable", ["False", "True"])
 def test_an_api_server_that_is_gone_in_the_middle(home: Home, deferrable: str) -> None:
     """The server hangs for a while, and is then killed: pods go on without it, and so does the run."""
     test = home.add_test(
