@@ -69,8 +69,8 @@ def _domain(points: Sequence[StoredMetric]) -> tuple[float, float]:
     """Return the limits of the axis: every value, and the bounds of the last run."""
     values = [point.value for point in points if drawable(point.value, Axis.LINEAR)]
     bounds = [bound for bound in (points[-1].lower, points[-1].upper) if drawable(bound, Axis.LINEAR)]
-    near = bounds if len(bounds) == 1 or not values else [min(bounds, key=lambda bound: abs(bound - values[-1]))][:1]
-    shown = [*values, *(near if bounds else ())] or [0.0, 1.0]
+    near = sorted(bounds, key=lambda bound: abs(bound - values[-1]))[:1] if values else bounds
+    shown = [*values, *near] or [0.0, 1.0]
     least, greatest = min(shown), max(shown)
     reach = (greatest - least) * 2
     shown += [bound for bound in bounds if least - reach <= bound <= greatest + reach]
