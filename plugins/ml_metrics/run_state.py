@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.clusters.failure_reasons import job_problem
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.model import JobStatus, Run, Workload
 from ml_metrics.run_folder import DOCUMENTS
@@ -133,6 +134,14 @@ class RunState:
 
         document = self.folder.read("verdicts")
         return None if document is None else Judgement.from_document(document)
+
+    @property
+    def alerts(self) -> dict[str, str]:
+        """The sentences of the judgement's alerts, by the names of the problems."""
+        return {
+            f"{alert.kind}:{alert.metric}" if alert.metric else job_problem(self.workload): alert.message
+            for alert in (self.judgement.alerts if self.judgement else ())
+        }
 
     @cached_property
     def gate(self) -> Gate | None:

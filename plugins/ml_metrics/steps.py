@@ -10,6 +10,7 @@ from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ml_metrics.clusters.failure_reasons import job_problem
 from ml_metrics.config.trial import NOTIFY, TRIAL
 from ml_metrics.model import JobStatus, Outcome, Severity
 from ml_metrics.run_state import Gate
@@ -166,14 +167,14 @@ def decide(state: RunState, task_states: Mapping[str, str]) -> Gate:
     if judgement is None:
         reasons.append("there are no verdicts: the run was not judged")
         if workload.status is not JobStatus.SUCCESS:
-            problems["job_status:"] = reasons[-2]
+            problems[job_problem(workload)] = reasons[-2]
     else:
         reasons.extend(
             f"{verdict.metric}: {verdict.reason}"
             for verdict in judgement.verdicts
             if verdict.broken and verdict.severity is Severity.FAIL
         )
-        problems.update({f"{alert.kind}:{alert.metric or ''}": alert.message for alert in judgement.alerts})
+        problems.update(state.alerts)
     gate = Gate(tuple(reasons), problems)
     state.folder.write("gate", {"reasons": gate.reasons, "troubles": gate.problems})
     return gate

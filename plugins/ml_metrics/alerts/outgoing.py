@@ -32,6 +32,8 @@ class IncidentChange:
     """What several tests may have in common, for example an image; empty if nothing is known."""
     incident: str = ""
     """The incident that was open when the message was decided; empty if none was, or if it is unknown."""
+    at: str = ""
+    """When it was decided, by the clock of the incidents of this test; empty for the time of the message."""
 
     @property
     def fingerprint(self) -> str:

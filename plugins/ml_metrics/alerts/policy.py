@@ -15,6 +15,8 @@ A_SILENCE = "a condition that does not decide"
 ACKNOWLEDGED = "the incident is acknowledged"
 CAN_WAIT = {A_WARNING, A_SILENCE, ACKNOWLEDGED}
 """Reasons to hold a message for up to a day."""
+ANY_JOB = "job_status:"
+"""How incidents of older versions name every problem of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,14 @@ def change_to_report(
     """Return how a run changed the state of its test, or None. `reported` is None if no incident is open."""
     if problems and reported is None:
         return MessageKind.BROKEN
-    if problems and set(problems) - set(reported or ()):
+    if _news(problems, reported or ()):
         return MessageKind.WORSE
     if passed and reported is not None:
         return MessageKind.RECOVERED
     return None
+
+
+def _news(problems: Collection[str], reported: Collection[str]) -> set[str]:
+    """Return the problems that were not reported. An incident of an older version has only one name for the job."""
+    any_job = ANY_JOB in reported
+    return {one for one in problems if one not in reported and not (any_job and one.startswith(ANY_JOB))}

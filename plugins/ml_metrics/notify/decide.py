@@ -85,8 +85,10 @@ class RunMessages:
             incident=incident,
         )
         message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
-        change = None if is_warning else _incident_change(notification.kind, problems.urgent, incident)
-        return Decision(message, notification.held_because, change)
+        if is_warning:
+            return Decision(message, notification.held_because)
+        change = _incident_change(notification.kind, problems.urgent, incident)
+        return Decision(message, notification.held_because, replace(change, at=self._moment()))
 
     def overdue(self, since: str, owner: str, emails: Sequence[str], start: Start | None = None) -> Decision | None:
         """Return the message that the run has not finished in time. Its end is reported like that of any run.
@@ -112,7 +114,12 @@ class RunMessages:
             return _decision(trial_notification(self.run, start, self.mail, "has an unknown result", sentence))
         problem = Problem(GATE, "its documents cannot be read", sentence)
         report = minimal_report(self.run, test.owner, MessageKind.BROKEN, problem, self.mail.dashboard_url)
-        return Decision(compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test)))
+        message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
+        return Decision(message, incident=IncidentChange("report", (GATE,)))
+
+    def _moment(self) -> str:
+        """Return the time of this decision by the clock of the test's incidents; empty if it is unknown."""
+        return self.warehouse.incidents.moment(self.run.test).isoformat() if self.warehouse else ""
 
     def _leaves_open(self, incident: Incident | None) -> bool:
         """Whether the run was not judged, and the incident is about metrics: the run does not show that they recovered.

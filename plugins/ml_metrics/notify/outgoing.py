@@ -17,7 +17,7 @@ from ml_metrics.alerts.mail import file_name
 from ml_metrics.alerts.message_folder import MessageFolder, run_message_name
 from ml_metrics.alerts.outgoing import Outgoing
 from ml_metrics.alerts.policy import CAN_WAIT
-from ml_metrics.errors import AlertError, MlMetricsError, StorageError
+from ml_metrics.errors import AlertError, FileMissingError, MlMetricsError, StorageError, UnreadableInputError
 from ml_metrics.notify.in_time import in_time
 from ml_metrics.warehouse.messages import MessageState, StoredMessage
 
@@ -112,6 +112,19 @@ def record(folder: MessageFolder, name: str, markers: Markers, warehouse: Wareho
     return added
 
 
+def record_waiting(below: str, markers: Markers, warehouse: Warehouse) -> None:
+    """Add the rows of messages in folders below one, such as that of a test, whose writers could not.
+
+    The next decision about the test then knows what they state.
+    """
+    waiting = [one for one in markers.all() if one.document and one.messages.startswith(f"{below.rstrip('/')}/")]
+    for marker in sorted(waiting, key=lambda one: one.at):
+        try:
+            record(MessageFolder(marker.messages), marker.document, markers, warehouse)
+        except (FileMissingError, UnreadableInputError) as error:  # a sender handles it
+            log.warning("an earlier message about this test is unknown: %s", error)
+
+
 def _post_in_warehouse(
     outgoing: Outgoing, folder: MessageFolder, name: str, warehouse: Warehouse | None, error: StorageError
 ) -> Posted:
@@ -154,8 +167,9 @@ def _change_incident(outgoing: Outgoing, warehouse: Warehouse) -> None:
     change, message = outgoing.incident, outgoing.message
     if change is None:
         return
+    at = datetime.fromisoformat(change.at) if change.at else outgoing.decided_at
     if change.kind == "close":
-        warehouse.incidents.close(message.test, message.run_key, incident=change.incident)
+        warehouse.incidents.close(message.test, message.run_key, at=at)
         return
     warehouse.incidents.report(
         message.test,
@@ -163,5 +177,6 @@ def _change_incident(outgoing: Outgoing, warehouse: Warehouse) -> None:
         incident=message.key,
         fingerprint=change.fingerprint,
         reasons=change.reasons,
-        at=outgoing.decided_at,
+        at=at,
+        cause=change.cause,
     )

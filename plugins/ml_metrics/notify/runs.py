@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.errors import MlMetricsError, StorageError
 from ml_metrics.notify.decide import RunMessages
 from ml_metrics.notify.in_time import in_time
-from ml_metrics.notify.outgoing import post
+from ml_metrics.notify.outgoing import post, record_waiting
 from ml_metrics.notify.send import hurry
 from ml_metrics.notify.silence import hold_silence
 from ml_metrics.notify.trials import Start
@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 DECISION_SECONDS = 60.0
 """How long a gate waits for the warehouse before it decides without."""
 SILENCE_SECONDS = 30.0
+EARLIER_SECONDS = 15.0
+"""How long a gate may take to record earlier messages about its test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class RunNotifier:
             AlertError: the message can be written nowhere.
         """
         try:
+            self._record_earlier(seconds)
             decision = self._decide(lambda messages: messages.due(test), seconds)
         except Exception as error:  # any failure must still lead to a message
             log.exception("the message about this run could not be composed")
@@ -86,6 +89,20 @@ class RunNotifier:
             in_time(lambda: hold_silence(test, self.run, warehouse, self.mail, now), SILENCE_SECONDS, "the warehouse")
         except Exception as error:  # noqa: BLE001  (the message about the run is written)
             log.warning("the conditions that do not decide are unknown: %s: %s", type(error).__name__, error)
+
+    def _record_earlier(self, seconds: float) -> None:
+        """Record what was written about this test before, by processes that could not."""
+        warehouse, (of_test, _, _) = self.warehouse, self.state.folder.path.rstrip("/").rpartition("/")
+        if warehouse is None:
+            return
+        try:
+            in_time(
+                lambda: record_waiting(of_test, self.mail.markers, warehouse),
+                min(seconds / 2, EARLIER_SECONDS),
+                "the warehouse",
+            )
+        except MlMetricsError as error:
+            log.warning("earlier messages about this test may be unknown: %s", error)
 
     def _decide(self, decide: Callable[[RunMessages], Decision | None], seconds: float) -> Decision | None:
         """Decide with the warehouse, or without if it is unreachable."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ml_metrics.clusters.failure_reasons import JOB, job_problem
 from ml_metrics.model import Severity
 
 if TYPE_CHECKING:
@@ -48,11 +49,7 @@ class Problems:
 def problems_of(state: RunState) -> Problems:
     """Return the problems of a run, even if its gate task was killed before it wrote its decision."""
     gate, judgement = state.gate, state.judgement
-    if gate is not None:
-        sentences = gate.problems
-    else:
-        alerts = judgement.alerts if judgement else ()
-        sentences = {f"{alert.kind}:{alert.metric or ''}": alert.message for alert in alerts}
+    sentences = state.alerts if gate is None else {_renewed(name, state): text for name, text in gate.problems.items()}
     verdicts = judgement.verdicts if judgement else ()
     warned = {verdict.metric for verdict in verdicts if verdict.severity is Severity.WARN}
     warnings = {
@@ -66,6 +63,11 @@ def problems_of(state: RunState) -> Problems:
     return Problems(urgent, warnings)
 
 
+def _renewed(name: str, state: RunState) -> str:
+    """Return the name of a problem, also of one in a document of an older version."""
+    return job_problem(state.workload) if name == JOB else name
+
+
 def metric_of(problem: str) -> str:
     """Return the metric that a problem is about; empty if it is about the job or a task."""
     kind, _, metric = problem.partition(":")
@@ -77,4 +79,7 @@ def short_name(problem: str) -> str:
     if problem in SHORT_NAMES:
         return SHORT_NAMES[problem].format("")
     kind, _, subject = problem.partition(":")
+    if problem.startswith(JOB):
+        reason = subject.partition("/")[2]
+        return f"{SHORT_NAMES[kind]}: {reason}" if reason else SHORT_NAMES[kind]
     return SHORT_NAMES[kind].format(subject) if kind in SHORT_NAMES else problem

@@ -1,15 +1,19 @@
-"""The open incidents of tests: opened by an alert, acknowledged by a user, closed on recovery. Rows are only added."""
+"""The open incidents of tests: opened by an alert, acknowledged by a user, closed on recovery.
+
+Each row has the time at which its message was decided. A message may be recorded late, by another process, and after
+later ones: the times decide, so that the order of recording makes no difference.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.values import as_utc
-from ml_metrics.warehouse.deployment import of_deployment
+from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 
 ALL_OPEN = f"""
 SELECT message.test_name, message.opened_by, message.kind, message.uuid, message.timestamp, message.fingerprint,
-  message.reasons, message.said_by, message.note
+  message.reasons, message.said_by, message.note, message.cause
 FROM alerts AS message
 WHERE {of_deployment("message")} AND NOT EXISTS (
   SELECT 1 FROM alerts AS ended
@@ -31,11 +35,31 @@ ORDER BY message.test_name, message.opened_by, message.timestamp, CASE WHEN mess
 
 OPEN_OF_TEST = ALL_OPEN.replace("WHERE ", "WHERE message.test_name = :test AND ", 1)
 
+OPEN_OF_CAUSE = ALL_OPEN.replace(
+    "WHERE ",
+    "WHERE message.opened_by IN (SELECT caused.opened_by FROM alerts AS caused WHERE caused.cause = :cause) AND ",
+    1,
+)
+
+OPENED = f"""
+SELECT test_name, MIN(timestamp) AS opened_at
+FROM alerts
+WHERE {OF_DEPLOYMENT} AND kind = 'opened' AND timestamp >= :since
+GROUP BY test_name
+ORDER BY test_name
+"""  # noqa: S608  (constants)
+
+NEWEST = f"SELECT MAX(timestamp) AS newest FROM alerts WHERE test_name = :test AND {OF_DEPLOYMENT}"  # noqa: S608
+
 OPEN = f"""
-INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, deployment)
-SELECT :test, :incident, 'opened', :run, :at, :fingerprint, :reasons, :deployment
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, cause, deployment)
+SELECT :test, :incident, 'opened', :run, :at, :fingerprint, :reasons, :cause, :deployment
 FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (SELECT 1 FROM alerts AS earlier WHERE earlier.test_name = :test AND earlier.opened_by = :incident)
+  AND NOT EXISTS (
+    SELECT 1 FROM alerts AS later
+    WHERE later.test_name = :test AND {of_deployment("later")} AND later.kind = 'closed' AND later.timestamp >= :at
+  )
   AND NOT EXISTS (
     SELECT 1 FROM alerts AS earlier
     WHERE earlier.test_name = :test AND {of_deployment("earlier")} AND earlier.opened_by NOT IN (
@@ -45,14 +69,39 @@ WHERE NOT EXISTS (SELECT 1 FROM alerts AS earlier WHERE earlier.test_name = :tes
   )
 """  # noqa: S608  (constants)
 
-ADD = f"""
-INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, deployment)
-SELECT :test, :incident, :kind, :run, :at, :fingerprint, :reasons, :deployment
+OUTDATED = f"""
+SELECT COUNT(*) AS outdated FROM alerts
+WHERE test_name = :test AND {OF_DEPLOYMENT} AND kind = 'closed' AND (timestamp >= :at OR opened_by = :incident)
+"""  # noqa: S608  (constants)
+"""A test that recovered after a message was decided is not changed by that message any more."""
+
+CHANGE = f"""
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, cause, deployment)
+SELECT :test, :incident, 'changed', :run, :at, :fingerprint, :reasons, :cause, :deployment
 FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (
   SELECT 1 FROM alerts AS earlier
   WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}
-    AND (earlier.kind = 'closed' OR (earlier.kind = :kind AND earlier.uuid = :run))
+    AND (earlier.kind = 'closed' OR (earlier.kind = 'changed' AND earlier.uuid = :run))
+)
+"""  # noqa: S608  (constants)
+
+MERGE = """
+UPDATE alerts
+SET timestamp = CASE WHEN timestamp < :at THEN :at ELSE timestamp END, fingerprint = :fingerprint, reasons = :reasons,
+  cause = :cause
+WHERE test_name = :test AND opened_by = :incident AND kind = 'changed' AND uuid = :run
+"""
+"""The key of the table has room for one change of an incident by each run."""
+
+CLOSE = f"""
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, deployment)
+SELECT :test, :incident, 'closed', :run, :at, :fingerprint, :reasons, :deployment
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (
+  SELECT 1 FROM alerts AS earlier
+  WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}
+    AND (earlier.kind = 'closed' OR (earlier.kind <> 'acknowledged' AND earlier.timestamp > :at))
 )
 """  # noqa: S608  (constants)
 
@@ -66,6 +115,10 @@ WHERE NOT EXISTS (
     AND earlier.kind IN ('closed', 'acknowledged')
 )
 """  # noqa: S608  (constants)
+
+TICK = timedelta(microseconds=1)
+ATTEMPTS = 2
+"""How often a change is tried whose incident is closed at the same moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +141,10 @@ class Incident:
     acknowledged_at: datetime | None = None
     note: str = ""
     """The note of the user who acknowledged the incident."""
+    cause: str = ""
+    """What explains the incident and may explain others; empty if nothing is known."""
+    caused_at: datetime | None = None
+    """When the cause became known."""
 
     def document(self) -> dict[str, Any]:
         """Return the incident as a JSON document."""
@@ -109,6 +166,22 @@ class Incidents:
         """Return the open incident of each test that has one, by test."""
         return {one.test: one for one in _incidents(self.database.query(ALL_OPEN))}
 
+    def of_cause(self, cause: str) -> list[Incident]:
+        """Return the open incidents with a cause, the newest member first."""
+        found = _incidents(self.database.query(OPEN_OF_CAUSE, cause=cause))
+        members = [(one.caused_at, one) for one in found if one.cause == cause and one.caused_at is not None]
+        return [one for _, one in sorted(members, key=lambda each: (each[0], each[1].test), reverse=True)]
+
+    def opened_since(self, moment: datetime) -> dict[str, datetime]:
+        """Return the tests for which an incident was opened since a moment, with the time of the first."""
+        rows = self.database.query(OPENED, since=as_utc(moment))
+        return {row["test_name"]: row["opened_at"] for row in rows}
+
+    def moment(self, test: str) -> datetime:
+        """Return the time of a decision about a test: now, or just after the last one, if its clock was ahead."""
+        newest, now = self.database.query(NEWEST, test=test)[0]["newest"], datetime.now(UTC)
+        return now if newest is None else max(now, _as_time(newest) + TICK)
+
     def report(  # noqa: PLR0913  (the columns of a row)
         self,
         test: str,
@@ -118,24 +191,29 @@ class Incidents:
         fingerprint: str,
         reasons: Sequence[str],
         at: datetime | None = None,
+        cause: str = "",
     ) -> bool:
         """Record an alert about a broken run: open the incident with this key, or change the one that is open.
 
-        The key is that of the message; without one, it is the run key.
+        The key is that of the message; without one, it is the run key. `at` is when the message was decided.
 
-        Return whether a row was added. None is added if an incident with this key was opened before, even where it
-        has been closed since, if this run has no new reason, or if the open incident already has this fingerprint.
+        Return whether anything changed. Nothing does if this was recorded before, if the test has recovered since the
+        message was decided, if this run has no new reason, or if the open incident already has this fingerprint.
         """
-        message = {"fingerprint": fingerprint, "reasons": json.dumps(list(reasons))}
-        moment = as_utc(at or datetime.now(UTC))
-        if self.database.change(OPEN, test=test, run=run_key, incident=incident or run_key, at=moment, **message):
-            return True
-        found = self.find_open(test)
-        if found is None or found.fingerprint == fingerprint:
-            return False
-        if run_key in found.run_keys and set(reasons) <= set(found.reported):
-            return False
-        return self._add(ADD, found, run_key, at, kind="changed", **message)
+        key, moment = incident or run_key, as_utc(at or datetime.now(UTC))
+        row = {"test": test, "run": run_key, "at": moment, "fingerprint": fingerprint, "cause": cause}
+        for _ in range(ATTEMPTS):
+            if self.database.change(OPEN, incident=key, reasons=json.dumps(list(reasons)), **row):
+                return True
+            found = self.find_open(test)
+            if found is None:
+                continue
+            is_known = run_key in found.run_keys and set(reasons) <= set(found.reported)
+            if is_known or found.fingerprint == fingerprint or self._is_outdated(test, key, moment):
+                return False
+            if self._change(found, reasons, row):
+                return True
+        return False
 
     def acknowledge(self, test: str, *, by: str, note: str = "", at: datetime | None = None) -> bool:
         """Record that a user acknowledged the open incident of a test. False if none is open or it already is."""
@@ -144,12 +222,25 @@ class Incidents:
             ACKNOWLEDGE, incident, incident.run_keys[-1], at, said_by=by, note=note
         )
 
-    def close(self, test: str, run_key: str, *, incident: str = "", at: datetime | None = None) -> bool:
-        """Record that the recovery of a test was reported. False if no incident, or not this one, is open."""
+    def close(self, test: str, run_key: str, *, at: datetime | None = None) -> bool:
+        """Record that the recovery of a test was reported.
+
+        False if no incident is open, or if it was opened or changed after `at`, when the recovery was decided.
+        """
         found = self.find_open(test)
-        if found is None or incident not in {"", found.opened_by}:
-            return False
-        return self._add(ADD, found, run_key, at, kind="closed")
+        return found is not None and self._add(CLOSE, found, run_key, at or self.moment(test))
+
+    def _is_outdated(self, test: str, incident: str, at: datetime) -> bool:
+        return self.database.query(OUTDATED, test=test, incident=incident, at=at)[0]["outdated"] > 0
+
+    def _change(self, found: Incident, reasons: Sequence[str], row: dict[str, Any]) -> bool:
+        """Add a change, or merge it into the one that this run has made."""
+        named = {**row, "incident": found.opened_by, "cause": row["cause"] or found.cause}
+        if self.database.change(CHANGE, **named, reasons=json.dumps(list(reasons))):
+            return True
+        # what was reported before stays reported
+        merged = [*reasons, *(one for one in found.reported if one not in reasons)]
+        return self.database.change(MERGE, **named, reasons=json.dumps(merged)) > 0
 
     def _add(self, statement: str, incident: Incident, run_key: str, at: datetime | None, **row: Any) -> bool:
         """Add a row to an incident. Its fingerprint and reasons stay the same unless the row has others."""
@@ -167,6 +258,7 @@ def _incidents(rows: Iterable[dict[str, Any]]) -> Iterator[Incident]:
 
 def _incident(messages: list[dict[str, Any]]) -> Incident:
     first, last = messages[0], messages[-1]
+    caused = next((row for row in reversed(messages) if row["cause"]), None)
     acknowledged = next((row for row in messages if row["kind"] == "acknowledged"), None)
     return Incident(
         test=first["test_name"],
@@ -179,4 +271,11 @@ def _incident(messages: list[dict[str, Any]]) -> Incident:
         acknowledged_by=acknowledged["said_by"] if acknowledged else None,
         acknowledged_at=acknowledged["timestamp"] if acknowledged else None,
         note=(acknowledged["note"] or "") if acknowledged else "",
+        cause=caused["cause"] if caused else "",
+        caused_at=caused["timestamp"] if caused else None,
     )
+
+
+def _as_time(moment: datetime | str) -> datetime:
+    """Return the result of `MAX(timestamp)`, which SQLite returns as text."""
+    return as_utc(datetime.fromisoformat(moment) if isinstance(moment, str) else moment)

@@ -210,17 +210,18 @@ ACCEPTANCES = Table(
 
 ALERTS = Table(
     "alerts",
-    "One row for each change of an incident: opened, changed, acknowledged, closed. Rows are only added.",
+    "One row for each change of an incident: opened, changed, acknowledged, closed.",
     (
         _required("test_name", Kind.STRING, "The test."),
-        _required("opened_by", Kind.STRING, "The incident, identified by the key of its first broken run."),
+        _required("opened_by", Kind.STRING, "The incident, identified by the key of the message that opened it."),
         _required("kind", Kind.STRING, "opened, changed, acknowledged or closed."),
         _required("uuid", Kind.STRING, "The key of the run that the alert was about."),
-        _required("timestamp", Kind.TIMESTAMP, "When the row was written."),
+        _required("timestamp", Kind.TIMESTAMP, "When the message was decided."),
         _required("fingerprint", Kind.STRING, "What is broken, without the numbers."),
         _required("reasons", Kind.STRING, "The reasons as a JSON list of texts."),
         Column("said_by", Kind.STRING, "Who acknowledged the incident."),
         Column("note", Kind.STRING, "The note of that user."),
+        Column("cause", Kind.STRING, "What explains the incident and may explain others; empty if unknown."),
         DEPLOYMENT,
     ),
     key=("test_name", "opened_by", "kind", "uuid"),
