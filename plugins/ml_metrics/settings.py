@@ -54,6 +54,13 @@ class Settings:
     """The folder of the `outbox` channel. Default: `$AIRFLOW_HOME/ml_metrics/outbox`."""
     mails_per_hour: str = "10"
     """The maximum number of messages to an owner in an hour. Later ones wait for the digest."""
+    duty_emails: str = ""
+    """Who gets the one message about a mass failure, separated by commas. Default: the default recipients."""
+    mass_failure_tests: str = "20"
+    """How many tests that break within an hour are a mass failure. 0: no number is."""
+    mass_failure_percent: str = "30"
+    """Which part of the tests that ran within a day, if it breaks within an hour, is a mass failure: at least five
+    tests. 0: no part is."""
     trial_domain: str = ""
     """The domain of users' mail addresses: the verdict of a trial that `alice` starts goes to `alice@DOMAIN`.
     Default: only users whose name is an address get it."""

@@ -83,7 +83,7 @@ def test_a_run_without_verdicts_fails(tmp_path: Path) -> None:
         "the workload ended with missed: NotStarted",
         "there are no verdicts: the run was not judged",
     )
-    assert gate.problems == {"job_status:": gate.reasons[0]}
+    assert gate.problems == {"job_status:missed/NotStarted": gate.reasons[0]}
 
 
 def test_the_quarantine_of_a_test_file_is_recorded_once_and_lifted_with_it(tmp_path: Path) -> None:

@@ -61,6 +61,10 @@ class MessageFolder:
         """Return the path of a document."""
         return storage.join(self.path, f"{name}{SUFFIX}")
 
+    def exists(self, name: str) -> bool:
+        """Whether there is a document with this name."""
+        return storage.exists(self.document_path(name))
+
     def create(self, name: str, outgoing: Outgoing) -> bool:
         """Write a document, unless it exists. True in the one process that has written it."""
         data = json.dumps(outgoing.document(), indent=1).encode() + b"\n"

@@ -15,6 +15,9 @@ A_SILENCE = "a condition that does not decide"
 ACKNOWLEDGED = "the incident is acknowledged"
 CAN_WAIT = {A_WARNING, A_SILENCE, ACKNOWLEDGED}
 """Reasons to hold a message for up to a day."""
+PART_OF = "part of an incident: "
+"""Followed by the cause: the message waits for the next update of the incident."""
+PART_OF_MASS_FAILURE = "many tests failed at once, which one message reports"
 ANY_JOB = "job_status:"
 """How incidents of older versions name every problem of the job."""
 

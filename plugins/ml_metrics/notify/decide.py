@@ -11,11 +11,13 @@ from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import MessageKind, Problem
 from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.alerts.outgoing import IncidentChange
-from ml_metrics.alerts.policy import Limits, due_notification
+from ml_metrics.alerts.policy import CAN_WAIT, Limits, due_notification
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.model import Outcome
+from ml_metrics.notify.together import Together
 from ml_metrics.notify.trials import Start, trial_message, trial_notification
 from ml_metrics.reports import GATE, OVERDUE, metric_of, minimal_report, problems_of, report_of
+from ml_metrics.reports.causes import cause_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HOUR = timedelta(hours=1)
+IN_UPDATES = "Other tests that fail for it within two hours are reported together."
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class RunMessages:
             return None
         reported = set(incident.reported) if incident else set()
         new_first = dict(sorted(problems.urgent.items(), key=lambda problem: problem[0] in reported))
+        cause = self._cause(test, notification.kind, set(problems.urgent) - reported)
+        held_because = self._held_because(notification, cause, incident)
         report = report_of(
             test,
             self.run,
@@ -84,11 +89,13 @@ class RunMessages:
             warned={} if is_warning else problems.warnings,
             incident=incident,
         )
+        if cause:
+            report = replace(report, sentences=(*report.sentences, f"Cause: {cause}. {IN_UPDATES}"))
         message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
         if is_warning:
-            return Decision(message, notification.held_because)
+            return Decision(message, held_because)
         change = _incident_change(notification.kind, problems.urgent, incident)
-        return Decision(message, notification.held_because, replace(change, at=self._moment()))
+        return Decision(message, held_because, replace(change, at=self._moment(), cause=cause))
 
     def overdue(self, since: str, owner: str, emails: Sequence[str], start: Start | None = None) -> Decision | None:
         """Return the message that the run has not finished in time. Its end is reported like that of any run.
@@ -116,6 +123,24 @@ class RunMessages:
         report = minimal_report(self.run, test.owner, MessageKind.BROKEN, problem, self.mail.dashboard_url)
         message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
         return Decision(message, incident=IncidentChange("report", (GATE,)))
+
+    def _cause(self, test: TestDefinition, kind: MessageKind, news: set[str]) -> str:
+        """Return the cause of new problems; empty if nothing is known. A failure to find it is logged."""
+        if kind not in {MessageKind.BROKEN, MessageKind.WORSE}:
+            return ""
+        try:
+            return cause_of(test, self.run, self.state, news, warehouse=self.warehouse, log_lines=self.mail.log_lines)
+        except MlMetricsError as error:
+            log.warning("the cause of the problems is unknown: %s", error)
+            return ""
+
+    def _held_because(self, notification: Notification, cause: str, incident: Incident | None) -> str:
+        """Return why the message waits: for the digest, or for one message about several tests."""
+        alone = notification.held_because
+        if self.warehouse is None or alone in CAN_WAIT:
+            return alone
+        together = Together(self.run, self.warehouse, self.mail, datetime.now(UTC))
+        return together.reason_to_hold(notification.kind, cause, incident) or alone
 
     def _moment(self) -> str:
         """Return the time of this decision by the clock of the test's incidents; empty if it is unknown."""

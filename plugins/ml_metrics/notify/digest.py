@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.compose import compose_digest
 from ml_metrics.alerts.message import HeldMessage
-from ml_metrics.alerts.policy import CAN_WAIT
+from ml_metrics.alerts.policy import CAN_WAIT, PART_OF
 from ml_metrics.notify.outgoing import post
 from ml_metrics.notify.send import hurry
 
@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 MAX_AGE = timedelta(days=30)
 """Older messages are dropped."""
 MAX_WAIT = timedelta(days=1)
+LATEST_UPDATE = timedelta(hours=1)
+"""When a message that no update has reported is in the digest."""
 
 
 def send_due_digests(warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
     """Send each list of recipients its held messages if one of them is due. Returns the number of digests."""
-    held = sorted(warehouse.messages.held(now - MAX_AGE), key=lambda one: (one.recipients, one.timestamp))
+    waiting = [one for one in warehouse.messages.held(now - MAX_AGE) if not _waits_for_update(one, now)]
+    held = sorted(waiting, key=lambda one: (one.recipients, one.timestamp))
     sent = 0
     for recipients, group in groupby(held, key=lambda one: one.recipients):
         messages = list(group)
@@ -47,6 +50,11 @@ def send_summary(message: Message, mail: MailSettings, warehouse: Warehouse) -> 
     """Send a message about several tests."""
     hurry(post(message, mail=mail, warehouse=warehouse), mail, warehouse)
     return True
+
+
+def _waits_for_update(one: StoredMessage, now: datetime) -> bool:
+    """Whether the next update of an incident reports a message, so that a digest need not."""
+    return one.held_because.startswith(PART_OF) and one.timestamp > now - LATEST_UPDATE
 
 
 def _is_due(one: StoredMessage, now: datetime) -> bool:

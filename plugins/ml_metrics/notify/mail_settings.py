@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 RECIPIENT, SENDER = "alert-destination-email-address", "alert-sender-email-address"
 """Names of secrets, shared with older systems."""
 DEFAULT_MAILS_PER_HOUR = 10
+DEFAULT_MASS_FAILURE_TESTS, DEFAULT_MASS_FAILURE_PERCENT = 20, 30
 DEFAULT_LOG_LINES = 20
 MAX_LOG_LINES = 100
 
@@ -37,6 +38,10 @@ class MailSettings:
     """The recipients of tests that name none."""
     sender: str = ""
     mails_per_hour: int = DEFAULT_MAILS_PER_HOUR
+    duty: tuple[str, ...] = ()
+    """The recipients of the message about a mass failure; empty for the default ones."""
+    mass_failure_tests: int = DEFAULT_MASS_FAILURE_TESTS
+    mass_failure_percent: int = DEFAULT_MASS_FAILURE_PERCENT
     log_lines: int = DEFAULT_LOG_LINES
     """How many lines of a log a message shows."""
     silent_runs: int = SILENT_RUNS
@@ -81,6 +86,11 @@ def load_mail_settings() -> MailSettings:
         recipients=tuple(_addresses(named_secret(RECIPIENT, settings.secrets_project))),
         sender=named_secret(SENDER, settings.secrets_project),
         mails_per_hour=_number("mails_per_hour", settings.mails_per_hour, DEFAULT_MAILS_PER_HOUR),
+        duty=tuple(_addresses(settings.duty_emails)),
+        mass_failure_tests=_number("mass_failure_tests", settings.mass_failure_tests, DEFAULT_MASS_FAILURE_TESTS),
+        mass_failure_percent=_number(
+            "mass_failure_percent", settings.mass_failure_percent, DEFAULT_MASS_FAILURE_PERCENT
+        ),
         silent_runs=_number("silent_runs", settings.silent_runs, SILENT_RUNS),
         log_lines=min(_number("log_lines_in_mails", settings.log_lines_in_mails, DEFAULT_LOG_LINES), MAX_LOG_LINES),
     )

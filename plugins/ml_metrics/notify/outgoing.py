@@ -169,7 +169,7 @@ def _change_incident(outgoing: Outgoing, warehouse: Warehouse) -> None:
         return
     at = datetime.fromisoformat(change.at) if change.at else outgoing.decided_at
     if change.kind == "close":
-        warehouse.incidents.close(message.test, message.run_key, at=at)
+        warehouse.incidents.close(message.test, message.run_key, incident=change.incident, at=at)
         return
     warehouse.incidents.report(
         message.test,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.errors import MlMetricsError, StorageError
 from ml_metrics.notify.decide import RunMessages
 from ml_metrics.notify.in_time import in_time
+from ml_metrics.notify.mass_failure import post_mass_failure
 from ml_metrics.notify.outgoing import post, record_waiting
 from ml_metrics.notify.send import hurry
 from ml_metrics.notify.silence import hold_silence
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 DECISION_SECONDS = 60.0
 """How long a gate waits for the warehouse before it decides without."""
 SILENCE_SECONDS = 30.0
+COUNT_SECONDS = 15.0
 EARLIER_SECONDS = 15.0
 """How long a gate may take to record earlier messages about its test."""
 
@@ -62,6 +64,8 @@ class RunNotifier:
             log.exception("the message about this run could not be composed")
             decision = self._without_warehouse().unreadable(test, error)
         posted = self._post(decision) if decision else None
+        if decision is not None and decision.incident is not None and decision.incident.kind == "report":
+            self._count_broken_tests()
         try:
             self.mail.markers.remove(self.run.key)
         except StorageError as error:
@@ -103,6 +107,19 @@ class RunNotifier:
             )
         except MlMetricsError as error:
             log.warning("earlier messages about this test may be unknown: %s", error)
+
+    def _count_broken_tests(self) -> None:
+        """Report a mass failure at once, if this test makes it one. A failure to do so is left to the senders."""
+        warehouse = self.warehouse
+        if warehouse is None:
+            return
+        try:
+            now = datetime.now(UTC)
+            mass = in_time(lambda: post_mass_failure(warehouse, self.mail, now), COUNT_SECONDS, "the warehouse")
+            if mass is not None:
+                hurry(mass, self.mail, warehouse)
+        except Exception as error:  # noqa: BLE001  (the message about the run is written)
+            log.warning("whether many tests fail is unknown: %s: %s", type(error).__name__, error)
 
     def _decide(self, decide: Callable[[RunMessages], Decision | None], seconds: float) -> Decision | None:
         """Decide with the warehouse, or without if it is unreachable."""

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.errors import MlMetricsError, StorageError, WarehouseError
 from ml_metrics.notify.adopt import adopt
+from ml_metrics.notify.incidents import post_updates
 from ml_metrics.notify.retry import GIVEN_UP_AFTER
-from ml_metrics.notify.send import send_on
+from ml_metrics.notify.send import hurry, send_on
 from ml_metrics.notify.taken_message import bury, channels_of, later, open_channels, outcome_of, read_message
 from ml_metrics.notify.working_channels import WorkingChannels
 from ml_metrics.warehouse import MessageState, SenderPass
@@ -71,6 +72,7 @@ def send_pending(
     ends = time.monotonic() + seconds
     one_pass = _Pass(warehouse, mail, ends, f"{sender} {uuid.uuid4().hex[:12]}")
     one_pass.adopt()
+    one_pass.update_incidents()
     one_pass.send_due()
     pause = HOLD_OFF.total_seconds() + 1
     if wait and one_pass.has_more_soon() and time.monotonic() + pause + CHANNEL_SECONDS < ends:
@@ -113,6 +115,15 @@ class _Pass:
                 self._report(problem)
         except MlMetricsError as error:
             self._report(f"messages without a row may be left in their folders: {error}")
+
+    def update_incidents(self) -> None:
+        """Write the updates of incidents with several tests, and send those that this pass wrote at once."""
+        try:
+            for posted in post_updates(self.warehouse, self.mail, datetime.now(UTC)):
+                if self.left > PASS_SECONDS / 2:
+                    hurry(posted, self.mail, self.warehouse)
+        except MlMetricsError as error:
+            self._report(f"an incident with several tests has no update: {error}")
 
     def send_due(self) -> None:
         """Send the messages that are due, in a few threads."""

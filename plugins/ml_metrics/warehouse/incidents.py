@@ -49,6 +49,11 @@ GROUP BY test_name
 ORDER BY test_name
 """  # noqa: S608  (constants)
 
+TESTS_OF_CAUSE = f"""
+SELECT DISTINCT test_name FROM alerts
+WHERE {OF_DEPLOYMENT} AND cause = :cause AND timestamp >= :since
+"""  # noqa: S608  (constants)
+
 NEWEST = f"SELECT MAX(timestamp) AS newest FROM alerts WHERE test_name = :test AND {OF_DEPLOYMENT}"  # noqa: S608
 
 OPEN = f"""
@@ -105,6 +110,21 @@ WHERE NOT EXISTS (
 )
 """  # noqa: S608  (constants)
 
+CLOSED_AGAIN = f"""
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, deployment)
+SELECT :test, :incident, 'closed', :run, :at, '', '[]', :deployment
+FROM (SELECT 1 AS one) AS alone
+WHERE EXISTS (
+  SELECT 1 FROM alerts AS earlier
+  WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}
+    AND earlier.kind = 'closed' AND earlier.timestamp < :at
+) AND NOT EXISTS (
+  SELECT 1 FROM alerts AS same
+  WHERE same.test_name = :test AND same.opened_by = :incident AND same.kind = 'closed' AND same.uuid = :run
+)
+"""  # noqa: S608  (constants)
+"""A later recovery: what was decided before it, and is recorded after it, opens no incident."""
+
 ACKNOWLEDGE = f"""
 INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, said_by, note, deployment)
 SELECT :test, :incident, 'acknowledged', :run, :at, :fingerprint, :reasons, :said_by, :note, :deployment
@@ -145,6 +165,8 @@ class Incident:
     """What explains the incident and may explain others; empty if nothing is known."""
     caused_at: datetime | None = None
     """When the cause became known."""
+    changed_at: datetime | None = None
+    """When the newest alert was decided."""
 
     def document(self) -> dict[str, Any]:
         """Return the incident as a JSON document."""
@@ -172,10 +194,15 @@ class Incidents:
         members = [(one.caused_at, one) for one in found if one.cause == cause and one.caused_at is not None]
         return [one for _, one in sorted(members, key=lambda each: (each[0], each[1].test), reverse=True)]
 
+    def tests_of_cause(self, cause: str, since: datetime) -> set[str]:
+        """Return the tests that broke for a cause since a moment, also those that have recovered."""
+        rows = self.database.query(TESTS_OF_CAUSE, cause=cause, since=as_utc(since))
+        return {row["test_name"] for row in rows}
+
     def opened_since(self, moment: datetime) -> dict[str, datetime]:
         """Return the tests for which an incident was opened since a moment, with the time of the first."""
         rows = self.database.query(OPENED, since=as_utc(moment))
-        return {row["test_name"]: row["opened_at"] for row in rows}
+        return {row["test_name"]: _as_time(row["opened_at"]) for row in rows}
 
     def moment(self, test: str) -> datetime:
         """Return the time of a decision about a test: now, or just after the last one, if its clock was ahead."""
@@ -208,8 +235,10 @@ class Incidents:
             found = self.find_open(test)
             if found is None:
                 continue
+            is_later = at is not None and found.changed_at is not None and moment > found.changed_at
             is_known = run_key in found.run_keys and set(reasons) <= set(found.reported)
-            if is_known or found.fingerprint == fingerprint or self._is_outdated(test, key, moment):
+            is_known = (is_known or found.fingerprint == fingerprint) and not is_later
+            if is_known or self._is_outdated(test, key, moment):
                 return False
             if self._change(found, reasons, row):
                 return True
@@ -222,16 +251,20 @@ class Incidents:
             ACKNOWLEDGE, incident, incident.run_keys[-1], at, said_by=by, note=note
         )
 
-    def close(self, test: str, run_key: str, *, at: datetime | None = None) -> bool:
+    def close(self, test: str, run_key: str, *, incident: str = "", at: datetime | None = None) -> bool:
         """Record that the recovery of a test was reported.
 
         False if no incident is open, or if it was opened or changed after `at`, when the recovery was decided.
+        `incident` is the one that was open then.
         """
-        found = self.find_open(test)
-        return found is not None and self._add(CLOSE, found, run_key, at or self.moment(test))
+        found, moment = self.find_open(test), as_utc(at) if at else self.moment(test)
+        if found is None:
+            self.database.change(CLOSED_AGAIN, test=test, incident=incident, run=run_key, at=moment)
+            return False
+        return self._add(CLOSE, found, run_key, moment)
 
     def _is_outdated(self, test: str, incident: str, at: datetime) -> bool:
-        return self.database.query(OUTDATED, test=test, incident=incident, at=at)[0]["outdated"] > 0
+        return int(self.database.query(OUTDATED, test=test, incident=incident, at=at)[0]["outdated"]) > 0
 
     def _change(self, found: Incident, reasons: Sequence[str], row: dict[str, Any]) -> bool:
         """Add a change, or merge it into the one that this run has made."""
@@ -273,6 +306,7 @@ def _incident(messages: list[dict[str, Any]]) -> Incident:
         note=(acknowledged["note"] or "") if acknowledged else "",
         cause=caused["cause"] if caused else "",
         caused_at=caused["timestamp"] if caused else None,
+        changed_at=max(row["timestamp"] for row in messages if row["kind"] != "acknowledged"),
     )
 
 

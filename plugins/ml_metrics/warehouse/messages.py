@@ -92,6 +92,12 @@ ORDER BY timestamp DESC, message
 LIMIT :limit
 """  # noqa: S608
 
+OF_OCCASION = f"""
+SELECT {COLUMNS} FROM messages
+WHERE deployment = :deployment AND timestamp >= :since AND occasion = :occasion
+ORDER BY timestamp DESC, message
+"""  # noqa: S608
+
 EXISTING = "SELECT message FROM messages WHERE deployment = :deployment AND message IN :messages"
 
 COUNT = """
@@ -249,6 +255,10 @@ class Messages:
     def dead(self, since: datetime) -> list[StoredMessage]:
         """Return the messages that could not be sent, oldest first."""
         return [_stored(row) for row in self.database.query(DEAD, since=as_utc(since))]
+
+    def of_occasion(self, occasion: str, since: datetime) -> list[StoredMessage]:
+        """Return the messages of one kind since a moment, newest first."""
+        return [_stored(row) for row in self.database.query(OF_OCCASION, occasion=str(occasion), since=as_utc(since))]
 
     def count(self, owner: str, since: datetime) -> int:
         """Return the number of messages about single runs that were to be sent to an owner at once since a moment."""

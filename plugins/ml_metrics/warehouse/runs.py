@@ -104,6 +104,11 @@ ORDER BY job.test_name, job.uuid
 """The newest run of every test, the number of its runs, and the time of its last good run."""
 
 
+TESTS_SINCE = f"""
+SELECT COUNT(DISTINCT test_name) AS tests FROM job_history
+WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL
+"""  # noqa: S608  (constants)
+
 LAST_SCHEDULED = f"""
 SELECT test_name, MAX(timestamp) AS last_run FROM job_history
 WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL AND (
@@ -162,6 +167,10 @@ class Runs:
     def previous(self, test: str, before: datetime | None = None, exclude: str = "") -> JobRow | None:
         """Return the newest run of a test that stopped before a time and is not the run `exclude`."""
         return next(iter(self.of_test(test, BEGINNING_OF_TIME, before or END_OF_TIME, 1, exclude)), None)
+
+    def tests_since(self, moment: datetime) -> int:
+        """Return the number of tests of which a run ended since a moment."""
+        return int(self.database.query(TESTS_SINCE, since=as_utc(moment))[0]["tests"])
 
     def last_good(self, test: str, before: datetime, exclude: str = "") -> JobRow | None:
         """Return the newest run of a test before a time that passed."""

@@ -161,7 +161,7 @@ def test_a_message_that_was_adopted_late_leaves_later_incidents_alone(
         patched.setattr(outgoing, "_record", lambda *_, **__: (_ for _ in ()).throw(WarehouseError("down")))
         one = posted(mail, warehouse)
     warehouse.incidents.report(TEST, "run 2", incident="later", fingerprint="x", reasons=("c",))
-    warehouse.incidents.close(TEST, "run 3", incident="later")
+    warehouse.incidents.close(TEST, "run 3")
     assert record(one.folder, one.name, mail.markers, warehouse)
     assert not record(one.folder, one.name, mail.markers, warehouse)
     assert len(rows(warehouse)) == 1

@@ -1,0 +1,85 @@
+"""Updates of incidents with several tests: who joined and who recovered, in one message for each list of recipients.
+
+Held messages are what is to be reported, and the update names those that it reports: a pass that is killed at any
+moment is continued by the next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from ml_metrics.alerts.compose import compose_notice
+from ml_metrics.alerts.message import Fact, MessageKind, Notice
+from ml_metrics.alerts.policy import PART_OF
+from ml_metrics.notify.mass_failure import follow_mass_failure
+from ml_metrics.notify.outgoing import post
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from ml_metrics.notify.mail_settings import MailSettings
+    from ml_metrics.notify.outgoing import Posted
+    from ml_metrics.warehouse import StoredMessage, Warehouse
+
+PERIOD = timedelta(minutes=15)
+"""The shortest time between two updates of one incident to one list of recipients."""
+MAX_AGE = timedelta(days=2)
+
+
+def post_updates(warehouse: Warehouse, mail: MailSettings, now: datetime) -> list[Posted]:
+    """Write the updates that are due. Messages that have no row yet have to be adopted before."""
+    held = [one for one in warehouse.messages.held(now - MAX_AGE) if one.held_because.startswith(PART_OF)]
+    groups: dict[tuple[str, tuple[str, ...]], list[StoredMessage]] = defaultdict(list)
+    for one in held:
+        groups[one.held_because.removeprefix(PART_OF), one.recipients].append(one)
+    newest = warehouse.messages.of_occasion(MessageKind.INCIDENT, now - PERIOD) if groups else []
+    posted = []
+    for (cause, recipients), members in groups.items():
+        prefix = f"incident-{_hash(mail.deployment, cause, *recipients)}-"
+        if any(one.message.startswith(prefix) for one in newest):
+            continue
+        # of two senders at the same moment, one creates the document of this period
+        key = f"{prefix}{int(now.timestamp() // PERIOD.total_seconds())}"
+        keys = tuple(one.message for one in members)
+        notice = _notice(cause, members, len(warehouse.incidents.of_cause(cause)), mail.dashboard_url)
+        message = compose_notice(key, MessageKind.INCIDENT, notice, recipients, mail.sender)
+        posted.append(post(message, mail=mail, warehouse=warehouse, summarises=keys))
+    followed = follow_mass_failure(warehouse, mail, now)
+    return [*posted, *([followed] if followed else [])]
+
+
+def _notice(cause: str, members: Sequence[StoredMessage], still: int, dashboard_url: str) -> Notice:
+    """Return what an update states: the last change of each test."""
+    last = {one.test: one for one in sorted(members, key=lambda one: (one.timestamp, one.message))}
+    better = [one for one in last.values() if one.occasion == MessageKind.RECOVERED]
+    worse = [one for one in last.values() if one.occasion != MessageKind.RECOVERED]
+    parts = [f"{_tests(worse)} failed"] if worse else []
+    parts += [f"{_tests(better)} recovered"] if better else []
+    state = f"{still} in all still fail for this cause" if still else "all tests with this cause have recovered"
+    return Notice(
+        headline=f"{' and '.join(parts)}{'' if still else ', and so have all'}: {cause}",
+        sentences=(
+            f"Cause: {cause}.",
+            f"This is one incident: {state}. Each test keeps its own state, and is acknowledged by itself.",
+        ),
+        items=tuple(_row(one, dashboard_url) for one in (*worse, *better)),
+        buttons=(Fact("dashboard", "Open the dashboard", f"{dashboard_url}/"),),
+    )
+
+
+def _row(one: StoredMessage, dashboard_url: str) -> Fact:
+    stated = "recovered" if one.occasion == MessageKind.RECOVERED else next(iter(one.reasons), "failed")
+    return Fact(one.test, stated, f"{dashboard_url}/test?{urlencode({'test': one.test}, errors='replace')}")
+
+
+def _tests(messages: Sequence[StoredMessage]) -> str:
+    return "1 test" if len(messages) == 1 else f"{len(messages):,} tests"
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,84 @@
+"""Decides which messages about single tests wait, because another message reports several tests together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ml_metrics import storage
+from ml_metrics.alerts.mail import file_name
+from ml_metrics.alerts.message import MessageKind
+from ml_metrics.alerts.policy import PART_OF, PART_OF_MASS_FAILURE
+from ml_metrics.errors import MlMetricsError
+from ml_metrics.run_folder import DOCUMENTS
+
+if TYPE_CHECKING:
+    from ml_metrics.model import Run
+    from ml_metrics.notify.mail_settings import MailSettings
+    from ml_metrics.warehouse import Incident, Warehouse
+
+log = logging.getLogger(__name__)
+
+WINDOW = timedelta(hours=2)
+"""How long after the newest member of an incident a test with the same cause joins it."""
+HOUR = timedelta(hours=1)
+CLAIM_MINUTES = 5
+"""How long the first test with a cause is known by its claim alone, before its incident is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What is known about other tests when a message about one is decided."""
+
+    run: Run
+    warehouse: Warehouse
+    mail: MailSettings
+    now: datetime
+
+    def reason_to_hold(self, kind: MessageKind, cause: str, incident: Incident | None) -> str:
+        """Return why a message waits for one about several tests; empty if it does not."""
+        if self.warehouse.messages.of_occasion(MessageKind.MASS, self.now - HOUR):
+            return PART_OF_MASS_FAILURE
+        if kind is MessageKind.RECOVERED and incident is not None and incident.cause:
+            return f"{PART_OF}{incident.cause}" if self._shared(incident) else ""
+        own = incident.cause if incident is not None else ""
+        joins = kind is not MessageKind.RECOVERED and cause and cause != own and self._is_known(cause)
+        return f"{PART_OF}{cause}" if joins else ""
+
+    def _shared(self, incident: Incident) -> bool:
+        """Whether other tests had the cause of an incident as well."""
+        since = (incident.caused_at or incident.opened_at) - WINDOW
+        return bool(self.warehouse.incidents.tests_of_cause(incident.cause, since) - {incident.test})
+
+    def _is_known(self, cause: str) -> bool:
+        """Whether another test was the first with a cause. Of several at the same moment, one is the first."""
+        members = [one for one in self.warehouse.incidents.of_cause(cause) if one.test != self.run.test]
+        if members and members[0].caused_at is not None and members[0].caused_at > self.now - WINDOW:
+            return True
+        try:
+            return not self._claim(cause)
+        except MlMetricsError as error:
+            log.warning("whether another test has this cause is unknown: %s", error)
+            return False
+
+    def _claim(self, cause: str) -> bool:
+        """Claim to be the first test with a cause in these minutes. False if another test is."""
+        period = int(self.now.timestamp() // (60 * CLAIM_MINUTES))
+        folder = storage.join(self.mail.storage_root, DOCUMENTS, "causes", file_name(self.mail.deployment))
+        name = hashlib.sha256(cause.encode()).hexdigest()[:16]
+        earlier, mine = (storage.join(folder, f"{name}-{number}.json") for number in (period - 1, period))
+        content = json.dumps({"test": self.run.test, "at": self.now.astimezone(UTC).isoformat()}).encode()
+        if storage.exists(earlier):
+            return self._is_mine(earlier)
+        return storage.create_bytes(mine, content) or self._is_mine(mine)
+
+    def _is_mine(self, path: str) -> bool:
+        """Whether this test wrote a claim. One that cannot be read holds no message back."""
+        try:
+            return bool(json.loads(storage.read_bytes(path))["test"] == self.run.test)
+        except (ValueError, KeyError, TypeError):
+            return True

@@ -1,0 +1,125 @@
+"""The state of an incident depends on when messages were decided, not on when, or how often, they were recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ml_metrics.alerts.policy import change_to_report
+from ml_metrics.warehouse import Warehouse, open_warehouse
+from unit.warehouse.records import TEST
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A message that was decided: about problems, or about the recovery if there are none."""
+
+    number: int
+    problems: frozenset[str]
+    incident: str = ""
+    """The one that was open."""
+
+    def record(self, warehouse: Warehouse) -> None:
+        at, run = NOON + timedelta(minutes=self.number), f"run {self.number}"
+        if not self.problems:
+            warehouse.incidents.close(TEST, run, incident=self.incident, at=at)
+            return
+        reasons = sorted(self.problems)
+        warehouse.incidents.report(
+            TEST, run, incident=f"message {self.number}", fingerprint=" ".join(reasons), reasons=reasons, at=at
+        )
+
+
+def decided(warehouse: Warehouse, number: int, problems: frozenset[str]) -> Decided | None:
+    """Return the message that a run leads to."""
+    incident = warehouse.incidents.find_open(TEST)
+    kind = change_to_report(problems, incident.reported if incident else None, passed=not problems)
+    return Decided(number, problems, incident.opened_by if incident else "") if kind else None
+
+
+STEPS = st.lists(
+    st.one_of(st.frozensets(st.sampled_from("abc"), max_size=2), st.integers(min_value=0, max_value=20)), max_size=10
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(STEPS, st.data())
+def test_messages_may_be_recorded_late_in_another_order_and_twice(
+    steps: list[frozenset[str] | int], data: st.DataObject
+) -> None:
+    """A step is a run that ends, or a message that is recorded, perhaps again."""
+    messages: list[Decided] = []
+    with open_warehouse("sqlite://") as warehouse:
+        for number, step in enumerate(steps):
+            if isinstance(step, frozenset):
+                message = decided(warehouse, number, step)
+                messages += [message] if message else []
+            elif messages:
+                messages[step % len(messages)].record(warehouse)
+        for one in data.draw(st.permutations(messages)):
+            one.record(warehouse)
+        incident = warehouse.incidents.find_open(TEST)
+        assert (incident is not None) == bool(messages and messages[-1].problems)
+        if incident is not None:
+            assert messages[-1].problems <= set(incident.reported)
+        for one in messages:
+            one.record(warehouse)
+        assert warehouse.incidents.find_open(TEST) == incident
+
+
+def test_each_further_problem_of_one_run_is_recorded(warehouse: Warehouse) -> None:
+    for number, reasons in enumerate((["a"], ["a", "b"], ["a", "b", "c"], ["d"])):
+        at = NOON + timedelta(minutes=number)
+        assert warehouse.incidents.report(TEST, "run 1", fingerprint=f"{reasons}", reasons=reasons, at=at)
+        assert not warehouse.incidents.report(TEST, "run 1", fingerprint=f"{reasons}", reasons=reasons, at=at)
+    incident = warehouse.incidents.find_open(TEST)
+    assert incident is not None
+    assert set(incident.reported) == set("abcd")
+    assert incident.opened_at == NOON
+
+
+@pytest.mark.parametrize("late", [1, 2])
+def test_a_message_recorded_after_the_recovery_opens_nothing(warehouse: Warehouse, late: int) -> None:
+    report, recovery = Decided(late, frozenset("a")), Decided(3, frozenset())
+    Decided(0, frozenset("b")).record(warehouse)
+    recovery.record(warehouse)
+    report.record(warehouse)
+    assert warehouse.incidents.find_open(TEST) is None
+
+
+def test_a_recovery_recorded_late_leaves_a_newer_failure_open(warehouse: Warehouse) -> None:
+    Decided(0, frozenset("a")).record(warehouse)
+    Decided(2, frozenset("b")).record(warehouse)
+    Decided(1, frozenset()).record(warehouse)
+    incident = warehouse.incidents.find_open(TEST)
+    assert incident is not None
+    assert "b" in incident.reported
+
+
+def test_a_decision_is_later_than_the_last_one_of_its_test_also_if_the_clock_was_ahead(warehouse: Warehouse) -> None:
+    assert warehouse.incidents.moment(TEST) <= datetime.now(UTC)
+    ahead = datetime.now(UTC) + timedelta(hours=1)
+    warehouse.incidents.report(TEST, "run 1", fingerprint="a", reasons=["a"], at=ahead)
+    assert warehouse.incidents.moment(TEST) == ahead + timedelta(microseconds=1)
+    assert warehouse.incidents.close(TEST, "run 2", at=warehouse.incidents.moment(TEST))
+    assert warehouse.incidents.find_open(TEST) is None
+
+
+def test_open_incidents_of_a_cause(warehouse: Warehouse) -> None:
+    for number, test in enumerate(("a", "b", "c", "d")):
+        at, cause = NOON + timedelta(minutes=number), "a node was lost: n1" if test != "d" else "a node was lost: n2"
+        warehouse.incidents.report(test, test, fingerprint="x", reasons=["x"], at=at, cause=cause)
+    warehouse.incidents.close("b", "later")
+    found = warehouse.incidents.of_cause("a node was lost: n1")
+    assert [(one.test, one.caused_at) for one in found] == [("c", NOON + timedelta(minutes=2)), ("a", NOON)]
+    assert warehouse.incidents.tests_of_cause("a node was lost: n1", NOON) == {"a", "b", "c"}
+    assert warehouse.incidents.opened_since(NOON + timedelta(minutes=2)) == {
+        "c": NOON + timedelta(minutes=2),
+        "d": NOON + timedelta(minutes=3),
+    }
