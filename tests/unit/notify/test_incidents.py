@@ -157,24 +157,24 @@ def test_another_reason_of_the_job_is_news_and_the_same_one_is_not(tests: Tests)
     ]
 
 
-def test_an_outage_of_three_hundred_tests_is_one_message_to_each_list_and_one_on_duty(tests: Tests) -> None:
-    tests.options = {"mass_failure_tests": 20, "duty": ("duty@example.com",)}
-    for number in range(36):
+def test_an_outage_of_many_tests_is_one_message_to_each_list_and_one_on_duty(tests: Tests) -> None:
+    tests.options = {"mass_failure_tests": 8, "duty": ("duty@example.com",)}
+    for number in range(12):
         tests.ended(f"t{number}", emails=(f"list{number % 3}@example.com",), **NO_IMAGE)
     update(tests)
     assert len([one for one in tests.sent.messages if one.kind == "broken"]) == 1
     (mass,) = [one for one in tests.sent.messages if one.kind == "mass"]
     assert mass.recipients == ("duty@example.com",)
-    assert mass.subject == "[ML Metrics] 20 tests failed within an hour"
-    assert f"Causes: 20 x {CAUSE}." in " ".join(mass.text.split())
+    assert mass.subject == "[ML Metrics] 8 tests failed within an hour"
+    assert f"Causes: 8 x {CAUSE}." in " ".join(mass.text.split())
     updates = [one for one in tests.sent.messages if one.kind == "incident"]
     assert sorted(one.recipients[0] for one in updates) == [f"list{number}@example.com" for number in range(3)]
     assert len(tests.sent.messages) == 5
     assert send_due_digests(tests.warehouse, tests.mail, datetime.now(UTC)) == 3
-    for number in range(36):
+    for number in range(12):
         tests.ended(f"t{number}")
     assert update(tests, timedelta(hours=2)) == 1
-    assert tests.sent.subjects[-1] == "the mass failure is over: 0 of 36 tests still fail"
+    assert tests.sent.subjects[-1] == "the mass failure is over: 0 of 12 tests still fail"
     assert tests.sent.messages[-1].incident == mass.incident
     assert update(tests, timedelta(hours=4)) == 0
     assert send_due_digests(tests.warehouse, tests.mail, datetime.now(UTC)) == 3
