@@ -9,6 +9,7 @@ from markupsafe import Markup, escape
 from ml_metrics.dashboard.formatting import duration_text
 from ml_metrics.dashboard.heatmap import PASSED_ONCE, heatmap_of
 from ml_metrics.dashboard.page import Page
+from ml_metrics.dashboard.pages.not_running import notices_of, problems_by_test
 from ml_metrics.dashboard.query import MAX_DAYS, choice, span_of, text, whole_number
 from ml_metrics.dashboard.status_letters import BAD, CLASSES, MEANINGS, QUARANTINED, Letter
 
@@ -47,8 +48,13 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
     selected = {name: text(query, name) for name in ("q", "prefix", *ATTRIBUTES)}
     selected["only"] = choice(query, "only", ("", "failing", "unacknowledged"))
     selected["by"] = choice(query, "by", ("days", "runs"))
+    too_long = [f"{span.days:,} days were requested; the newest {MAX_DAYS} are shown."] if shown is not span else []
     statuses, runs = warehouse.runs.tests(), warehouse.runs.between(shown.since, shown.until)
-    dags = readable({one.newest.dag_id for one in statuses} | {run.dag_id for run in runs})
+    not_running = problems_by_test(warehouse)
+    dags = readable({one.newest.dag_id for one in statuses} | {run.dag_id for run in runs} | not_running.keys())
+    not_running = {
+        name: problems for name, problems in not_running.items() if name in dags and (only is None or name in only)
+    }
     heatmap = heatmap_of(
         statuses,
         [run for run in runs if run.dag_id in dags],
@@ -74,9 +80,7 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
         {
             "title": "Tests",
             "span": shown,
-            "notices": [f"{span.days:,} days were requested; the newest {MAX_DAYS} are shown."]
-            if shown is not span
-            else [],
+            "notices": [*too_long, *notices_of(not_running)],
             "selected": selected,
             "columns": heatmap.columns,
             "rows": _rows_as_html(on_page, heatmap.columns, now=now, links=links),

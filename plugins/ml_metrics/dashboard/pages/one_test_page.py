@@ -11,6 +11,7 @@ from ml_metrics.config.regression import DEFAULT
 from ml_metrics.dashboard.chart_data import charts_of_test, charts_script, curves_of, environment_changes, time_parts
 from ml_metrics.dashboard.links import airflow_dag
 from ml_metrics.dashboard.page import NotFoundError, Page
+from ml_metrics.dashboard.pages.not_running import problems_by_test, sentences_of
 from ml_metrics.dashboard.query import choice, required, span_of, text
 from ml_metrics.dashboard.status_letters import by_run, status_and_links
 from ml_metrics.model import BROKEN
@@ -59,6 +60,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
         notices.append(
             f"No run stopped between {span.first} and {span.last}. The newest stopped on {newest.timestamp:%Y-%m-%d}."
         )
+    notices += sentences_of(problems_by_test(warehouse).get(test, {}))
     return Page(
         "one_test_page.html",
         {
