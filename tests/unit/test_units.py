@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.units import interval, quantities, quantity
+from ml_metrics.units import duration, interval, quantities, quantity, readable
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,14 @@ def test_bounds_in_words() -> None:
     units = ["", "%", "B", "s", "s", "s"]
     texts = ["below 1.24", "above 0.5 %", "from 3 GB to 3.2 GB", "-", "-", "below 12 min"]
     assert [interval(*each, unit) for each, unit in zip(bounds, units, strict=True)] == texts
+
+
+def test_numbers_of_a_headline_are_short_and_told_apart() -> None:
+    assert readable([0.101217, 1234567.0, None]) == ["0.1012", "1,234,567", "-"]
+    assert readable([0.96001, 0.96]) == ["0.96001", "0.96"]
+    assert readable([3.09e9], "B") == ["3.09 GB"]
+
+
+def test_a_duration_is_as_exact_as_people_need_it() -> None:
+    spans = (0, 59.6, 248, 7200, 12_000, 90_000, 345_600)
+    assert [duration(each) for each in spans] == ["0 s", "1 min", "4 min 8 s", "2 h", "3 h 20 min", "25 h", "4 days"]
