@@ -61,3 +61,12 @@ def test_a_folder_without_event_files_has_no_series(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_goodput_log_has_no_goodput(tmp_path: Path) -> None:
     assert not measure_goodput(tmp_path).found
+
+
+def test_a_warehouse_is_opened_for_the_deployment_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__DEPLOYMENT", "prod")
+    address = f"sqlite:///{tmp_path}/w.db"
+    with ml_metrics.open_warehouse(address) as warehouse, ml_metrics.open_warehouse(address, deployment="dev") as dev:
+        assert (warehouse.deployment, dev.deployment) == ("prod", "dev")
