@@ -28,21 +28,22 @@ CALLBACK_SECONDS = 10.0
 """The time for everything in a callback: Airflow kills the process of a task 20 seconds after its end."""
 LATE_DECISION_SECONDS = 4.0
 """The part of it in which a callback may ask the warehouse, where the gate could not decide."""
+LOST_GATE_SECONDS = 30.0
+"""The time in Airflow's DAG processor, which allows 50 s and has to compose the whole message."""
 SPARE_SECONDS = 1.0
 
 
 def post_run_message(test: TestDefinition, run: Run, state: RunState) -> Posted | None:
     """Decide which message is due about a run, and write it durably. The gate calls this before it ends."""
     with _notifier(run, state) as notifier:
-        posted = notifier.post_due(test)
         notifier.hold_silence(test)
-    return posted
+        return notifier.post_due(test)  # last, since its message may be sent at once for a limited time
 
 
 def notify_run(context: Mapping[str, Any]) -> None:
     """Send the message that the gate has written, within 10 seconds. What is left is sent by a sender."""
     gate = context["task"]
-    _within_limit(lambda ends: _notify(gate.test, context, ends, gate.posted, decided=gate.decided))
+    _within(CALLBACK_SECONDS, lambda ends: _notify(gate.test, context, ends, gate.posted, decided=gate.decided))
 
 
 def notify_lost_gate(context: Mapping[str, Any]) -> None:
@@ -60,16 +61,16 @@ def notify_lost_gate(context: Mapping[str, Any]) -> None:
     # Airflow passes only the id of a run that has no tasks left
     dag_run = context.get("dag_run") or SimpleNamespace(dag_id=dag.dag_id, run_id=context["run_id"])
     gate_context = {**context, "dag_run": dag_run, "task": gate}
-    _within_limit(lambda ends: _notify(gate.test, gate_context, ends, None, decided=False))
+    _within(LOST_GATE_SECONDS, lambda ends: _notify(gate.test, gate_context, ends, None, decided=False))
 
 
-def _within_limit(notify: Callable[[float], None]) -> None:
+def _within(seconds: float, notify: Callable[[float], None]) -> None:
     from ml_metrics.errors import MlMetricsError
     from ml_metrics.notify.in_time import in_time
 
-    ends = time.monotonic() + CALLBACK_SECONDS
+    ends = time.monotonic() + seconds
     try:
-        in_time(lambda: notify(ends), CALLBACK_SECONDS, "the message about this run")
+        in_time(lambda: notify(ends), seconds, "the message about this run")
     except MlMetricsError as error:
         log.warning("%s: a sender will send what is left", error)
 

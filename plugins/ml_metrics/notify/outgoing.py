@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RECORD_SECONDS = 30.0
+RECORD_SECONDS = 20.0
 """How long a process waits for the warehouse to have a row."""
 
 

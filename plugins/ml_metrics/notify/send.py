@@ -85,13 +85,14 @@ def hurry(
     Whatever fails or hangs is left to the senders.
     """
     ends = time.monotonic() + seconds
-    if not posted.mine or time.monotonic() - posted.at > OWN_SECONDS:
+    time_for_channels = min(CHANNEL_SECONDS, seconds) - MARGIN_SECONDS
+    if not posted.mine or time.monotonic() - posted.at > OWN_SECONDS or time_for_channels <= 0:
         log.info("%s: senders send it", posted.outgoing.message.subject)
         return False
     message, held_because = posted.outgoing.message, posted.outgoing.held_because
     channels = channels_for(mail.channels, message.kind, held_because)
     record = SentRecord(posted.folder if posted.in_folder else None, posted.name)
-    results = send_on(message, channels, record, min(CHANNEL_SECONDS, seconds) - MARGIN_SECONDS)
+    results = send_on(message, channels, record, time_for_channels)
     if not all(one.delivered for one in results):
         return False
     if warehouse is not None:
