@@ -36,7 +36,7 @@ DAGS = f'''
 from airflow.sdk import DAG
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.dags import RETRIES
-from ml_metrics.notify import notify_lost_gate, notify_run
+from ml_metrics.notify import notify_lost_gate, notify_run, post_run_message
 from ml_metrics.operators.tasks import AssertSuccess
 
 for number in range({RUNS}):
@@ -45,7 +45,8 @@ for number in range({RUNS}):
     )
     with DAG(test.name, schedule=None, on_failure_callback=notify_lost_gate, is_paused_upon_creation=False) as dag:
         AssertSuccess(
-            task_id="assert_success", test=test, on_failure_callback=notify_run, on_success_callback=notify_run,
+            task_id="assert_success", test=test, post_message=post_run_message,
+            on_failure_callback=notify_run, on_success_callback=notify_run,
             **{{**RETRIES, "retry_delay": 1.0}},
         )
     globals()[test.name] = dag
@@ -137,7 +138,12 @@ def keys_in(folder: RunFolder) -> dict[str, float]:
 
 def kill_gate_soon(airflow: Standalone, run: Run, seconds: float, kills: list[tuple[float, str]]) -> None:
     """kill -9 the gate so many seconds after it has a process."""
-    wait_until(lambda: airflow.process_of(run.dag_id, RUN_ID, "assert_success") is not None, f"{run.dag_id} runs")
+
+    def has_begun() -> bool:
+        ended = airflow.run(run.dag_id, RUN_ID)["state"] in {"success", "failed"}
+        return ended or airflow.process_of(run.dag_id, RUN_ID, "assert_success") is not None
+
+    wait_until(has_begun, f"{run.dag_id} runs")
     time.sleep(seconds)
     if process := airflow.process_of(run.dag_id, RUN_ID, "assert_success"):
         with suppress(psutil.NoSuchProcess):
