@@ -244,11 +244,16 @@ class Deployment:
             with suppress(psutil.NoSuchProcess):
                 if target == "stopped":
                     each.suspend()
-                    threading.Timer(self.pace.period, each.resume).start()
+                    threading.Timer(self.pace.period, resume, [each]).start()
                 else:
                     each.kill()
         with (self.folder / "kills").open("a") as file:
             file.write(f"{time.time():.3f} {target}\n")
+
+
+def resume(stopped: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):
+        stopped.resume()
 
 
 def end_of(process: Started, seconds: float) -> int:

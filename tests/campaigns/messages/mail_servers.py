@@ -34,16 +34,14 @@ class Mode(StrEnum):
     LOSES_ANSWER = "takes it, and closes the connection instead of an answer"
 
 
-LOSES = frozenset({Mode.SLOW, Mode.LOSES_ANSWER})
-
-
-@dataclass(frozen=True)
+@dataclass
 class Taken:
     """A message that a server took."""
 
     key: str
     at: float
     answer_lost: bool
+    """Whether the client has not had the answer: it was not sent, or the client had given up or was killed."""
     durable: bool
     """Whether the message existed outside the sending process at that moment."""
 
@@ -56,10 +54,12 @@ class Ledger:
     taken: list[Taken] = field(default_factory=list)
     connections: int = 0
 
-    def take(self, key: str, *, answer_lost: bool = False) -> None:
+    def take(self, key: str) -> Taken:
         # the time first: to look into a warehouse may take a while
         at = time.time()
-        self.taken.append(Taken(key, at, answer_lost, self.is_durable(key)))
+        one = Taken(key, at, answer_lost=False, durable=self.is_durable(key))
+        self.taken.append(one)
+        return one
 
 
 class MailServer:
@@ -90,6 +90,7 @@ class MailServer:
             connection.sendall(b"421 4.3.2 the service is not available, try again later\r\n")
             return
         connection.sendall(b"220 loopback ready\r\n")
+        taken: Taken | None = None
         while line := lines.readline():
             if mode is Mode.DELAYED:
                 self.stopped.wait(PAUSE_SECONDS)
@@ -100,30 +101,35 @@ class MailServer:
                     connection.sendall(b"452 4.5.3 too many recipients in this minute\r\n")
                 case b"DATA":
                     connection.sendall(b"354 go ahead\r\n")
-                    self._receive(connection, lines, mode)
+                    taken = self._receive(connection, lines, mode)
                     if mode not in {Mode.WELL, Mode.DELAYED}:
                         return
                 case b"QUIT":
+                    if taken is not None:
+                        taken.answer_lost = False
                     connection.sendall(b"221 bye\r\n")
                     return
                 case _:
                     connection.sendall(b"250 OK\r\n")
 
-    def _receive(self, connection: socket.socket, lines: Any, mode: Mode) -> None:
+    def _receive(self, connection: socket.socket, lines: Any, mode: Mode) -> Taken | None:
+        """Receive a mail. Its answer is lost unless the client, which has it, takes its leave."""
         data = b""
         while (line := lines.readline()) != b".\r\n":
             if not line:
-                return  # the client ended in the middle: nothing is taken
+                return None  # the client ended in the middle: nothing is taken
             data += line
         key = str(message_from_bytes(data)["Message-ID"]).strip("<>").partition("@")[0]
         if mode is Mode.SILENT_AT_THE_END:
             self._stay_silent(connection)
-            return
-        self.ledger.take(key, answer_lost=mode in LOSES)
+            return None
+        taken = self.ledger.take(key)
+        taken.answer_lost = True
         if mode in {Mode.SLOW, Mode.DELAYED}:
             self.stopped.wait(LATE_SECONDS if mode is Mode.SLOW else PAUSE_SECONDS)
         if mode is not Mode.LOSES_ANSWER:
             connection.sendall(b"250 2.0.0 taken\r\n")
+        return taken
 
     def _stay_silent(self, connection: socket.socket) -> None:
         """Wait until the client goes away, as long as that takes."""
@@ -171,11 +177,11 @@ class SendGridServer:
                         return
             return
         statuses = {Mode.UNAVAILABLE: 503, Mode.TOO_MANY: 429}
-        if mode not in statuses:
-            self.ledger.take(key_of(body), answer_lost=mode in LOSES)
+        taken = None if mode in statuses else self.ledger.take(key_of(body))
         if mode is Mode.SLOW:
             self.stopped.wait(LATE_SECONDS)
-        if mode is Mode.LOSES_ANSWER:
+        if taken is not None and (mode is Mode.LOSES_ANSWER or has_gone(request.connection)):
+            taken.answer_lost = True
             request.close_connection = True
             return
         request.send_response(statuses.get(mode, 202))
@@ -183,6 +189,17 @@ class SendGridServer:
             request.send_header("Retry-After", "2")
         request.send_header("Content-Length", "0")
         request.end_headers()
+
+
+def has_gone(connection: socket.socket) -> bool:
+    """Whether the client has closed its end of a connection, and so reads no answer."""
+    connection.setblocking(False)
+    try:
+        return not connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    finally:
+        connection.setblocking(True)
 
 
 KEY = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}-\d{3}-[a-z]+-[0-9a-f]{16}")

@@ -31,9 +31,9 @@ class Outcome:
     """Runs that are without a message, though they are broken."""
     lost: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
-    """Messages that arrived once more although the answer to the first had arrived, or more than twice."""
+    """Messages that arrived once more although every answer to them had arrived."""
     copies: int = 0
-    """Second arrivals of messages whose answer was lost."""
+    """Further arrivals of messages, one at most for each answer that was lost."""
     early: list[str] = field(default_factory=list)
     """Messages that were taken by a server before they were durable."""
     late: list[str] = field(default_factory=list)
@@ -90,9 +90,9 @@ def count(  # noqa: PLR0913  (everything that a wave leaves)
         if delay > ALLOWED_PERIODS:
             outcome.late.append(key)
         further = len(all_of_it) - 1
-        excused = any(one.answer_lost or _killed_then(one.at, kills) for one in all_of_it[:-1])
-        outcome.copies += min(further, 1) if excused else 0
-        outcome.doubled += [key] * (further - (1 if excused else 0) if further else 0)
+        lost_answers = sum(one.answer_lost or _killed_then(one.at, kills) for one in all_of_it[:-1])
+        outcome.copies += min(further, lost_answers)
+        outcome.doubled += [key] * (further - lost_answers)
     return outcome
 
 
