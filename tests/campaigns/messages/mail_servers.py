@@ -82,14 +82,16 @@ class MailServer:
         """One connection, by RFC 5321 as far as smtplib uses it."""
         mode = self.mode
         self.ledger.connections += 1
-        lines = connection.makefile("rb")
         if mode is Mode.SILENT:
             self._stay_silent(connection)
-            return
-        if mode is Mode.UNAVAILABLE:
+        elif mode is Mode.UNAVAILABLE:
             connection.sendall(b"421 4.3.2 the service is not available, try again later\r\n")
-            return
-        connection.sendall(b"220 loopback ready\r\n")
+        else:
+            connection.sendall(b"220 loopback ready\r\n")
+            self._serve(connection, mode)
+
+    def _serve(self, connection: socket.socket, mode: Mode) -> None:
+        lines = connection.makefile("rb")
         taken: Taken | None = None
         while line := lines.readline():
             if mode is Mode.DELAYED:
