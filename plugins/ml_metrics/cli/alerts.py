@@ -103,4 +103,10 @@ def _open(found: list[Incident]) -> str:
         return "No alert is open."
     rows = [(one.test, minute(one.opened_at), one.acknowledged_by or "-") for one in found]
     reasons = [f"  {printable(one.test)}: {printable(', '.join(map(short_name, one.reasons)))}" for one in found]
-    return "\n".join([table(("open alert", "since", "acknowledged by"), rows), *reasons])
+    causes: dict[str, list[str]] = {}
+    for one in found:
+        if one.cause:
+            causes.setdefault(one.cause, []).append(one.test)
+    shared = [f"  {printable(cause)}: {printable(', '.join(tests))}" for cause, tests in causes.items()]
+    title = ["\nCauses:"] if shared else []
+    return "\n".join([table(("open alert", "since", "acknowledged by"), rows), *reasons, *title, *shared])

@@ -102,3 +102,11 @@ def test_wrong_days_are_a_usage_error(address: str, days: str, capsys: pytest.Ca
     code, out, err = run(capsys, address, "alerts", "--days", days)
     assert (code, out) == (2, "")
     assert f"argument --days: {days!r} should be a number of days above 0" in err
+
+
+def test_the_causes_of_open_alerts_and_their_tests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    address = f"sqlite:///{tmp_path}/causes.db"
+    with open_warehouse(address) as warehouse:
+        for test in ("one", "two"):
+            warehouse.incidents.report(test, test, fingerprint="f", reasons=["x"], at=NOON, cause="a node was lost: n1")
+    assert run(capsys, address, "alerts")[1].endswith("Causes:\n  a node was lost: n1: one, two\n")

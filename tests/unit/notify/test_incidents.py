@@ -172,7 +172,7 @@ def test_an_outage_of_many_tests_is_one_message_to_each_list_and_one_on_duty(tes
     assert len(tests.sent.messages) == 5
     assert send_due_digests(tests.warehouse, tests.mail, datetime.now(UTC)) == 3
     for number in range(12):
-        tests.ended(f"t{number}")
+        tests.ended(f"t{number}", emails=(f"list{number % 3}@example.com",))
     assert update(tests, timedelta(hours=2)) == 1
     assert tests.sent.subjects[-1] == "the mass failure is over: 0 of 12 tests still fail"
     assert tests.sent.messages[-1].incident == mass.incident
