@@ -7,16 +7,25 @@ messages of a run whose process was killed, or whose warehouse was down, without
 from __future__ import annotations
 
 import json
+import logging
+import posixpath
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from ml_metrics import storage
 from ml_metrics.alerts.mail import file_name
-from ml_metrics.errors import FileMissingError
+from ml_metrics.errors import FileMissingError, MlMetricsError, UnreadableInputError
 from ml_metrics.run_folder import DOCUMENTS
 from ml_metrics.values import as_utc
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
 PENDING = "pending"
+SUFFIX = ".json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +63,52 @@ class Markers:
         """Remove a marker, if it is there."""
         storage.remove(self._path(name))
 
-    def all(self) -> list[Marker]:
-        """Return every marker. One that was removed meanwhile, or is damaged, is left out."""
-        names = [file.name.removesuffix(".json") for file in storage.list_files(self.path)]
-        return [marker for name in names if (marker := self._read(name)) is not None]
+    def all(self, on_damaged: Callable[[str], None] = log.error) -> list[Marker]:
+        """Return every marker. One that was removed meanwhile is left out.
+
+        `on_damaged` is called with a message for each marker that cannot be read: it stays, because it may name a
+        message that nobody has received.
+        """
+        found = []
+        for file in storage.list_files(self.path):
+            if not file.name.endswith(SUFFIX):
+                continue  # a process was killed while it wrote this
+            try:
+                found.append(self._read(file.name.removesuffix(SUFFIX)))
+            except FileMissingError:
+                continue
+            except MlMetricsError as error:
+                on_damaged(str(error))
+        return found
 
     def _path(self, name: str) -> str:
-        return storage.join(self.path, f"{file_name(name)}.json")
+        return storage.join(self.path, f"{file_name(name)}{SUFFIX}")
 
-    def _read(self, name: str) -> Marker | None:
+    def _read(self, name: str) -> Marker:
+        path = self._path(name)
+        data = storage.read_bytes(path)
         try:
-            content = json.loads(storage.read_bytes(self._path(name)))
-            return Marker(name, **{**content, "at": as_utc(datetime.fromisoformat(content["at"]))})
-        except (FileMissingError, ValueError, TypeError, KeyError):
-            return None
+            content = json.loads(data)
+            texts = {key: str(content[key]) for key in ("run_folder", "messages", "document")}
+            marker = Marker(name, **texts, at=as_utc(datetime.fromisoformat(content["at"])))
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise UnreadableInputError(
+                f"{path}: is a damaged marker: {error!r}. A message may be waiting in its folder; if none is, remove "
+                "the file"
+            ) from error
+        for folder in filter(None, (marker.run_folder, marker.messages)):
+            if not self._is_ours(folder):
+                raise UnreadableInputError(f"{path}: names {folder}, which is not in the storage root; remove the file")
+        return marker
+
+    def _is_ours(self, folder: str) -> bool:
+        """Whether a folder is in the storage root. A workload that can write there must not name any other."""
+        root = storage.join(self.path, "..", "..", "..")
+        return _normal(folder).startswith(f"{_normal(root).rstrip('/')}/")
+
+
+def _normal(path: str) -> str:
+    if storage.is_local(path):
+        return posixpath.abspath(storage.local_path(path))
+    scheme, _, rest = path.partition("://")
+    return f"{scheme}://{posixpath.normpath(rest)}"

@@ -32,8 +32,8 @@ TRYING = timedelta(minutes=15)
 
 def adopt(mail: MailSettings, warehouse: Warehouse, *, is_time_left: Callable[[], bool] = lambda: True) -> list[str]:
     """Add the rows of messages that have none, and post what dead gates did not. Returns what failed."""
-    problems = []
-    for marker in mail.markers.all():
+    problems: list[str] = []
+    for marker in mail.markers.all(problems.append):
         if not is_time_left():
             problems.append("no time was left to look at every run whose message may be missing")
             break
@@ -44,6 +44,9 @@ def adopt(mail: MailSettings, warehouse: Warehouse, *, is_time_left: Callable[[]
                 _adopt_run(marker, mail, warehouse)
         except MlMetricsError as error:
             problems.append(str(error))
+        except Exception as error:  # one document must not keep all other messages from being sent
+            log.exception("%s: the message of this marker is not recorded", marker.name)
+            problems.append(f"{marker.name}: {type(error).__name__}: {error}")
     return problems
 
 

@@ -132,9 +132,9 @@ def _post_in_warehouse(
     log.warning("%s: the message is kept in the warehouse alone: %s", outgoing.message.subject, error)
     if warehouse is None:
         raise AlertError(f"neither the run folder nor the warehouse can be written: {error}") from error
-    content = json.dumps(outgoing.document())
+    content, at = json.dumps(outgoing.document()), time.monotonic()
     mine = in_time(lambda: _record(outgoing, warehouse, content=content), RECORD_SECONDS, "the warehouse")
-    return Posted(outgoing, folder, name, mine, in_folder=False, at=time.monotonic())
+    return Posted(outgoing, folder, name, mine, in_folder=False, at=at)
 
 
 def _record(outgoing: Outgoing, warehouse: Warehouse, *, document: str = "", content: str = "") -> bool:

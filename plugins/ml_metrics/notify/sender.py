@@ -83,7 +83,7 @@ def send_pending(
 
 def send_if_no_sender_runs(warehouse: Warehouse, mail: MailSettings, seconds: float) -> SenderPass | None:
     """Send what is due if no sender has run lately: the next run of any test stands in for it."""
-    now = datetime.now(UTC)
+    now = warehouse.messages.moment()
     newest = warehouse.senders.state(now).last_pass
     if newest is not None and newest > now - SILENT_AFTER:
         return None

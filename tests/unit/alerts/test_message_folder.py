@@ -82,16 +82,65 @@ def test_a_damaged_document_is_an_error_that_names_it(folder: MessageFolder) -> 
 def test_a_marker_names_a_folder_until_it_is_removed(tmp_path: Path) -> None:
     markers, others = Markers.of(str(tmp_path), "prod"), Markers.of(str(tmp_path), "dev")
     assert markers.all() == []
-    markers.add("run 1", messages="m", run_folder="r")
-    markers.add("run 1-001-broken-ab", messages="m", document="001-broken-ab")
+    run, messages = str(tmp_path / "r"), str(tmp_path / "r/m")
+    markers.add("run 1", messages=messages, run_folder=run)
+    markers.add("run 1-001-broken-ab", messages=messages, document="001-broken-ab")
     found = sorted(markers.all(), key=lambda one: one.document)
     assert [(one.messages, one.run_folder, one.document) for one in found] == [
-        ("m", "r", ""),
-        ("m", "", "001-broken-ab"),
+        (messages, run, ""),
+        (messages, "", "001-broken-ab"),
     ]
     assert others.all() == []
-    (Path(markers.path) / "torn.json").write_text("{")
     for one in found:
         markers.remove(one.name)
         markers.remove(one.name)
     assert markers.all() == []
+
+
+@pytest.mark.parametrize("root", ["/data/runs", "/data/runs/", "runs", ".", "../runs", "file:///data/runs"])
+def test_a_marker_is_found_however_the_storage_root_is_written(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    root = root.replace("/data", f"{tmp_path}/data")
+    markers = Markers.of(root, "prod")
+    markers.add("run-1", messages=f"{root}/t/k/_ml_metrics/messages", run_folder=f"{root}/t/k")
+    problems: list[str] = []
+    assert [one.name for one in markers.all(problems.append)] == ["run-1"]
+    assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{", "is a damaged marker: JSONDecodeError"),
+        ("[]", "is a damaged marker: TypeError"),
+        ('{"run_folder": "", "messages": "m", "document": ""}', "is a damaged marker: KeyError"),
+        ('{"run_folder": "", "messages": null, "document": "x", "at": "2026-01-01"}', "names None, which is not in"),
+        ('{"run_folder": 5, "messages": "", "document": "x", "at": "2026-01-01"}', "names 5, which is not in"),
+        ('{"run_folder": "/etc", "messages": "", "document": "", "at": "2026-01-01"}', "names /etc, which is not in"),
+        ('{"run_folder": "", "messages": "ROOT/../x", "document": "d", "at": "2026-01-01"}', "x, which is not in"),
+        ('{"run_folder": "", "messages": "gs://ROOT/m", "document": "d", "at": "2026-01-01"}', "m, which is not in"),
+    ],
+)
+def test_a_marker_that_is_damaged_or_names_a_folder_elsewhere_is_reported_and_stays(
+    content: str, problem: str, tmp_path: Path
+) -> None:
+    markers = Markers.of(str(tmp_path), "prod")
+    markers.add("good", messages=str(tmp_path / "m"))
+    torn = Path(markers.path) / "torn.json"
+    torn.write_text(content.replace("ROOT", str(tmp_path)))
+    problems: list[str] = []
+    assert [one.name for one in markers.all(problems.append)] == ["good"]
+    assert [problem in one and str(torn) in one for one in problems] == [True]
+    assert torn.exists()
+
+
+def test_markers_in_a_bucket_name_folders_of_that_bucket() -> None:
+    markers = Markers.of("memory://bucket/runs", "prod")
+    markers.add("good", messages="memory://bucket/runs/t/k/_ml_metrics/messages")
+    markers.add("other", messages="memory://bucket/other/t")
+    problems: list[str] = []
+    assert [one.name for one in markers.all(problems.append)] == ["good"]
+    assert len(problems) == 1

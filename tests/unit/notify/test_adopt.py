@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -73,8 +72,9 @@ def test_a_run_that_passed_needs_no_message(monkeypatch: pytest.MonkeyPatch) -> 
     assert markers().all() == []
 
 
-def test_a_run_folder_that_is_gone_is_reported_for_a_day(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    markers().add("a run", messages=f"{tmp_path}/gone", run_folder=f"{tmp_path}/gone")
+def test_a_run_folder_that_is_gone_is_reported_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = f"{load_mail_settings().storage_root}/gone"
+    markers().add("a run", messages=gone, run_folder=gone)
     dead_gate(BAD)
     subjects, problems = adopted(monkeypatch, TRYING + SOON)
     assert len(subjects) == 1, "one bad folder does not stop the others"
@@ -84,8 +84,8 @@ def test_a_run_folder_that_is_gone_is_reported_for_a_day(monkeypatch: pytest.Mon
     assert markers().all() == []
 
 
-def test_a_marker_without_its_message_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    markers().add("key", messages=f"{tmp_path}/messages", document="001-broken-ab")
+def test_a_marker_without_its_message_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    markers().add("key", messages=f"{load_mail_settings().storage_root}/messages", document="001-broken-ab")
     adopted(monkeypatch, timedelta(0))
     assert len(markers().all()) == 1, "its process may be about to write it"
     assert adopted(monkeypatch, DECIDING + SOON) == ([], [])

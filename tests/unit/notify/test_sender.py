@@ -17,6 +17,7 @@ from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.message import Message, MessageKind, Reason
+from ml_metrics.notify import adopt as adopting
 from ml_metrics.notify import sender
 from ml_metrics.notify.mail_settings import MailSettings
 from ml_metrics.notify.outgoing import Posted, post
@@ -127,6 +128,30 @@ def test_messages_of_a_warehouse_that_was_down_are_found(warehouse: Warehouse, m
     send_pending(warehouse, mail)
     assert smtp.sent == ["message 0"]
     assert mail.markers.all() == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["{", '{"run_folder": "", "messages": null, "document": "x", "at": "2026-01-01"}', '{"messages": [], "at": 1}'],
+)
+def test_a_damaged_marker_is_reported_and_keeps_no_other_message_from_being_sent(
+    content: str, warehouse: Warehouse, mail: MailSettings, smtp: Fake
+) -> None:
+    posted(mail, None)
+    Path(mail.markers.path, "0.json").write_text(content)
+    for _ in range(2):
+        assert "0.json" in send_pending(warehouse, mail).detail
+    assert smtp.sent == ["message 0"]
+
+
+def test_an_unexpected_error_of_one_marker_is_reported(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posted(mail, warehouse)
+    mail.markers.add("0", messages=mail.message_folder.path, document="0")
+    monkeypatch.setattr(adopting, "_adopt_message", lambda *_: {}["no such key"])
+    assert "0: KeyError" in send_pending(warehouse, mail).detail
+    assert smtp.sent == ["message 0"]
 
 
 def test_a_channel_that_is_down_is_tried_by_one_message_of_a_pass(
