@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.channels.channel import UndeliveredError
+from ml_metrics.alerts.channels.channel import UndeliveredError, redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.alerts.message import Message
@@ -116,10 +116,3 @@ class _Try:
             detail = redacted(f"internal error: {type(error).__name__}: {error}", secrets)
             return DeliveryResult(self.name, delivered=False, detail=detail)
         return DeliveryResult(self.name, delivered=True, detail=redacted(where, secrets))
-
-
-def redacted(text: str, secrets: Iterable[str]) -> str:
-    """Return the text with every secret replaced by `***`."""
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text

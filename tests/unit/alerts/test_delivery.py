@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ml_metrics.alerts import delivery
-from ml_metrics.alerts.channels.channel import UndeliveredError
+from ml_metrics.alerts.channels.channel import UndeliveredError, redacted
 from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
-from ml_metrics.alerts.delivery import attempt, redacted
+from ml_metrics.alerts.delivery import attempt
 from servers.channels import Answer, MailServer, Service
 from unit.alerts.reports import REPORT
 

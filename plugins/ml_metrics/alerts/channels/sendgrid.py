@@ -1,4 +1,4 @@
-"""SendGrid, by its documented request: its own client follows redirects, and takes the key along."""
+"""SendGrid: its package makes the request, and our client sends it, since its own follows redirects with the key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ml_metrics.alerts.fit import fitted
 from ml_metrics.alerts.mail import message_id
 
 if TYPE_CHECKING:
-    from ml_metrics.alerts.message import Message
+    from ml_metrics.alerts.message import Message, Picture
 
 HOST = "https://api.sendgrid.com"
 SERVICE = "SendGrid"
@@ -58,25 +58,36 @@ class SendGrid:
 
 def request(message: Message, sender: str) -> dict[str, Any]:
     """Return the body for `POST /v3/mail/send`. SendGrid rejects a request that repeats an address."""
+    from sendgrid.helpers import mail as parts
+
     name, address = parseaddr(sender)
-    body = {
-        "personalizations": [{"to": [{"email": each} for each in dict.fromkeys(message.recipients)]}],
-        "from": {"email": address, **({"name": name} if name else {})},
-        "subject": message.subject,
-        "content": [{"type": "text/plain", "value": message.text}, {"type": "text/html", "value": message.html}],
-        "headers": {"Message-ID": message_id(message.key)},
-        "categories": ["ml-metrics", str(message.kind)],
-        # no rewritten links and no tracking pixel
-        "tracking_settings": {"click_tracking": {"enable": False}, "open_tracking": {"enable": False}},
-    }
-    pictures = [
-        {
-            "content": base64.b64encode(picture.png).decode(),
-            "type": "image/png",
-            "filename": f"{picture.name}.png",
-            "disposition": "inline",
-            "content_id": picture.name,
-        }
-        for picture in message.pictures
-    ]
-    return {**body, "attachments": pictures} if pictures else body
+    to = parts.Personalization()
+    for recipient in dict.fromkeys(message.recipients):
+        to.add_to(parts.To(recipient))
+    body = parts.Mail()
+    body.from_email = parts.From(address, name or None)
+    body.subject = message.subject
+    body.add_personalization(to)
+    body.add_content(parts.Content("text/plain", message.text))
+    body.add_content(parts.Content("text/html", message.html))
+    for category in ("ml-metrics", str(message.kind)):
+        body.add_category(parts.Category(category))
+    # no rewritten links and no tracking pixel
+    body.tracking_settings = parts.TrackingSettings(
+        click_tracking=parts.ClickTracking(enable=False), open_tracking=parts.OpenTracking(enable=False)
+    )
+    for picture in message.pictures:
+        body.add_attachment(_inline(picture))
+    return dict(body.get())
+
+
+def _inline(picture: Picture) -> Any:
+    from sendgrid.helpers import mail as parts
+
+    return parts.Attachment(
+        parts.FileContent(base64.b64encode(picture.png).decode()),
+        parts.FileName(f"{picture.name}.png"),
+        parts.FileType("image/png"),
+        parts.Disposition("inline"),
+        parts.ContentId(picture.name),
+    )
