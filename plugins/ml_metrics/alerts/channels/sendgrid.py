@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.http import send_json
 from ml_metrics.alerts.fit import fitted
-from ml_metrics.alerts.mail import message_id
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message, Picture
