@@ -13,6 +13,7 @@ from ml_metrics.notify.digest import send_due_digests
 from ml_metrics.notify.incidents import post_updates
 from ml_metrics.notify.send import hurry
 from ml_metrics.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse.incidents import Incidents
 from unit.notify.many_tests import IMAGE, NO_IMAGE, Tests
 
 CAUSE = f"image cannot be pulled: {IMAGE}"
@@ -135,6 +136,23 @@ def test_a_test_of_another_deployment_never_joins(tests: Tests, tmp_path: Path) 
         others = Tests(tmp_path, dev, "dev")
         others.ended("b", **NO_IMAGE)
         assert len(others.sent.messages) == 1
+
+
+def test_of_gates_that_end_at_the_same_moment_one_is_the_first(tests: Tests, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as racing:
+        racing.setattr(Incidents, "of_cause", lambda *_: [])
+        for name in "abc":
+            tests.ended(name, **NO_IMAGE)
+    assert tests.sent.subjects == ["a failed: never started: the image cannot be pulled"]
+    assert update(tests) == 1
+
+
+def test_a_test_in_quarantine_never_joins(tests: Tests) -> None:
+    tests.ended("a", **NO_IMAGE)
+    tests.warehouse.quarantines.set("b", until=datetime.now(UTC) + timedelta(days=1), reason="a disk", by="vera")
+    tests.ended("b", **NO_IMAGE)
+    assert len(tests.sent.messages) == 1
+    assert update(tests) == 0
 
 
 def test_acknowledging_a_member_acknowledges_only_it(tests: Tests) -> None:
