@@ -154,11 +154,11 @@ def kill_gate_soon(airflow: Standalone, run: Run, seconds: float, kills: list[tu
 def kill_scheduler(airflow: Standalone, home: Home, kills: list[tuple[float, str]]) -> subprocess.Popen[bytes]:
     """kill -9 the scheduler and its workers, and start another, as a supervisor of services does."""
     family = psutil.Process(airflow.process.pid).children(recursive=True)
-    schedulers = [one for one in family if one.is_running() and "scheduler" in " ".join(one.cmdline())]
-    for scheduler in schedulers:
-        for one in (*scheduler.children(recursive=True), scheduler):
-            with suppress(psutil.NoSuchProcess):
-                one.kill()
+    for one in family:
+        with suppress(psutil.Error):  # it has ended meanwhile, and may be a zombie
+            if "scheduler" in " ".join(one.cmdline()):
+                for child in (*one.children(recursive=True), one):
+                    child.kill()
     kills.append((time.time(), "scheduler"))
     environment = psutil.Process(airflow.process.pid).environ()
     with Path(home.path, "scheduler.log").open("ab") as log:
