@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.channels.shorten import cut_lines, fitting
+from ml_metrics.alerts.channels.shorten import cut, cut_lines, fitting
 from ml_metrics.alerts.compose import one_line, printable
 from ml_metrics.alerts.mail import file_name
 
@@ -17,12 +17,14 @@ MAX_TEXT = 60_000
 MAX_LINKS_LENGTH, MAX_LINKS = 3000, 10
 MARKDOWN = re.compile(r"[\\\[\]<>`!@#*_~|]")
 """What would end a link's text, or start a mention or another link."""
+MAX_TITLE = 256
+"""GitHub rejects a longer title."""
 MARKER = re.compile(r"<!-- ml-metrics: \S+ -->")
 
 
 def title_of(message: Message) -> str:
     """Return the title of the test's issue. The issue is found by it, so it does not contain the state of the test."""
-    return f"ML Metrics: {one_line(message.test)}"
+    return cut(f"ML Metrics: {one_line(message.test)}", MAX_TITLE)
 
 
 def marker_of(message: Message) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.http import send_json
 from ml_metrics.alerts.fit import fitted
+from ml_metrics.alerts.mail import message_id
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message, Picture
@@ -69,6 +70,7 @@ def request(message: Message, sender: str) -> dict[str, Any]:
     body.add_personalization(to)
     body.add_content(parts.Content("text/plain", message.text))
     body.add_content(parts.Content("text/html", message.html))
+    body.add_header(parts.Header("Message-ID", message_id(message.key)))
     for category in ("ml-metrics", str(message.kind)):
         body.add_category(parts.Category(category))
     # no rewritten links and no tracking pixel
