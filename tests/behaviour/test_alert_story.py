@@ -19,6 +19,8 @@ from ml_metrics.connections import warehouse
 from ml_metrics.model import JobStatus
 from ml_metrics.notify.digest import send_due_digests
 from ml_metrics.notify.mail_settings import load_mail_settings
+from ml_metrics.notify.sender import send_pending
+from ml_metrics.warehouse.messages import Messages
 from servers.channels import Answer, MailServer, Service, http_service, mail_server
 from servers.github import GitHub
 from simulated_runs import GOOD, NAME, SimulatedRun, failed, good, notify_about, run_of, simulate, with_test, without
@@ -177,10 +179,13 @@ def test_thirty_runs_are_reported_exactly_as_documented(
             assert again == [], f"run {number} was reported twice"
         services.sendgrid.answers(Answer(202))
         services.smtp.refused = {}
+        monkeypatch.setattr(Messages, "moment", lambda _: datetime.now(UTC) + timedelta(minutes=10))
         with warehouse() as open_warehouse:
-            sent = send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC) + timedelta(minutes=5))
-            assert sent == 1
-            assert send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC) + timedelta(minutes=5)) == 0
+            assert send_pending(open_warehouse, load_mail_settings()).pending == 0
+            diary += ["the sender", *(f"      {line}" for line in services.received())]
+            tomorrow = datetime.now(UTC) + timedelta(days=1, minutes=5)
+            assert send_due_digests(open_warehouse, load_mail_settings(), tomorrow) == 1
+            assert send_due_digests(open_warehouse, load_mail_settings(), tomorrow) == 0
         diary += ["the digest", *(f"      {line}" for line in services.received())]
         letters += [
             "--- the digest",
