@@ -14,7 +14,7 @@ from ml_metrics.alerts.message_folder import Accepted
 from ml_metrics.alerts.routing import channels_for
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.notify.in_time import in_time
-from ml_metrics.warehouse.messages import IN_DIGEST, ChannelResult, MessageState
+from ml_metrics.warehouse.messages import BEGINNING, HOLD_OFF, IN_DIGEST, ChannelResult, MessageState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +45,8 @@ class SentRecord:
     """None if the message has no document."""
     name: str
     accepted: dict[str, Accepted] = field(default_factory=dict)
+    is_saved: bool = True
+    """Whether the folder holds all of it; else the row should."""
     _lock: Lock = field(default_factory=Lock)
 
     @classmethod
@@ -64,8 +66,10 @@ class SentRecord:
         """Record that a channel accepted the message. Channels call this from their threads."""
         with self._lock:
             self.accepted[result.channel] = Accepted(result.detail, result.remaining)
+            self.is_saved = False
             if self.folder is not None:
                 self.folder.record_sent(self.name, self.accepted)
+                self.is_saved = True
 
 
 def send_on(message: Message, channels: Sequence[Channel], record: SentRecord, timeout: float) -> list[DeliveryResult]:
@@ -93,17 +97,22 @@ def hurry(
     channels = channels_for(mail.channels, message.kind, held_because)
     record = SentRecord(posted.folder if posted.in_folder else None, posted.name)
     results = send_on(message, channels, record, time_for_channels)
-    if not all(one.delivered for one in results):
-        return False
-    if warehouse is not None:
-        ended = end_state(held_because), merged_results({}, results)
+    delivered = all(one.delivered for one in results)
+    if warehouse is not None and (delivered or not record.is_saved):
+        state = end_state(held_because) if delivered else MessageState.PENDING
+        so_far = merged_results({}, results)
         try:
-            in_time(
-                lambda: warehouse.messages.finish(message.key, "", *ended), ends - time.monotonic(), "the warehouse"
-            )
+            in_time(lambda: _finish(message.key, state, so_far, warehouse), ends - time.monotonic(), "the warehouse")
         except MlMetricsError as error:
             log.warning("%s: a sender will record its delivery: %s", message.subject, error)
-    return True
+    return delivered
+
+
+def _finish(key: str, state: MessageState, channels: Mapping[str, ChannelResult], warehouse: Warehouse) -> None:
+    """Record what this process sent. What is left belongs to senders, when its last threads have ended."""
+    is_left = state is MessageState.PENDING
+    next_attempt = warehouse.messages.moment() + HOLD_OFF if is_left else BEGINNING
+    warehouse.messages.finish(key, "", state, channels, next_attempt)
 
 
 def end_state(held_because: str) -> MessageState:

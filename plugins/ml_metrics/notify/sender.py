@@ -122,8 +122,9 @@ class _Pass:
             for posted in post_updates(self.warehouse, self.mail, datetime.now(UTC)):
                 if self.left > PASS_SECONDS / 2:
                     hurry(posted, self.mail, self.warehouse)
-        except MlMetricsError as error:
-            self._report(f"an incident with several tests has no update: {error}")
+        except Exception as error:  # no error of an update may keep messages from being sent
+            log.exception("incidents with several tests could not be updated")
+            self._report(f"an incident with several tests has no update: {type(error).__name__}: {error}")
 
     def send_due(self) -> None:
         """Send the messages that are due, in a few threads."""

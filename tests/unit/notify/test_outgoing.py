@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from ml_metrics import storage
+from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.markers import Markers
 from ml_metrics.alerts.message import Message, MessageKind, Reason
@@ -21,6 +23,7 @@ from ml_metrics.notify import outgoing, send
 from ml_metrics.notify.mail_settings import MailSettings
 from ml_metrics.notify.outgoing import post, record
 from ml_metrics.notify.send import hurry
+from ml_metrics.notify.taken_message import open_channels
 from ml_metrics.warehouse import MessageState, open_warehouse
 
 if TYPE_CHECKING:
@@ -185,6 +188,35 @@ def test_a_full_disk_leaves_the_message_in_the_warehouse(
     monkeypatch.undo()
     assert hurry(one, mail, warehouse)
     assert len(mails(mail)) == 1
+
+
+class Down:
+    name, secrets = "webhook", ()
+
+    def send(self, *_: object) -> NoReturn:
+        raise UndeliveredError("down", transient=True)
+
+
+@pytest.mark.parametrize("disk_fills", ["before the message", "before its record"])
+def test_what_a_channel_accepted_is_known_where_the_disk_is_full_and_another_channel_is_down(
+    disk_fills: str, mail: MailSettings, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: str, *_: object) -> NoReturn:
+        raise StorageError(f"{path}: cannot be written: No space left on device")
+
+    mail = replace(mail, channels=(*mail.channels, Down()))
+    if disk_fills == "before the message":
+        monkeypatch.setattr(storage, "create_bytes", full)
+        one = posted(mail, warehouse)
+    else:
+        one = posted(mail, warehouse)
+        monkeypatch.setattr(MessageFolder, "record_sent", full)
+    assert not hurry(one, mail, warehouse)
+    (row,) = rows(warehouse)
+    assert (row.state, row.channels["outbox"].state) == (MessageState.PENDING, "delivered")
+    now = warehouse.messages.moment()
+    assert [one.name for one in open_channels(row, mail, now)] == ["webhook"], "the outbox has the message"
+    assert row.next_attempt > now, "threads of this process may still be sending"
 
 
 def test_a_warehouse_that_hangs_or_fails_delays_nothing(

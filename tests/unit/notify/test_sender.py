@@ -154,6 +154,15 @@ def test_an_unexpected_error_of_one_marker_is_reported(
     assert smtp.sent == ["message 0"]
 
 
+def test_an_unexpected_error_of_an_update_is_reported(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posted(mail, warehouse)
+    monkeypatch.setattr(sender, "post_updates", lambda *_: {}["no such key"])
+    assert "has no update: KeyError" in send_pending(warehouse, mail).detail
+    assert smtp.sent == ["message 0"]
+
+
 def test_a_channel_that_is_down_is_tried_by_one_message_of_a_pass(
     warehouse: Warehouse, mail: MailSettings, smtp: Fake
 ) -> None:
