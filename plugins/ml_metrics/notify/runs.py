@@ -105,8 +105,8 @@ class RunNotifier:
                 min(seconds / 2, EARLIER_SECONDS),
                 "the warehouse",
             )
-        except MlMetricsError as error:
-            log.warning("earlier messages about this test may be unknown: %s", error)
+        except Exception as error:  # noqa: BLE001  (an earlier message says nothing about the result of this run)
+            log.warning("earlier messages about this test may be unknown: %s: %s", type(error).__name__, error)
 
     def _count_broken_tests(self) -> None:
         """Report a mass failure at once, if this test makes it one. A failure to do so is left to the senders."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -72,6 +72,14 @@ class SentRecord:
                 self.is_saved = True
 
 
+def addressed(message: Message, mail: MailSettings) -> Message:
+    """Return a message with the default addresses in place of those that were not known when it was decided.
+
+    They are secrets, and may have been unreadable then, or not set.
+    """
+    return replace(message, recipients=message.recipients or mail.recipients, sender=message.sender or mail.sender)
+
+
 def send_on(message: Message, channels: Sequence[Channel], record: SentRecord, timeout: float) -> list[DeliveryResult]:
     """Send a message once on each channel that has not accepted it."""
     left = record.left(channels)
@@ -93,7 +101,7 @@ def hurry(
     if not posted.mine or time.monotonic() - posted.at > OWN_SECONDS or time_for_channels <= 0:
         log.info("%s: senders send it", posted.outgoing.message.subject)
         return False
-    message, held_because = posted.outgoing.message, posted.outgoing.held_because
+    message, held_because = addressed(posted.outgoing.message, mail), posted.outgoing.held_because
     channels = channels_for(mail.channels, message.kind, held_because)
     record = SentRecord(posted.folder if posted.in_folder else None, posted.name)
     results = send_on(message, channels, record, time_for_channels)

@@ -18,7 +18,7 @@ from ml_metrics.errors import MlMetricsError, StorageError, WarehouseError
 from ml_metrics.notify.adopt import adopt
 from ml_metrics.notify.incidents import post_updates
 from ml_metrics.notify.retry import GIVEN_UP_AFTER
-from ml_metrics.notify.send import hurry, send_on
+from ml_metrics.notify.send import addressed, hurry, send_on
 from ml_metrics.notify.taken_message import bury, channels_of, later, open_channels, outcome_of, read_message
 from ml_metrics.notify.working_channels import WorkingChannels
 from ml_metrics.warehouse import MessageState, SenderPass
@@ -207,6 +207,7 @@ class _Pass:
             return self._finish(row, later(row, now))
         results: list[DeliveryResult] = []
         if time.monotonic() - taken < LATEST_START_SECONDS:
+            message = addressed(message, self.mail)
             results = send_on(message, channels, record, max(MARGIN_SECONDS, min(CHANNEL_SECONDS, self.left)))
         for one in results:
             self.channels.release(one.channel, works=one.accepted or not one.temporary)

@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 
 DELIVERED, FAILED, DEAD = "delivered", "failed", "dead"
 OUTBOX_SECONDS = 10.0
-RECORD_LOST = "a sender before this one recorded it"
 
 
 def channels_of(stored: StoredMessage, mail: MailSettings) -> list[Channel]:

@@ -220,6 +220,13 @@ def test_a_run_with_unreadable_documents_is_reported(caplog: pytest.LogCaptureFi
     assert "is not JSON" in caplog.text
 
 
+def test_a_run_that_passes_is_not_reported_if_earlier_messages_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ml_metrics.notify.runs.record_waiting", lambda *_: {}["no such key"])
+    simulate(1, good())
+    notify_about(1, good())
+    assert subjects() == []
+
+
 def test_a_run_is_reported_if_the_warehouse_fails_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
     simulate(1, BAD)
 

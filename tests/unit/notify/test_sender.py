@@ -22,6 +22,7 @@ from ml_metrics.notify import sender
 from ml_metrics.notify.mail_settings import MailSettings
 from ml_metrics.notify.outgoing import Posted, post
 from ml_metrics.notify.retry import GIVEN_UP_AFTER
+from ml_metrics.notify.send import hurry
 from ml_metrics.notify.sender import send_if_no_sender_runs, send_pending
 from ml_metrics.warehouse import MessageState, StoredMessage, Warehouse, messages, open_warehouse
 from servers.channels import tcp_server
@@ -161,6 +162,22 @@ def test_an_unexpected_error_of_an_update_is_reported(
     monkeypatch.setattr(sender, "post_updates", lambda *_: {}["no such key"])
     assert "has no update: KeyError" in send_pending(warehouse, mail).detail
     assert smtp.sent == ["message 0"]
+
+
+@pytest.mark.parametrize("by_its_writer", [True, False])
+def test_a_message_that_was_decided_without_addresses_gets_those_of_the_deployment_when_it_is_sent(
+    by_its_writer: bool, warehouse: Warehouse, mail: MailSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = replace(message(), recipients=())
+    used: list[tuple[tuple[str, ...], str]] = []
+    monkeypatch.setattr(Fake, "send", lambda _, sent, __: used.append((sent.recipients, sent.sender)) or "sent")
+    one = post(written, mail=mail, warehouse=warehouse)
+    mail = replace(mail, recipients=("default@example.com",), sender="ml-metrics@example.com")
+    if by_its_writer:
+        assert hurry(one, mail, warehouse)
+    else:
+        send_pending(warehouse, mail)
+    assert used == [(("default@example.com",), "ml-metrics@example.com")]
 
 
 def test_a_channel_that_is_down_is_tried_by_one_message_of_a_pass(
