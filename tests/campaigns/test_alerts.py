@@ -1,5 +1,5 @@
-"""Messages under a real Airflow that no task can send: the triggerer reports a run that never starts, the DAG processor
-a gate whose every try is killed.
+"""Messages under a real Airflow that no run can send: the triggerer reports a run that never starts, the DAG processor
+a gate whose every try is killed, and the project's own DAGs what does not run at all.
 
 It needs an Airflow of its own for minutes, so `make test` leaves it to `make campaign-alerts`.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from email import message_from_bytes, policy
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,8 @@ with DAG("hangs", schedule=None, deadline=dags.deadline_of(TEST)):
 def airflow(tmp_path_factory: pytest.TempPathFactory, home: Home) -> Iterator[Standalone]:
     folder = tmp_path_factory.mktemp("dags")
     (folder / "hangs.py").write_text(DAG)
-    shutil.copy(PROJECT / "dags" / "ml_tests.py", folder)
+    for own in ("ml_tests.py", "ml_messages.py", "ml_digest.py"):
+        shutil.copy(PROJECT / "dags" / own, folder)
     home.add_test("gate-always-killed", command=["false"], emails=["a@example.com"])
     home.airflow("pools", "set", "empty", "0", "has no slots").check_returncode()
     with pytest.MonkeyPatch.context() as patched:
@@ -84,3 +86,66 @@ def test_the_dag_processor_reports_a_gate_that_is_always_killed(airflow: Standal
 
 def dag_processor_log(home: Home) -> str:
     return "\n".join(path.read_text() for path in home.path.glob("logs/dag_processor/**/ml_tests.py.log"))
+
+
+OWN_DAGS = ("ml_messages", "ml-metrics-watch", "ml-metrics-digest", "ml-metrics-heartbeat")
+
+
+def run_own(airflow: Standalone, dag: str) -> None:
+    """Run one of the project's DAGs now; its schedule may be running it as well."""
+    assert airflow.wait_until_ended(dag, airflow.trigger(dag)) == "success", dag
+
+
+def test_the_projects_own_dags_are_never_paused_and_run(airflow: Standalone, home: Home) -> None:
+    for dag in OWN_DAGS:
+        airflow.wait_until_parsed(dag)
+        assert airflow.client.get(f"/api/v2/dags/{dag}").json()["is_paused"] is False, dag
+        run_own(airflow, dag)
+    with home.warehouse() as warehouse:
+        newest = warehouse.senders.newest()
+    assert newest is not None
+    assert newest.sender == "ml_messages"
+
+
+def test_what_breaks_a_scheduled_test_is_reported_and_so_is_its_mending(airflow: Standalone, home: Home) -> None:
+    home.add_test("breaks", command=["true"], schedule="0 0 1 1 *", emails=["a@example.com"])
+    file = home.configs / "breaks.yaml"
+    good = file.read_text()
+    airflow.unpause("breaks")
+
+    def watched() -> str:
+        """Let the DAG look, and return the subject of the newest mail about the test."""
+        before = len(home.mails("breaks"))
+        run_own(airflow, "ml-metrics-watch")
+        wait_until(lambda: len(home.mails("breaks")) > before, "the mail is sent")
+        newest = max(home.mails("breaks"), key=lambda path: path.stat().st_mtime_ns)
+        return str(message_from_bytes(newest.read_bytes(), policy=policy.default)["Subject"])
+
+    run_own(airflow, "ml-metrics-watch")
+    run_own(airflow, "ml-metrics-watch")
+    assert home.mails("breaks") == [], "a test in order"
+    subjects = []
+    for change in (
+        lambda: file.write_text(good.replace('"command"', '"comand"')),
+        lambda: file.write_text(good),
+        lambda: airflow.client.patch("/api/v2/dags/breaks", json={"is_paused": True}).raise_for_status(),
+        lambda: airflow.unpause("breaks"),
+        file.unlink,
+    ):
+        change()
+        subjects.append(watched())
+    print("\n".join(subjects))
+    assert "unreadable" in subjects[0] or "cannot be read" in subjects[0]
+    assert "paused" in subjects[2]
+
+
+def test_an_import_error_is_reported(airflow: Standalone, home: Home) -> None:
+    folder = Path(os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
+    (folder / "by_hand.py").write_text("from airflow.sdk import DAG\nraise ValueError('no such accelerator')\n")
+    wait_until(lambda: "by_hand" in str(airflow.client.get("/api/v2/importErrors").json()), "Airflow has noticed it")
+
+    def is_reported() -> bool:
+        run_own(airflow, "ml-metrics-watch")
+        return any("no such accelerator" in path.read_text() for path in home.outbox.glob("*.eml"))
+
+    wait_until(is_reported, "the import error is reported")
