@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -75,6 +75,9 @@ def post(  # noqa: PLR0913  (what may be said about a message)
         AlertError: neither the folder nor the warehouse can be written.
     """
     folder = MessageFolder.of_run(run_folder) if run_folder else mail.message_folder
+    if message.test and not message.incident:
+        # two deployments may page the same service about tests of one name
+        message = replace(message, incident=f"{mail.deployment}/{message.test}")
     outgoing = Outgoing(message, mail.deployment, datetime.now(UTC), held_because, incident, summarises)
     name = file_name(message.key)
     if run_folder:
@@ -88,12 +91,19 @@ def post(  # noqa: PLR0913  (what may be said about a message)
     posted = Posted(outgoing, folder, name, mine, in_folder=True, at=time.monotonic())
     if warehouse is not None:
         try:
-            in_time(
-                lambda: record(posted.folder, posted.name, mail.markers, warehouse), RECORD_SECONDS, "the warehouse"
-            )
+            waits = in_time(lambda: _record_in_order(posted, mail.markers, warehouse), RECORD_SECONDS, "the warehouse")
+            posted = replace(posted, mine=posted.mine and not waits)
         except MlMetricsError as error:
             log.warning("%s: a sender will add the row of this message: %s", message.subject, error)
     return posted
+
+
+def _record_in_order(posted: Posted, markers: Markers, warehouse: Warehouse) -> bool:
+    """Record a message. True if an earlier one about its test is still to be sent: then a sender sends both."""
+    record(posted.folder, posted.name, markers, warehouse)
+    message = posted.outgoing.message
+    earlier = warehouse.messages.pending_of(message.test) if message.test else []
+    return any(one.message != message.key for one in earlier)
 
 
 def _names(folder: MessageFolder) -> list[str]:

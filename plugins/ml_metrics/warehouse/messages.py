@@ -85,6 +85,12 @@ WHERE deployment = :deployment AND timestamp >= :since AND state = 'dead'
 ORDER BY timestamp, message
 """  # noqa: S608
 
+PENDING_OF = f"""
+SELECT {COLUMNS} FROM messages
+WHERE deployment = :deployment AND test_name = :test AND state = 'pending' AND held_because = ''
+ORDER BY timestamp, message
+"""  # noqa: S608
+
 SINCE = f"""
 SELECT {COLUMNS} FROM messages
 WHERE deployment = :deployment AND timestamp >= :since AND (:test = '' OR test_name = :test)
@@ -247,6 +253,10 @@ class Messages:
     def waiting(self, since: datetime) -> list[StoredMessage]:
         """Return what is not sent yet, oldest first: pending, or held for the digest."""
         return [_stored(row) for row in self.database.query(WAITING, since=as_utc(since))]
+
+    def pending_of(self, test: str) -> list[StoredMessage]:
+        """Return the messages about a test that are to be sent at once, oldest first."""
+        return [_stored(row) for row in self.database.query(PENDING_OF, test=test)]
 
     def since(self, moment: datetime, test: str = "", limit: int = 100) -> list[StoredMessage]:
         """Return the messages since a moment, newest first."""

@@ -115,6 +115,24 @@ def test_a_process_that_was_stopped_for_a_while_leaves_its_message_to_the_sender
     assert mails(mail) == []
 
 
+def test_a_message_does_not_overtake_an_earlier_one_about_its_test(mail: MailSettings, warehouse: Warehouse) -> None:
+    broken = posted(mail, warehouse)
+    recovered = post(
+        replace(MESSAGE, kind=MessageKind.RECOVERED, run_key="run-2"),
+        mail=mail,
+        warehouse=warehouse,
+        run_folder=storage.join(mail.storage_root, TEST, "run-2"),
+    )
+    other = post(
+        replace(MESSAGE, test="another", run_key="run-3"),
+        mail=mail,
+        warehouse=warehouse,
+        run_folder=storage.join(mail.storage_root, "another", "run-3"),
+    )
+    assert (broken.mine, recovered.mine, other.mine) == (True, False, True)
+    assert broken.outgoing.message.incident == f"local/{TEST}"
+
+
 STEPS: dict[str, tuple[Any, str]] = {
     "its marker": (Markers, "add"),
     "its document": (MessageFolder, "create"),

@@ -68,7 +68,6 @@ def request(message: Message, sender: str) -> dict[str, Any]:
     body.from_email = parts.From(address, name or None)
     body.subject = message.subject
     body.add_personalization(to)
-    body.add_header(parts.Header("Message-ID", message_id(message.key)))
     body.add_content(parts.Content("text/plain", message.text))
     body.add_content(parts.Content("text/html", message.html))
     body.add_header(parts.Header("Message-ID", message_id(message.key)))
