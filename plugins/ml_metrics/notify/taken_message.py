@@ -18,6 +18,7 @@ from ml_metrics.errors import FileMissingError, UnreadableInputError
 from ml_metrics.notify.retry import GIVEN_UP_AFTER, MAX_PAUSE, is_due, pause_after
 from ml_metrics.notify.send import SentRecord, end_state, merged_results
 from ml_metrics.warehouse import ChannelResult, MessageState
+from ml_metrics.warehouse.messages import HOLD_OFF
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 
 DELIVERED, FAILED, DEAD = "delivered", "failed", "dead"
 OUTBOX_SECONDS = 10.0
+FEWEST_ATTEMPTS = 3
+"""How often a message is tried, however old it is."""
 
 
 def channels_of(stored: StoredMessage, mail: MailSettings) -> list[Channel]:
@@ -115,7 +118,7 @@ def outcome_of(
     undelivered = [one.name for one in channels if one.name not in merged or merged[one.name].state != DELIVERED]
     if not undelivered:
         return Outcome(end_state(stored.held_because), merged, now)
-    if now - stored.timestamp >= GIVEN_UP_AFTER:
+    if _is_given_up(stored, now):
         dead = {name: replace(merged.get(name, ChannelResult(DEAD, at=_text(now))), state=DEAD) for name in undelivered}
         return Outcome(MessageState.DEAD, {**merged, **dead}, now)
     times = [datetime.fromisoformat(merged[name].not_before) for name in undelivered if name in merged]
@@ -138,6 +141,19 @@ def bury(stored: StoredMessage, message: Message, channels: Mapping[str, Channel
         place = f"it could not be saved either ({error}); its text is:\n{message.text}"
     dead = "; ".join(f"{name}: {one.detail}" for name, one in sorted(channels.items()) if one.state == DEAD)
     log.error("%s: could not be sent for a day: %s; %s", stored.subject, dead, place)
+
+
+def _is_given_up(stored: StoredMessage, now: datetime) -> bool:
+    """Whether a message has been tried for a day.
+
+    A row that was added later, because the warehouse was down or a clock was wrong, may be older when it is first
+    tried. Until then, `next_attempt` is a minute after it was added.
+    """
+    if now - stored.timestamp < GIVEN_UP_AFTER:
+        return False
+    if stored.attempts == 0:
+        return now - stored.next_attempt >= GIVEN_UP_AFTER - HOLD_OFF
+    return stored.attempts >= FEWEST_ATTEMPTS
 
 
 def _with_pauses(

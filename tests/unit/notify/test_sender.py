@@ -265,12 +265,27 @@ def test_a_message_that_fails_for_a_day_is_dead_and_saved(
         posted(mail, warehouse, number)
     smtp.error = WRONG_KEY
     age(warehouse, GIVEN_UP_AFTER + HOUR)
+    warehouse.database.change("UPDATE messages SET next_attempt = timestamp")  # its row is as old
     send_pending(warehouse, mail)
     rows = warehouse.messages.since(datetime(2000, 1, 1, tzinfo=UTC))
     assert {(one.state, one.channels["smtp"].state) for one in rows} == {("dead", "dead")}
     assert {path.name for path in Path(mail.outbox.folder).iterdir()} == {"key-0.eml", "key-1.eml"}
     assert "message 0: could not be sent for a day: smtp: smtp answered 401" in caplog.text
     assert warehouse.senders.state(datetime.now(UTC)).dead == 2
+
+
+def test_a_message_whose_row_was_added_late_is_tried_a_few_times_before_it_is_dead(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake
+) -> None:
+    posted(mail, warehouse)
+    age(warehouse, 2 * GIVEN_UP_AFTER)
+    smtp.error = REFUSED
+    states = []
+    for _ in range(4):
+        send_pending(warehouse, mail)
+        states.append(only(warehouse).state)
+        make_due(warehouse)
+    assert states == ["pending", "pending", "pending", "dead"]
 
 
 def test_an_old_message_is_tried_before_it_is_dead(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
