@@ -43,15 +43,19 @@ with DAG("hangs", schedule=None, deadline=dags.deadline_of(TEST)):
 
 
 @pytest.fixture(scope="module")
-def airflow(tmp_path_factory: pytest.TempPathFactory, home: Home) -> Iterator[Standalone]:
-    folder = tmp_path_factory.mktemp("dags")
-    (folder / "hangs.py").write_text(DAG)
+def dags_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("dags")
+
+
+@pytest.fixture(scope="module")
+def airflow(dags_folder: Path, home: Home) -> Iterator[Standalone]:
+    (dags_folder / "hangs.py").write_text(DAG)
     for own in ("ml_tests.py", "ml_messages.py", "ml_digest.py"):
-        shutil.copy(PROJECT / "dags" / own, folder)
+        shutil.copy(PROJECT / "dags" / own, dags_folder)
     home.add_test("gate-always-killed", command=["false"], emails=["a@example.com"])
     home.airflow("pools", "set", "empty", "0", "has no slots").check_returncode()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(folder))
+        patched.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(dags_folder))
         with standalone(home) as running:
             yield running
 
@@ -139,9 +143,8 @@ def test_what_breaks_a_scheduled_test_is_reported_and_so_is_its_mending(airflow:
     assert "paused" in subjects[2]
 
 
-def test_an_import_error_is_reported(airflow: Standalone, home: Home) -> None:
-    folder = Path(os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
-    (folder / "by_hand.py").write_text("from airflow.sdk import DAG\nraise ValueError('no such accelerator')\n")
+def test_an_import_error_is_reported(airflow: Standalone, dags_folder: Path, home: Home) -> None:
+    (dags_folder / "by_hand.py").write_text("from airflow.sdk import DAG\nraise ValueError('no such accelerator')\n")
     wait_until(lambda: "by_hand" in str(airflow.client.get("/api/v2/importErrors").json()), "Airflow has noticed it")
 
     def is_reported() -> bool:

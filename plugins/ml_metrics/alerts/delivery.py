@@ -34,6 +34,8 @@ class DeliveryResult:
     """Whether the same attempt may succeed later, without any change of the configuration."""
     retry_after: float = 0.0
     """The seconds that the service wants to be left alone for."""
+    unconfirmed: bool = False
+    """Whether the channel has the whole message and did not answer: it may have accepted it."""
     remaining: tuple[str, ...] = ()
     """The recipients that the server rejected, if it accepted the message for others."""
 
@@ -110,6 +112,7 @@ class _Try:
                 detail=redacted(str(error), secrets),
                 temporary=error.transient,
                 retry_after=error.retry_after,
+                unconfirmed=error.unconfirmed,
                 remaining=error.remaining if accepted_by_some else (),
             )
         except Exception as error:  # noqa: BLE001  (an error in one channel must not silence the others)

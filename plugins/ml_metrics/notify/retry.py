@@ -15,7 +15,8 @@ FIRST_PAUSE = timedelta(minutes=1)
 MAX_PAUSE = timedelta(minutes=4, seconds=30)
 """After a temporary error: less than the period of the sender, so that its next pass tries again."""
 MAX_LONG_PAUSE = timedelta(hours=1)
-"""After an error that lasts until someone changes something, or where the channel requests a pause."""
+"""After an error that lasts until someone changes something, where the channel requests a pause, or where it takes the
+whole message and does not answer."""
 GIVEN_UP_AFTER = timedelta(days=1)
 """The age at which a message that a channel still does not accept is dead."""
 MAX_DOUBLINGS = 10

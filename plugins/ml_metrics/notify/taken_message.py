@@ -161,7 +161,9 @@ def _with_pauses(
 ) -> dict[str, ChannelResult]:
     for one in results:
         if not one.delivered:
-            pause = pause_after(merged[one.channel].attempts, transient=one.temporary, retry_after=one.retry_after)
+            # each attempt at a channel that may have accepted the message may be one more copy
+            transient = one.temporary and not one.unconfirmed
+            pause = pause_after(merged[one.channel].attempts, transient=transient, retry_after=one.retry_after)
             merged[one.channel] = replace(merged[one.channel], not_before=_text(now + pause))
     return merged
 

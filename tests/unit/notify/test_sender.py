@@ -243,6 +243,23 @@ def test_a_failed_message_is_tried_again_after_a_pause(
     assert row.channels["smtp"].detail == str(error)
 
 
+def test_a_channel_that_takes_messages_and_does_not_answer_gets_few_copies(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake
+) -> None:
+    posted(mail, warehouse)
+    smtp.error = UndeliveredError("smtp took too long", transient=True, unconfirmed=True)
+    for _ in range(8):
+        now = warehouse.messages.moment()
+        send_pending(warehouse, mail)
+        pause = only(warehouse).next_attempt - now
+        results = json.loads(warehouse.database.query("SELECT channels FROM messages")[0]["channels"])
+        results["smtp"]["not_before"] = ""
+        warehouse.database.change("UPDATE messages SET channels = :channels", channels=json.dumps(results))
+        warehouse.database.change("UPDATE messages SET next_attempt = :at", at=datetime(2000, 1, 1, tzinfo=UTC))
+    assert len(smtp.tries) == 8
+    assert pause >= timedelta(minutes=60)
+
+
 def test_a_requested_pause_holds_for_its_channel_alone(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
     webhook = Fake("webhook", error=REFUSED)
     smtp.error = UndeliveredError("smtp answered 429", transient=True, retry_after=1800)

@@ -38,15 +38,23 @@ class UndeliveredError(AlertError):
         transient: whether another try may succeed.
         retry_after: the pause in seconds that the channel requests.
         remaining: the recipients that were rejected if others were accepted; empty for all.
+        unconfirmed: whether the channel has the whole message and did not answer, so that it may have accepted it.
     """
 
     def __init__(
-        self, reason: str, *, transient: bool = False, retry_after: float = 0.0, remaining: tuple[str, ...] = ()
+        self,
+        reason: str,
+        *,
+        transient: bool = False,
+        retry_after: float = 0.0,
+        remaining: tuple[str, ...] = (),
+        unconfirmed: bool = False,
     ) -> None:
         super().__init__(reason)
         self.transient = transient
         self.retry_after = retry_after
         self.remaining = remaining
+        self.unconfirmed = unconfirmed
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:

@@ -36,6 +36,8 @@ class Deadline:
         self._end = time.monotonic() + seconds
         self._passed = Event()
         self._connections: list[Any] = []
+        self.handed_over = False
+        """Whether the service has the whole message, and may have accepted it."""
 
     @property
     def remaining(self) -> float:
@@ -73,7 +75,7 @@ def within(seconds: float, service: str, work: Callable[[Deadline], T]) -> T:
     Thread(target=_perform, args=(work, deadline, result), name=f"a message for {service}", daemon=True).start()
     if not wait([result], seconds + SLACK_SECONDS).done:
         deadline.pass_now()
-        raise UndeliveredError(f"{service} took too long", transient=True)
+        raise UndeliveredError(f"{service} took too long", transient=True, unconfirmed=deadline.handed_over)
     return result.result()
 
 

@@ -71,12 +71,13 @@ class Client:
                 connection.sock.settimeout(self.deadline.remaining)
                 target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
                 connection.request(method, target, data, {**fixed, **self.headers})
+                self.deadline.handed_over = method != "GET"
                 with connection.getresponse() as response:
                     return self._answer(response, read=read)
             finally:
                 connection.close()
         except (HTTPException, OSError, ValueError) as error:
-            raise unreachable(self.service, error) from None
+            raise unreachable(self.service, error, unconfirmed=self.deadline.handed_over) from None
 
     def _connection(self, parts: SplitResult) -> HTTPConnection:
         """Return a connection, not yet open."""

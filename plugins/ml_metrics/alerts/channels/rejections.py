@@ -36,12 +36,12 @@ def rejected(
     return UndeliveredError(reason, transient=transient, retry_after=pause if transient else 0.0)
 
 
-def unreachable(service: str, error: Exception) -> UndeliveredError:
+def unreachable(service: str, error: Exception, *, unconfirmed: bool = False) -> UndeliveredError:
     """Return the error for a missing answer. A malformed address or key is not worth another try."""
     if isinstance(error, InvalidURL) or not isinstance(error, HTTPException | OSError):
         return UndeliveredError(f"{service}: its address or its key has characters that do not belong there")
     kind = "took too long" if isinstance(error, TimeoutError) else f"cannot be reached ({type(error).__name__})"
-    return UndeliveredError(f"{service} {kind}", transient=True)
+    return UndeliveredError(f"{service} {kind}", transient=True, unconfirmed=unconfirmed)
 
 
 def _explanation(content: Any) -> str:

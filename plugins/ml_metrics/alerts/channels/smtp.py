@@ -10,7 +10,7 @@ import smtplib
 import ssl
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.deadline import Deadline, within
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 READY = 220
 MAX_BYTES = 10 << 20
 """The largest mail for a server that states no limit."""
+END_OF_MAIL = b"\r\n.\r\n"
 PERMANENT_ERROR = 500
 """Replies from this code on are permanent errors (RFC 5321)."""
 
@@ -72,7 +73,8 @@ class Smtp:
             # smtplib raises its own error while it handles the TimeoutError
             timed_out = isinstance(error, TimeoutError) or isinstance(error.__context__, TimeoutError)
             kind = "took too long" if timed_out else f"cannot be reached ({type(error).__name__})"
-            raise UndeliveredError(f"{self.host} {kind}", transient=True) from None
+            unconfirmed = deadline.handed_over
+            raise UndeliveredError(f"{self.host} {kind}", transient=True, unconfirmed=unconfirmed) from None
         except ValueError:
             reason = "an address of sender or recipients has characters that this server cannot take"
             raise UndeliveredError(reason) from None
@@ -127,6 +129,12 @@ class _Server(smtplib.SMTP):
         if self.sock is not None:
             self.sock.settimeout(self.deadline.remaining)
         super().putcmd(cmd, args)
+
+
+    def send(self, s: Any) -> None:
+        """Send a command, or the whole mail: from then on the server may have accepted it."""
+        super().send(s)
+        self.deadline.handed_over = isinstance(s, bytes) and s.endswith(END_OF_MAIL)
 
 
 class _TlsServer(_Server, smtplib.SMTP_SSL):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -17,6 +18,7 @@ from ml_metrics.alerts.channels.deadline import Deadline, within
 from ml_metrics.alerts.channels.error_reporting import ErrorReporting
 from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.channels.smtp import Smtp
+from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
 from servers.channels import MailServer, Service, drip, tcp_server
 from unit.alerts.channels.every_http_channel import HTTP_CHANNELS
@@ -186,3 +188,48 @@ def test_a_deadline_that_passed_shuts_what_is_still_open() -> None:
     with pytest.raises(UndeliveredError, match="took too long"):
         within(0.0, "a service", work)
     assert ended.result(LONG) == b""
+
+
+def mail_dialogue(end: Callable[[socket.socket], None]) -> Callable[[socket.socket], None]:
+    """A mail server that reads the whole mail, and ends in its own way."""
+
+    def serve(connection: socket.socket) -> None:
+        replies, lines = {b"DATA": b"354 go on\r\n"}, connection.makefile("rb")
+        connection.sendall(b"220 ready\r\n")
+        for line in lines:
+            if line == b".\r\n":
+                end(connection)
+                return
+            command = line[:4].upper().strip()
+            if command in {b"EHLO", b"MAIL", b"RCPT", b"DATA"}:
+                connection.sendall(replies.get(command, b"250 fine\r\n"))
+
+    return serve
+
+
+@pytest.mark.parametrize(
+    ("end", "unconfirmed"),
+    [
+        (lambda one: one.shutdown(socket.SHUT_RDWR), True),
+        (lambda _: time.sleep(1), True),
+        (lambda one: one.sendall(b"451 later\r\n"), False),
+    ],
+)
+def test_a_mail_server_that_read_the_mail_and_did_not_answer_may_have_accepted_it(
+    end: Callable[[socket.socket], None], unconfirmed: bool
+) -> None:
+    with tcp_server(mail_dialogue(end)) as port, pytest.raises(UndeliveredError) as caught:
+        Smtp("127.0.0.1", port, starttls=False).send(MESSAGE, 0.5)
+    assert (caught.value.transient, caught.value.unconfirmed) == (True, unconfirmed)
+
+
+def test_a_service_that_read_the_request_and_did_not_answer_may_have_accepted_it() -> None:
+    def close(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
+
+    with tcp_server(close) as port, pytest.raises(UndeliveredError) as caught:
+        Webhook(f"http://127.0.0.1:{port}/hook").send(MESSAGE, 5)
+    assert caught.value.unconfirmed
+    with pytest.raises(UndeliveredError) as caught:
+        Webhook("http://127.0.0.1:9/hook").send(MESSAGE, 5)
+    assert (caught.value.transient, caught.value.unconfirmed) == (True, False)
