@@ -130,7 +130,6 @@ class _Server(smtplib.SMTP):
             self.sock.settimeout(self.deadline.remaining)
         super().putcmd(cmd, args)
 
-
     def send(self, s: Any) -> None:
         """Send a command, or the whole mail: from then on the server may have accepted it."""
         super().send(s)
