@@ -17,7 +17,14 @@ from ml_metrics.alerts.mail import file_name
 from ml_metrics.alerts.message_folder import MessageFolder, run_message_name
 from ml_metrics.alerts.outgoing import Outgoing
 from ml_metrics.alerts.policy import CAN_WAIT
-from ml_metrics.errors import AlertError, FileMissingError, MlMetricsError, StorageError, UnreadableInputError
+from ml_metrics.errors import (
+    AlertError,
+    FileMissingError,
+    MlMetricsError,
+    StorageError,
+    UnreadableInputError,
+    WarehouseError,
+)
 from ml_metrics.notify.in_time import in_time
 from ml_metrics.warehouse.messages import MessageState, StoredMessage
 
@@ -170,7 +177,10 @@ def _record(outgoing: Outgoing, warehouse: Warehouse, *, document: str = "", con
         state=MessageState.HELD if outgoing.held_because in CAN_WAIT else MessageState.PENDING,
         held_because=outgoing.held_because,
     )
-    return warehouse.messages.add(stored)
+    added = warehouse.messages.add(stored)
+    if not added and not warehouse.messages.existing([message.key]):
+        raise WarehouseError(f"message {message.key} has no row: another deployment has one with this key")
+    return added
 
 
 def _change_incident(outgoing: Outgoing, warehouse: Warehouse) -> None:

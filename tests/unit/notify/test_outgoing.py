@@ -208,6 +208,18 @@ def test_a_full_disk_leaves_the_message_in_the_warehouse(
     assert len(mails(mail)) == 1
 
 
+def test_a_message_whose_key_another_deployment_has_is_reported_and_its_marker_stays(
+    mail: MailSettings, warehouse: Warehouse, tmp_path: Path
+) -> None:
+    about_all, other = replace(MESSAGE, key="digest-1"), replace(mail, deployment="other")
+    post(about_all, mail=mail, warehouse=warehouse)
+    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db", deployment="other") as theirs:
+        one = post(about_all, mail=other, warehouse=theirs)
+        with pytest.raises(WarehouseError, match="another deployment has one with this key"):
+            record(one.folder, one.name, other.markers, theirs)
+    assert len(other.markers.all()) == 1
+
+
 class Down:
     name, secrets = "webhook", ()
 
