@@ -93,16 +93,16 @@ class MessageFolder:
         storage.write_bytes(storage.join(self.path, f"{name}{SENT_SUFFIX}"), data)
 
 
-def run_message_name(outgoing: Outgoing, names: list[str]) -> str:
+def run_message_name(outgoing: Outgoing, names: list[str], ended: str = "") -> str:
     """Return the name of a message about a run, among the names of those that the run already has.
 
-    The same content as in the last message is that message. A run that is broken, repeated and passes, and is broken
-    again has three.
+    The same content as in the last message is that message, unless it opened the incident that has `ended`. A run that
+    is broken, repeated and passes, and is broken again has three.
     """
     kind, of_overdue = outgoing.message.kind, f"-{MessageKind.OVERDUE}-"
     name = f"{kind}-{outgoing.content_hash}"
     same = [one for one in names if (of_overdue in one) == (kind is MessageKind.OVERDUE)]
-    if same and same[-1].endswith(f"-{name}"):
+    if same and same[-1].endswith(f"-{name}") and ended != f"{outgoing.message.run_key}-{same[-1]}":
         return same[-1]
     return f"{len(names) + 1:03}-{name}"
 

@@ -46,6 +46,8 @@ class Decision:
     """Why it waits for the digest; empty if it is sent at once."""
     incident: IncidentChange | None = None
     """What it changes about the incident of its test."""
+    ended: str = ""
+    """The incident of its test that ended last: a message that opened it is no longer the same message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class RunMessages:
         if is_warning:
             return Decision(message, held_because)
         change = _incident_change(notification.kind, problems.urgent, incident)
-        return Decision(message, held_because, replace(change, at=self._moment(), cause=cause))
+        return Decision(message, held_because, replace(change, at=self._moment(), cause=cause), self._ended())
 
     def overdue(self, since: str, owner: str, emails: Sequence[str], start: Start | None = None) -> Decision | None:
         """Return the message that the run has not finished in time. Its end is reported like that of any run.
@@ -194,6 +196,10 @@ class RunMessages:
             log.info("an older run of %s passed; only the newest run closes the incident", self.run.test)
             return None
         return notification
+
+    def _ended(self) -> str:
+        """Return the incident that ended last, for the newest run of the test: an old one opens none again."""
+        return self.warehouse.incidents.last_closed(self.run.test) if self.warehouse and self._is_newest() else ""
 
     def _quarantine(self, test: TestDefinition, now: datetime) -> str:
         """Return the end and reason of the quarantine, set in the test file or on the dashboard; empty if none."""

@@ -66,6 +66,7 @@ def post(  # noqa: PLR0913  (what may be said about a message)
     held_because: str = "",
     incident: IncidentChange | None = None,
     summarises: tuple[str, ...] = (),
+    ended: str = "",
 ) -> Posted:
     """Write a message durably, so that it will be sent once. It is not sent here.
 
@@ -77,6 +78,7 @@ def post(  # noqa: PLR0913  (what may be said about a message)
         held_because: why the message waits for the digest; empty if it is sent at once.
         incident: what the message changes about the incident of its test.
         summarises: the keys of the held messages that this one reports.
+        ended: the incident of the test that ended last; empty if none did, or if it is unknown.
 
     Raises:
         AlertError: neither the folder nor the warehouse can be written.
@@ -88,7 +90,7 @@ def post(  # noqa: PLR0913  (what may be said about a message)
     outgoing = Outgoing(message, mail.deployment, datetime.now(UTC), held_because, incident, summarises)
     name = file_name(message.key)
     if run_folder:
-        name = run_message_name(outgoing, _names(folder))
+        name = run_message_name(outgoing, _names(folder), ended)
         outgoing = outgoing.with_key(f"{message.run_key}-{name}")
     try:
         mail.markers.add(outgoing.message.key, messages=folder.path, document=name)

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 DECISION_SECONDS = 60.0
 """How long a gate waits for the warehouse before it decides without."""
-SILENCE_SECONDS = 30.0
+SILENCE_SECONDS = 10.0
 COUNT_SECONDS = 15.0
 EARLIER_SECONDS = 15.0
 """How long a gate may take to record earlier messages about its test."""
@@ -142,4 +142,5 @@ class RunNotifier:
             run_folder=self.state.folder.path,
             held_because=decision.held_because,
             incident=decision.incident,
+            ended=decision.ended,
         )

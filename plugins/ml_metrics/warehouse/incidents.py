@@ -56,6 +56,13 @@ WHERE {OF_DEPLOYMENT} AND cause = :cause AND timestamp >= :since
 
 NEWEST = f"SELECT MAX(timestamp) AS newest FROM alerts WHERE test_name = :test AND {OF_DEPLOYMENT}"  # noqa: S608
 
+LAST_CLOSED = f"""
+SELECT opened_by FROM alerts
+WHERE test_name = :test AND {OF_DEPLOYMENT} AND kind = 'closed'
+ORDER BY timestamp DESC, opened_by
+LIMIT 1
+"""  # noqa: S608  (constants)
+
 OPEN = f"""
 INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, cause, deployment)
 SELECT :test, :incident, 'opened', :run, :at, :fingerprint, :reasons, :cause, :deployment
@@ -187,6 +194,10 @@ class Incidents:
     def all_open(self) -> dict[str, Incident]:
         """Return the open incident of each test that has one, by test."""
         return {one.test: one for one in _incidents(self.database.query(ALL_OPEN))}
+
+    def last_closed(self, test: str) -> str:
+        """Return the key of the incident of a test that was closed last; empty if none was."""
+        return next((str(row["opened_by"]) for row in self.database.query(LAST_CLOSED, test=test)), "")
 
     def of_cause(self, cause: str) -> list[Incident]:
         """Return the open incidents with a cause, the newest member first."""

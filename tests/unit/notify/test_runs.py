@@ -306,6 +306,31 @@ def test_a_quarantined_test_is_reported_after_the_quarantine() -> None:
     assert len(subjects()) == 1
 
 
+def test_a_run_that_is_red_again_after_a_quarantine_is_reported_again() -> None:
+    run_and_notify(1, BAD)
+    notify_about(1, BAD)
+    assert len(subjects()) == 1
+    now = datetime.now(UTC)
+    with warehouse() as open_warehouse:
+        open_warehouse.quarantines.set(NAME, until=now + timedelta(days=1), reason="a bad disk", by="vera")
+    notify_about(1, BAD)
+    assert open_alert() is None
+    with warehouse() as open_warehouse:
+        open_warehouse.quarantines.set(NAME, until=now, reason="a new disk", by="vera")
+    notify_about(1, BAD)
+    notify_about(1, BAD)
+    assert len(subjects()) == 2
+    assert open_alert() is not None
+
+
+def test_an_old_run_that_is_judged_again_after_a_recovery_is_not_reported_again() -> None:
+    run_and_notify(1, BAD)
+    run_and_notify(2, good())
+    notify_about(1, BAD)
+    assert len(subjects()) == 2
+    assert open_alert() is None
+
+
 def without_conditions(run: SimulatedRun) -> SimulatedRun:
     return with_test(run, regression_test_config={})
 

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+CAUSE = "gcr.io/x cannot be pulled"
 DEPLOYMENTS = ("dev", "prod")
-OF_EVERYBODY = {"runs.deployments", "messages.moment"}
-"""What is asked of the whole warehouse."""
+OF_EVERYBODY = {"runs.deployments", "messages.moment", "incidents.moment"}
+"""The whole warehouse answers these, or the clock does."""
 LATER = datetime(2027, 1, 1, tzinfo=UTC)
 NEEDS = HistoryNeeds((TEST, "other"), 3, 2, None)
 
@@ -89,7 +90,7 @@ def watch(warehouse: Warehouse, number: int) -> None:
 
 def report(warehouse: Warehouse, number: int) -> None:
     key = run(warehouse.deployment, number).key
-    warehouse.incidents.report(TEST, key, fingerprint=str(number), reasons=["why"], at=MONDAY)
+    warehouse.incidents.report(TEST, key, fingerprint=str(number), reasons=["why"], at=MONDAY, cause=CAUSE)
 
 
 ACTIONS: dict[str, Callable[[Warehouse, int], Any]] = {
@@ -138,6 +139,7 @@ CHANGES = {
 KEYS = [run(deployment, number).key for deployment in DEPLOYMENTS for number in range(3)]
 ARGUMENTS: dict[str, list[Any]] = {
     "before": [LATER],
+    "cause": [CAUSE],
     "dag_id": [TEST],
     "keys": [[message(deployment, number).message for deployment in DEPLOYMENTS for number in range(3)]],
     "limit": [2, 100],
@@ -146,6 +148,7 @@ ARGUMENTS: dict[str, list[Any]] = {
     "moment": [MONDAY],
     "needs": [NEEDS],
     "now": [LATER],
+    "occasion": ["broken"],
     "owner": ["me"],
     "run_id": ["scheduled__0", "scheduled__1"],
     "run_key": KEYS,
