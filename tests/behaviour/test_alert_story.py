@@ -197,7 +197,9 @@ def test_thirty_runs_are_reported_exactly_as_documented(
             str(one) for one in (services.sendgrid.requests, services.webhook.requests, services.smtp.mails, issues)
         ]
     check("alerts/story.txt", without_paths("\n".join(diary), tmp_path) + "\n")
-    check("alerts/letters.txt", without_paths("\n".join(letters), tmp_path))
+    # the incident of a run that was not recorded began when this test ran
+    text = re.sub(r"broken since (?!2026-01-)\d{4}-\d\d-\d\d \d\d:\d\d UTC", "broken since TODAY", "\n".join(letters))
+    check("alerts/letters.txt", without_paths(text, tmp_path))
     assert [(issue["title"], issue["state"]) for issue in issues] == [(f"ML Metrics: {NAME}", "open")]
     rows_are_whole()
     seen = [

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from unit.events import odd_events
@@ -34,6 +34,8 @@ PARTS = [
     *(record(event(step, simple("loss", step), simple("acc", -step))) for step in range(5)),
     *(record(event(step, tensor("t", b"\x08\x01\x12\x00\x22\x04abcd"))) for step in range(5)),
 ]  # fmt: skip
+HALF_WITHOUT_ELEMENTS = event(0, tensor("loss", b"\x08\x13j\x01\\\x12\x04\x12\x02\x08\x00"))
+"""A tensor whose shape has no room for its element."""
 payloads = st.binary(max_size=80) | st.sampled_from([simple("a", 1), tensor("b", b"\x08\x02")])
 records = st.one_of(
     st.binary(max_size=60),
@@ -101,6 +103,7 @@ def test_a_changed_payload_with_a_valid_checksum(value: bytes, data: st.DataObje
 
 
 @settings(max_examples=400, deadline=None)
+@example([(HALF_WITHOUT_ELEMENTS, 2)])
 @given(st.lists(st.tuples(odd_events.events, st.sampled_from([1, 2, 100])), min_size=1, max_size=4))
 def test_odd_events(chosen: list[tuple[bytes, int]]) -> None:
     check(b"".join(record(payload) * times for payload, times in chosen))

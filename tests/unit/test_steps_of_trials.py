@@ -32,7 +32,7 @@ def state_of(place: Path, loss: float, trial: list[str] | None, ended_at: dateti
 
 
 def test_a_trial_is_recorded_with_what_was_changed_and_by_whom(tmp_path: Path) -> None:
-    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db", deployment=RUN.deployment) as warehouse:
         record = steps.load(TEST, RUN, state_of(tmp_path / "run", 0.3, ["image", "size"]), warehouse)
         assert (record.job.trial, record.job.started_by) == ("image, size", "alice")
         assert warehouse.runs.get(RUN.key) == record.job
@@ -41,7 +41,7 @@ def test_a_trial_is_recorded_with_what_was_changed_and_by_whom(tmp_path: Path) -
 
 
 def test_the_folder_of_an_older_version_holds_a_regular_run(tmp_path: Path) -> None:
-    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db", deployment=RUN.deployment) as warehouse:
         record = steps.load(TEST, RUN, state_of(tmp_path / "run", 0.3, None), warehouse)
         assert (record.job.trial, record.job.started_by) == (None, None)
         assert warehouse.runs.newest("t") == [record.job]
@@ -49,14 +49,14 @@ def test_the_folder_of_an_older_version_holds_a_regular_run(tmp_path: Path) -> N
 
 def test_a_trial_sets_no_quarantine(tmp_path: Path) -> None:
     test = TEST.model_copy(update={"quarantine": FLAKY})
-    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db", deployment=RUN.deployment) as warehouse:
         steps.load(test, RUN, state_of(tmp_path / "run", 0.3, ["image"]), warehouse)
         assert warehouse.quarantines.newest() == {}
 
 
 def test_a_trial_is_judged_by_the_regular_runs_and_no_later_run_by_it(tmp_path: Path) -> None:
     """Of two further runs with a far value, the trial leaves no trace in the baseline of the regular one."""
-    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db", deployment=RUN.deployment) as warehouse:
 
         def judged(number: int, loss: float, trial: list[str]) -> tuple[bool, int, float | None]:
             run = Run("t", "t", f"r{number:03}", "tests")

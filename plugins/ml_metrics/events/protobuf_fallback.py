@@ -68,8 +68,8 @@ def _numbers(tensor: Any) -> Any:
         return ()
     if not listed:  # zeros are omitted in this format
         return [0] * elements if elements == 1 else range(max(0, elements))
-    if tensor.dtype in {HALF, BFLOAT16}:
-        return _content(tensor.dtype, np.array(listed, "<u2").tobytes())
+    if tensor.dtype in {HALF, BFLOAT16}:  # of these, none is repeated
+        return _content(tensor.dtype, np.array(listed, "<u2").tobytes()) if elements == len(listed) else ()
     if len(tensor.tensor_shape.dim) and elements != len(listed):  # the last element is repeated to fill the shape
         return range(elements)
     return listed
