@@ -80,7 +80,7 @@ import os, sys
 for step in range(200):
     print("step", step, "\\r" + "\\x1b[31m", "loss", 1 / (1 + step), flush=True)
 print("token", os.environ["SERVICE_TOKEN"], "</pre><script>alert(1)</script>", flush=True)
-import no_such_module
+import no_such_module_NAME
 """
 
 
@@ -89,7 +89,8 @@ def test_the_last_lines_of_every_container_are_saved_and_mailed(home: Home, defe
     sidecar = {"name": "proxy", "image": "local/image:1", "command": ["sh", "-c", "echo listening; exec sleep 1"]}
     test = home.add_test(
         f"crashes-{deferrable.lower()}",
-        command=["python3", "-c", CRASH],
+        # another error for each, since tests with the same error are one incident
+        command=["python3", "-c", CRASH.replace("NAME", deferrable)],
         env={"SERVICE_TOKEN": "a-value-that-nobody-may-see"},
         init_containers=[{"name": "fetch", "image": "local/image:1", "command": ["echo", "fetched"]}],
         pod={"spec": {"containers": [sidecar]}},
@@ -103,10 +104,11 @@ def test_the_last_lines_of_every_container_are_saved_and_mailed(home: Home, defe
     lines = logs["attempt-1-base.log"].splitlines()
     assert len(lines) == 100
     assert lines[0].startswith(" loss 0.00")
-    assert lines[-1] == "ModuleNotFoundError: No module named 'no_such_module'"
+    error = f"ModuleNotFoundError: No module named 'no_such_module_{deferrable}'"
+    assert lines[-1] == error
     (mail,) = home.mails(test)
     message = message_from_bytes(mail.read_bytes(), policy=policy.default)
-    assert "(ExitCode:1): ModuleNotFoundError: No module named 'no_such_module'" in str(message["Subject"])
+    assert str(message["Subject"]).endswith(f"failed: {error}")
     for kind in ("plain", "html"):
         body = message.get_body((kind,))
         assert body is not None
