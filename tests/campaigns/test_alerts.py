@@ -145,7 +145,8 @@ def test_what_breaks_a_scheduled_test_is_reported_and_so_is_its_mending(airflow:
 
 def test_an_import_error_is_reported(airflow: Standalone, dags_folder: Path, home: Home) -> None:
     run_own(airflow, "ml-metrics-watch")  # the first pass only records
-    (dags_folder / "by_hand.py").write_text("from airflow.sdk import DAG\nraise ValueError('no such accelerator')\n")
+    broken = "from ml_metrics import accelerator_test  # an Airflow DAG\nraise ValueError('no such accelerator')\n"
+    (dags_folder / "by_hand.py").write_text(broken)
     wait_until(lambda: "by_hand" in str(airflow.client.get("/api/v2/importErrors").json()), "Airflow has noticed it")
 
     def is_reported() -> bool:
