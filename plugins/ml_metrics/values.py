@@ -1,7 +1,8 @@
-"""The two rules for values that come from elsewhere: a naive time is UTC, and only finite numbers are stored."""
+"""The rules for values: a naive time is UTC, only finite numbers are stored, and a hash stands for a text in a key."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from datetime import UTC, datetime
 
@@ -14,3 +15,8 @@ def as_utc(moment: datetime) -> datetime:
 def finite(value: float | None) -> float | None:
     """Return the number, or None for NaN and the infinities, which neither JSON nor every table can hold."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def short_hash(text: str) -> str:
+    """Return 16 letters that stand for a text in keys and names of files."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -168,11 +168,9 @@ class AnyPort(Controller):
 
 
 @contextmanager
-def mail_server() -> Iterator[MailServer]:
+def mail_server(kind: type[AnyPort] = AnyPort) -> Iterator[MailServer]:
     server = MailServer()
-    controller = AnyPort(
-        server, hostname="127.0.0.1", port=0, authenticator=server.authenticate, auth_require_tls=False
-    )
+    controller = kind(server, hostname="127.0.0.1", port=0, authenticator=server.authenticate, auth_require_tls=False)
     controller.start()
     try:
         server.port = controller.port

@@ -28,12 +28,16 @@ def postgres() -> Iterator[PostgresServer]:
     server.stop()
 
 
-@pytest.fixture(scope="session")
-def bigquery_server() -> Iterator[BigQueryServer]:
+def start_bigquery() -> BigQueryServer:
     try:
-        server = BigQueryServer()
+        return BigQueryServer()
     except subprocess.CalledProcessError as error:
         missing(f"the BigQuery emulator could not be installed (it needs Python 3.13): {error.stderr[-500:]}")
+
+
+@pytest.fixture(scope="session")
+def bigquery_server() -> Iterator[BigQueryServer]:
+    server = start_bigquery()
     yield server
     server.stop()
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Reason
-from ml_metrics.alerts.render import is_link, one_line, printable, render
+from ml_metrics.alerts.pages import page_of_test
+from ml_metrics.alerts.render import is_link, one_line, render
 from ml_metrics.alerts.shorten import MAX_BODY_BYTES, ROOMS, cut, encoded_size, pictures_that_fit, shortened
-from ml_metrics.alerts.week import counts_of, headline_of, is_good
+from ml_metrics.alerts.week import counts_of, headline_of, is_good, number_of_tests
 from ml_metrics.units import duration
 
 if TYPE_CHECKING:
@@ -18,17 +18,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.alerts.message import Heartbeat, HeldMessage, Notice, Problem, Report
     from ml_metrics.alerts.shorten import Room
-
-__all__ = [
-    "compose",
-    "compose_digest",
-    "compose_heartbeat",
-    "compose_notice",
-    "is_link",
-    "one_line",
-    "printable",
-    "subject_of",
-]
 
 HEADLINES = {
     MessageKind.BROKEN: "failed",
@@ -146,7 +135,7 @@ def compose_digest(  # noqa: PLR0913  (what a digest depends on)
         for test in tests[:MAX_ROWS]
     ]
     number = "1 message was" if len(messages) == 1 else f"{len(messages):,} messages were"
-    headline = f"{number} held back, about {_tests(len(tests))}"
+    headline = f"{number} held back, about {number_of_tests(len(tests))}"
     reasons = [Reason(f"digest:{each.test}", each.subject.removeprefix(PREFIX)) for each in newest_first]
     return _summary(
         "digest",
@@ -172,7 +161,7 @@ def _digest_group(test: str, messages: Sequence[HeldMessage], now: datetime, das
         }
         for one in messages[:MAX_LINES_OF_TEST]
     ]
-    link = f"{dashboard_url}/test?{urlencode({'test': test}, errors='replace')}" if test else ""
+    link = page_of_test(dashboard_url, test) if test else ""
     return {
         "test": cut(test, MAX_REASON_LENGTH),
         "link": link,
@@ -303,7 +292,3 @@ def subject_of(report: Report) -> str:
     said = f": {first}" if first else ""
     head = one_line(f"{PREFIX}{test} {HEADLINES[report.kind]}{said}", MAX_SUBJECT_LENGTH - len(more))
     return f"{head}{more}"
-
-
-def _tests(number: int) -> str:
-    return "1 test" if number == 1 else f"{number:,} tests"

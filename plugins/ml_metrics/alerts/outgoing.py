@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -11,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Picture, Reason
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.values import as_utc
+from ml_metrics.values import as_utc, short_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VERSION = 1
-HASH_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class IncidentChange:
     @property
     def fingerprint(self) -> str:
         """What is broken, without the numbers."""
-        return hashlib.sha256("\n".join(self.reasons).encode()).hexdigest()[:HASH_LENGTH]
+        return short_hash("\n".join(self.reasons))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class Outgoing:
     def content_hash(self) -> str:
         """A hash of what the message states, whenever and from wherever it is sent."""
         stated = [str(self.message.kind), *map(asdict, (*self.message.reasons, *self.message.warnings))]
-        return hashlib.sha256(json.dumps(stated).encode()).hexdigest()[:HASH_LENGTH]
+        return short_hash(json.dumps(stated))
 
     def with_key(self, key: str) -> Outgoing:
         """Return the same message with another key."""

@@ -22,11 +22,11 @@ def headline_of(heartbeat: Heartbeat) -> str:
     ]
     if parts:
         count, _, rest = parts[0].partition(" ")
-        parts[0] = f"{count} of {_tests(heartbeat.tests)} {rest}"
+        parts[0] = f"{count} of {number_of_tests(heartbeat.tests)} {rest}"
     elif heartbeat.on_time:
-        parts = [f"{_tests(heartbeat.on_time)} ran as scheduled"]
+        parts = [f"{number_of_tests(heartbeat.on_time)} ran as scheduled"]
     else:
-        parts = [f"none of {_tests(heartbeat.tests)} was scheduled"]
+        parts = [f"none of {number_of_tests(heartbeat.tests)} was scheduled"]
     if number := len(heartbeat.undecided):
         parts.append(f"{number} metric{'s were' if number > 1 else ' was'} not judged")
     if number := len(heartbeat.unsent):
@@ -53,7 +53,7 @@ def counts_of(heartbeat: Heartbeat) -> str:
     ]
     counted = ", ".join(text for number, text in scheduled if number)
     standing = ", ".join(text for number, text in states if number) or "none is failing"
-    return f"Of {_tests(heartbeat.tests)}, {counted or 'none was due'}. Of all, {standing}."
+    return f"Of {number_of_tests(heartbeat.tests)}, {counted or 'none was due'}. Of all, {standing}."
 
 
 def is_good(heartbeat: Heartbeat) -> bool:
@@ -66,5 +66,6 @@ def _part(number: int, one: str, several: str) -> tuple[int, str]:
     return number, f"{number} {one if number == 1 else several}"
 
 
-def _tests(number: int) -> str:
-    return "1 test" if number == 1 else f"{number} tests"
+def number_of_tests(number: int) -> str:
+    """Return a number of tests in words."""
+    return "1 test" if number == 1 else f"{number:,} tests"

@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _why(one: StoredMessage) -> list[str]:
     """Return why a message is not sent yet."""
-    failed = [f"{name}: {result.detail}" for name, result in one.channels.items() if result.state != "delivered"]
+    failed = [f"{name}: {result.detail}" for name, result in one.channels.items() if not result.is_delivered]
     return [one.held_because, *failed] if one.held_because else failed
 
 

@@ -14,6 +14,7 @@ from ml_metrics.alerts.outgoing import IncidentChange
 from ml_metrics.alerts.policy import CAN_WAIT, Limits, due_notification
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.model import Outcome
+from ml_metrics.notify.outgoing import known_names
 from ml_metrics.notify.together import Together
 from ml_metrics.notify.trials import Start, trial_message, trial_notification
 from ml_metrics.reports import GATE, OVERDUE, metric_of, minimal_report, problems_of, report_of
@@ -72,7 +73,7 @@ class RunMessages:
         notification = self._due_notification(test, problems, incident, passed=recovers)
         is_warning = notification is not None and notification.kind is MessageKind.WARNING
         # an earlier message about this run included its warnings
-        if notification is None or (is_warning and self._has_messages()):
+        if notification is None or (is_warning and known_names(MessageFolder.of_run(self.state.folder.path))):
             log.info("no new alert for %s", self.run.test)
             return None
         reported = set(incident.reported) if incident else set()
@@ -165,13 +166,6 @@ class RunMessages:
         if started:
             return "The workload has started."
         return "The workload has not started: no worker, pool slot or node was available."
-
-    def _has_messages(self) -> bool:
-        try:
-            return bool(MessageFolder.of_run(self.state.folder.path).names())
-        except MlMetricsError as error:
-            log.warning("earlier messages about this run are unknown: %s", error)
-            return False
 
     def _due_notification(
         self, test: TestDefinition, problems: Problems, incident: Incident | None, *, passed: bool

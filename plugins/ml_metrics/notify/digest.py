@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from ml_metrics.alerts.message import HeldMessage
 from ml_metrics.alerts.policy import CAN_WAIT, PART_OF
 from ml_metrics.notify.outgoing import post
 from ml_metrics.notify.send import hurry
+from ml_metrics.values import short_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,19 +37,16 @@ def send_due_digests(warehouse: Warehouse, mail: MailSettings, now: datetime) ->
         messages = list(group)
         if any(_is_due(one, now) for one in messages):
             keys = tuple(one.message for one in messages)
-            hurry(
-                post(_digest(messages, recipients, mail), mail=mail, warehouse=warehouse, summarises=keys),
-                mail,
-                warehouse,
-            )
+            send_summary(_digest(messages, recipients, mail), mail, warehouse, summarises=keys)
             sent += 1
     return sent
 
 
-def send_summary(message: Message, mail: MailSettings, warehouse: Warehouse) -> bool:
-    """Send a message about several tests."""
-    hurry(post(message, mail=mail, warehouse=warehouse), mail, warehouse)
-    return True
+def send_summary(
+    message: Message, mail: MailSettings, warehouse: Warehouse, *, summarises: tuple[str, ...] = ()
+) -> None:
+    """Write a message about several tests, and send it at once. `summarises` are the held messages that it reports."""
+    hurry(post(message, mail=mail, warehouse=warehouse, summarises=summarises), mail, warehouse)
 
 
 def _waits_for_update(one: StoredMessage, now: datetime) -> bool:
@@ -62,7 +59,7 @@ def _is_due(one: StoredMessage, now: datetime) -> bool:
 
 
 def _digest(held: Sequence[StoredMessage], recipients: tuple[str, ...], mail: MailSettings) -> Message:
-    key = hashlib.sha256("\n".join(sorted(one.message for one in held)).encode()).hexdigest()[:16]
+    key = short_hash("\n".join(sorted(one.message for one in held)))
     messages = [
         HeldMessage(one.test, one.subject, one.reasons, one.timestamp, f"held back: {one.held_because}") for one in held
     ]

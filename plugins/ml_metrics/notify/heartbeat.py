@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import replace
 from datetime import date, timedelta
@@ -23,6 +22,8 @@ from ml_metrics.notify.digest import send_summary
 from ml_metrics.notify.silence import silent_conditions
 from ml_metrics.notify.week import week_of
 from ml_metrics.reports import short_name
+from ml_metrics.values import short_hash
+from ml_metrics.warehouse import ChannelState
 from ml_metrics.warehouse.known_definition import known_test
 
 if TYPE_CHECKING:
@@ -81,11 +82,10 @@ def send_heartbeats(
             not_due=week.not_due,
             unrecorded=week.unrecorded,
         )
-        readers = hashlib.sha256(json.dumps([mail.deployment, *recipients]).encode()).hexdigest()[:16]
+        readers = short_hash(json.dumps([mail.deployment, *recipients]))
         key = f"heartbeat-{now:%Y-%m-%d}-{readers}"
-        sent += send_summary(
-            compose_heartbeat(key, heartbeat, recipients, mail.sender, mail.dashboard_url), mail, warehouse
-        )
+        send_summary(compose_heartbeat(key, heartbeat, recipients, mail.sender, mail.dashboard_url), mail, warehouse)
+        sent += 1
     return sent
 
 
@@ -93,7 +93,7 @@ def _unsent(warehouse: Warehouse, since: datetime) -> dict[tuple[str, ...], list
     """Return the messages that could not be sent, by recipients."""
     found: dict[tuple[str, ...], list[UnsentMessage]] = {}
     for one in warehouse.messages.dead(since):
-        failed = {name: result.detail for name, result in one.channels.items() if result.state == "dead"}
+        failed = {name: result.detail for name, result in one.channels.items() if result.state == ChannelState.DEAD}
         problem = "; ".join(f"{name}: {detail}" for name, detail in sorted(failed.items()))
         found.setdefault(one.recipients, []).append(UnsentMessage(one.subject, one.timestamp, problem))
     return found

@@ -6,17 +6,18 @@ moment is continued by the next.
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.message import Fact, MessageKind, Notice
+from ml_metrics.alerts.pages import page_of_test
 from ml_metrics.alerts.policy import PART_OF
+from ml_metrics.alerts.week import number_of_tests
 from ml_metrics.notify.mass_failure import follow_mass_failure
 from ml_metrics.notify.outgoing import post
+from ml_metrics.values import short_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,8 @@ def post_updates(warehouse: Warehouse, mail: MailSettings, now: datetime) -> lis
     newest = warehouse.messages.of_occasion(MessageKind.INCIDENT, now - PERIOD) if groups else []
     posted = []
     for (cause, recipients), members in groups.items():
-        prefix = f"incident-{_hash(mail.deployment, cause, *recipients)}-"
+        group = "\n".join((mail.deployment, cause, *recipients))
+        prefix = f"incident-{short_hash(group)}-"
         if any(one.message.startswith(prefix) for one in newest):
             continue
         # of two senders at the same moment, one creates the document of this period
@@ -58,8 +60,8 @@ def _notice(cause: str, members: Sequence[StoredMessage], still: int, dashboard_
     last = {one.test: one for one in sorted(members, key=lambda one: (one.timestamp, one.message))}
     better = [one for one in last.values() if one.occasion == MessageKind.RECOVERED]
     worse = [one for one in last.values() if one.occasion != MessageKind.RECOVERED]
-    parts = [f"{_tests(worse)} failed"] if worse else []
-    parts += [f"{_tests(better)} recovered"] if better else []
+    parts = [f"{number_of_tests(len(worse))} failed"] if worse else []
+    parts += [f"{number_of_tests(len(better))} recovered"] if better else []
     state = f"{still} in all still fail for this cause" if still else "all tests with this cause have recovered"
     return Notice(
         headline=f"{' and '.join(parts)}{'' if still else ', and so have all'}: {cause}",
@@ -74,12 +76,4 @@ def _notice(cause: str, members: Sequence[StoredMessage], still: int, dashboard_
 
 def _row(one: StoredMessage, dashboard_url: str) -> Fact:
     stated = "recovered" if one.occasion == MessageKind.RECOVERED else next(iter(one.reasons), "failed")
-    return Fact(one.test, stated, f"{dashboard_url}/test?{urlencode({'test': one.test}, errors='replace')}")
-
-
-def _tests(messages: Sequence[StoredMessage]) -> str:
-    return "1 test" if len(messages) == 1 else f"{len(messages):,} tests"
-
-
-def _hash(*parts: str) -> str:
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return Fact(one.test, stated, page_of_test(dashboard_url, one.test))

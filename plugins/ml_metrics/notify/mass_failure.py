@@ -9,11 +9,11 @@ from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.mail import file_name
 from ml_metrics.alerts.message import Fact, MessageKind, Notice
+from ml_metrics.alerts.pages import page_of_test
 from ml_metrics.errors import FileMissingError, UnreadableInputError
 from ml_metrics.notify.outgoing import post
 
@@ -110,10 +110,7 @@ def _notice(headline: str, members: Mapping[str, Incident], mail: MailSettings) 
     causes = sorted(counts, key=lambda cause: (cause == UNKNOWN, -counts[cause], cause))
     ranked = sorted(members.values(), key=lambda one: (causes.index(one.cause or UNKNOWN), one.test))
     url = mail.dashboard_url
-    rows = [
-        Fact(one.test, one.cause or UNKNOWN, f"{url}/test?{urlencode({'test': one.test}, errors='replace')}")
-        for one in ranked[:MAX_NAMED]
-    ]
+    rows = [Fact(one.test, one.cause or UNKNOWN, page_of_test(url, one.test)) for one in ranked[:MAX_NAMED]]
     more = len(ranked) - len(rows)
     listed = "; ".join(f"{counts[cause]} x {cause}" for cause in causes[:MAX_NAMED])
     return Notice(

@@ -90,7 +90,7 @@ def post(  # noqa: PLR0913  (what may be said about a message)
     outgoing = Outgoing(message, mail.deployment, datetime.now(UTC), held_because, incident, summarises)
     name = file_name(message.key)
     if run_folder:
-        name = run_message_name(outgoing, _names(folder), ended)
+        name = run_message_name(outgoing, known_names(folder), ended)
         outgoing = outgoing.with_key(f"{message.run_key}-{name}")
     try:
         mail.markers.add(outgoing.message.key, messages=folder.path, document=name)
@@ -115,7 +115,8 @@ def _record_in_order(posted: Posted, markers: Markers, warehouse: Warehouse) -> 
     return any(one.message != message.key for one in earlier)
 
 
-def _names(folder: MessageFolder) -> list[str]:
+def known_names(folder: MessageFolder) -> list[str]:
+    """Return the names of the messages in a folder; none if it cannot be listed, which is logged."""
     try:
         return folder.names()
     except StorageError as error:

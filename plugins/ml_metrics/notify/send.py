@@ -14,7 +14,7 @@ from ml_metrics.alerts.message_folder import Accepted
 from ml_metrics.alerts.routing import channels_for
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.notify.in_time import in_time
-from ml_metrics.warehouse.messages import BEGINNING, HOLD_OFF, IN_DIGEST, ChannelResult, MessageState
+from ml_metrics.warehouse.messages import BEGINNING, HOLD_OFF, IN_DIGEST, ChannelResult, ChannelState, MessageState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HURRY_SECONDS = 10.0
-"""The time for everything that a callback does: Airflow kills its process 20 s after the end of the task."""
+"""The time for sending one message at once, and for recording that."""
 CHANNEL_SECONDS = 7.0
 """The time for the channels within `HURRY_SECONDS`."""
 OWN_SECONDS = 45.0
@@ -135,7 +135,7 @@ def merged_results(earlier: Mapping[str, ChannelResult], results: Sequence[Deliv
     at = datetime.now(UTC).isoformat()
     new = {
         one.channel: ChannelResult(
-            state="delivered" if one.delivered else "failed",
+            state=ChannelState.DELIVERED if one.delivered else ChannelState.FAILED,
             attempts=(earlier[one.channel].attempts if one.channel in earlier else 0) + 1,
             detail=one.detail,
             at=at,

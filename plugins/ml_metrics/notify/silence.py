@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.compose import one_line
 from ml_metrics.alerts.policy import A_SILENCE
+from ml_metrics.alerts.render import one_line
 from ml_metrics.judge import HistoryNeeds
 from ml_metrics.judge.undecided import runs_to_read, undecided
+from ml_metrics.values import short_hash
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -54,7 +54,7 @@ def hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: Mai
     known = {one.message for one in warehouse.messages.since(now - REPEATED_AFTER, test.name, MAX_MESSAGES)}
     held = 0
     for one in silent:
-        key = f"{OCCASION}-{hashlib.sha256(f'{test.name} {one.metric}'.encode()).hexdigest()[:16]}"
+        key = f"{OCCASION}-{short_hash(f'{test.name} {one.metric}')}"
         if any(message.startswith(key) for message in known):
             continue
         held += 1

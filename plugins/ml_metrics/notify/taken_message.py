@@ -17,7 +17,7 @@ from ml_metrics.alerts.routing import channels_for
 from ml_metrics.errors import FileMissingError, UnreadableInputError
 from ml_metrics.notify.retry import GIVEN_UP_AFTER, MAX_PAUSE, is_due, pause_after
 from ml_metrics.notify.send import SentRecord, end_state, merged_results
-from ml_metrics.warehouse import ChannelResult, MessageState
+from ml_metrics.warehouse import ChannelResult, ChannelState, MessageState
 from ml_metrics.warehouse.messages import HOLD_OFF
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DELIVERED, FAILED, DEAD = "delivered", "failed", "dead"
 OUTBOX_SECONDS = 10.0
 FEWEST_ATTEMPTS = 3
 """How often a message is tried, however old it is."""
@@ -47,7 +46,7 @@ def open_channels(stored: StoredMessage, mail: MailSettings, now: datetime) -> l
     return [
         one
         for one in channels_of(stored, mail)
-        if _state(stored, one) != DELIVERED and is_due(stored.channels.get(one.name), now)
+        if not _has_arrived(stored.channels, one) and is_due(stored.channels.get(one.name), now)
     ]
 
 
@@ -112,14 +111,16 @@ def outcome_of(
     merged = _with_pauses(merged_results(stored.channels, results), results, now)
     left = {one.name for one in record.left(channels)}
     for one in channels:
-        if one.name not in left and (one.name not in merged or merged[one.name].state != DELIVERED):
+        if one.name not in left and not _has_arrived(merged, one):
             attempts = merged[one.name].attempts if one.name in merged else 0
-            merged[one.name] = ChannelResult(DELIVERED, attempts, record.accepted[one.name].detail, _text(now))
-    undelivered = [one.name for one in channels if one.name not in merged or merged[one.name].state != DELIVERED]
+            detail = record.accepted[one.name].detail
+            merged[one.name] = ChannelResult(ChannelState.DELIVERED, attempts, detail, _text(now))
+    undelivered = [one.name for one in channels if not _has_arrived(merged, one)]
     if not undelivered:
         return Outcome(end_state(stored.held_because), merged, now)
     if _is_given_up(stored, now):
-        dead = {name: replace(merged.get(name, ChannelResult(DEAD, at=_text(now))), state=DEAD) for name in undelivered}
+        untried = ChannelResult(ChannelState.DEAD, at=_text(now))
+        dead = {name: replace(merged.get(name, untried), state=ChannelState.DEAD) for name in undelivered}
         return Outcome(MessageState.DEAD, {**merged, **dead}, now)
     times = [datetime.fromisoformat(merged[name].not_before) for name in undelivered if name in merged]
     waiting = [time for time in times if time > now]
@@ -139,7 +140,9 @@ def bury(stored: StoredMessage, message: Message, channels: Mapping[str, Channel
         place = f"saved as {mail.outbox.send(message, OUTBOX_SECONDS)}"
     except UndeliveredError as error:
         place = f"it could not be saved either ({error}); its text is:\n{message.text}"
-    dead = "; ".join(f"{name}: {one.detail}" for name, one in sorted(channels.items()) if one.state == DEAD)
+    dead = "; ".join(
+        f"{name}: {one.detail}" for name, one in sorted(channels.items()) if one.state == ChannelState.DEAD
+    )
     log.error("%s: could not be sent for a day: %s; %s", stored.subject, dead, place)
 
 
@@ -183,9 +186,8 @@ def _kind(stored: StoredMessage) -> MessageKind:
         return MessageKind.BROKEN
 
 
-def _state(stored: StoredMessage, channel: Channel) -> str:
-    result = stored.channels.get(channel.name)
-    return result.state if result else ""
+def _has_arrived(results: Mapping[str, ChannelResult], channel: Channel) -> bool:
+    return channel.name in results and results[channel.name].is_delivered
 
 
 def _text(moment: datetime) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from ml_metrics.alerts.message import MessageKind
 from ml_metrics.alerts.policy import PART_OF, PART_OF_MASS_FAILURE
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.run_folder import DOCUMENTS
+from ml_metrics.values import short_hash
 
 if TYPE_CHECKING:
     from ml_metrics.model import Run
@@ -69,7 +69,7 @@ class Together:
         """Claim to be the first test with a cause in these minutes. False if another test is."""
         period = int(self.now.timestamp() // (60 * CLAIM_MINUTES))
         folder = storage.join(self.mail.storage_root, DOCUMENTS, "causes", file_name(self.mail.deployment))
-        name = hashlib.sha256(cause.encode()).hexdigest()[:16]
+        name = short_hash(cause)
         earlier, mine = (storage.join(folder, f"{name}-{number}.json") for number in (period - 1, period))
         content = json.dumps({"test": self.run.test, "at": self.now.astimezone(UTC).isoformat()}).encode()
         if storage.exists(earlier):

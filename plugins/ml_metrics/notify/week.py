@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.alerts.message import BrokenTest, MissedRuns
 from ml_metrics.config.schedule import times_after
 from ml_metrics.reports import short_name
+from ml_metrics.warehouse.known_tests import IMPORT_ERROR, MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 MAX_RUNS = 1000
 NOT_OF_A_SCHEDULE = ("manual__", "confirm__", "backfill__")
 """How the ids of runs begin that no schedule started."""
-CANNOT_RUN = ("file:", "dag:missing", "dag:import_error")
+CANNOT_RUN = ("file:", MISSING, IMPORT_ERROR)
 
 
 @dataclass(slots=True)

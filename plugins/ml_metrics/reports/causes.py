@@ -6,7 +6,6 @@ equal, so each kind of cause is narrow: the same reason of failure, or the same 
 
 from __future__ import annotations
 
-import hashlib
 import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from ml_metrics.clusters.failure_reasons import JOB, reason_class
 from ml_metrics.model import JobStatus
 from ml_metrics.reports.log import error_in, log_of
 from ml_metrics.reports.problems import metric_of
+from ml_metrics.values import short_hash
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -122,4 +122,4 @@ def _shortened(cause: str) -> str:
     """Return a cause within the length of a line; texts that differ in their ends stay different."""
     if len(cause) <= MAX_LENGTH:
         return cause
-    return f"{cause[: MAX_LENGTH - 18]}… {hashlib.sha256(cause.encode()).hexdigest()[:16]}"
+    return f"{cause[: MAX_LENGTH - 18]}… {short_hash(cause)}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.clusters.failure_reasons import JOB, job_problem
 from ml_metrics.model import Severity
+from ml_metrics.warehouse.known_tests import IMPORT_ERROR, MISSED, MISSING, PAUSED, RENAMED, UNREADABLE, VANISHED
 
 if TYPE_CHECKING:
     from ml_metrics.run_state import RunState
@@ -26,13 +27,13 @@ SHORT_NAMES = {
     "task": "task {} failed",
     "job_status": "the job failed",
     OVERDUE: "the run has not finished",
-    "file:unreadable": "its file cannot be read",
-    "file:vanished": "no file defines it",
-    "file:renamed": "it has a new name",
-    "dag:paused": "its DAG is paused",
-    "dag:missing": "Airflow has no DAG of it",
-    "dag:import_error": "Airflow cannot import its DAG file",
-    "schedule:missed": "it did not run as scheduled",
+    UNREADABLE: "its file cannot be read",
+    VANISHED: "no file defines it",
+    RENAMED: "it has a new name",
+    PAUSED: "its DAG is paused",
+    MISSING: "Airflow has no DAG of it",
+    IMPORT_ERROR: "Airflow cannot import its DAG file",
+    MISSED: "it did not run as scheduled",
 }
 """The text of each kind of problem in a list."""
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 from datetime import UTC
 from types import MappingProxyType
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from ml_metrics.alerts.message import Fact, MessageKind, Problem, Report
+from ml_metrics.alerts.pages import page_of_run, page_of_test
 from ml_metrics.config.load import load_file
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.model import JobStatus, Outcome, Workload
@@ -116,20 +117,16 @@ def _links(run: Run, workload: Workload, dashboard_url: str) -> Iterator[Fact]:
         yield Fact("logs", "the logs of the workload", workload.logs_link)
     if workload.workload_link:
         yield Fact("workload", workload.pod or "the Kubernetes workload", workload.workload_link)
-    yield Fact("every run", f"of {run.test}", _test_page(run, dashboard_url))
+    yield Fact("every run", f"of {run.test}", page_of_test(dashboard_url, run.test))
 
 
 def _buttons(run: Run, kind: MessageKind, dashboard_url: str) -> tuple[Fact, ...]:
     """Return the links to the run and to the form that acknowledges the incident. Opening a link changes nothing."""
-    open_run = Fact("open the run", "Open the run", f"{dashboard_url}/run?{urlencode({'run': run.key})}")
-    page = _test_page(run, dashboard_url)
+    open_run = Fact("open the run", "Open the run", page_of_run(dashboard_url, run.key))
+    page = page_of_test(dashboard_url, run.test)
     if kind in {MessageKind.RECOVERED, MessageKind.WARNING}:
         return open_run, Fact("every run", "Every run", page)
     return open_run, Fact("acknowledge", "Acknowledge", f"{page}#{ACKNOWLEDGE_FORM}")
-
-
-def _test_page(run: Run, dashboard_url: str) -> str:
-    return f"{dashboard_url}/test?{urlencode({'test': run.test})}"
 
 
 def _commands(run: Run, folder: RunFolder, workload: Workload) -> Iterator[Fact]:

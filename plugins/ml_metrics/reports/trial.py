@@ -6,9 +6,9 @@ import json
 import math
 import shlex
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from ml_metrics.alerts.message import Fact, Notice
+from ml_metrics.alerts.pages import page_of_run, page_of_test
 from ml_metrics.config.trial import TRIAL
 from ml_metrics.judge.attributes import SECRET
 from ml_metrics.model import JobStatus, Outcome, Severity
@@ -79,8 +79,8 @@ def changes_of(test: TestDefinition, state: RunState) -> Iterator[Fact]:
 def buttons_of(run: Run, dashboard_url: str) -> tuple[Fact, ...]:
     """Return the links to the run and to all runs of its test."""
     return (
-        Fact("this run", "Open the run", f"{dashboard_url}/run?{urlencode({'run': run.key})}"),
-        Fact("every run", "Runs of the test", f"{dashboard_url}/test?{urlencode({'test': run.test})}"),
+        Fact("this run", "Open the run", page_of_run(dashboard_url, run.key)),
+        Fact("every run", "Runs of the test", page_of_test(dashboard_url, run.test)),
     )
 
 

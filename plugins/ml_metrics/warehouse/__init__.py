@@ -7,7 +7,7 @@ this package is cheap: SQLAlchemy and the BigQuery client are imported when a wa
 from ml_metrics.warehouse.decisions import QuarantineRow
 from ml_metrics.warehouse.incidents import Incident
 from ml_metrics.warehouse.known_tests import KnownState, KnownTest
-from ml_metrics.warehouse.messages import ChannelResult, MessageState, StoredMessage
+from ml_metrics.warehouse.messages import ChannelResult, ChannelState, MessageState, StoredMessage
 from ml_metrics.warehouse.record import JobRow, MetadataRow, RunRecord, run_record
 from ml_metrics.warehouse.runs import RunSummary, TestStatus
 from ml_metrics.warehouse.senders import SenderPass, SendersState
@@ -15,6 +15,7 @@ from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 
 __all__ = [
     "ChannelResult",
+    "ChannelState",
     "Incident",
     "JobRow",
     "KnownState",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ml_metrics.values import short_hash
 from ml_metrics.warehouse.known_tests import KnownTest
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def known_test(test: TestDefinition, now: datetime | None = None, *, file: str =
         longest=attempts.total_seconds(),
         recorded=test.metric_collection_config.write_to_bigquery,
         quiet_until=str(test.quarantine.until) if test.quarantine else "",
-        fingerprint=hashlib.sha256(definition.encode()).hexdigest()[:16],
+        fingerprint=short_hash(definition),
         since=now.timestamp() if now else 0.0,
     )
 

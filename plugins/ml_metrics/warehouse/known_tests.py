@@ -22,10 +22,15 @@ WATCHED = "watched"
 PYTHON = "python:"
 """Begins the part of a test that is written in Python."""
 
+UNREADABLE, VANISHED, RENAMED = "file:unreadable", "file:vanished", "file:renamed"
+PAUSED, MISSING, IMPORT_ERROR, MISSED = "dag:paused", "dag:missing", "dag:import_error", "schedule:missed"
+"""The names of the problems of a test that does not run."""
 DEFINITION = "definition:"
 """Begins the name under which the incident about a test's file, DAG or schedule is kept. No test has such a name."""
 
 READ = "SELECT part, version, document FROM known_tests WHERE deployment = :deployment ORDER BY part"
+
+READ_PART = "SELECT part, version, document FROM known_tests WHERE deployment = :deployment AND part = :part"
 
 ADD = """
 INSERT INTO known_tests (deployment, part, version, timestamp, document)
@@ -80,7 +85,7 @@ class KnownTest:
     @property
     def is_paused(self) -> bool:
         """Whether its DAG is paused."""
-        return "dag:paused" in self.problems
+        return PAUSED in self.problems
 
     def is_quiet(self, now: datetime) -> bool:
         """Whether the quarantine in its file is in effect."""
@@ -123,7 +128,7 @@ class KnownTests:
     def register(self, test: KnownTest, at: datetime | None = None) -> bool:
         """Record a test that is written in Python. False if it is known already, exactly so."""
         part = f"{PYTHON}{test.test}"
-        found = [row for row in self.database.query(READ) if row["part"] == part]
+        found = self.database.query(READ_PART, part=part)
         if found and _tests(found[0]["document"]) == {test.test: test}:
             return False
         return self._write(part, {test.test: test}, int(found[0]["version"]) if found else 0, at)

@@ -131,18 +131,31 @@ IN_DIGEST = "it was in a digest"
 """Replaces the reason for which a message was held."""
 
 
+class ChannelState(StrEnum):
+    """The state of a message on one channel."""
+
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    DEAD = "dead"
+
+
 @dataclass(frozen=True, slots=True)
 class ChannelResult:
     """The result of the last attempt on one channel."""
 
     state: str
-    """`delivered`, `failed`, or `dead`."""
+    """A `ChannelState`."""
     attempts: int = 0
     detail: str = ""
     """Where the message is, or why it could not be sent."""
     at: str = ""
     not_before: str = ""
     """When the channel may be tried again."""
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether the channel has accepted the message."""
+        return self.state == ChannelState.DELIVERED
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -25,6 +24,7 @@ from campaigns.messages.processes import Host
 from campaigns.messages.warehouses import BigQuery, HangingProxy, Postgres, SqliteFile, WarehouseServer
 from missing import missing
 from servers.bigquery import BigQueryServer
+from servers.engines import start_bigquery
 from servers.faulty_proxy import Fault
 from servers.postgres import start_postgres
 
@@ -56,10 +56,7 @@ def bigquery() -> Iterator[BigQueryServer | None]:
     if not any("bigquery" in plan.warehouse for plan in plans()):
         yield None
         return
-    try:
-        server = BigQueryServer()
-    except subprocess.CalledProcessError as error:
-        missing(f"the BigQuery emulator could not be installed (it needs Python 3.13): {error.stderr[-500:]}")
+    server = start_bigquery()
     yield server
     server.stop()
 

@@ -142,26 +142,28 @@ def _digest() -> Message:
     return compose_digest("digest-1", held, TO, "", DASHBOARD, now=NOON)
 
 
-def _heartbeat() -> Message:
-    monday = datetime(2026, 1, 12, 7, tzinfo=UTC)
-    heartbeat = Heartbeat(
-        since=monday,
-        tests=12,
-        missed=(MissedRuns("tf-mnist-example-cpu", 7, 5, monday), MissedRuns("pt-bert-func-v5e-8", 7, 0, None)),
-        failing=(FailingTest("jax-resnet50-conv-v5e-8", monday, ("loss_final out of bounds",), "a new user"),),
-        quarantined=(QuarantinedTest("pt-llama-func-h100-8", date(2026, 2, 1), "the data set moves"),),
-        undecided=(
-            UndecidedMetric("tf-mnist-example-cpu", "loss_final", 45, "change_point needs 20 earlier runs"),
-            UndecidedMetric(
-                "pt-bert-func-v5e-8",
-                "total_wall_time",
-                31,
-                "stddevs_from_mean needs 10 earlier runs with compare_to: pt-brt-func-v5e-8",
-            ),
+MONDAY = datetime(2026, 1, 12, 7, tzinfo=UTC)
+HEARTBEAT = Heartbeat(
+    since=MONDAY,
+    tests=12,
+    missed=(MissedRuns("tf-mnist-example-cpu", 7, 5, MONDAY), MissedRuns("pt-bert-func-v5e-8", 7, 0, None)),
+    failing=(FailingTest("jax-resnet50-conv-v5e-8", MONDAY, ("loss_final out of bounds",), "a new user"),),
+    quarantined=(QuarantinedTest("pt-llama-func-h100-8", date(2026, 2, 1), "the data set moves"),),
+    undecided=(
+        UndecidedMetric("tf-mnist-example-cpu", "loss_final", 45, "change_point needs 20 earlier runs"),
+        UndecidedMetric(
+            "pt-bert-func-v5e-8",
+            "total_wall_time",
+            31,
+            "stddevs_from_mean needs 10 earlier runs with compare_to: pt-brt-func-v5e-8",
         ),
-        unfit=(UnfitCondition("jax-resnet50-conv-v5e-8", "accuracy_final", "can never fail: its bounds are far away"),),
-    )
-    return compose_heartbeat("heartbeat-1", heartbeat, TO, "", DASHBOARD)
+    ),
+    unfit=(UnfitCondition("jax-resnet50-conv-v5e-8", "accuracy_final", "can never fail: its bounds are far away"),),
+)
+
+
+def _heartbeat() -> Message:
+    return compose_heartbeat("heartbeat-1", HEARTBEAT, TO, "", DASHBOARD)
 
 
 def _incident() -> Message:

@@ -1,25 +1,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime
 
 import pytest
 
 from golden import check
-from ml_metrics.alerts.compose import compose, compose_heartbeat, compose_notice, one_line, subject_of
+from ml_metrics.alerts.compose import compose, compose_heartbeat, compose_notice, subject_of
 from ml_metrics.alerts.message import (
     NOTICES,
     Fact,
-    FailingTest,
-    Heartbeat,
     MessageKind,
-    MissedRuns,
     Notice,
-    QuarantinedTest,
-    UndecidedMetric,
-    UnfitCondition,
 )
+from ml_metrics.alerts.render import one_line
 from unit.alerts.reports import LOSS, REPORT
+from unit.alerts.samples import HEARTBEAT
 
 RUN_OCCASIONS = [each for each in MessageKind if each not in {MessageKind.DIGEST, MessageKind.HEARTBEAT, *NOTICES}]
 
@@ -35,25 +30,7 @@ def test_messages_match_their_golden_files(occasion: MessageKind) -> None:
 
 
 def test_the_heartbeat_matches_its_golden_files() -> None:
-    monday = datetime(2026, 1, 12, 7, tzinfo=UTC)
-    heartbeat = Heartbeat(
-        since=monday,
-        tests=12,
-        on_time=10,
-        missed=(MissedRuns("tf-mnist-example-cpu", 7, 5, monday), MissedRuns("pt-bert-func-v5e-8", 7, 0, None)),
-        failing=(FailingTest("jax-resnet50-conv-v5e-8", monday, ("loss_final out of bounds",), "a new user"),),
-        quarantined=(QuarantinedTest("pt-llama-func-h100-8", date(2026, 2, 1), "the data set moves"),),
-        undecided=(
-            UndecidedMetric("tf-mnist-example-cpu", "loss_final", 45, "change_point needs 20 earlier runs"),
-            UndecidedMetric(
-                "pt-bert-func-v5e-8",
-                "total_wall_time",
-                31,
-                "stddevs_from_mean needs 10 earlier runs with compare_to: pt-brt-func-v5e-8",
-            ),
-        ),
-        unfit=(UnfitCondition("jax-resnet50-conv-v5e-8", "accuracy_final", "can never fail: its bounds are far away"),),
-    )
+    heartbeat = replace(HEARTBEAT, on_time=10)
     message = compose_heartbeat("heartbeat-1", heartbeat, ["a@example.com"], "", "https://airflow.example/ml-metrics")
     check("alerts/heartbeat.txt", f"Subject: {message.subject}\n\n{message.text}")
     check("alerts/heartbeat.html", message.html)

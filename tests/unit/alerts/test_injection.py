@@ -14,7 +14,7 @@ from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
-from ml_metrics.alerts.compose import compose, compose_digest, compose_heartbeat, is_link
+from ml_metrics.alerts.compose import compose, compose_digest, compose_heartbeat
 from ml_metrics.alerts.message import (
     Fact,
     FailingTest,
@@ -31,6 +31,7 @@ from ml_metrics.alerts.message import (
     UndecidedMetric,
     UnfitCondition,
 )
+from ml_metrics.alerts.render import is_link
 from servers.channels import Answer, MailServer, Service
 from servers.github import GitHub
 from unit.alerts.hostile import HOSTILE

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from ml_metrics.warehouse import ChannelResult, StoredMessage
-from unit.warehouse.records import TEST
+from ml_metrics.warehouse import ChannelResult, StoredMessage, open_warehouse
+from unit.warehouse.records import TEST, record
+
+
+def two_tests(folder: Path) -> str:
+    """Return the address of a warehouse with one run of each of two tests."""
+    address = f"sqlite:///{folder}/warehouse.db"
+    with open_warehouse(address) as warehouse:
+        warehouse.load_all([record(0, {"loss_final": 1.0}, test=test) for test in (TEST, "another")])
+    return address
 
 
 def stored(key: str = "run 1-001-broken-ab", *, at: datetime, **fields: Any) -> StoredMessage:

@@ -12,8 +12,8 @@ import pytest
 from golden import check
 from ml_metrics import cli
 from ml_metrics.warehouse import SenderPass, open_warehouse
-from unit.cli.stored_messages import stored
-from unit.warehouse.records import TEST, record
+from unit.cli.stored_messages import stored, two_tests
+from unit.warehouse.records import TEST
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 ALWAYS = ["--days", "36500"]
@@ -21,10 +21,7 @@ ALWAYS = ["--days", "36500"]
 
 @pytest.fixture
 def address(tmp_path: Path) -> str:
-    place = f"sqlite:///{tmp_path}/warehouse.db"
-    with open_warehouse(place) as warehouse:
-        warehouse.load_all([record(0, {"loss_final": 1.0}, test=test) for test in (TEST, "another")])
-    return place
+    return two_tests(tmp_path)
 
 
 @pytest.fixture

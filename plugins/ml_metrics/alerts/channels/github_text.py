@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.channels.shorten import cut, cut_lines, fitting
-from ml_metrics.alerts.compose import one_line, printable
 from ml_metrics.alerts.mail import file_name
+from ml_metrics.alerts.render import one_line, printable
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message

@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ml_metrics.alerts.channels.shorten import bullets, cut, fitting, size, without_tags
 from ml_metrics.alerts.channels.webhook import post, secrets_of
-from ml_metrics.alerts.compose import printable
 from ml_metrics.alerts.mail import file_name
+from ml_metrics.alerts.render import printable
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message

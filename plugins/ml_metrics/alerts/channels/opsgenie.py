@@ -62,15 +62,13 @@ class Opsgenie:
 def alert(message: Message) -> dict[str, Any]:
     """Return the alert, which Opsgenie adds to an open one with the same alias."""
     facts = {"test": message.test, "owner": message.owner, "run": message.run_key}
-    details = {name: cut(value, MAX_DETAIL, escape=without_tags) for name, value in facts.items() if value.strip()}
+    details = {name: cut(value, MAX_DETAIL, escape=without_tags) for name, value in facts.items()}
     return {
         "message": cut(message.subject, MAX_MESSAGE, escape=without_tags) or SOURCE,
         "alias": incident_of(message),
         "description": without_tags(cut_lines(message.text.strip(), MAX_DESCRIPTION)),
         "tags": ["ml-metrics", str(message.kind)],
-        "details": {
-            name: cut(value, MAX_DETAIL, escape=without_tags) for name, value in details.items() if value.strip()
-        },
+        "details": {name: value for name, value in details.items() if value.strip()},
         "entity": cut(message.test, MAX_ENTITY, escape=without_tags),
         "source": SOURCE,
         "priority": PRIORITIES[message.kind],

@@ -6,7 +6,7 @@ import json
 import unicodedata
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.compose import printable
+from ml_metrics.alerts.render import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.channels.shorten import bullets, cut, fitting, size
 from ml_metrics.alerts.channels.webhook import post, secrets_of
-from ml_metrics.alerts.compose import printable
 from ml_metrics.alerts.message import MessageKind
+from ml_metrics.alerts.render import printable
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message

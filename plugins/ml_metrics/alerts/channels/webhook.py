@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 from ml_metrics.alerts.channels.http import send_json
 from ml_metrics.alerts.channels.shorten import bullets, cut, fitting
-from ml_metrics.alerts.compose import printable
+from ml_metrics.alerts.render import printable
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.schedule import time_before
+from ml_metrics.warehouse.known_tests import MISSED, MISSING, PAUSED, VANISHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PAUSED, MISSING, MISSED, GONE = "dag:paused", "dag:missing", "schedule:missed", "file:vanished"
 SLACK = timedelta(hours=2)
 """How much later than its schedule and its longest duration allow a run may end.
 
@@ -67,7 +67,7 @@ def problems_of_dag(
 ) -> dict[str, str]:
     """Return what is wrong with the DAG of a test that is defined: the sentences, by the names of the problems."""
     if test.in_python and _is_gone(test.file, dags_folder):
-        return {GONE: f"{test.file} does not exist any more. It defined this test as a DAG in Python."}
+        return {VANISHED: f"{test.file} does not exist any more. It defined this test as a DAG in Python."}
     if not test.schedule:
         return {}
     since = datetime.fromtimestamp(test.since, now.tzinfo)

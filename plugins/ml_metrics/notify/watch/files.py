@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.config.contact import contact_in
 from ml_metrics.warehouse import KnownTest
 from ml_metrics.warehouse.known_definition import carried_over, known_test
+from ml_metrics.warehouse.known_tests import RENAMED, UNREADABLE, VANISHED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 SHOWN = 3
 """How many problems of a file a message has."""
-UNREADABLE, VANISHED, RENAMED = "file:unreadable", "file:vanished", "file:renamed"
 
 
 @dataclass(slots=True)

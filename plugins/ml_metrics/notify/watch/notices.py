@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.message import Fact, MessageKind, Notice
-from ml_metrics.notify.watch.dags_in_airflow import MISSED, MISSING, PAUSED
-from ml_metrics.notify.watch.files import RENAMED, UNREADABLE, VANISHED
+from ml_metrics.alerts.pages import page_of_test
 from ml_metrics.reports import short_name
+from ml_metrics.values import short_hash
+from ml_metrics.warehouse.known_tests import IMPORT_ERROR, MISSED, MISSING, PAUSED, RENAMED, UNREADABLE, VANISHED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from ml_metrics.notify.mail_settings import MailSettings
     from ml_metrics.warehouse import KnownTest
 
-IMPORT_ERROR = "dag:import_error"
 HEADLINES = {
     UNREADABLE: "{} does not run: its file cannot be read",
     VANISHED: "{} vanished: no file defines it any more",
@@ -71,7 +69,7 @@ def message_about(changes: Sequence[Change], recipients: Sequence[str], mail: Ma
         is_good=mended,
     )
     stated = [(change.test.test, change.new) for change in changes]
-    digest = hashlib.sha256(repr((stated, tuple(recipients))).encode()).hexdigest()[:16]
+    digest = short_hash(repr((stated, tuple(recipients))))
     sender = (only.test.sender if only else "") or mail.sender
     key = f"watch-{mark}-{'mended' if mended else 'broken'}-{digest}"
     return compose_notice(key, MessageKind.FILE, notice, recipients, sender)
@@ -123,4 +121,4 @@ def _button(test: str, mail: MailSettings) -> Fact:
 def _page(test: str, mail: MailSettings) -> str:
     if not mail.dashboard_url:
         return ""
-    return f"{mail.dashboard_url}/test?{urlencode({'test': test})}" if test else f"{mail.dashboard_url}/"
+    return page_of_test(mail.dashboard_url, test) if test else f"{mail.dashboard_url}/"

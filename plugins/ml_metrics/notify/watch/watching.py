@@ -15,13 +15,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.load import load_tests
-from ml_metrics.notify.watch.dags_in_airflow import MISSED, MISSING, PAUSED, latest_expected, problems_of_dag, read_dags
-from ml_metrics.notify.watch.files import RENAMED, UNREADABLE, VANISHED, compare_files
+from ml_metrics.notify.watch.dags_in_airflow import latest_expected, problems_of_dag, read_dags
+from ml_metrics.notify.watch.files import compare_files
 from ml_metrics.notify.watch.last_good import last_commit, last_good_commit
-from ml_metrics.notify.watch.notices import IMPORT_ERROR, Change, message_about
+from ml_metrics.notify.watch.notices import Change, message_about
 from ml_metrics.warehouse import KnownTest
 from ml_metrics.warehouse.known_definition import carried_over
-from ml_metrics.warehouse.known_tests import DEFINITION
+from ml_metrics.warehouse.known_tests import (
+    DEFINITION,
+    IMPORT_ERROR,
+    MISSED,
+    MISSING,
+    PAUSED,
+    RENAMED,
+    UNREADABLE,
+    VANISHED,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

@@ -12,7 +12,7 @@ from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import Picture
-from servers.channels import AnyPort, MailServer
+from servers.channels import AnyPort, MailServer, mail_server
 from unit.alerts.reports import REPORT
 
 MESSAGE = compose(REPORT, ["a@example.com"])
@@ -26,14 +26,8 @@ class SmallMails(AnyPort):
 
 @pytest.fixture
 def small() -> Iterator[MailServer]:
-    server = MailServer()
-    controller = SmallMails(server, hostname="127.0.0.1", port=0)
-    controller.start()
-    try:
-        server.port = controller.port
+    with mail_server(SmallMails) as server:
         yield server
-    finally:
-        controller.stop()
 
 
 def test_a_mail_that_is_too_large_goes_without_its_pictures(small: MailServer) -> None:
