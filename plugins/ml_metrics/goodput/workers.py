@@ -1,8 +1,8 @@
 """The workers that wrote a log, each with all its lives: a worker that starts again is the same worker.
 
-Clocks of hosts differ. Whether two writers ran at the same time, or one after the other, is decided by the difference
-of clocks that each would require: the smaller one is true. Two that ran at the same time began the same steps with a
-nearly constant difference; if one followed the other, only the overlap of their times is due to their clocks.
+Clocks of hosts differ. Two writers whose entries alternate in the log ran at the same time. For others, the difference
+of clocks that each answer would require decides: the smaller one is true. Two that ran at the same time began the same
+steps with a nearly constant difference; if one followed the other, only the overlap of their times is due to their clocks.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ SAMPLE = 64
 """How many steps of two processes are compared, at the beginning and throughout."""
 SHORT_OVERLAP = 0.1
 """Two writers without a common step ran one after the other if less of the shorter one overlaps."""
+IN_TURNS = 0.5
+"""Two writers that wrote in turns have more than this share of their entries between those of the other.
+
+One that followed another has fewer there: in the order of the log none, and in that of times those of the overlap.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,6 +165,8 @@ def _continues(earlier: Life, later: Life) -> bool:
     """Return whether a process followed another, instead of running beside it."""
     gap = later.low - earlier.high
     same_host = bool(earlier.host) and earlier.host == later.host
+    if not same_host and _wrote_in_turns(earlier, later):
+        return False
     skew = _difference(earlier, later)
     if skew is None:
         shorter = min(earlier.high - earlier.low, later.high - later.low)
@@ -169,6 +176,14 @@ def _continues(earlier: Life, later: Life) -> bool:
     if earlier.ended and (earlier.step[0], earlier.step[-1]) == (later.step[0], later.step[-1]):
         return False  # a job that has ended is not done again
     return -gap < skew
+
+
+def _wrote_in_turns(earlier: Life, later: Life) -> bool:
+    """Return whether most entries of each process stand between those of the other in the log.
+
+    That shows two that ran side by side even if their clocks differ by more than the job took.
+    """
+    return bool(min(np.mean(later.at < earlier.at[-1]), np.mean(earlier.at > later.at[0])) > IN_TURNS)
 
 
 def _difference(earlier: Life, later: Life) -> float | None:

@@ -194,6 +194,14 @@ def test_clocks_that_are_set_back_at_each_restart_make_no_second_worker(tmp_path
     assert written(tmp_path, a=entries).clock == ""
 
 
+@pytest.mark.parametrize("ahead", [-1000.0, -850.0, 700.0, 1020.0, 1e6])
+def test_a_clock_that_is_off_by_as_much_as_the_job_took(ahead: float) -> None:
+    """Times alone would say that the workers ran one after the other. They wrote in turns."""
+    found = measured(in_turns(of("a", JOB), of("b", moved(JOB, ahead))))
+    assert same_figures(found, measured(JOB))
+    assert found.clock.startswith("2 workers recorded the job")
+
+
 @settings(max_examples=80, deadline=None)
 @given(orderly_jobs(), st.sampled_from([0.0, 0.25, 3.0, 17.0, -40.0]), st.integers(2, 4))
 def test_workers_with_names_change_no_figure(entries: Log, ahead: float, count: int) -> None:
