@@ -2,7 +2,8 @@
 
 Clocks of hosts differ. Two writers whose entries alternate in the log ran at the same time. For others, the difference
 of clocks that each answer would require decides: the smaller one is true. Two that ran at the same time began the same
-steps with a nearly constant difference; if one followed the other, only the overlap of their times is due to their clocks.
+steps with a nearly constant difference; if one followed the other, only the overlap of their times is due to their
+clocks.
 """
 
 from __future__ import annotations

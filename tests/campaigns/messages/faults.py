@@ -25,7 +25,10 @@ class FaultPlan:
     warehouse: str = "sqlite"
     small_disk: bool = False
     slower: float = 1.0
-    """By how much the period of the sender is longer: the stand-in of BigQuery takes seconds for what a pass asks."""
+    """By how much the period of the sender is longer: the stand-in of BigQuery takes seconds for what a pass asks.
+
+    Such a plan plays half of the waves, each with half of the runs.
+    """
     stories: bool = True
     """Whether some runs are cleared and end differently, which the warehouse must be there to notice."""
     kills: Callable[[random.Random, int], Kill | None] = lambda _chance, _number: None
