@@ -66,7 +66,7 @@ campaign-goodput: install-dev ## 5,000 random goodput traces of each kind beside
 campaign-alerts: install-dev ## messages that no task can send, under a real scheduler, triggerer and DAG processor
 	@CAMPAIGN=1 python -m pytest -q tests/campaigns/test_alerts.py
 
-campaign-messages: install-dev ## hanging servers, full disks and kill -9: no message is lost, none is doubled, 30 minutes
+campaign-messages: install-dev ## hanging servers, full disks and kill -9: no message is lost, none is doubled, 26 minutes
 	@ML_METRICS_MESSAGES_RUNS=$${ML_METRICS_MESSAGES_RUNS:-12} ML_METRICS_MESSAGES_WAVES=$${ML_METRICS_MESSAGES_WAVES:-4} \
 		ML_METRICS_MESSAGES_AIRFLOW_RUNS=$${ML_METRICS_MESSAGES_AIRFLOW_RUNS:-30} \
 		python -m pytest -q -s tests/campaigns/messages
