@@ -30,14 +30,17 @@ def same(left: float, right: float) -> bool:
     return left == right or (math.isnan(left) and math.isnan(right))
 
 
+def time_of(index: int, wall_times: list[float]) -> float:
+    """The time of a point; one without a time follows the point before it."""
+    known = [time for time in wall_times[: index + 1] if not math.isnan(time)]
+    return known[-1] if known else -math.inf
+
+
 @given(values, times)
 def test_final_and_first_are_selected_by_time(given_values: list[float], wall_times: list[float]) -> None:
     wall_times = wall_times[: len(given_values)]
-    known = [-math.inf]
-    for time in wall_times:  # a point without a time follows the one before it
-        known.append(known[-1] if math.isnan(time) else time)
-    final = max(range(len(wall_times)), key=lambda index: (known[index + 1], index))
-    first = min(range(len(wall_times)), key=lambda index: (known[index + 1], index))
+    final = max(range(len(wall_times)), key=lambda index: (time_of(index, wall_times), index))
+    first = min(range(len(wall_times)), key=lambda index: (time_of(index, wall_times), index))
     for strategy, index in (("final", final), ("first", first)):
         found = metric(strategy, given_values, wall_times)
         assert found.step == index
@@ -144,7 +147,7 @@ def test_the_mean_of_the_last_points(given_values: list[float], wall_times: list
     assert same(alone.value, final.value) or not math.isfinite(final.value)
     assert math.isfinite(alone.value) == math.isfinite(final.value)
     (several,) = metrics_of(written, [Strategy.LAST_N_MEAN], count)
-    order = sorted(range(len(given_values)), key=lambda i: -math.inf if math.isnan(wall_times[i]) else wall_times[i])
+    order = sorted(range(len(given_values)), key=lambda i: time_of(i, wall_times))
     finite = [given_values[index] for index in order[-count:] if math.isfinite(given_values[index])]
     if not finite:
         assert math.isnan(several.value)
