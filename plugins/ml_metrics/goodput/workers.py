@@ -40,7 +40,7 @@ class Life:
     name: str
     host: str
     at: NDArray[np.intp]
-    """The positions of its entries in the log."""
+    """The positions of its entries in the log, rising."""
     step: NDArray[np.int64]
     """Each step once, rising."""
     time: NDArray[np.float64]
@@ -184,7 +184,9 @@ def _wrote_in_turns(earlier: Life, later: Life) -> bool:
 
     That shows two that ran side by side even if their clocks differ by more than the job took.
     """
-    return bool(min(np.mean(later.at < earlier.at[-1]), np.mean(earlier.at > later.at[0])) > IN_TURNS)
+    of_later = np.searchsorted(later.at, earlier.at[-1])
+    of_earlier = len(earlier.at) - np.searchsorted(earlier.at, later.at[0])
+    return bool(of_later > IN_TURNS * len(later.at) and of_earlier > IN_TURNS * len(earlier.at))
 
 
 def _difference(earlier: Life, later: Life) -> float | None:

@@ -6,12 +6,7 @@ import pytest
 
 from golden import check
 from ml_metrics.alerts.compose import compose, compose_heartbeat, compose_notice, subject_of
-from ml_metrics.alerts.message import (
-    NOTICES,
-    Fact,
-    MessageKind,
-    Notice,
-)
+from ml_metrics.alerts.message import NOTICES, Fact, MessageKind, Notice
 from ml_metrics.alerts.render import one_line
 from unit.alerts.reports import LOSS, REPORT
 from unit.alerts.samples import HEARTBEAT
