@@ -31,7 +31,7 @@ up: install ## Airflow with the dashboard on http://localhost:8080
 	@airflow standalone
 
 test: install-dev lint ## every check and every test
-	@python -m pytest -n 2 --dist loadfile
+	@python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # the long DAG runs first, not last on one worker
 
 test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that KUBECONFIG names
 	@ML_METRICS_TEST_KUBERNETES=1 python -m pytest -q tests/campaigns/kubernetes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import runpy
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,25 @@ def test_they_are_not_paused_when_they_first_appear(file: str, names: set[str]) 
     for dag in found.values():
         assert dag.is_paused_upon_creation is False
         assert (dag.catchup, dag.max_active_runs) == (False, 1)
+
+
+@pytest.mark.parametrize("hour", [7, 9, 23])
+def test_an_airflow_that_starts_on_a_monday_sends_its_first_heartbeat_a_week_later(
+    hour: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only then is there a week to report."""
+    from airflow.serialization.decoders import decode_timetable
+    from airflow.serialization.encoders import encode_timetable
+    from airflow.timetables import trigger
+    from airflow.timetables.base import TimeRestriction
+
+    timetable = decode_timetable(encode_timetable(dags_of("ml_digest.py")["ml-metrics-heartbeat"].timetable))
+    monkeypatch.setattr(trigger, "utcnow", lambda: datetime(2026, 1, 19, hour, 30, tzinfo=UTC))
+    first = timetable.next_dagrun_info(
+        last_automated_data_interval=None, restriction=TimeRestriction(earliest=None, latest=None, catchup=False)
+    )
+    assert first is not None
+    assert first.run_after == datetime(2026, 1, 26, 7, tzinfo=UTC)
 
 
 def test_a_pass_ends_before_the_next_begins() -> None:
