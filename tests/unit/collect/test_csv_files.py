@@ -49,7 +49,7 @@ def test_an_epoch_is_the_step_where_there_is_no_other(tmp_path: Path) -> None:
     [
         b"\xef\xbb\xbfstep,loss\r\n1,2\r\n2,1\r\n",
         "step,loss\n1,2\n2,1\n".encode("utf-16"),
-        gzip.compress(b"step,loss\n1,2\n2,1\n"),
+        gzip.compress(b"step,loss\n1,2\n2,1\n", mtime=0),  # the same in every worker of pytest-xdist
         b"step;loss\n1;2\n2;1\n",
         b"step\tloss\n1\t2\n2\t1\n",
         b'"step","loss"\n"1","2"\n"2","1"\n',
