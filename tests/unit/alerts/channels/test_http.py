@@ -6,6 +6,7 @@ import socket
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +17,9 @@ from servers.channels import Answer, Service, http_service, tcp_server
 from servers.github import GitHub
 from unit.alerts.channels.every_http_channel import HTTP_CHANNELS, SECRET
 from unit.alerts.reports import REPORT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MESSAGE = compose(REPORT, ["a@example.com"])
 
@@ -135,21 +139,21 @@ def test_the_error_about_a_key_with_a_line_break_does_not_contain_it(service: Se
 @pytest.mark.parametrize(
     ("headers", "least", "most"),
     [
-        ({"Retry-After": "12"}, 12, 12),
-        ({"Retry-After": format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)}, 3000, 3600),
-        ({"Retry-After": format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True)}, 0, 0),
-        ({"Retry-After": "soon"}, 0, 0),
-        ({"Retry-After": "nan"}, 0, 0),
-        ({"Retry-After": "-5"}, 0, 0),
-        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(datetime.now(UTC).timestamp() + 600)}, 500, 600),
-        ({"X-RateLimit-Remaining": "1", "X-RateLimit-Reset": "99999999999"}, 0, 0),
-        ({}, 0, 0),
+        (lambda _: {"Retry-After": "12"}, 12, 12),
+        (lambda now: {"Retry-After": format_datetime(now + timedelta(hours=1), usegmt=True)}, 3000, 3600),
+        (lambda now: {"Retry-After": format_datetime(now - timedelta(hours=1), usegmt=True)}, 0, 0),
+        (lambda _: {"Retry-After": "soon"}, 0, 0),
+        (lambda _: {"Retry-After": "nan"}, 0, 0),
+        (lambda _: {"Retry-After": "-5"}, 0, 0),
+        (lambda now: {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(now.timestamp() + 600)}, 500, 600),
+        (lambda _: {"X-RateLimit-Remaining": "1", "X-RateLimit-Reset": "99999999999"}, 0, 0),
+        (lambda _: {}, 0, 0),
     ],
 )
 def test_the_pause_that_a_service_requests(
-    headers: dict[str, str], least: float, most: float, service: Service
+    headers: Callable[[datetime], dict[str, str]], least: float, most: float, service: Service
 ) -> None:
-    service.answers(Answer(429, headers=headers))
+    service.answers(Answer(429, headers=headers(datetime.now(UTC))))
     with pytest.raises(UndeliveredError) as caught:
         send_json("GET", service.url, service="x", timeout=5)
     assert least <= caught.value.retry_after <= most
