@@ -57,7 +57,7 @@ def test_twenty_writers_of_different_runs(new_opener: Callable[[], Warehouse]) -
 
 
 def test_writers_of_the_same_run_leave_the_rows_of_one(new_opener: Callable[[], Warehouse]) -> None:
-    attempts = [record(0, {f"metric_{number}": float(chance) for number in range(4)}) for chance in range(6)]
+    attempts = [record(0, {f"metric_{number}": float(chance) for number in range(4)}) for chance in range(WRITERS // 2)]
     _write_concurrently(new_opener, [[attempt] for attempt in attempts])
     with new_opener() as warehouse:
         assert len(warehouse.runs.newest(TEST)) == 1
