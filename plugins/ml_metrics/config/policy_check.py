@@ -40,6 +40,9 @@ def refused_in(test: TestDefinition, policy: Policy) -> Iterator[Found]:
     yield from _pod(test, rules)
     for number, address in enumerate(test.emails):
         yield from rules.listed("recipients", address, ("emails", number))
+    for number, word in enumerate(test.by_hand):
+        if policy.by_hand is not None and word not in policy.by_hand:
+            yield ("by_hand", number), f"{word!r} is not in `by_hand` of the policy"
     if test.sender:
         yield from rules.listed("senders", test.sender, ("sender",))
 

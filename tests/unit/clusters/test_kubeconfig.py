@@ -97,7 +97,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     ],
 )
 def test_nonsense_is_an_error_without_its_content(text: str) -> None:
-    with pytest.raises(ConfigError, match="^where: ") as error:
+    with pytest.raises(ConfigError, match=r"^where: ") as error:
         kubeconfig_text(text, "where")
     assert "xxx" not in str(error.value)
 
