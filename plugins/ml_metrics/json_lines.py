@@ -74,7 +74,7 @@ class LineReader:
                 source.seek(self._position)
                 while data := source.read(size):
                     self.progress(len(data))
-                    if isinstance(source, gzip.GzipFile):
+                    if size == COMPRESSED_BLOCK_BYTES:
                         self.unpacked(len(data))
                     yield from self._complete_lines(data)
             except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
@@ -144,13 +144,13 @@ def parse_lines(
 
 def is_nested(value: Any, nesting: int) -> bool:
     """Whether a JSON value has more lists and objects within each other than `nesting`."""
-    level = [value]
+    level: list[Any] = [value]
     for _ in range(nesting + 1):
         level = [
             inner
             for outer in level
             if type(outer) is list or type(outer) is dict
-            for inner in (outer if type(outer) is list else outer.values())
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
             if type(inner) is list or type(inner) is dict
         ]
         if not level:
