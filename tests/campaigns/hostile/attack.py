@@ -14,6 +14,8 @@ VARIANTS = int(os.environ.get("ML_METRICS_HOSTILE_VARIANTS", "0"))
 SEED = int(os.environ.get("ML_METRICS_HOSTILE_SEED", "1"))
 NOT_RUN = "NOT RUN: minutes of attacks; `make campaign-hostile`"
 LONGEST_SHOWN = 5
+ENOUGH = 20
+"""An attack ends after so many variants that were not held off: each may cost a minute."""
 Shape = TypeVar("Shape")
 WHOLE, SHORT_SHAPES = 200, 5
 
@@ -32,6 +34,7 @@ class Attack:
         self.tried += 1
         if not held:
             self.broken.append(f"{what}: {reached}"[:2000])
+            assert len(self.broken) < ENOUGH, f"{self.name}: so many variants reach something:\n" + "\n".join(self.broken)
 
     def none(self, what: str, found: Iterable[object]) -> None:
         """Count a variant that is held off if nothing is found."""
@@ -43,7 +46,8 @@ class Attack:
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         if error is not None:
-            self.broken.append(f"the attack itself ended with {error!r}"[:2000])
+            if len(self.broken) < ENOUGH:
+                self.broken.append(f"the attack itself ended with {error!r}"[:2000])
             return
         assert self.tried, f"{self.name}: no variant was tried"
         shown = "\n".join(self.broken[:LONGEST_SHOWN])

@@ -158,6 +158,6 @@ def test_what_is_no_file(tmp_path: Path, attack: Begin) -> None:
                 os.chdir(folder.path)  # the path of a socket has to be short
                 do_all(Path(folder.path), [{**shape, "at": at, "instead": True}])
                 os.chdir(here)
-                ended = held(lambda folder=folder: (read_all(folder), write_all(folder)))
+                ended = held(lambda folder=folder: (read_all(folder), write_all(folder)), wall_seconds=15)
                 tried.variant(f"{shape} at {at}", held=ended.well, reached=ended.how)
                 shutil.rmtree(root)
