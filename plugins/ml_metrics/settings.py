@@ -47,6 +47,12 @@ class Settings:
     """The folder of the local cluster: pods, logs and kubeconfig. Default: `$AIRFLOW_HOME/ml_metrics/cluster`."""
     local_image: str = ""
     """The folder that every image maps to on the local cluster. Default: the parent of the DAGs folder."""
+    by_hand: str = ""
+    """What a run by hand of any test may replace: `image`, `command`, or both. Without it, only what the test file
+    allows with `by_hand`."""
+    reading_seconds: str = "10"
+    """How many seconds of each parsing of the folder go to test files that take long, in all. Files beyond that become
+    DAGs that say so."""
     channels: str = "outbox"
     """The channels of messages, separated by commas: `outbox`, `smtp`, `sendgrid`, `webhook`, `github`,
     `teams`, `google_chat`, `pagerduty`, `opsgenie`, `error_reporting`, each also as `channel:connection`."""
@@ -89,6 +95,11 @@ class Settings:
 def airflow_home() -> Path:
     """Return Airflow's home folder, by Airflow's own rule."""
     return Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
+
+
+def dags_folder() -> Path:
+    """Return the DAGs folder of Airflow."""
+    return _dags_folder(_airflow_cfg())
 
 
 def _default_paths(dags: Path) -> dict[str, str]:
