@@ -56,10 +56,14 @@ class Settings:
     channels: str = "outbox"
     """The channels of messages, separated by commas: `outbox`, `smtp`, `sendgrid`, `webhook`, `github`,
     `teams`, `google_chat`, `pagerduty`, `opsgenie`, `error_reporting`, each also as `channel:connection`."""
+    plain_http_hosts: str = ""
+    """Hosts, separated by commas, to which channels may send their keys unencrypted, over `http://`. Default: only this
+    machine."""
     outbox: str = ""
     """The folder of the `outbox` channel. Default: `$AIRFLOW_HOME/ml_metrics/outbox`."""
     mails_per_hour: str = "10"
-    """The maximum number of messages to an owner in an hour. Later ones wait for the digest."""
+    """The maximum number of messages to an owner in an hour, but at least one about each test. Later ones wait for the
+    digest."""
     duty_emails: str = ""
     """Who gets the one message about a mass failure, separated by commas. Default: the default recipients."""
     mass_failure_tests: str = "20"
