@@ -6,7 +6,7 @@ from airflow.sdk import DAG, CronTriggerTimetable, task
 
 from ml_metrics.notify import send_digest, send_heartbeat, watch_tests
 
-RETRIES = {"retries": 2, "retry_delay": timedelta(minutes=5)}
+RETRIES = {"retries": 2, "retry_delay": timedelta(minutes=5), "execution_timeout": timedelta(minutes=13)}
 OPTIONS = {
     "catchup": False,
     "max_active_runs": 1,

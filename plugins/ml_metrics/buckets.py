@@ -11,17 +11,19 @@ import io
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.confined import name_problem
 from ml_metrics.errors import FileMissingError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ml_metrics.confined import Listing
 
 MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 """Errors of a path without a file: it never existed, it was just removed, or it is a link with no target."""
 
 
-def find_files(path: str) -> Iterator[tuple[str, str, int]]:
+def find_files(path: str, listing: Listing) -> Iterator[tuple[str, str, int]]:
     """Yield the path, relative name and size of every file below a folder. A folder that does not exist has none."""
     filesystem = _filesystem(path)
     root = filesystem._strip_protocol(path).rstrip("/")  # noqa: SLF001  (the only way to fsspec's form of a path)
@@ -30,8 +32,18 @@ def find_files(path: str) -> Iterator[tuple[str, str, int]]:
             found = filesystem.find(path, detail=True)
         except FileNotFoundError:
             return
-    for name, info in found.items():
-        yield filesystem.unstrip_protocol(name), name.removeprefix(root).lstrip("/"), int(info["size"])
+    for full_name, info in found.items():
+        name = full_name.removeprefix(root).removeprefix("/")
+        if listing.skip and name.startswith(f"{listing.skip}/"):
+            continue
+        if not listing.admits(name):
+            return
+        if problem := name_problem(name):
+            listing.leave_out(f"the name {problem}", name)
+        elif name.count("/") >= listing.most_depth:
+            listing.leave_out(f"more than {listing.most_depth} folders deep", name)
+        else:
+            yield filesystem.unstrip_protocol(full_name), name, int(info["size"])
 
 
 def exists(path: str) -> bool:
@@ -49,10 +61,19 @@ def open_read(path: str) -> io.BufferedReader:
         return io.BufferedReader(_RawFile(path, _filesystem(path).open(path, "rb")))
 
 
-def read(path: str) -> bytes:
-    """Read a whole file with one request. Raises `FileMissingError` if it does not exist."""
+def read(path: str, most: int | None = None) -> bytes:
+    """Read a file with one request, its beginning if it is longer. Raises `FileMissingError` if it does not exist."""
     with errors_naming(path, "cannot be read"):
-        content: bytes = _filesystem(path).cat_file(path)
+        filesystem = _filesystem(path)
+        try:
+            content: bytes = filesystem.cat_file(path) if most is None else filesystem.cat_file(path, start=0, end=most)
+        except FileNotFoundError:
+            raise
+        except Exception:
+            # an empty object has no range
+            if most is None or filesystem.info(path)["size"]:
+                raise
+            return b""
     return content
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
 from itertools import groupby
@@ -16,10 +17,11 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from airflow.sdk.definitions.param import ParamsDict
 
 from ml_metrics.clusters.pools import configured_pools, pool_of
-from ml_metrics.config.contact import contact_in
+from ml_metrics.config.contact import Contact, contact_in
 from ml_metrics.config.load import load_test, load_tests
-from ml_metrics.config.params import RUN_OVERRIDES
-from ml_metrics.config.problems import InvalidFileError
+from ml_metrics.config.naming import is_reserved
+from ml_metrics.config.params import RUN_OVERRIDES, allowed_by_hand
+from ml_metrics.config.problems import InvalidFileError, Problem
 from ml_metrics.judge.wording import rule_of
 from ml_metrics.notify import notify_lost_gate, notify_overdue, notify_run, post_run_message
 from ml_metrics.operators.tasks import AssertSuccess, CollectMetrics, ConfirmRun, JudgeRun, LoadHistory, MeasureGoodput
@@ -31,44 +33,79 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.config.problems import Problem
     from ml_metrics.operators.tasks import TestTask
 
-RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": 10.0, "retry_exponential_backoff": True}
-"""For the tasks that only read and write, whose failures are mostly temporary errors of other services."""
+TASK_TIMEOUT = timedelta(hours=1)
+"""For the tasks that only read and write: nothing that a workload writes can hold a worker for longer."""
+RETRIES: dict[str, Any] = {
+    "retries": 2,
+    "retry_delay": 10.0,
+    "retry_exponential_backoff": True,
+    "execution_timeout": TASK_TIMEOUT,
+}
+"""For the same tasks, whose failures are mostly temporary errors of other services."""
 
 DEADLINE_SLACK = timedelta(hours=1)
 """The time in a run for everything but its workload."""
 MAX_DESCRIPTION = 300
+MAX_PROBLEMS, MAX_PROBLEM = 50, 1_000
+"""How many problems the DAG of an invalid test shows, and how many characters of each."""
+READ_TEST_FILE = "read_test_file"
+"""The task of an invalid test."""
+CANNOT_BE_READ = "--cannot-be-read"
+"""Follows the name of an invalid test whose own name belongs to another DAG."""
 
 
 def tests_from(config_root: str | None = None) -> Iterator[DAG]:  # noqa: PT028  (no pytest function)
-    """Yield the DAG of every test below a folder. An invalid test gets a DAG that shows its problems.
+    """Yield the DAG of every test below a folder. A test that cannot become a DAG gets one that shows why.
 
     In the process of a task, only the DAG of that task is built.
     """
     root = config_root or Settings.load().config_root
-    wanted = get_parsing_context().dag_id
-    if wanted is not None:
-        yield from _one(root, wanted)
-        return
+    wanted = get_parsing_context()
+    if wanted.dag_id is None:
+        yield from _all(root)
+    elif wanted.task_id == READ_TEST_FILE:
+        yield from (dag for dag in _all(root) if dag.dag_id == wanted.dag_id)
+    else:
+        yield from _one(root, wanted.dag_id)
+
+
+def _all(root: str) -> Iterator[DAG]:
     library = load_tests(root)
+    problems, taken = list(library.problems), set(library.foreign)
     for test in library.tests:
-        yield accelerator_test(test)
+        try:
+            dag = accelerator_test(test)
+        except Exception as error:  # noqa: BLE001  (whatever Airflow refuses in one test must not stop all tests)
+            problems.append(_refused(test, error))
+        else:
+            taken.add(dag.dag_id)
+            yield dag
     test_of = attrgetter("test")
-    valid = {test.name for test in library.tests}
-    for name, problems in groupby(sorted(library.problems, key=test_of), key=test_of):
-        dag_id = f"{name}--cannot-be-read" if name in valid else name
-        yield invalid_test(dag_id, tuple(problems), root)
+    for name, own in groupby(sorted(problems, key=test_of), key=test_of):
+        dag_id = name if name not in taken and not is_reserved(name) else f"{name}{CANNOT_BE_READ}"
+        yield placeholder(dag_id, tuple(own), root)
 
 
 def _one(root: str, name: str) -> Iterator[DAG]:
     try:
-        yield accelerator_test(load_test(root, name))
+        test = load_test(root, name)
     except InvalidFileError as error:
         if any(problem.test == name for problem in error.problems):
-            yield invalid_test(name, error.problems, root)
-        # otherwise no file defines it: it belongs to another DAG file
+            yield placeholder(name, error.problems, root)
+        return  # otherwise no file defines it: it belongs to another DAG file
+    try:
+        yield accelerator_test(test)
+    except Exception as error:  # noqa: BLE001  (as above)
+        yield placeholder(name, [_refused(test, error)], root)
+
+
+def _refused(test: TestDefinition, error: Exception) -> Problem:
+    """Return the problem of a test that Airflow refuses."""
+    reason = " ".join(str(error).split()) or "no reason is given"
+    what = f"Airflow cannot make a DAG of this test: {type(error).__name__}: {reason}"
+    return Problem(test.source, None, "", what[:MAX_PROBLEM], test.name)
 
 
 def accelerator_test(test: TestDefinition) -> DAG:
@@ -84,7 +121,7 @@ def accelerator_test(test: TestDefinition) -> DAG:
         max_active_runs=1,
         deadline=None if _in_dags_test() else deadline_of(test),
         on_failure_callback=notify_lost_gate,
-    ) as dag:
+    ) as dag, _unregistered_on_error(dag):
         run_workload = workload_operator(
             test,
             task_id="run_workload",
@@ -107,9 +144,19 @@ def accelerator_test(test: TestDefinition) -> DAG:
             on_success_callback=notify_run,
         )
         chain(run_workload, [collect_metrics, measure_goodput], judge_run, *recorded, assert_success)
-    # set after the tasks: otherwise each has a copy, which Airflow validates twice whenever it serialises the DAG
-    dag.params = ParamsDict(parameters(test))
+        # set after the tasks: otherwise each has a copy, which Airflow validates twice whenever it serialises the DAG
+        dag.params = ParamsDict(parameters(test))
     return dag
+
+
+@contextmanager
+def _unregistered_on_error(dag: DAG) -> Iterator[None]:
+    """Keep Airflow from using a DAG that could not be finished: it collects every DAG whose `with` block ends."""
+    try:
+        yield
+    except BaseException:
+        dag.auto_register = False
+        raise
 
 
 def deadline_of(test: TestDefinition) -> DeadlineAlert:
@@ -136,14 +183,21 @@ def _in_dags_test() -> bool:
 
 @cache
 def _configured_pools() -> tuple[str, ...]:
-    """Return the pools of the settings, which are read once per process and not for each test."""
-    return configured_pools(Settings.load().pools)
+    """Return the pools of the settings."""
+    return configured_pools(_settings().pools)
+
+
+@cache
+def _settings() -> Settings:
+    """Return the settings, which are read once per process and not for each test."""
+    return Settings.load()
 
 
 def parameters(test: TestDefinition) -> dict[str, Param]:
     """Return the fields of the trigger form: the parameters of the test, and the overrides of any run."""
     own = {name: Param(one.default, **one.schema_keywords()) for name, one in test.params.items()}
-    return {**{name: Param(None, **schema) for name, schema in RUN_OVERRIDES.items()}, **own}
+    allowed = allowed_by_hand(test.by_hand, _settings().by_hand)
+    return {**{name: Param(None, **schema) for name, schema in RUN_OVERRIDES.items() if name in allowed}, **own}
 
 
 def documentation(test: TestDefinition) -> str:
@@ -157,10 +211,19 @@ def documentation(test: TestDefinition) -> str:
     )
 
 
-def invalid_test(dag_id: str, problems: Sequence[Problem], root: str) -> DAG:
+def placeholder(dag_id: str, problems: Sequence[Problem], root: str) -> DAG:
+    """Return the DAG that takes the place of a test, whatever its problems contain."""
+    try:
+        return invalid_test(dag_id, problems, root)
+    except Exception as error:  # noqa: BLE001  (nothing in one file may stop all tests)
+        what = f"its problems cannot be shown: {type(error).__name__}"
+        return invalid_test(dag_id, [Problem("the test file", None, "", what)], root, Contact())
+
+
+def invalid_test(dag_id: str, problems: Sequence[Problem], root: str, contact: Contact | None = None) -> DAG:
     """Return the DAG of an invalid test, which shows its problems and belongs to the owner whom its file names."""
-    lines = tuple(dict.fromkeys(map(str, problems)))
-    contact = contact_in(Path(problems[0].file), Path(root))
+    lines = tuple(dict.fromkeys(_shown(problem) for problem in problems[:MAX_PROBLEMS]))
+    contact = contact or contact_in(Path(problems[0].file), Path(root))
     with DAG(
         dag_id=dag_id,
         schedule=None,
@@ -171,8 +234,13 @@ def invalid_test(dag_id: str, problems: Sequence[Problem], root: str) -> DAG:
         tags={"ml-metrics", "config-error"},
         default_args={"owner": contact.owner},
     ) as dag:
-        InvalidTestFile(task_id="read_test_file", problem="\n".join(lines))
+        InvalidTestFile(task_id=READ_TEST_FILE, problem="\n".join(lines), execution_timeout=TASK_TIMEOUT)
     return dag
+
+
+def _shown(problem: Problem) -> str:
+    text = str(problem).replace("\0", "\\0")
+    return text if len(text) <= MAX_PROBLEM else f"{text[:MAX_PROBLEM]}..."
 
 
 def _code(text: str) -> str:

@@ -9,13 +9,14 @@ import zlib
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from ml_metrics import storage
 from ml_metrics.errors import UnreadableInputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
+
+    from ml_metrics import storage
 
 BLOCK_BYTES = 4 << 20
 COMPRESSED_BLOCK_BYTES = 64 << 10
@@ -42,7 +43,7 @@ class LineReader:
     far as it was read, and becomes an empty line.
     """
 
-    path: str
+    file: storage.File
     max_line_bytes: int
     reject_long_line: Callable[[bytes], None]
     progress: Callable[[int], None] = lambda _: None
@@ -61,7 +62,7 @@ class LineReader:
         Raises:
             UnreadableInputError: The file is compressed and damaged; the lines before the damage have been yielded.
         """
-        with storage.open_read(self.path) as raw:
+        with self.file.open() as raw:
             source = _decompressed(raw)
             size = BLOCK_BYTES if source is raw else COMPRESSED_BLOCK_BYTES
             self._rest = b""

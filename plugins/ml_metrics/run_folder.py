@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +29,14 @@ class RunFolder:
     """The folder of one run, local or in a bucket."""
 
     path: str
+    root: str = field(default="", compare=False)
+    """The storage root, below which nothing follows a link; empty if a user named the folder, which is trusted then."""
+    limits: storage.ListingLimits = field(default=storage.LIMITS, compare=False)
 
     @classmethod
     def of(cls, run: Run, storage_root: str) -> RunFolder:
         """Return the folder of a run, which is the same for every task, retry and clear."""
-        return cls(storage.join(storage_root, run.test, run.key))
+        return cls(storage.join(storage_root, run.test, run.key), storage_root)
 
     def read(self, document: str) -> dict[str, Any] | None:
         """Return a task's document, or None if the task wrote none. In a bucket this is a single request."""
@@ -87,9 +90,16 @@ class RunFolder:
         return storage.join(self.path, DOCUMENTS, f"{document}.json")
 
     def files(self, on_unreadable: Callable[[str], None] | None = None) -> list[storage.File]:
-        """List the workload's files. `on_unreadable` is called for each subfolder that cannot be listed."""
-        found = storage.list_files(self.path, on_unreadable) if on_unreadable else storage.list_files(self.path)
-        return [file for file in found if not file.name.startswith(f"{DOCUMENTS}/")]
+        """List the workload's files, within limits. `on_unreadable` is called with what is left out, and why."""
+        return self._place.files(self._below, on_unreadable, self.limits, skip=DOCUMENTS)
+
+    @property
+    def _place(self) -> storage.Folder:
+        return storage.Folder(self.root or self.path)
+
+    @property
+    def _below(self) -> str:
+        return storage.relative(self.root, self.path) if self.root else ""
 
 
 def _workload(content: dict[str, Any]) -> Workload:

@@ -47,13 +47,23 @@ class Settings:
     """The folder of the local cluster: pods, logs and kubeconfig. Default: `$AIRFLOW_HOME/ml_metrics/cluster`."""
     local_image: str = ""
     """The folder that every image maps to on the local cluster. Default: the parent of the DAGs folder."""
+    by_hand: str = ""
+    """What a run by hand of any test may replace: `image`, `command`, or both. Without it, only what the test file
+    allows with `by_hand`."""
+    reading_seconds: str = "10"
+    """How many seconds of each parsing of the folder go to test files that take long, in all. Files beyond that become
+    DAGs that say so."""
     channels: str = "outbox"
     """The channels of messages, separated by commas: `outbox`, `smtp`, `sendgrid`, `webhook`, `github`,
     `teams`, `google_chat`, `pagerduty`, `opsgenie`, `error_reporting`, each also as `channel:connection`."""
+    plain_http_hosts: str = ""
+    """Hosts, separated by commas, to which channels may send their keys unencrypted, over `http://`. Default: only this
+    machine."""
     outbox: str = ""
     """The folder of the `outbox` channel. Default: `$AIRFLOW_HOME/ml_metrics/outbox`."""
     mails_per_hour: str = "10"
-    """The maximum number of messages to an owner in an hour. Later ones wait for the digest."""
+    """The maximum number of messages to an owner in an hour, but at least one about each test. Later ones wait for the
+    digest."""
     duty_emails: str = ""
     """Who gets the one message about a mass failure, separated by commas. Default: the default recipients."""
     mass_failure_tests: str = "20"
@@ -89,6 +99,11 @@ class Settings:
 def airflow_home() -> Path:
     """Return Airflow's home folder, by Airflow's own rule."""
     return Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
+
+
+def dags_folder() -> Path:
+    """Return the DAGs folder of Airflow."""
+    return _dags_folder(_airflow_cfg())
 
 
 def _default_paths(dags: Path) -> dict[str, str]:

@@ -106,7 +106,7 @@ def test_nothing_is_recorded_if_the_test_turns_recording_off(home: Home) -> None
 
 
 def test_a_run_may_override_program_image_and_parameters(home: Home) -> None:
-    home.add_test("by-hand", command=["false"], params={"epochs": 3})
+    home.add_test("by-hand", command=["false"], params={"epochs": 3}, by_hand=["image", "command"])
     overrides = {"command": ["python3", "-c", "print('another program')"], "image": "local/other:2", "epochs": 4}
     done = home.run("by-hand", overrides)
     assert done.returncode == 0, done.stdout[-3000:]
@@ -118,6 +118,18 @@ def test_a_run_may_override_program_image_and_parameters(home: Home) -> None:
     assert metadata["image"] == "local/other:2"
     assert metadata["param.epochs"] == "4"
     assert json.loads(metadata["param.command"]) == overrides["command"]
+
+
+def test_a_run_may_not_have_another_program_unless_its_test_allows_it(home: Home) -> None:
+    home.add_test("fixed", command=["true"], params={"size": {"default": "small", "pattern": "^(a+)+$|small"}})
+    for conf, why in (
+        ({"command": ["echo", "stolen"]}, "may not have another command; allow it by `by_hand: [command]`"),
+        ({"size": "a" * 200 + "!"}, "does not match the pattern"),
+    ):
+        done = home.run("fixed", conf)
+        assert done.returncode == 1
+        assert why in done.stdout
+        assert "stolen\n" not in done.stdout
 
 
 def test_an_invalid_file_is_visible_and_affects_no_other(home: Home) -> None:
@@ -147,6 +159,7 @@ def test_a_run_by_hand_with_another_image_is_a_trial(home: Home) -> None:
         "tried",
         command=["python3", "-c", REPORTING],
         env={"LOSS": "{{ params.loss }}"},
+        by_hand=["image"],
         params={"loss": 1.0},
         emails=["team@example.com"],
         regression_test_config={"metric_success_conditions": {"loss_final": condition}},

@@ -15,7 +15,6 @@ from airflow.utils.file import iter_airflow_imports
 
 from ml_metrics import dags
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.config.params import RUN_OVERRIDES
 
 TEST = TestDefinition(
     name="t",
@@ -107,7 +106,7 @@ def test_the_dag_documents_its_test() -> None:
     assert "| `acc_final` | greater than 0.9 |" in dag.doc_md
     assert "a-new-user" in dag.doc_md
     assert dag.params.get_param("epochs").schema == {"type": "integer", "minimum": 1}
-    assert dag.params.dump() == {"epochs": 3} | dict.fromkeys(RUN_OVERRIDES)
+    assert dag.params.dump() == {"epochs": 3, "trial": None, "notify": None}
     assert dag.get_task("run_workload").owner == "a-new-user"
     assert dag.catchup is False
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ml_metrics import json_lines
+from ml_metrics import json_lines, storage
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.json_lines import LineReader, is_part_of, parse_lines, parse_table
 from ml_metrics.storage import File
@@ -24,7 +24,7 @@ SCHEMA = pa.schema([("n", pa.int64())])
 
 
 def reader(path: Path, rejected: list[bytes] | None = None) -> LineReader:
-    return LineReader(str(path), 1000, (rejected if rejected is not None else []).append)
+    return LineReader(storage.named_file(str(path)), 1000, (rejected if rejected is not None else []).append)
 
 
 @pytest.mark.parametrize(

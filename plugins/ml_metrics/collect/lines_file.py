@@ -45,7 +45,7 @@ class LinesFile:
     def blocks(self) -> Iterator[bytes]:
         """Yield the lines in blocks of some megabytes. A file that cannot be read to its end causes a warning."""
         too_long = partial(self.reject, f"longer than {MAX_LINE_BYTES >> 20} MiB")
-        reader = LineReader(self.file.path, MAX_LINE_BYTES, too_long, self.progress, self.check)
+        reader = LineReader(self.file, MAX_LINE_BYTES, too_long, self.progress, self.check)
         for part in (reader.new_blocks, reader.last_line):
             try:
                 yield from part()

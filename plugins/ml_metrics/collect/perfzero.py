@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics import storage
 from ml_metrics.collect.source import AS_WRITTEN, Found, Request
 from ml_metrics.collect.untrusted_values import number_of, text_of
 from ml_metrics.config.collection import TOTAL_WALL_TIME, ProcessInfo
@@ -17,7 +16,10 @@ from ml_metrics.model import Metric
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ml_metrics import storage
+
 FILE = "perfzero_summary.json"
+MAX_BYTES = 64 << 20
 DESCRIBED_BY = ("ml_framework_info", "system_info", "benchmark_info")
 """The parts of a summary that describe the environment."""
 
@@ -61,7 +63,7 @@ def read(request: Request) -> Found:
 
 def _summary(file: storage.File) -> Summary:
     try:
-        content = json.loads(storage.read_bytes(file.path))
+        content = json.loads(file.read(MAX_BYTES))
     except (ValueError, RecursionError) as error:
         raise UnreadableInputError(f"{file.name}: is not JSON: {error}") from error
     result = content.get("benchmark_result") if isinstance(content, dict) else None

@@ -14,12 +14,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics import storage
 from ml_metrics.collect.source import AS_WRITTEN, Found, Request
 from ml_metrics.model import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ml_metrics import storage
 
 SUFFIX = ".xplane.pb"
 PROGRAM = Path(__file__).with_name("xprof_program.py")
@@ -60,7 +61,7 @@ def _overview(files: Sequence[storage.File]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="ml-metrics-profile-") as folder:
         copies = [Path(folder, file.name.rpartition("/")[2]) for file in files]
         for file, copy in zip(files, copies, strict=True):
-            with storage.open_read(file.path) as source, copy.open("wb") as target:
+            with file.open() as source, copy.open("wb") as target:
                 while data := source.read(1 << 20):
                     target.write(data)
         try:

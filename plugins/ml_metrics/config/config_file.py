@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, Field, ValidationError
 
 from ml_metrics.config.collection import MetricCollectionConfig
+from ml_metrics.config.contents import check_contents, check_total
 from ml_metrics.config.definition import NAME_PARTS, TestDefinition
 from ml_metrics.config.inherit import ConfigFolder, is_shared
 from ml_metrics.config.naming import MAX_NAME, as_name
@@ -52,10 +53,12 @@ def read_file(path: Path, folder: ConfigFolder) -> LoadedFile:
     name = name_of_file(path)
     try:
         document = folder.complete(path)
+        size = check_contents(document)
         name = probable_name(document) or name
         if is_shared(document):
             return _metric_config(path, document)
         documents = swept(document.without("extends", "metric_config"))  # both were resolved above
+        check_total(size, len(documents), document)
     except InvalidFileError as error:
         raise InvalidFileError([problem.of_test(name) for problem in error.problems]) from error
     return _tests(path, documents, name)

@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from datetime import timedelta
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_validator
 
@@ -22,11 +22,14 @@ from ml_metrics.config.params import Params, check_references
 from ml_metrics.config.pod import Cluster, EnvName, LabelValue, MountPath, PodOverride, Resources, Secrets, Text, Volume
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.regression import RegressionTestConfig
-from ml_metrics.config.schedule import unfillable
+from ml_metrics.config.schedule import SOME_MONDAY, unfillable
 from ml_metrics.config.strict import Strict
 
 NAME_PARTS = ("framework", "model", "mode", "accelerator")
 PRESETS = ("@once", "@continuous", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
+MAX_TAG, MAX_OWNER, MAX_POOL, MAX_SCHEDULE = 100, 250, 250, 200
+"""Characters that fit into the tables of Airflow."""
+MAX_RETRIES, MAX_PRIORITY = 100, 1_000_000
 
 
 @lru_cache(maxsize=4096)
@@ -38,17 +41,20 @@ def check_schedule(schedule: str) -> str:
                 f"{schedule!r} is not a preset; available: {', '.join(PRESETS)}{did_you_mean(schedule, PRESETS)}"
             )
         return schedule
-    fields = schedule.split()
+    fields = schedule.split() if len(schedule) <= MAX_SCHEDULE else []
     if len(fields) != 5:  # noqa: PLR2004  (minute, hour, day, month, weekday)
         near = did_you_mean(f"@{schedule}", PRESETS)
         count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
         what = f"{schedule!r} is not a cron expression like '0 8 * * *': it has {count}, not 5"
         raise ValueError(f"{what}{near}")
     from croniter import croniter
-    from croniter.croniter import CroniterError
+    from croniter.croniter import CroniterBadDateError, CroniterError
 
     try:
         croniter.expand(schedule)
+        croniter(schedule, SOME_MONDAY).get_next(float)
+    except CroniterBadDateError as error:
+        raise ValueError(f"{schedule!r} has no time: no such day ever comes") from error
     except (CroniterError, ValueError, KeyError) as error:
         reason = re.sub(r"^\[.*?\] is not acceptable,? ?", "", str(error)) or "a field is out of range"
         raise ValueError(f"{schedule!r} is not a cron expression: {reason}") from error
@@ -82,6 +88,20 @@ def check_address(text: str) -> str:
     return text
 
 
+def check_tag(text: str) -> str:
+    """Return a tag if Airflow accepts it. Raises ValueError."""
+    if len(text) > MAX_TAG:
+        raise ValueError(f"a tag has at most {MAX_TAG} characters, not {len(text)}")
+    return text
+
+
+def check_owner(text: str) -> str:
+    """Return the name of an owner if Airflow accepts it. Raises ValueError."""
+    if len(text) > MAX_OWNER:
+        raise ValueError(f"an owner has at most {MAX_OWNER} characters, not {len(text)}")
+    return text
+
+
 class TestDefinition(Strict):
     """One test, as its file defines it. `name` is always the final name, `source` is the file."""
 
@@ -99,14 +119,14 @@ class TestDefinition(Strict):
     """The name of the test, at most 46 characters. Default: framework, model, mode and accelerator, joined by `-`."""
     description: str = ""
     """The purpose of the test, in a sentence."""
-    owner: str = "unowned"
+    owner: Annotated[str, AfterValidator(check_owner)] = "unowned"
     """The person or team to contact when it fails."""
     emails: tuple[Annotated[str, AfterValidator(check_address)], ...] = ()
     """The recipients of its alert mails."""
     sender: Annotated[str, AfterValidator(check_address)] | None = None
     """The sender of its alert mails. Without one, the sender of the channel."""
-    tags: tuple[str, ...] = ()
-    """Tags for the filter of the Airflow UI."""
+    tags: tuple[Annotated[str, AfterValidator(check_tag)], ...] = ()
+    """Tags for the filter of the Airflow UI, each of at most 100 characters."""
 
     params: Params = Field(default_factory=dict)
     """What can be changed when a run is triggered by hand: a default, or a mapping with `default` and JSON Schema."""
@@ -119,17 +139,20 @@ class TestDefinition(Strict):
     env: dict[EnvName, Text] = Field(default_factory=dict)
     """Environment variables; a value can use earlier ones, as in `$(MODEL_DIR)/checkpoints`."""
 
+    by_hand: tuple[Literal["command", "image"], ...] = ()
+    """What a run by hand may replace besides `params`: `image`, `command`. Default: what the setting `by_hand` allows."""
+
     schedule: Schedule | None = None
     """A cron expression or a preset of Airflow. Without one, the test runs only when it is triggered by hand."""
     timeout: Duration = timedelta(hours=1)
     """How long the workload may run."""
     startup_timeout: Duration = timedelta(minutes=20)
     """How long the workload may wait for a node and its image before the run counts as missed."""
-    retries: int = Field(0, ge=0)
+    retries: int = Field(0, ge=0, le=MAX_RETRIES)
     """How often a failed workload is started again, in a new pod."""
-    pool: str | None = None
+    pool: str | None = Field(None, max_length=MAX_POOL)
     """The Airflow pool in which runs queue for a scarce accelerator."""
-    priority: int = Field(1, ge=1)
+    priority: int = Field(1, ge=1, le=MAX_PRIORITY)
     """The priority in the pool; greater numbers run first."""
     quarantine: Quarantine | None = None
     """Mutes the alerts of a test that is known to be broken, until a date."""

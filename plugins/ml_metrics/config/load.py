@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics import storage
 from ml_metrics.config.config_file import LoadedFile, name_of_file, read_file
+from ml_metrics.config.dag_files import dag_ids_beside
 from ml_metrics.config.document import SUFFIXES
 from ml_metrics.config.inherit import ConfigFolder
 from ml_metrics.config.naming import as_name
@@ -36,6 +37,8 @@ class LoadedTests:
     problems: tuple[Problem, ...] = ()
     """Each with the name of the test that it breaks, as far as that is known."""
     warnings: tuple[str, ...] = ()
+    foreign: frozenset[str] = frozenset()
+    """The names of tests that are DAG ids of files in the DAGs folder. Those tests are among the problems."""
 
 
 def load_file(path: Path | str, root: Path | str | None = None) -> LoadedFile:
@@ -73,12 +76,14 @@ def load_tests(root: Path | str) -> LoadedTests:
                 tests += loaded.tests
                 problems += loaded.problems
                 warnings += loaded.warnings
-    duplicates = _duplicate_names(tests)
+    others = dag_ids_beside({test.name for test in tests}, Path(root))
+    duplicates = [*_duplicate_names(tests), *_foreign_names(tests, others)]
     rejected = {problem.test for problem in duplicates}
     return LoadedTests(
         tests=tuple(sorted((test for test in tests if test.name not in rejected), key=lambda test: test.name)),
         problems=(*problems, *duplicates),
         warnings=tuple(dict.fromkeys(warnings)),
+        foreign=frozenset(others),
     )
 
 
@@ -139,6 +144,15 @@ def _duplicate_names(tests: list[TestDefinition]) -> list[Problem]:
         for name, same in by_name.items()
         if len(same) > 1
         for test, other in zip(same, [*same[1:], same[0]], strict=True)
+    ]
+
+
+def _foreign_names(tests: list[TestDefinition], others: dict[str, Path]) -> list[Problem]:
+    """Return the problems of tests whose name is the DAG id of a file: its tasks would be replaced by the test's."""
+    return [
+        Problem(test.source, 1, "name", f"the name {test.name!r} is the DAG id of {others[test.name]}", test.name)
+        for test in tests
+        if test.name in others
     ]
 
 

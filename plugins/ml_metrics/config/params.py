@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from ml_metrics.config.linear import check_expression, found_in
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.strict import Strict
+from ml_metrics.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "array": (list, tuple),
@@ -21,6 +26,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
 }
 """The types of JSON Schema and their Python types."""
+MAX_SHOWN = 60
 _TEMPLATE = re.compile(r"{{.*?}}|{%.*?%}", re.DOTALL)
 _REFERENCE = re.compile(r"\bparams\.([A-Za-z_]\w*)")
 
@@ -51,6 +57,14 @@ RUN_OVERRIDES: dict[str, dict[str, Any]] = {
     },
 }
 """What can be stated for a single run beside the parameters of its test, with JSON Schema for the trigger form."""
+PROGRAM = ("image", "command")
+"""The overrides with which a run executes something else. Only a test file or the setting `by_hand` allows them."""
+
+
+def _check_format(name: str) -> str:
+    if name == "regex":
+        raise ValueError("'regex' is no format for a parameter: it would compile what a user enters")
+    return name
 
 
 class Parameter(Strict):
@@ -76,7 +90,7 @@ class Parameter(Strict):
     """The maximum length of a text."""
     pattern: str | None = None
     """A regular expression that a text must match."""
-    format: str | None = None
+    format: Annotated[str, AfterValidator(_check_format)] | None = None
     """How the form shows it: `date`, `date-time`, `multiline`, ..."""
     examples: tuple[Any, ...] | None = None
     """Values that the form suggests."""
@@ -96,18 +110,79 @@ class Parameter(Strict):
             raise ValueError(f"the default {self.default!r} is not a finite number")
         if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
             raise ValueError(f"minimum ({self.minimum:g}) is above maximum ({self.maximum:g})")
+        if not all(map(_is_finite, (*(self.enum or ()), *(self.examples or ())))):
+            raise ValueError("enum and examples must consist of finite numbers")
         if self.enum is not None and not any(same(self.default, each) for each in self.enum):
             raise ValueError(f"the default {self.default!r} is not one of {', '.join(map(repr, self.enum))}")
         if isinstance(self.default, int | float) and not isinstance(self.default, bool):
             low, high = self.minimum, self.maximum
             if (low is not None and self.default < low) or (high is not None and self.default > high):
                 raise ValueError(f"the default {self.default!r} is not between minimum and maximum")
+        self._check_text()
+        if wrong := self.wrong(self.default):
+            raise ValueError(f"the default {wrong}")
         return self
 
+    def wrong(self, value: Any) -> str:
+        """Return what is wrong with a text by `pattern`, which Airflow does not check; empty if it fits."""
+        if self.pattern is None or not isinstance(value, str) or found_in(self.pattern, value):
+            return ""
+        return f"{value[:MAX_SHOWN]!r} does not match the pattern {self.pattern!r}"
+
     def schema_keywords(self) -> dict[str, Any]:
-        """Return the given keys but the default, for `airflow.sdk.Param`."""
-        given = self.model_dump(exclude={"default"}, exclude_none=True, by_alias=True)
+        """Return the keys for `airflow.sdk.Param`: all that are given, without the default and the pattern.
+
+        Airflow matches a pattern with Python's `re`, also in the API server, where some patterns take hours for one
+        short text. The run checks the pattern when it starts.
+        """
+        given = self.model_dump(exclude={"default", "pattern"}, exclude_none=True, by_alias=True)
+        if self.pattern is not None:
+            given["description"] = " ".join(filter(None, (self.description, f"Pattern: {self.pattern}")))
         return {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+
+    def _check_text(self) -> None:
+        """Reject a pattern that takes too long, and a text as the default that Airflow would reject."""
+        if self.pattern is not None:
+            try:
+                check_expression(self.pattern)
+            except ValueError as error:
+                raise ValueError(f"the pattern {self.pattern!r} is invalid: {error}") from error
+        if not isinstance(self.default, str):
+            return
+        low, high = self.min_length or 0, self.max_length
+        if len(self.default) < low or (high is not None and len(self.default) > high):
+            raise ValueError(f"the default {self.default[:MAX_SHOWN]!r} has not the length that minLength and maxLength ask for")
+        if self.format is not None and not _has_format(self.default, self.format):
+            raise ValueError(f"the default {self.default[:MAX_SHOWN]!r} is no {self.format}")
+
+
+def allowed_by_hand(own: Collection[str], setting: str) -> frozenset[str]:
+    """Return the overrides that runs by hand may have: what the test and the setting `by_hand` allow, and all others.
+
+    Raises ConfigError if the setting has another word.
+    """
+    words = setting.replace(",", " ").split()
+    for word in words:
+        if word not in PROGRAM:
+            raise ConfigError(f"the setting by_hand: {word!r} is neither 'image' nor 'command'")
+    return frozenset(name for name in RUN_OVERRIDES if name not in PROGRAM or name in own or name in words)
+
+
+def check_program(given: Mapping[str, Any], own: Collection[str], allowed: Collection[str]) -> None:
+    """Raise ConfigError if a run was started with an image or a command that it may not have."""
+    for name in PROGRAM:
+        if given.get(name) and name not in own and name not in allowed:
+            raise ConfigError(
+                f"a run of this test by hand may not have another {name}; allow it by `by_hand: [{name}]` in the test "
+                "file, or by the setting by_hand"
+            )
+
+
+def check_given(given: Mapping[str, Any], params: Mapping[str, Parameter]) -> None:
+    """Raise ConfigError if a value that a run was started with does not match the pattern of its parameter."""
+    for name, param in params.items():
+        if wrong := param.wrong(given.get(name)):
+            raise ConfigError(f"the parameter {name!r} of this run: {wrong}; trigger another run with a value that does")
 
 
 KEYWORDS = frozenset(field.alias or name for name, field in Parameter.model_fields.items())
@@ -135,6 +210,13 @@ def same(value: Any, other: Any) -> bool:
     if isinstance(value, dict) and isinstance(other, dict):
         return value.keys() == other.keys() and all(same(value[key], other[key]) for key in value)
     return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
+
+
+def _has_format(text: str, name: str) -> bool:
+    """Return whether a text has a format, as Airflow checks it."""
+    from jsonschema import FormatChecker  # Airflow has it; most test files have no format
+
+    return FormatChecker().conforms(text, name)
 
 
 def _is_finite(value: Any) -> bool:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from ml_metrics.config.linear import check_expression, full_match
+
 EXPRESSION = "re:"
 _GLOB_PARTS = re.compile(r"\*|\?|\[[^\]]+\]")
 
@@ -18,8 +20,8 @@ def check_pattern(pattern: str) -> str:
         raise ValueError("a pattern cannot be empty")
     if pattern.startswith(EXPRESSION):
         try:
-            re.compile(pattern.removeprefix(EXPRESSION))
-        except re.error as error:
+            check_expression(pattern.removeprefix(EXPRESSION))
+        except ValueError as error:
             raise ValueError(f"{pattern!r} is not a pattern: the expression after `re:` is invalid: {error}") from error
     return pattern
 
@@ -34,7 +36,7 @@ def is_pattern(text: str) -> bool:
 
 def matches(pattern: str, name: str) -> bool:
     """Return whether a pattern matches a name. A name always matches itself, even if it contains `*` or `[`."""
-    return pattern == name or (is_pattern(pattern) and _compiled(pattern).fullmatch(name) is not None)
+    return pattern == name or (is_pattern(pattern) and _covers(pattern, name))
 
 
 def matches_any(patterns: Collection[str], name: str) -> bool:
@@ -51,7 +53,7 @@ def best_match(patterns: Collection[str], name: str) -> str | None:
     if not patterns or name in patterns:
         return name if patterns else None
     ordered = _most_particular_first(tuple(patterns))
-    return next((pattern for pattern in ordered if _compiled(pattern).fullmatch(name)), None)
+    return next((pattern for pattern in ordered if _covers(pattern, name)), None)
 
 
 @lru_cache(maxsize=256)
@@ -67,8 +69,13 @@ def _generality(pattern: str) -> tuple[bool, int, int]:
     return False, -len(literal[0]), -sum(map(len, literal))
 
 
-@lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _covers(pattern: str, name: str) -> bool:
     if pattern.startswith(EXPRESSION):
-        return re.compile(pattern.removeprefix(EXPRESSION))
+        return full_match(pattern.removeprefix(EXPRESSION), name)
+    return _glob(pattern).fullmatch(name) is not None
+
+
+@lru_cache(maxsize=1024)
+def _glob(pattern: str) -> re.Pattern[str]:
+    """Return a glob as an expression, in which each `*` is tried once: its time is linear, too."""
     return re.compile(translate(pattern))

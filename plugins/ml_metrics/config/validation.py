@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel
 
+from ml_metrics.config.contents import SHOWN
 from ml_metrics.config.problems import did_you_mean
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def problems_of(error: ValidationError, document: Document, model: type[BaseMode
     """Return one problem for each invalid place in the document."""
     found: dict[Where, Problem] = {}
     decided: set[Where] = set()
-    for details in error.errors(include_url=False):
+    errors = error.errors(include_url=False)
+    for details in errors[:SHOWN]:
         where = _in_document(details, document)
         what = _what(details, where, model)
         if details["type"] == "value_error":
@@ -66,7 +68,10 @@ def problems_of(error: ValidationError, document: Document, model: type[BaseMode
     for where in list(found):  # errors of a list or mapping that only follow from errors within it
         if any(other[: len(where)] == where and len(other) > len(where) for other in found):
             del found[where]
-    return sorted(found.values(), key=lambda problem: (problem.file, problem.line or 0))
+    problems = sorted(found.values(), key=lambda problem: (problem.file, problem.line or 0))
+    if len(errors) > SHOWN:
+        problems.append(document.problem((), f"has {len(errors) - SHOWN:,} more mistakes"))
+    return problems
 
 
 def annotation_at(model: type[BaseModel], where: Where) -> Any:

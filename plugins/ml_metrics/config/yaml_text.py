@@ -89,13 +89,20 @@ class _Reader:
         self.file = file
         self.lines: Lines = {}
         self.problems: list[Problem] = []
+        self.merges = 0
+        """How many mappings are being merged into each other."""
+        self.read = 0
+        """How many values were read, those of merged mappings included, which leave no line of their own."""
 
     def value(self, node: yaml.Node, where: Where) -> Any:
         self.lines[where] = node.start_mark.line + 1
-        if len(where) > MAX_DEPTH:
+        self.read += 1
+        if len(where) + self.merges > MAX_DEPTH:
             raise InvalidFileError.of(self.file, "is nested too deeply", node.start_mark.line + 1)
-        if len(self.lines) > MAX_VALUES:
-            raise InvalidFileError.of(self.file, f"has more than {MAX_VALUES:,} values, possibly from nested aliases")
+        if self.read > MAX_VALUES:
+            raise InvalidFileError.of(
+                self.file, f"has more than {MAX_VALUES:,} values, possibly from nested aliases or merge keys"
+            )
         if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN:
             return self.problem(node, where, _unknown_tag(node))
         if isinstance(node, yaml.MappingNode):
@@ -120,8 +127,19 @@ class _Reader:
                 self.problem(key_node, (*where, key), f"is given twice, first in line {first}")
             found[key] = self.value(value_node, (*where, key))
             self.lines[*where, key] = key_node.start_mark.line + 1
-        for source in merged:  # earlier ones take precedence
-            found = {**self.value(source, where), **found} if isinstance(source, yaml.MappingNode) else found
+        return self.merged(merged, found, where)
+
+    def merged(self, sources: list[yaml.Node], own: dict[str, Any], where: Where) -> dict[str, Any]:
+        """Return a mapping with what `<<` merges into it: its own values take precedence, then earlier sources."""
+        self.merges += 1
+        values = [self.value(source, where) for source in sources if isinstance(source, yaml.MappingNode)]
+        self.merges -= 1
+        if not values:
+            return own
+        self.read += sum(map(len, values))  # they are copied
+        found: dict[str, Any] = {}
+        for each in (*reversed(values), own):
+            found.update(each)
         return found
 
     def scalar(self, node: yaml.Node, where: Where) -> Any:
@@ -133,7 +151,7 @@ class _Reader:
         except KeyError:
             return self.problem(node, where, _unknown_tag(node))
         except ValueError:
-            return self.problem(node, where, f"{text!r} cannot be read as {node.tag.rpartition(':')[2]}")
+            return self.problem(node, where, f"{text[:60]!r} cannot be read as {node.tag.rpartition(':')[2]}")
 
     def problem(self, node: yaml.Node, where: Where, what: str) -> None:
         self.problems.append(Problem(self.file, node.start_mark.line + 1, dotted(where), what))

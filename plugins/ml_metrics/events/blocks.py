@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from ml_metrics import storage
 from ml_metrics.errors import StorageError
 from ml_metrics.events.checksum import FOOTER, FRAMING_SIZE, HEADER, checksum
 from ml_metrics.events.framing import Frames, frame
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ml_metrics import storage
     from ml_metrics.events.sessions import Session
 
 BLOCK_SIZE = 8 << 20
@@ -41,13 +41,16 @@ TRUNCATED = "the last record is cut off (its writer stopped, or is still writing
 class EventFile:
     """An event file and the state of reading it."""
 
-    path: str
-    name: str
-    size: int
+    file: storage.File
     sessions: list[Session]
     """The next record belongs to the last one."""
     fault: str | None = None
     """The reason why the rest of the file is not read."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the run folder."""
+        return self.file.name
 
     def stop(self, offset: int, reason: str) -> None:
         """Do not read the file beyond this offset."""
@@ -122,10 +125,10 @@ class BlockReader:
     def read(self, files: Iterable[EventFile]) -> Iterator[Block | OversizedRecord]:
         """Yield every whole record of every file. Files in which the caller found a fault are not read further."""
         for file in files:
-            if not file.size:
+            if not file.file.size:
                 continue
             try:
-                with storage.open_read(file.path) as stream:
+                with file.file.open() as stream:
                     yield from self._read_file(file, cast("io.BufferedIOBase", stream))
             except StorageError as error:
                 file.fault = str(error)

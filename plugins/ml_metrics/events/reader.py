@@ -68,7 +68,7 @@ def read_events(
         block_size: The size of the buffer in bytes.
     """
     sources = [
-        EventFile(file.path, file.name, file.size, [Session(str(PurePosixPath(file.name).parent))])
+        EventFile(file, [Session(str(PurePosixPath(file.name).parent))])
         for file in sorted(files, key=lambda file: file.name)
         if is_event_file(file)
     ]

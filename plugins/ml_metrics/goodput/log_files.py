@@ -41,10 +41,11 @@ class LogFile:
     _reader: LineReader
 
     @classmethod
-    def open(cls, path: str, builder: EntriesBuilder) -> LogFile:
+    def open(cls, file: storage.File, builder: EntriesBuilder) -> LogFile:
         """Return the file, of which nothing is read yet."""
+        path = file.path
         reason = f"{path}: a line of more than {MAX_LINE_BYTES} bytes"
-        return cls(path, builder, writer_of(path), LineReader(path, MAX_LINE_BYTES, lambda _: builder.reject(reason)))
+        return cls(path, builder, writer_of(path), LineReader(file, MAX_LINE_BYTES, lambda _: builder.reject(reason)))
 
     def read_new(self) -> None:
         """Add the entries of all complete lines that were not read before."""
@@ -75,7 +76,7 @@ def read_log(files: Sequence[storage.File], job_name: str | None = None) -> Log:
     """Read the files of one log, in the order of their names."""
     builder = EntriesBuilder(job_name)
     for file in sorted(files, key=lambda file: file.name):
-        log_file = LogFile.open(file.path, builder)
+        log_file = LogFile.open(file, builder)
         log_file.read_new()
         log_file.read_last_line()
     folders = {file.name.rpartition("/")[0] for file in files}
@@ -87,7 +88,7 @@ def read_log(files: Sequence[storage.File], job_name: str | None = None) -> Log:
 def log_files(place: str) -> list[storage.File]:
     """Return the files of the log at a place: the place itself if it is a file, else those in the folder."""
     if storage.exists(place):
-        return [storage.File(place, place.rpartition("/")[2], 0)]
+        return [storage.named_file(place)]
     return [file for file in storage.list_files(place) if is_log(file)]
 
 
@@ -123,7 +124,7 @@ class FollowedLog:
         """Return all entries that the log holds now. An incomplete line is left for the next read."""
         for file in log_files(self.place):
             if file.path not in self._files:
-                self._files[file.path] = LogFile.open(file.path, self._builder)
+                self._files[file.path] = LogFile.open(file, self._builder)
             self._files[file.path].read_new()
         return self._builder.build()
 

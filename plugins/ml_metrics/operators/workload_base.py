@@ -12,7 +12,7 @@ from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperato
 from airflow.providers.cncf.kubernetes.utils.pod_manager import PodManager
 from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
 
-from ml_metrics.config.params import RUN_OVERRIDES
+from ml_metrics.config.params import allowed_by_hand, check_given, check_program
 from ml_metrics.config.trial import Usual
 from ml_metrics.errors import ConfigError
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
@@ -32,6 +32,7 @@ from ml_metrics.operators.links import logs_command, workload_link
 from ml_metrics.operators.run_start import start_of
 from ml_metrics.operators.saves_logs import SavesLogs
 from ml_metrics.operators.tasks import folder_of, run_of
+from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -141,8 +142,11 @@ class WorkloadBase(SavesLogs, KubernetesPodOperator):
         self.labels = {**self.labels, RUN_KEY: run.key}
 
     def apply_overrides(self, params: Mapping[str, Any]) -> None:
-        """Use another image or command if the run was triggered with one."""
-        given: dict[str, Any] = {name: params.get(name) for name in RUN_OVERRIDES if name not in self.test.params}
+        """Use another image or command if the run was triggered with one. Raises ConfigError if it may not be used."""
+        own, allowed = self.test.params, allowed_by_hand(self.test.by_hand, Settings.load().by_hand)
+        check_program(params, own, allowed)
+        check_given(params, own)
+        given: dict[str, Any] = {name: params.get(name) for name in allowed if name not in own}
         self.image = given.get("image") or self.image
         if given.get("command"):
             self.cmds, self.arguments = list(given["command"]), []

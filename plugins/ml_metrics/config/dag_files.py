@@ -1,0 +1,60 @@
+"""The DAG ids that Python files in the DAGs folder have, as far as their source states them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from ml_metrics.settings import dags_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+MAX_BYTES = 4 << 20
+_QUOTED = re.compile(rb"""["']([a-z0-9][-a-z0-9]{0,62})["']""")
+_ID_ARGUMENTS = {"DAG": "dag_id", "dag": "dag_id", "TestDefinition": "name"}
+"""The argument that makes a DAG id, by what is called. `TestDefinition` is a test that is written in Python."""
+
+
+def dag_ids_beside(names: Collection[str], root: Path) -> dict[str, Path]:
+    """Return those names that are DAG ids of Python files in the DAGs folder, each with its file.
+
+    An id that a program computes is not found. `root` is the folder of test files: in a checkout that is no Airflow
+    home, the folder `dags` beside it is searched.
+    """
+    folder = dags_folder()
+    if not folder.is_dir():
+        folder = root.resolve().parent.parent / "dags"
+    found: dict[str, Path] = {}
+    for path in sorted(folder.rglob("*.py")) if names and folder.is_dir() else ():
+        for name in _ids_in(path, frozenset(names)):
+            found.setdefault(name, path)
+    return found
+
+
+def _ids_in(path: Path, names: frozenset[str]) -> Iterator[str]:
+    try:
+        with path.open("rb") as file:
+            source = file.read(MAX_BYTES)
+        named = {text.decode() for text in _QUOTED.findall(source)} & names
+        if not named:  # mostly so; parsing would take a thousand times longer
+            return
+        tree = ast.parse(source)
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            for value in _id_arguments(node):
+                if isinstance(value, ast.Constant) and value.value in named:
+                    yield value.value
+
+
+def _id_arguments(call: ast.Call) -> Iterator[ast.expr]:
+    """Yield what may be the DAG id in a call: `DAG("x")`, `dag(dag_id="x")`, `models.DAG(dag_id="x")`."""
+    called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    argument = _ID_ARGUMENTS.get(called)
+    if argument == "dag_id":
+        yield from call.args[:1]
+    yield from (one.value for one in call.keywords if one.arg is not None and one.arg == argument)
