@@ -34,7 +34,9 @@ class Attack:
         self.tried += 1
         if not held:
             self.broken.append(f"{what}: {reached}"[:2000])
-            assert len(self.broken) < ENOUGH, f"{self.name}: so many variants reach something:\n" + "\n".join(self.broken)
+            assert len(self.broken) < ENOUGH, f"{self.name}: so many variants reach something:\n" + "\n".join(
+                self.broken
+            )
 
     def none(self, what: str, found: Iterable[object]) -> None:
         """Count a variant that is held off if nothing is found."""

@@ -54,7 +54,8 @@ READERS: dict[str, Reader] = {
 def read_all(folder: RunFolder) -> dict[str, str]:
     """Return what every reader says. An error of the product is what it says; any other is a bug, and is raised."""
     return {
-        name: _or_error(lambda reader=reader: reader(RunState(RunFolder(folder.path)))) for name, reader in READERS.items()
+        name: _or_error(lambda reader=reader: reader(RunState(RunFolder(folder.path))))
+        for name, reader in READERS.items()
     }
 
 
