@@ -271,7 +271,6 @@ def test_a_kubeconfig_that_names_a_program(place: Place, attack: Begin) -> None:
 
 
 def _ml_metrics(home: Home, *arguments: str) -> str:
-
     done = subprocess.run(
         [sys.executable, "-m", "ml_metrics.cli", *arguments], env=home.environment, capture_output=True, text=True,
         check=False, timeout=120,
