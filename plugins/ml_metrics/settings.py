@@ -40,6 +40,11 @@ class Settings:
     the connection if it exists and the local cluster otherwise."""
     kubernetes_conn_id: str = "kubernetes_default"
     """The Airflow connection of the cluster."""
+    kubeconfig_programs: str = ""
+    """`yes` lets a kubeconfig name programs and files, such as `gke-gcloud-auth-plugin`. They run as Airflow."""
+    policy: str = ""
+    """A YAML file that says what test files may ask of the cluster, and whom they may write to. Default: what Pod
+    Security "baseline" allows."""
     pools: str = ""
     """Airflow pools in which tests wait for their accelerator, by its name or kind, for example `tpu, h100x8`.
     `ml-metrics pools --create` creates them."""
@@ -94,6 +99,16 @@ class Settings:
         found = {field.name: _setting(field.name, section) for field in fields(cls)}
         defaults = {**_default_paths(_dags_folder(airflow_cfg)), "dashboard_url": _dashboard_url(airflow_cfg)}
         return cls(**{**defaults, **{name: value for name, value in found.items() if value}})
+
+
+def is_on(text: str, name: str) -> bool:
+    """Return whether a setting is on, and no by default. Raises ConfigError for anything but yes and no."""
+    match text.strip().lower():
+        case "yes" | "true" | "1":
+            return True
+        case "" | "no" | "false" | "0":
+            return False
+    raise ConfigError(f"[{SECTION}] {name}: {text!r} is neither yes nor no")
 
 
 def airflow_home() -> Path:

@@ -8,6 +8,8 @@ mistake.
 With --with-history, conditions are also tried on the past runs of each test: a margin smaller than the noise, bounds
 that no value reaches, a baseline that never fills, and a metric that no run produces are mistakes too.
 
+Tests are also checked by the policy of the administrator: that of the settings, or the FILE of --policy.
+
 examples:
   ml-metrics validate
   ml-metrics validate include/metric_configs
@@ -15,6 +17,7 @@ examples:
   ml-metrics validate include/metric_configs/mnist-cpu.yaml --with-history
   ml-metrics validate vision.yaml --with-history history.jsonl
   ml-metrics validate include/metric_configs/mnist-cpu.yaml --with-run ./run
+  ml-metrics validate --policy policy.yaml
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from ml_metrics.cli.arguments import UsageError, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse
 from ml_metrics.cli.output import counted, print_json, warn
 from ml_metrics.config.load import LoadedTests, config_files, load_file, load_tests
+from ml_metrics.config.policy import read_policy
 from ml_metrics.config.problems import InvalidFileError, Problem
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.settings import Settings
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     import argparse
 
     from ml_metrics.cli.validate_run import RunOfTest
+    from ml_metrics.config.policy import Policy
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also check the conditions against past runs: those of each test in the warehouse, of another TEST, or of "
         "a FILE as `ml-metrics history` prints it",
     )
+    parser.add_argument(
+        "--policy",
+        type=text,
+        metavar="FILE",
+        help="the policy of the administrator that the tests are checked by; default: that of the settings",
+    )
     add_warehouse(parser)
 
 
@@ -64,7 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
     for path in paths:
         if not path.exists():
             raise UnreadableInputError(f"there is no file or folder {path}")
-    found = [_checked(path) for path in paths]
+    policy = read_policy(Path(arguments.policy)) if arguments.policy else None
+    found = [_checked(path, policy) for path in paths]
     problems = list(dict.fromkeys(problem for one in found for problem in one.problems))
     if arguments.with_history is not None:
         from ml_metrics.cli.validate_history import history_problems
@@ -98,11 +110,11 @@ def _with_run(paths: list[Path], run_dir: str | None) -> tuple[list[RunOfTest], 
     return runs_of(paths[0], run_folder(run_dir))
 
 
-def _checked(path: Path) -> LoadedTests:
+def _checked(path: Path, policy: Policy | None) -> LoadedTests:
     if path.is_dir():
-        return load_tests(path)
+        return load_tests(path, policy)
     try:
-        loaded = load_file(path)
+        loaded = load_file(path, policy=policy)
     except InvalidFileError as error:
         return LoadedTests(problems=error.problems)
     return LoadedTests(loaded.tests, (), loaded.warnings)

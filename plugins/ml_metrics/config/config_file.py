@@ -12,6 +12,7 @@ from ml_metrics.config.contents import check_contents, check_total
 from ml_metrics.config.definition import NAME_PARTS, TestDefinition
 from ml_metrics.config.inherit import ConfigFolder, is_shared
 from ml_metrics.config.naming import MAX_NAME, as_name
+from ml_metrics.config.policy_check import refused_in, templates_in
 from ml_metrics.config.problems import InvalidFileError, Problem, dotted
 from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.config.strict import BOOLEANS, Strict
@@ -61,7 +62,7 @@ def read_file(path: Path, folder: ConfigFolder) -> LoadedFile:
         check_total(size, len(documents), document)
     except InvalidFileError as error:
         raise InvalidFileError([problem.of_test(name) for problem in error.problems]) from error
-    return _tests(path, documents, name)
+    return _tests(path, documents, name, folder)
 
 
 def name_of_file(path: Path) -> str:
@@ -90,21 +91,35 @@ def _metric_config(path: Path, document: Document) -> LoadedFile:
     return LoadedFile(path, config.metric_collection_config, config.regression_test_config, (), warnings)
 
 
-def _tests(path: Path, documents: list[Document], name: str) -> LoadedFile:
+def _tests(path: Path, documents: list[Document], name: str, folder: ConfigFolder) -> LoadedFile:
     tests: list[TestDefinition] = []
     problems: list[Problem] = []
     for document in documents:
         try:
-            tests.append(TestDefinition.from_file(document.content, str(path)))
+            test = TestDefinition.from_file(document.content, str(path))
         except ValidationError as error:
             invalid = probable_name(document) or name
             problems += [problem.of_test(invalid) for problem in problems_of(error, document, TestDefinition)]
+        else:
+            refused = [problem.of_test(test.name) for problem in _refused(test, document, folder)]
+            problems += refused
+            tests += [] if refused else [test]
     if not tests:
         raise InvalidFileError(problems)
     first = tests[0]
     warnings = (*documents[0].warnings, *_text_as_boolean(documents[0], TestDefinition))
     configs = first.metric_collection_config, first.regression_test_config
     return LoadedFile(path, *configs, tuple(tests), warnings, tuple(problems))
+
+
+def _refused(test: TestDefinition, document: Document, folder: ConfigFolder) -> list[Problem]:
+    """Return what the policy refuses, or why the policy cannot be used: then no test can be."""
+    try:
+        policy = folder.policy
+    except InvalidFileError as error:
+        return list(error.problems)
+    found = [] if policy.airflow_templates else list(templates_in(test))
+    return [document.problem(where, what) for where, what in [*found, *refused_in(test, policy)]]
 
 
 def _text_as_boolean(document: Document, model: type[BaseModel]) -> Iterator[str]:

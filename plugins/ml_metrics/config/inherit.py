@@ -16,6 +16,7 @@ from ml_metrics.config.problems import InvalidFileError, did_you_mean
 
 if TYPE_CHECKING:
     from ml_metrics.config.jsonnet import Jsonnet
+    from ml_metrics.config.policy import Policy
 
 METRIC_KEYS = frozenset({"metric_collection_config", "regression_test_config"})
 TEST_KEYS = TestDefinition.model_fields.keys() - METRIC_KEYS - {"description", "extends", "metric_config"}
@@ -30,6 +31,17 @@ class ConfigFolder:
     root: Path
     _read: dict[Path, Document] = field(default_factory=dict)
     _jsonnet: Jsonnet | None = None
+    chosen_policy: Policy | None = None
+    """A policy in place of that of the settings."""
+
+    @property
+    def policy(self) -> Policy:
+        """What the tests of this folder may ask for."""
+        if self.chosen_policy is None:
+            from ml_metrics.config.policy import current_policy
+
+            self.chosen_policy = current_policy(self.root)
+        return self.chosen_policy
 
     def __enter__(self) -> Self:
         return self

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.config.policy import Policy
 
 __all__ = ["LoadedFile", "LoadedTests", "config_files", "load_file", "load_test", "load_tests"]
 
@@ -41,20 +42,21 @@ class LoadedTests:
     """The names of tests that are DAG ids of files in the DAGs folder. Those tests are among the problems."""
 
 
-def load_file(path: Path | str, root: Path | str | None = None) -> LoadedFile:
+def load_file(path: Path | str, root: Path | str | None = None, policy: Policy | None = None) -> LoadedFile:
     """Load one file. Raises ConfigError with all its problems.
 
-    `root` is the folder of the defaults and shared files. Default: `config_root` of the settings.
+    `root` is the folder of the defaults and shared files. Default: `config_root` of the settings. `policy` takes the
+    place of that of the settings.
     """
     path = Path(path)
-    with ConfigFolder(Path(root) if root else root_of(path)) as folder:
+    with ConfigFolder(Path(root) if root else root_of(path), chosen_policy=policy) as folder:
         loaded = read_file(path, folder)
     if loaded.problems:
         raise InvalidFileError(loaded.problems)
     return loaded
 
 
-def load_tests(root: Path | str) -> LoadedTests:
+def load_tests(root: Path | str, policy: Policy | None = None) -> LoadedTests:
     """Load every test file below a folder. An invalid file does not affect the others."""
     tests: list[TestDefinition] = []
     problems: list[Problem] = []
@@ -63,7 +65,7 @@ def load_tests(root: Path | str) -> LoadedTests:
         problems.append(
             Problem(str(root), None, "", "the folder of test files does not exist", name_of_file(Path(root)))
         )
-    with ConfigFolder(Path(root)) as folder:
+    with ConfigFolder(Path(root), chosen_policy=policy) as folder:
         for path in config_files(folder.root):
             try:
                 loaded = read_file(path, folder)

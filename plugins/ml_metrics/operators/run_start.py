@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.config.policy import current_policy
 from ml_metrics.config.trial import NOTIFY, addresses_in, trial_of
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.judge.confirmation import origin_of
@@ -37,8 +38,9 @@ def start_of(run: Run, folder: RunFolder, dag_run: Any, params: Mapping[str, Any
     origin, number = origin_of(run.run_id)
     if number and (confirmed := _document(RunFolder.of(replace(run, run_id=origin), Settings.load().storage_root))):
         trial = confirmed.get("trial") or []
-    addresses = () if NOTIFY in usual.params else addresses_in(params.get(NOTIFY))
-    return {"trial": trial, "started_by": None if user == DAGS_TEST else user, "notify": list(addresses)}
+    named, policy = () if NOTIFY in usual.params else addresses_in(params.get(NOTIFY)), current_policy()
+    addresses = [address for address in named if policy.allows("recipients", address)]
+    return {"trial": trial, "started_by": None if user == DAGS_TEST else user, "notify": addresses}
 
 
 def _document(folder: RunFolder) -> dict[str, Any]:

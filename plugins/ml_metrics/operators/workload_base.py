@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -28,10 +29,12 @@ from ml_metrics.operators.attempts import (
     unknown_end,
 )
 from ml_metrics.operators.cluster import MAX_FIRST_OUTAGE, MAX_OUTAGE, MAX_OUTAGES, is_outage, place_of, wait_for_answer
+from ml_metrics.operators.cluster_hook import KUBECONFIG, CheckedHook, kubeconfig_of
 from ml_metrics.operators.links import logs_command, workload_link
 from ml_metrics.operators.run_start import start_of
 from ml_metrics.operators.saves_logs import SavesLogs
 from ml_metrics.operators.tasks import folder_of, run_of
+from ml_metrics.operators.templates import FillsInTemplates
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -76,7 +79,7 @@ class PodWatch(PodManager):
         return running and self.read_pod(pod).status.phase not in ENDED_PHASES
 
 
-class WorkloadBase(SavesLogs, KubernetesPodOperator):
+class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
     """Runs the workload of a test, and records its outcome in `workload.json` however the task ends."""
 
     kind_of_object = "pod"
@@ -114,6 +117,23 @@ class WorkloadBase(SavesLogs, KubernetesPodOperator):
         self._task_page = ""
 
     @cached_property
+    def hook(self) -> Any:
+        """The provider's hook, which connects with what was checked: a kubeconfig may name programs."""
+        if self.test.cluster is not None:
+            return super().hook
+        return CheckedHook(
+            conn_id=self.kubernetes_conn_id,
+            in_cluster=self.in_cluster,
+            config_file=self.config_file,
+            cluster_context=self.cluster_context,
+        )
+
+    def convert_config_file_to_dict(self) -> None:
+        """Give the triggerer the same kubeconfig, checked."""
+        path = self.config_file or os.environ.get(KUBECONFIG)
+        self._config_dict = kubeconfig_of(path, None, self.cluster_context, "") if path else None
+
+    @cached_property
     def pod_manager(self) -> PodWatch:
         """The provider's pod manager, extended."""
         return PodWatch(kube_client=self.client, callbacks=self.callbacks)
@@ -137,6 +157,7 @@ class WorkloadBase(SavesLogs, KubernetesPodOperator):
         test_file = self.test.model_dump(mode="json", exclude_unset=True)
         started = start_of(run, folder, context["dag_run"], params, self._usual())
         folder.write("run", {**identity, "test_file": test_file, "params": params, **started})
+        self.check_by_hand(params)
         self.apply_overrides(params)
         context["ti"].xcom_push(key="run_folder", value=folder.path)
         self.labels = {**self.labels, RUN_KEY: run.key}
@@ -164,7 +185,7 @@ class WorkloadBase(SavesLogs, KubernetesPodOperator):
         first, *others = template["spec"]["containers"]
         first = {key: value for key, value in first.items() if key not in {"image", "command", "args"}}
         template = {**template, "spec": {**template["spec"], "containers": [first, *others]}}
-        self.pod_template_dict = self.render_template(template, context)
+        self.pod_template_dict = self.filled_in(template, context)
         # otherwise the provider overwrites the policy of the test with its own default
         workload = next(
             one for one in self.pod_template_dict["spec"]["containers"] if one["name"] == WORKLOAD_CONTAINER

@@ -74,4 +74,4 @@ def test_airflow_templates_cannot_be_rendered(tmp_path: Path, capsys: pytest.Cap
     path = tmp_path / "test.yaml"
     path.write_text("{name: t, image: i, command: [train, '--day={{ ds }}']}", encoding="utf-8")
     assert main(["render", str(path)]) == 2
-    assert "only Airflow can render" in capsys.readouterr().err
+    assert "cannot be filled in" in capsys.readouterr().err

@@ -1,202 +1,154 @@
-"""The Jsonnet library, compared with the catalogue, and the examples of the tutorial."""
-
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
-import _gojsonnet
 import pytest
-import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from golden import check
-from ml_metrics.clusters.manifests import cron_job, job
-from ml_metrics.config.accelerator import Kind
-from ml_metrics.config.accelerator_catalogue import catalogue
-from ml_metrics.config.jsonnet import ANNOTATION
-from ml_metrics.config.load import load_file
+from ml_metrics.config.templates import is_template, known_of, rendered, template_problem
 from ml_metrics.errors import ConfigError
 
-if TYPE_CHECKING:
-    from ml_metrics.config.accelerator import Accelerator
-    from ml_metrics.config.definition import TestDefinition
+WHEN = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+KNOWN: dict[str, Any] = {
+    "params": {"epochs": 3, "name": "big", "tags": ["a", "b"], "deep": {"x": {"y": 1}}},
+    "run_id": "manual__1",
+    "logical_date": WHEN,
+    "ds": "2026-03-04",
+}
 
-TEMPLATES = Path(__file__).parents[3] / "include" / "templates"
 
-MNIST = """
-local base = import 'templates/base.libsonnet';
-
-local mnist = base.BaseTest {
-  frameworkPrefix: "tf",
-  modelName: "mnist",
-  mode: "example",
-
-  timeout: 3600, # 1 hour, in seconds
-%s
-  image: 'gcr.io/your-project/tensorflow', # Change 'your-project' to your project id
-  imageTag: 'r2.2',
-
-  accelerator: base.cpu,
-
-  command: [
-    'python3',
-    'official/vision/image_classification/mnist_main.py',
-    '--data_dir=$(MNIST_DIR)',
-    '--num_gpus=0',
-    '--train_epochs=1',
-    '--model_dir=$(OUTPUT_BUCKET)/mnist/$(JOB_NAME)',
-  ],
-};
-
-"""
-NIGHTLY = "  schedule: '0 */1 * * *',\n  publisherImage: 'gcr.io/your-project/publisher:latest',\n"
-CONFIGURED = (
-    NIGHTLY
-    + """
-  metricCollectionConfig+: {
-    metric_to_aggregation_strategy: {
-      epoch_sparse_categorical_accuracy: ['final'],
-    },
-  },
-  regressionTestConfig: {
-    metric_success_conditions: {
-      epoch_sparse_categorical_accuracy_final: {
-        comparison: 'greater',
-        success_threshold: {
-          fixed_value: 0.96,
-        },
-      },
-    },
-  },
-"""
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("--epochs={{ params.epochs }}", "--epochs=3"),
+        ("{{params.epochs}}{{ params.name }}", "3big"),
+        ("{{ params['deep'].x.y + 1 }}", "2"),
+        ("{% if params.epochs > 2 %}long{% else %}short{% endif %}", "long"),
+        ("{{ params.tags | join(',') }}", "a,b"),
+        ("{{ params.tags | tojson }}", '["a", "b"]'),
+        ("{{ ds }} {{ logical_date.strftime('%H') }} {{ logical_date | ts_nodash }}", "2026-03-04 05 20260304T050607"),
+        ("{{ params.absent | default('none') }}", "none"),
+        ("{{ params.name | replace('b', 'p') | upper }}", "PIG"),
+        ("for f in ${#list[@]} {a,b} $(X)", "for f in ${#list[@]} {a,b} $(X)"),
+        ("echo ${#list[@]} {{ params.epochs }}\n", "echo ${#list[@]} 3\n"),
+    ],
 )
+def test_what_a_template_makes(text: str, expected: str) -> None:
+    assert rendered(text, KNOWN, "t") == expected
 
 
-def written(folder: Path, extra: str, end: str) -> tuple[Path, TestDefinition]:
-    path = folder / "mnist-cpu.jsonnet"
-    path.write_text(MNIST % extra + end, encoding="utf-8")
-    (test,) = load_file(path).tests
-    return path, test
+HOSTILE = [
+    "{{ conn.smtp_default.password }}",
+    "{{ var.value.key }}",
+    "{{ ti.xcom_pull('x') }}",
+    "{{ dag_run.conf }}",
+    "{{ macros.os }}",
+    "{{ params.__class__.__mro__ }}",
+    "{{ params['__class__'] }}",
+    "{{ ''|attr('__class__') }}",
+    "{{ params.name.format }}",
+    "{{ params.name.format(1) }}",
+    "{{ logical_date.__class__ }}",
+    "{{ logical_date.strftime }}",
+    "{{ logical_date.strftime.__globals__ }}",
+    "{{ logical_date.tzinfo.__reduce__() }}",
+    "{{ params.deep.update(x=1) }}",
+    "{{ cycler.__init__.__globals__.os.popen('id').read() }}",
+    "{{ lipsum() }}",
+    "{{ range(10 ** 9) | list }}",
+    "{{ 'a' * 10000000000 }}",
+    "{{ params.tags * 10000000000 }}",
+    "{{ '%10000000000d' % 1 }}",
+    "{{ 9 ** 9 ** 9 }}",
+    "{% for i in params.tags %}x{% endfor %}",
+    "{% set x = 1 %}{{ x }}",
+    "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+    "{% include '/etc/passwd' %}",
+    "{% import 'os' as os %}",
+    "{% extends 'x' %}",
+    "{{ 'x' | center(1000000000) }}",
+    "{{ 'x' | indent(1000000000) }}",
+    "{{ params.name | map('upper') }}",
+    "{{ self }}",
+    "{{",
+    "{% if %}",
+    "{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}",
+    "{{ 'a' " + "| replace('a', 'aa') " * 60 + "}}",
+    "{{ [" + "'a'," * 3000 + "] | join('" + "b" * 3000 + "') }}",
+    "{% if 1 %}" * 300 + "{% endif %}" * 300,
+    "{{ 1 / 0 }}",
+    "{{ params.name + 1 }}",
+    "{{ params.missing.password }}",
+    "{{ ts }}",
+]
 
 
-def by_the_program(path: Path) -> dict:
-    """What the `jsonnet` program makes of it, without the annotation that is ours to read."""
-    output = json.loads(_gojsonnet.evaluate_file(str(path), jpathdir=[str(TEMPLATES.parent)]))
-    made = yaml.safe_load(output) if isinstance(output, str) else output
-    assert made["metadata"].pop("annotations").keys() == {ANNOTATION}
-    return made
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_template_that_reaches_further_is_an_error(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^the-test: ") as error:
+        rendered({"env": [text]}, KNOWN, "the-test")
+    assert "0x" not in str(error.value)
 
 
-LIBRARY = """\
-// Every accelerator, by its name with `_` for `-`: `base.cpu`, `base.t4`, `base.v5litepod_16`.
-// Written from the catalogue in ml_metrics/config by tests/unit/config/test_templates.py, with UPDATE_GOLDEN=1.
-local on(resource, count, name, hosts, nodeSelector) = {
-  name: name,
-  hosts: hosts,
-  resources: { [resource]: std.toString(count) },
-  nodeSelector: nodeSelector,
-  tolerations:
-    if nodeSelector == {} then []
-    else [{ key: resource, operator: 'Exists', effect: 'NoSchedule' }],
-};
-local gpu(name, count, label) =
-  on('nvidia.com/gpu', count, name, 1, { 'cloud.google.com/gke-accelerator': label });
-local tpu(name, hosts, count, label, topology) =
-  on('google.com/tpu', count, name, hosts, {
-    'cloud.google.com/gke-tpu-accelerator': label,
-    'cloud.google.com/gke-tpu-topology': topology,
-  });
-local tpuNode(name, cores, resource) = on(resource, cores, name, 1, {});
+ALPHABET = st.sampled_from([
+    "{{", "}}", "{%", "%}", " ", "params", ".", "name", "|", "join", "if", "endif", "for", "in", "(", ")", "[", "]",
+    "'a'", "*", "**", "%", "99999999", "+", "~", "conn", "__class__", "replace", ",", "set", "=", "logical_date",
+    "strftime", "not", "is", "defined", "{", "#", "raw", "endraw", ":", "-", "\n",
+])  # fmt: skip
 
-{
-  cpu:: { name: 'cpu', hosts: 1, resources: {}, nodeSelector: {}, tolerations: [] },
+
+@given(st.lists(ALPHABET, max_size=25).map("".join))
+def test_any_text_is_rendered_or_an_error(text: str) -> None:
+    try:
+        made = rendered(text, KNOWN, "t")
+    except ConfigError:
+        return
+    assert len(made) <= 1000
+    assert "<" not in made, "no object of Python is shown"
+
+
+@given(st.text(max_size=60))
+def test_texts_without_templates_stay_as_they_are(text: str) -> None:
+    if not is_template(text):
+        assert rendered(text, {}, "t") is text
+        assert template_problem(text) is None
+
+
+def test_memory_and_time_of_hostile_templates_are_bounded() -> None:
+    program = f"""
+import resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+from ml_metrics.config.templates import rendered
+from ml_metrics.errors import ConfigError
+import jinja2, datetime
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+known = {{"params": {{"name": "a" * 1000, "tags": ["a"] * 1000}}, "logical_date": datetime.datetime.now(datetime.UTC)}}
+for text in {HOSTILE!r} + ["{{{{ logical_date.strftime('%999999999d') }}}}", "{{{{ params.name | int(base=36) }}}}"]:
+    try:
+        rendered(text, known, "t")
+    except ConfigError:
+        pass
+assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
-def call_of(made: Accelerator) -> str:
-    """The library's line for an accelerator."""
-    labels = [repr(label) for label in made.node_selector.values()]
-    if made.kind is Kind.GPU:
-        call = ["gpu", repr(made.name), made.per_host, *labels]
-    elif labels:
-        call = ["tpu", repr(made.name), made.hosts, made.per_host, *labels]
-    else:
-        call = ["tpuNode", repr(made.name), made.per_host, repr(made.resource)]
-    return f"  {made.name.replace('-', '_')}:: {call[0]}({', '.join(map(str, call[1:]))}),\n"
+def test_a_run_by_hand_has_no_date() -> None:
+    ti = SimpleNamespace(dag_id="d")
+    run = SimpleNamespace(run_after=WHEN)
+    context = {"ti": ti, "dag_run": run, "run_id": "r", "params": {"p": 1}, "conn": object(), "logical_date": None}
+    assert known_of(context) == {"params": {"p": 1}, "run_id": "r", "dag_id": "d", "run_after": WHEN}
+    with pytest.raises(ConfigError, match="'ds' is undefined"):
+        rendered("{{ ds }}", known_of(context), "t")
 
 
-def test_the_library_has_every_accelerator_of_the_catalogue() -> None:
-    lines = [call_of(made) for made in catalogue().values() if made.kind is not Kind.CPU]
-    check(str(TEMPLATES / "accelerators.libsonnet"), "".join([LIBRARY, *lines, "}\n"]))
-
-
-def test_accelerators_of_the_library_and_the_catalogue_are_equal() -> None:
-    names = ", ".join(f"{name!r}: a.{name.replace('-', '_')}" for name in catalogue())
-    program = f"local a = import 'accelerators.libsonnet'; {{ {names} }}"
-    accelerators = json.loads(_gojsonnet.evaluate_snippet("all", program, jpathdir=[str(TEMPLATES)]))
-    assert accelerators == {
-        name: {
-            "name": name,
-            "hosts": made.hosts,
-            "resources": {made.resource: str(made.per_host)} if made.resource else {},
-            "nodeSelector": made.node_selector,
-            "tolerations": list(made.tolerations),
-        }
-        for name, made in catalogue().items()
-    }
-
-
-def test_the_tutorials_job(tmp_path: Path) -> None:
-    path, test = written(tmp_path, "", "mnist.oneshotJob")
-    assert (test.name, test.schedule, test.image) == (
-        "tf-mnist-example-cpu",
-        None,
-        "gcr.io/your-project/tensorflow:r2.2",
-    )
-    assert by_the_program(path) == job(test)
-
-
-def test_the_tutorials_cron_job_has_a_condition_for_the_wall_time(tmp_path: Path) -> None:
-    path, test = written(tmp_path, NIGHTLY, "std.manifestYamlDoc(mnist.cronJob)")
-    assert test.schedule == "0 */1 * * *"
-    assert list(test.regression_test_config.metric_success_conditions) == ["total_wall_time"]
-    assert by_the_program(path) == cron_job(test)
-
-
-def test_the_tutorials_configs(tmp_path: Path) -> None:
-    path, test = written(tmp_path, CONFIGURED, "std.manifestYamlDoc(mnist.cronJob)")
-    assert list(test.metric_collection_config.metric_to_aggregation_strategy) == ["epoch_sparse_categorical_accuracy"]
-    (condition,) = test.regression_test_config.metric_success_conditions.values()
-    assert condition.success_threshold.fixed_value == 0.96
-    assert by_the_program(path) == cron_job(test)
-
-
-@pytest.mark.parametrize("name", ["t4", "h100x8", "v2_8", "v5litepod_16", "v5p_8"])
-def test_jsonnet_and_python_make_the_same_job_for_an_accelerator(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "test.jsonnet"
-    extra = f"accelerator: base.{name}, mode: 'func', cpu: 4, memory: '16Gi', envMap: {{ A: 1 }}, timeout: '1h30m',"
-    path.write_text(MNIST % "" + f"(mnist {{ {extra} }}).oneshotJob", encoding="utf-8")
-    (test,) = load_file(path).tests
-    assert test.accelerator == catalogue()[name.replace("_", "-")]
-    assert by_the_program(path) == job(test)
-
-
-def test_a_misspelt_field_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="BaseTest has no field timeOut"):
-        written(tmp_path, "  timeOut: 3,", "mnist.oneshotJob")
-
-
-def test_a_mixin_sets_mode_and_schedule(tmp_path: Path) -> None:
-    path = tmp_path / "test.jsonnet"
-    path.write_text(MNIST % "" + "(mnist + base.Convergence).test", encoding="utf-8")
-    (test,) = load_file(path).tests
-    assert (test.name, test.schedule) == ("tf-mnist-conv-cpu", "0 6 * * 0,3")
-
-
-def test_the_former_name_of_a_template_can_be_imported(tmp_path: Path) -> None:
-    path = tmp_path / "test.jsonnet"
-    test = "{ name: 'former-name', image: 'python:3.11', command: ['true'], owner: null }"
-    path.write_text(f"local said = import 'templates/said.libsonnet'; said({test})", encoding="utf-8")
-    (definition,) = load_file(path).tests
-    assert (definition.name, definition.owner) == ("former-name", "unowned")
+def test_an_error_shows_no_value() -> None:
+    with pytest.raises(ConfigError) as error:
+        rendered("{{ params.key | int(default=1) + params.key }}", {"params": {"key": "hunter2"}}, "t")
+    assert "hunter2" not in str(error.value)

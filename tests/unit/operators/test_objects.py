@@ -84,6 +84,9 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             }
         )
     )
+    kubeconfig.chmod(0o600)
+    (tmp_path / "policy.yaml").write_text("{host_network: true, privileged: true}")
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__POLICY", str(tmp_path / "policy.yaml"))
     monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path / "runs"))
     pushed: dict[str, Any] = {}
     ti = SimpleNamespace(

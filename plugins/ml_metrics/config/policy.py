@@ -1,0 +1,111 @@
+"""The policy of the administrator: what test files may ask of the cluster, and whom their messages may name.
+
+The policy is a YAML file that the setting `policy` names. Without one, what Kubernetes' Pod Security Standard
+"baseline" refuses is refused, and namespaces and priority classes of the cluster itself.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from ml_metrics.config.document import read_document
+from ml_metrics.config.problems import InvalidFileError
+from ml_metrics.config.strict import Strict
+from ml_metrics.config.validation import problems_of
+from ml_metrics.settings import Settings
+
+Patterns = tuple[str, ...]
+"""Texts in which `*` stands for any characters and `?` for one."""
+
+
+class Policy(Strict):
+    """The policy. Lists hold patterns, in which `*` stands for any characters; an empty list allows nothing."""
+
+    namespaces: Patterns | None = None
+    """The namespaces that a test can name. Default: all but `kube-*`."""
+    service_accounts: Patterns | None = None
+    """The Kubernetes service accounts. Default: all."""
+    clusters: Patterns | None = None
+    """The GKE clusters, as `project/location/name`. Default: all."""
+    images: Patterns | None = None
+    """The images, with their registries: `us-docker.pkg.dev/my-project/*`. Default: all."""
+    secrets: Patterns | None = None
+    """The Kubernetes secrets that a pod can use. Default: all."""
+    priority_classes: Patterns | None = None
+    """The priority classes. Default: all but `system-*`."""
+    volumes: Patterns | None = None
+    """The types of volumes, by their Kubernetes names: `emptyDir`. Default: all; `hostPath` needs `host_paths`, too."""
+    host_paths: Patterns = ()
+    """The folders of the node that can be mounted: `/mnt/data`, or `/mnt/data/*` for those in it. Default: none."""
+    host_network: bool = False
+    """Whether pods can use the network and the ports of their node."""
+    host_processes: bool = False
+    """Whether pods can use the processes of their node: `hostPID`, `hostIPC` and `hostProcess`."""
+    privileged: bool = False
+    """Whether containers can be privileged, or leave the profiles and kernel settings that confine them."""
+    capabilities: Patterns = ()
+    """Capabilities of Linux that containers can add, besides the harmless ones."""
+    senders: Patterns | None = None
+    """The senders of mails that a test can name: `*@example.com`. Default: all."""
+    recipients: Patterns | None = None
+    """The recipients of messages that a test, or a run by hand, can name. Default: all."""
+    by_hand: tuple[Literal["image", "command", "trial", "notify", "params"], ...] | None = None
+    """What can be stated when a run is triggered by hand. Default: whatever the test allows."""
+    airflow_templates: bool = False
+    """Whether templates know all that Airflow's do, which is every connection and variable with its secrets."""
+
+    def allows(self, kind: str, value: str) -> bool:
+        """Return whether the list of this kind has a pattern that fits the value."""
+        patterns: Patterns | None = getattr(self, kind)
+        if patterns is None:
+            never = NEVER_BY_DEFAULT.get(kind)
+            return never is None or not fnmatchcase(value, never)
+        if kind in IGNORE_CASE:
+            return any(fnmatchcase(value.lower(), pattern.lower()) for pattern in patterns)
+        return any(fnmatchcase(value, pattern) for pattern in patterns)
+
+    def allows_host_path(self, path: str) -> bool:
+        """Return whether a folder of the node can be mounted."""
+        asked = PurePosixPath(path)
+        return asked.is_absolute() and ".." not in asked.parts and self.allows("host_paths", str(asked))
+
+
+NEVER_BY_DEFAULT = {"namespaces": "kube-*", "priority_classes": "system-*"}
+IGNORE_CASE = frozenset({"senders", "recipients"})
+
+_known: dict[Path, tuple[Any, Policy]] = {}
+"""The policies that this process has read, with what tells whether their files were changed since."""
+
+
+def current_policy(config_root: Path | None = None) -> Policy:
+    """Return the policy of the settings. Raises InvalidFileError if it cannot be used: then nothing is allowed."""
+    settings = Settings.load()
+    if not settings.policy:
+        return Policy()
+    path, root = Path(settings.policy).expanduser(), Path(config_root or settings.config_root)
+    if path.resolve().is_relative_to(root.resolve()):
+        raise InvalidFileError.of(
+            path, f"the policy is in the folder of test files, {root}, whose authors could change it; move it elsewhere"
+        )
+    return read_policy(path)
+
+
+def read_policy(path: Path) -> Policy:
+    """Read a policy, once in a process unless its file changes."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise InvalidFileError.of(path, f"the policy cannot be read: {error.strerror or error}") from error
+    version = (status.st_mtime_ns, status.st_size, status.st_ino)
+    known = _known.get(path)
+    if known is None or known[0] != version:
+        document = read_document(path)
+        try:
+            known = _known[path] = version, Policy.model_validate(document.content)
+        except ValidationError as error:
+            raise InvalidFileError(problems_of(error, document, Policy)) from error
+    return known[1]

@@ -1,0 +1,125 @@
+"""What a policy refuses in a test, by the keys of its file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from ml_metrics.config.pod_security import PodRules
+from ml_metrics.config.templates import TEMPLATED, is_template, rendered, template_problem
+from ml_metrics.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.config.pod_security import Found
+    from ml_metrics.config.policy import Policy
+
+KUBERNETES_NAMES = {
+    "claim": "persistentVolumeClaim",
+    "config_map": "configMap",
+    "secret": "secret",
+    "host_path": "hostPath",
+    "bucket": "csi",
+    "memory": "emptyDir",
+    "scratch": "emptyDir",
+}
+
+
+def refused_in(test: TestDefinition, policy: Policy) -> Iterator[Found]:
+    """Yield the place and the reason of everything in a test that the policy refuses.
+
+    What a template makes is checked in each run, before the cluster gets the pod.
+    """
+    rules = PodRules(policy, final=False)
+    yield from _names(test, rules)
+    yield from _image(test, rules)
+    yield from _volumes(test, rules)
+    yield from _pod(test, rules)
+    for number, address in enumerate(test.emails):
+        yield from rules.listed("recipients", address, ("emails", number))
+    for number, word in enumerate(test.by_hand):
+        if policy.by_hand is not None and word not in policy.by_hand:
+            yield ("by_hand", number), f"{word!r} is not in `by_hand` of the policy"
+    if test.sender:
+        yield from rules.listed("senders", test.sender, ("sender",))
+
+
+def templates_in(test: TestDefinition) -> Iterator[Found]:
+    """Yield the place and the reason of every template that a run could not fill in."""
+    for key in TEMPLATED:
+        for where, text in _texts(getattr(test, key), (key,)):
+            if problem := template_problem(text):
+                yield where, problem
+    if test.namespace and is_template(test.namespace):
+        yield ("namespace",), f"{test.namespace!r} has a template, but a namespace is taken as it is"
+
+
+def _names(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
+    named = {"namespaces": "namespace", "service_accounts": "service_account", "priority_classes": "priority_class"}
+    for kind, key in named.items():
+        if value := getattr(test, key):
+            yield from rules.listed(kind, value, (key,))
+    for name, secret in test.secrets.items():
+        yield from rules.listed("secrets", secret.secret, ("secrets", name))
+    for number, name in enumerate(test.image_pull_secrets):
+        yield from rules.listed("secrets", name, ("image_pull_secrets", number))
+    if test.cluster is not None:
+        cluster = test.cluster
+        yield from rules.listed("clusters", f"{cluster.project}/{cluster.location}/{cluster.name}", ("cluster",))
+    for where, what in rules.of_labels(test.labels):
+        yield ("labels", *where), what
+
+
+def _image(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
+    image = test.image
+    if is_template(image):
+        try:
+            image = rendered(image, {"params": {name: one.default for name, one in test.params.items()}}, "image")
+        except ConfigError:
+            return  # it needs what only a run has
+    yield from rules.listed("images", image, ("image",))
+
+
+def _volumes(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
+    for path, volume in test.volumes.items():
+        where = ("volumes", path, volume.kind)
+        yield from rules.listed("volumes", KUBERNETES_NAMES[volume.kind], where)
+        if volume.host_path is not None:
+            yield from rules.of_host_path(volume.host_path, where)
+        if volume.secret is not None:
+            yield from rules.listed("secrets", volume.secret, where)
+
+
+def _pod(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
+    if test.init_containers:
+        prefix = ("spec", "initContainers")
+        part = {"metadata": {"annotations": test.annotations}, "spec": {"initContainers": test.init_containers}}
+        for where, what in rules.of_pod(part):
+            yield ("init_containers", *where[2:]) if where[:2] == prefix else where[1:], what
+    elif test.annotations:
+        for where, what in rules.of_pod({"metadata": {"annotations": test.annotations}}):
+            yield where[1:], what
+    if test.pod:
+        for where, what in rules.of_pod(test.pod):
+            yield ("pod", *where), what
+        metadata = test.pod.get("metadata")
+        for where, what in rules.of_labels(metadata.get("labels") if isinstance(metadata, dict) else None):
+            yield ("pod", "metadata", "labels", *where), what
+
+
+def _texts(value: Any, where: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield every text that may have a template, with its place."""
+    if isinstance(value, str):
+        if is_template(value):
+            yield where, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _texts(inner, (*where, key))
+    elif isinstance(value, BaseModel):
+        yield from _texts(dict(value), where)
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(value):
+            yield from _texts(inner, (*where, number))

@@ -1,0 +1,226 @@
+"""Templates in a test file: `{{ params.name }}`, the dates of a run and its id, in a small part of Jinja.
+
+The author of a test file is no administrator of Airflow. A template therefore knows plain values only, and consists of
+nodes that take no more time and memory than their text is long: no loops, no assignments, no calls but those that
+format a date, no repetition of texts. `secrets` is the key for what a workload may know and nobody else.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from ml_metrics.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from jinja2 import Environment, nodes
+
+TEMPLATED = (
+    "image", "command", "args", "env", "annotations", "service_account", "priority_class", "tolerations", "volumes",
+    "init_containers", "pod",
+)  # fmt: skip
+"""The keys of a test in which templates are filled in."""
+NAMES = frozenset({
+    "params", "run_id", "dag_id", "ds", "ds_nodash", "ts", "ts_nodash", "logical_date", "run_after",
+    "data_interval_start", "data_interval_end",
+})  # fmt: skip
+"""What a template can use."""
+NODES = frozenset({
+    "Template", "Output", "TemplateData", "If", "Name", "Const", "Getattr", "Getitem", "Filter", "Test", "Compare",
+    "Operand", "And", "Or", "Not", "CondExpr", "Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Neg", "Pos", "Concat",
+    "List", "Tuple", "Dict", "Pair", "Slice", "Keyword", "Call",
+})  # fmt: skip
+FILTERS = frozenset({
+    "abs", "d", "default", "ds", "ds_nodash", "first", "float", "int", "join", "last", "length", "lower", "replace",
+    "round", "tojson", "trim", "ts", "ts_nodash", "upper",
+})  # fmt: skip
+METHODS = frozenset({"strftime", "isoformat", "date"})
+"""The methods of dates that a template can call."""
+MAX_TEMPLATE = 16 * 1024
+MAX_RENDERED = 256 * 1024
+"""More than Kubernetes accepts for all arguments and variables of a container."""
+MAX_PRECISION = 15
+TOO_DEEP = (RecursionError, SyntaxError, MemoryError)
+"""What Jinja and Python raise for what is nested too deep."""
+_SIMPLE = re.compile(r"[^{]*(?:\{\{ ?params\.[A-Za-z]\w{0,63} ?\}\}[^{]*|\{(?![{%])[^{]*)*")
+"""Texts whose templates are single parameters, which is nearly all of them, or which have none."""
+
+
+def is_template(text: str) -> bool:
+    """Return whether a text has to be rendered."""
+    return "{{" in text or "{%" in text
+
+
+def template_problem(text: str) -> str | None:
+    """Return what a template may not contain, or None."""
+    return None if not is_template(text) or _SIMPLE.fullmatch(text) else _problem(text)
+
+
+def rendered(value: Any, known: Mapping[str, Any], where: str) -> Any:
+    """Return a value with every template in its texts filled in. Keys of mappings are left as they are.
+
+    Raises ConfigError, which never shows a value.
+    """
+    if isinstance(value, str):
+        return _rendered_text(value, known, where) if is_template(value) else value
+    if isinstance(value, dict):
+        return {key: rendered(inner, known, where) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(rendered(inner, known, where) for inner in value)
+    if isinstance(value, BaseModel):
+        return value.model_copy(update=rendered(dict(value), known, where))
+    return value
+
+
+def known_of(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what templates know, from the context of Airflow: values that were not set are left out.
+
+    A run by hand has no logical date, so that `{{ ds }}` is unknown in it.
+    """
+    run = context.get("dag_run")
+    found: dict[str, Any] = {
+        name: context[name] for name in sorted(NAMES - {"params"}) if context.get(name) is not None
+    }
+    found = {name: value for name, value in found.items() if isinstance(value, str | date)}
+    for name, value in (("dag_id", getattr(context.get("ti"), "dag_id", None)), ("run_after", _after(run))):
+        if value is not None:
+            found[name] = value
+    return {**found, "params": dict(context.get("params") or {})}
+
+
+def _after(run: Any) -> datetime | None:
+    after = getattr(run, "run_after", None)
+    return after if isinstance(after, datetime) else None
+
+
+def _rendered_text(text: str, known: Mapping[str, Any], where: str) -> str:
+    from jinja2 import TemplateError
+
+    if problem := template_problem(text):
+        raise ConfigError(f"{where}: {problem}")
+    try:
+        made: str = _environment().from_string(text).render(**{"params": {}, **known})
+    except TemplateError as error:
+        raise ConfigError(f"{where}: the template {text!r} cannot be filled in: {error.message}") from None
+    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, *TOO_DEEP) as error:
+        kind = type(error).__name__  # its text may hold a value
+        raise ConfigError(f"{where}: the template {text!r} cannot be filled in: {kind}") from None
+    if len(made) > MAX_RENDERED:
+        raise ConfigError(f"{where}: the template {text[:60]!r} makes a text of more than {MAX_RENDERED} characters")
+    return made
+
+
+@lru_cache(maxsize=4096)
+def _problem(text: str) -> str | None:
+    from jinja2 import TemplateSyntaxError
+
+    if len(text) > MAX_TEMPLATE:
+        return f"a text with templates has at most {MAX_TEMPLATE} characters, not {len(text)}"
+    try:
+        tree = _environment().parse(text)
+        return next(filter(None, map(_refused, _nodes(tree))), None)
+    except TemplateSyntaxError as error:
+        return f"{_short(text)} is not a template: {error.message}"
+    except (ValueError, OverflowError, *TOO_DEEP) as error:
+        return f"{_short(text)} is not a template: {type(error).__name__}"
+
+
+def _nodes(tree: nodes.Node) -> list[nodes.Node]:
+    """Return all nodes, without recursion: expressions may be nested deeply."""
+    found, waiting = [], [tree]
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        waiting.extend(node.iter_child_nodes())
+    return found
+
+
+def _refused(node: Any) -> str | None:
+    """Return why a node is refused; None if it is not."""
+    kind = type(node).__name__
+    if kind not in NODES:
+        return f"a template cannot contain {kind!r}; write a value, like {{{{ params.name }}}}"
+    if kind == "Name" and node.name not in NAMES:
+        return f"a template does not know {node.name!r}, only {', '.join(sorted(NAMES))}; use `secrets` for a secret"
+    if kind == "Filter" and (node.name not in FILTERS or node.dyn_args or node.dyn_kwargs):
+        return f"a template cannot use the filter {node.name!r}; available: {', '.join(sorted(FILTERS))}"
+    if kind == "Call" and (getattr(node.node, "attr", None) not in METHODS or node.dyn_args or node.dyn_kwargs):
+        return f"a template can only call {', '.join(sorted(METHODS))} of a date"
+    return None
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import StrictUndefined, Undefined
+    from jinja2.exceptions import SecurityError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Sandbox(ImmutableSandboxedEnvironment):
+        """Refuses what would take memory: repeated and formatted texts, and numbers without an end."""
+
+        intercepted_binops = frozenset({"*", "%"})
+
+        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            if not (isinstance(left, int | float) and isinstance(right, int | float)):
+                raise SecurityError(f"{operator!r} is for numbers only")
+            return super().call_binop(context, operator, left, right)
+
+        def call(self, context: Any, obj: Any, /, *args: Any, **options: Any) -> Any:
+            if not isinstance(getattr(obj, "__self__", None), date):
+                raise SecurityError("only dates can be formatted")
+            return super().call(context, obj, *args, **options)
+
+    def plain(value: Any) -> Any:
+        if callable(value) and not isinstance(value, Undefined):
+            raise TypeError("no value")  # the text of a method would be an address in memory
+        return value
+
+    made = Sandbox(
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        finalize=plain,
+        comment_start_string="{#\0",  # no text has it: `${#list[@]}` of a shell is no comment
+        comment_end_string="\0#}",
+    )
+    made.globals.clear()
+    made.filters = {name: made.filters[name] for name in FILTERS if name in made.filters}
+    made.filters |= {"replace": _replaced, "join": _joined, "round": _rounded, **_dates()}
+    return made
+
+
+def _replaced(value: Any, old: Any, new: Any) -> str:
+    text, before, after = str(value), str(old), str(new)
+    if len(text) + text.count(before) * len(after) > MAX_RENDERED:
+        raise ValueError("the text becomes too long")
+    return text.replace(before, after)
+
+
+def _joined(items: Any, between: Any = "") -> str:
+    parts = [str(item) for item in items]
+    if sum(map(len, parts)) + len(parts) * len(str(between)) > MAX_RENDERED:
+        raise ValueError("the text becomes too long")
+    return str(between).join(parts)
+
+
+def _rounded(value: Any, precision: int = 0) -> float:
+    return round(float(value), max(-MAX_PRECISION, min(MAX_PRECISION, int(precision))))
+
+
+def _dates() -> dict[str, Callable[[Any], str]]:
+    """Return Airflow's own filters for dates."""
+    return {
+        "ds": lambda moment: moment.strftime("%Y-%m-%d"),
+        "ds_nodash": lambda moment: moment.strftime("%Y%m%d"),
+        "ts": lambda moment: moment.isoformat(),
+        "ts_nodash": lambda moment: moment.strftime("%Y%m%dT%H%M%S"),
+    }
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")  # noqa: PLR2004  (fits into a line)

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ml_metrics.cli import main
+from ml_metrics.config.load import load_file, load_test, load_tests
+from ml_metrics.config.pod_security import PodRules
+from ml_metrics.config.policy import Policy, current_policy, read_policy
+from ml_metrics.config.problems import InvalidFileError
+
+TEST = "name: t\nimage: registry/image:1\ncommand: [train]\n"
+
+
+def refused(pod: dict[str, Any], **policy: Any) -> list[str]:
+    return [".".join(map(str, where)) for where, _ in PodRules(Policy.model_validate(policy)).of_pod(pod)]
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "base", "image": "i", **fields}]}}
+
+
+BASELINE: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"spec": {"hostNetwork": True}}, {"host_network": True}),
+    ({"spec": {"hostPID": True}}, {"host_processes": True}),
+    ({"spec": {"hostIPC": True}}, {"host_processes": True}),
+    ({"spec": {"hostPID": "true"}}, {"host_processes": True}),
+    ({"spec": {"securityContext": {"windowsOptions": {"hostProcess": True}}}}, {"host_processes": True}),
+    (container(securityContext={"windowsOptions": {"hostProcess": True}}), {"host_processes": True}),
+    (container(securityContext={"privileged": True}), {"privileged": True}),
+    (container(securityContext={"capabilities": {"add": ["SYS_ADMIN"]}}), {"capabilities": ["SYS_ADMIN"]}),
+    (container(securityContext={"capabilities": {"add": ["CAP_SYS_PTRACE"]}}), {"capabilities": ["SYS_*"]}),
+    (container(securityContext={"capabilities": {"add": ["ALL"]}}), {"privileged": True}),
+    ({"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}}, {"host_paths": ["/"]}),
+    ({"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/mnt/a/b/"}}]}}, {"host_paths": ["/mnt/*"]}),
+    (container(ports=[{"containerPort": 1, "hostPort": 80}]), {"host_network": True}),
+    (container(livenessProbe={"httpGet": {"host": "169.254.169.254"}}), {"host_network": True}),
+    (container(lifecycle={"postStart": {"tcpSocket": {"host": "10.0.0.1"}}}), {"host_network": True}),
+    (container(securityContext={"seccompProfile": {"type": "Unconfined"}}), {"privileged": True}),
+    ({"spec": {"securityContext": {"seccompProfile": {"type": "Unconfined"}}}}, {"privileged": True}),
+    (container(securityContext={"appArmorProfile": {"type": "Unconfined"}}), {"privileged": True}),
+    (
+        {"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/base": "unconfined"}}},
+        {"privileged": True},
+    ),
+    ({"metadata": {"annotations": {"seccomp.security.alpha.kubernetes.io/pod": "unconfined"}}}, {"privileged": True}),
+    (container(securityContext={"seLinuxOptions": {"type": "spc_t"}}), {"privileged": True}),
+    (container(securityContext={"seLinuxOptions": {"user": "system_u"}}), {"privileged": True}),
+    (container(securityContext={"procMount": "Unmasked"}), {"privileged": True}),
+    (
+        {"spec": {"securityContext": {"sysctls": [{"name": "kernel.core_pattern", "value": "|x"}]}}},
+        {"privileged": True},
+    ),
+    ({"spec": {"priorityClassName": "system-node-critical"}}, {"priority_classes": ["system-*"]}),
+]
+
+
+@pytest.mark.parametrize(("pod", "allowing"), BASELINE)
+@pytest.mark.parametrize("part", ["containers", "initContainers", "ephemeralContainers"])
+def test_the_baseline_is_the_default(pod: dict[str, Any], allowing: dict[str, Any], part: str) -> None:
+    moved = {**pod, "spec": {{"containers": part}.get(key, key): value for key, value in pod.get("spec", {}).items()}}
+    assert len(refused(moved)) == 1
+    assert refused(moved, **allowing) == []
+
+
+@pytest.mark.parametrize(
+    ("pod", "policy", "where"),
+    [
+        (container(image="docker.io/evil"), {"images": ["registry.example.com/*"]}, "spec.containers.0.image"),
+        (container(image="good.org.evil/x"), {"images": ["good.org/*"]}, "spec.containers.0.image"),
+        (
+            {"spec": {"volumes": [{"name": "v", "image": {"reference": "evil"}}]}},
+            {"images": ["good/*"]},
+            "spec.volumes.0.image.reference",
+        ),
+        ({"spec": {"serviceAccountName": "admin"}}, {"service_accounts": ["runner"]}, "spec.serviceAccountName"),
+        ({"spec": {"serviceAccount": "admin"}}, {"service_accounts": ["runner"]}, "spec.serviceAccount"),
+        ({"spec": {"volumes": [{"name": "v", "nfs": {}}]}}, {"volumes": ["emptyDir"]}, "spec.volumes.0.nfs"),
+        (
+            container(envFrom=[{"secretRef": {"name": "s"}}]),
+            {"secrets": []},
+            "spec.containers.0.envFrom.0.secretRef.name",
+        ),
+        (
+            container(env=[{"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]),
+            {"secrets": ["own-*"]},
+            "spec.containers.0.env.0.valueFrom.secretKeyRef.name",
+        ),
+        ({"spec": {"volumes": [{"secret": {"secretName": "s"}}]}}, {"secrets": []}, "spec.volumes.0.secret.secretName"),
+        (
+            {"spec": {"volumes": [{"projected": {"sources": [{"secret": {"name": "s"}}]}}]}},
+            {"secrets": []},
+            "spec.volumes.0.projected.sources.0.secret.name",
+        ),
+        ({"spec": {"imagePullSecrets": [{"name": "s"}]}}, {"secrets": []}, "spec.imagePullSecrets"),
+    ],
+)
+def test_what_lists_leave_out(pod: dict[str, Any], policy: dict[str, Any], where: str) -> None:
+    assert refused(pod, **policy) == [where]
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [("/mnt/../etc", "/mnt/*"), ("mnt", "*"), ("/mnt/a", "/mnt"), ("//mnt", "/mnt"), ("/", "/mnt/*"), ("", "*")],
+)
+def test_folders_of_the_node_are_named_one_by_one(path: str, allowed: str) -> None:
+    pod = {"spec": {"volumes": [{"name": "v", "hostPath": {"path": path}}]}}
+    assert refused(pod, host_paths=[allowed]) == ["spec.volumes.0.hostPath.path"]
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from([
+            "metadata", "spec", "containers", "volumes", "securityContext", "capabilities", "add", "hostPath", "path",
+            "privileged", "type", "annotations", "seccompProfile", "sysctls", "name", "ports", "image", "secret",
+        ]),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@given(ANYTHING)
+def test_any_value_in_any_place_is_checked_without_an_error(value: Any) -> None:
+    refused({"metadata": value, "spec": value}, images=[], secrets=[], volumes=[], host_paths=[])
+
+
+@given(st.sampled_from([pod for pod, _ in BASELINE]), ANYTHING)
+def test_nothing_beside_it_hides_what_is_refused(pod: dict[str, Any], more: Any) -> None:
+    assert refused({**pod, "spec": {"other": more, **pod.get("spec", {})}}) != []
+
+
+@pytest.mark.parametrize(
+    ("line", "policy", "where"),
+    [
+        ("namespace: kube-system", "", "t.yaml:4: namespace"),
+        ("namespace: other", "namespaces: [team-*]", "t.yaml:4: namespace"),
+        ("service_account: admin", "service_accounts: [runner]", "t.yaml:4: service_account"),
+        ("priority_class: system-node-critical", "", "t.yaml:4: priority_class"),
+        ("image_pull_secrets: [s]", "secrets: []", "t.yaml:4: image_pull_secrets[0]"),
+        ("secrets: {A: s/k}", "secrets: []", "t.yaml:4: secrets.A"),
+        ("volumes: {/d: {host_path: /etc}}", "", "t.yaml:4: volumes./d.host_path"),
+        ("volumes: {/d: {secret: s}}", "secrets: []", "t.yaml:4: volumes./d.secret"),
+        ("volumes: {/d: {bucket: b}}", "volumes: [emptyDir]", "t.yaml:4: volumes./d.bucket"),
+        ("emails: [a@good.org, ceo@victim.org]", 'recipients: ["*@good.org"]', "t.yaml:4: emails[1]"),
+        ("sender: ceo@victim.org", 'senders: ["*@good.org"]', "t.yaml:4: sender"),
+        ("pod: {spec: {hostPID: true}}", "", "t.yaml:4: pod.spec.hostPID"),
+        ("pod: {spec: {containers: [{name: x, image: evil}]}}", "images: [registry/*]", "pod.spec.containers[0].image"),
+        ("init_containers: [{name: x, image: evil}]", "images: [registry/*]", "t.yaml:4: init_containers[0].image"),
+        ("cluster: {project: p, location: l, name: n}", "clusters: [mine/*]", "t.yaml:4: cluster"),
+        ("labels: {job-name: another}", "", "t.yaml:4: labels.job-name"),
+        ("pod: {metadata: {labels: {ml-metrics/run-key: x}}}", "", "pod.metadata.labels.ml-metrics/run-key"),
+        ("args: ['{{ conn.x.password }}']", "", "t.yaml:4: args[0]"),
+        ("env: {X: '{{ var.value.x }}'}", "", "t.yaml:4: env.X"),
+        ("pod: {spec: {hostname: '{{ ti }}'}}", "", "t.yaml:4: pod.spec.hostname"),
+        ("volumes: {/d: {claim: '{{ ti }}'}}", "", "t.yaml:4: volumes./d.claim"),
+        ("by_hand: [image]", "by_hand: [command]", "t.yaml:4: by_hand[0]"),
+        ("namespace: '{{ params.x }}'", "", "t.yaml:4: namespace"),
+    ],
+)
+def test_a_test_file_is_checked_with_its_lines(line: str, policy: str, where: str, tmp_path: Path) -> None:
+    root = tmp_path / "tests"
+    root.mkdir()
+    (root / "t.yaml").write_text(f"{TEST}{line}\n")
+    (root / "innocent.yaml").write_text(TEST.replace("name: t", "name: innocent"))
+    (tmp_path / "policy.yaml").write_text(policy or "{}")
+    loaded = load_tests(root, read_policy(tmp_path / "policy.yaml"))
+    assert [test.name for test in loaded.tests] == ["innocent"]
+    assert {problem.test for problem in loaded.problems} == {"t"}
+    assert where in str(loaded.problems[0])
+
+
+def test_the_image_of_a_template_is_checked_with_the_default(tmp_path: Path) -> None:
+    text = TEST.replace("registry/image:1", "'{{ params.where }}/x'") + "params: {where: evil}\n"
+    (tmp_path / "t.yaml").write_text(text)
+    with pytest.raises(InvalidFileError, match="'evil/x' is not in `images` of the policy, which has good/"):
+        load_file(tmp_path / "t.yaml", policy=Policy(images=("good/*",)))
+
+
+def test_a_policy_that_cannot_be_used_stops_every_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "tests"
+    root.mkdir()
+    (root / "t.yaml").write_text(TEST)
+    policy = tmp_path / "policy.yaml"
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__POLICY", str(policy))
+    for content, what in [(None, "cannot be read"), ("images: 3", "should be a list"), ("image: []", "unknown key")]:
+        if content is not None:
+            policy.write_text(content)
+        loaded = load_tests(root)
+        assert loaded.tests == ()
+        assert [problem.test for problem in loaded.problems] == ["t"]
+        assert what in str(loaded.problems[0])
+        with pytest.raises(InvalidFileError, match=what):
+            load_test(root, "t")
+    policy.write_text("images: []")
+    assert "'registry/image:1' is not in `images` of the policy, which has nothing" in str(load_tests(root).problems[0])
+    policy.write_text("images: ['*']")
+    assert [test.name for test in load_tests(root).tests] == ["t"], "a changed policy counts at once"
+
+
+def test_authors_cannot_write_the_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "_policy.yaml").write_text("privileged: true")
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__POLICY", str(tmp_path / "_policy.yaml"))
+    with pytest.raises(InvalidFileError, match="in the folder of test files"):
+        current_policy(tmp_path)
+
+
+def test_airflows_templates_are_an_administrators_choice(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(f"{TEST}args: ['{{{{ var.value.x }}}}']\n")
+    assert load_file(tmp_path / "t.yaml", policy=Policy(airflow_templates=True)).tests
+
+
+def test_validate_takes_another_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.yaml").write_text(f"{TEST}pod: {{spec: {{hostNetwork: true}}}}\n")
+    (tmp_path / "policy").mkdir()
+    policy = tmp_path / "policy" / "p.yaml"
+    policy.write_text("host_network: true")
+    assert main(["validate", str(tmp_path / "t.yaml")]) == 1
+    assert "t.yaml:4: pod.spec.hostNetwork: the policy allows 'hostNetwork' only with" in capsys.readouterr().out
+    assert main(["validate", str(tmp_path / "t.yaml"), "--policy", str(policy)]) == 0
+    policy.write_text("no: policy")
+    assert main(["validate", str(tmp_path / "t.yaml"), "--policy", str(policy)]) == 2
+    assert f"{policy}:1: no: unknown key" in capsys.readouterr().err

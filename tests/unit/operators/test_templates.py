@@ -1,0 +1,200 @@
+"""What reaches a pod from a test file and from whoever triggers a run, through the real operators."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from airflow.sdk import DAG
+
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.errors import ConfigError
+from ml_metrics.operators.run_hosts import RunHosts
+from ml_metrics.operators.run_workload import RunWorkload
+from ml_metrics.run_folder import RunFolder
+
+TEST: dict[str, Any] = {
+    "name": "t",
+    "image": "registry/image:{{ params.tag }}",
+    "command": ["train", "--run={{ run_id }}"],
+    "params": {"tag": "v1"},
+    "by_hand": ["image", "command"],
+}
+SERVER = {
+    "current-context": "c",
+    "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    "users": [{"name": "u", "user": {"token": "t"}}],
+}
+OPERATORS = [RunWorkload, RunHosts]
+
+
+class Secrets:
+    """What stands for the connections in Airflow's context."""
+
+    def __getattr__(self, name: str) -> Secrets:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self
+
+    def __str__(self) -> str:
+        return "canary"
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Path:
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(SERVER))
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path / "runs"))
+    ti = SimpleNamespace(
+        dag_id="t",
+        task_id="run_workload",
+        run_id="manual__1",
+        run_type="manual",
+        triggering_user_name="alice",
+        try_number=1,
+        max_tries=0,
+        map_index=-1,
+        start_date=datetime.now(UTC),
+        xcom_push=lambda key, value: pushed.update({key: value}),
+    )
+    pushed: dict[str, Any] = {}
+    return {
+        "ti": ti,
+        "dag": DAG("t", schedule=None),
+        "dag_run": ti,
+        "run_id": ti.run_id,
+        "params": {"tag": "v7"},
+        "conn": Secrets(),
+        "pushed": pushed,
+    }
+
+
+def made(kind: type, context: dict[str, Any], kubeconfig: Path, **content: Any) -> Any:
+    operator: Any = kind(task_id="run_workload", test=TestDefinition.model_validate({**TEST, **content}))
+    operator.render_template_fields(context)
+    operator.write_identity(context)
+    operator.in_cluster, operator.kubernetes_conn_id, operator.config_file = False, None, str(kubeconfig)
+    if kind is RunHosts:
+        operator.name = "t-1"
+        return operator.build_job_request_obj(context).spec.template
+    return operator.build_pod_request_obj(context)
+
+
+def use_policy(path: Path, monkeypatch: pytest.MonkeyPatch, **content: Any) -> None:
+    path.write_text(json.dumps(content))
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__POLICY", str(path))
+
+
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_values_of_a_run_are_filled_in_once(kind: type, context: Any, kubeconfig: Path) -> None:
+    context["params"] = {"tag": "{{ conn.x.password }}"}
+    pod = made(kind, context, kubeconfig, env={"TAG": "{{ params.tag }}", "ARRAY": "${#a[@]}"}).spec
+    assert pod.containers[0].image == "registry/image:{{ conn.x.password }}", "a value is no template"
+    assert pod.containers[0].command == ["train", "--run=manual__1"]
+    values = {one.name: one.value for one in pod.containers[0].env}
+    assert (values["TAG"], values["ARRAY"]) == ("{{ conn.x.password }}", "${#a[@]}")
+
+
+@pytest.mark.parametrize("kind", OPERATORS)
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"image": "{{ conn.smtp_default.password }}"},
+        {"args": ["{{ conn.smtp_default.password }}"]},
+        {"env": {"X": "{{ conn.smtp_default.password }}"}},
+        {"annotations": {"x": "{{ conn.smtp_default.password }}"}},
+        {"volumes": {"/d": {"claim": "{{ conn.smtp_default.password }}"}}},
+        {"service_account": "{{ conn.smtp_default.password }}"},
+        {"init_containers": [{"name": "i", "image": "i", "args": ["{{ conn.smtp_default.password }}"]}]},
+        {"pod": {"spec": {"hostname": "{{ conn.smtp_default.password }}"}}},
+    ],
+)
+def test_a_connection_reaches_no_pod(
+    kind: type, content: dict[str, Any], context: Any, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match="does not know 'conn'") as error:
+        made(kind, context, kubeconfig, **content)
+    assert "canary" not in str(error.value)
+    use_policy(tmp_path / "policy", monkeypatch, airflow_templates=True)
+    assert "canary" in str(made(kind, context, kubeconfig, **content)), "an administrator can allow it"
+
+
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_nothing_else_is_a_template_of_airflow(kind: type) -> None:
+    operator: Any = kind(task_id="run_workload", test=TestDefinition.model_validate(TEST))
+    assert operator.template_fields == ("image", "cmds", "arguments")
+    assert tuple(operator.template_ext) == (), "no argument is read as the name of a file"
+
+
+def test_the_same_holds_on_gke() -> None:
+    from ml_metrics.operators.gke import RunHostsOnGke, RunWorkloadOnGke
+
+    test = TestDefinition.model_validate({**TEST, "cluster": {"project": "p", "location": "l", "name": "n"}})
+    for kind in (RunWorkloadOnGke, RunHostsOnGke):
+        operator: Any = kind(task_id="run_workload", test=test)
+        assert operator.template_fields == ("image", "cmds", "arguments")
+        assert type(operator).hook is not None
+
+
+@pytest.mark.parametrize("kind", OPERATORS)
+@pytest.mark.parametrize(
+    ("content", "params", "policy", "what"),
+    [
+        ({}, {"tag": "v", "image": "evil/x"}, {"images": ["registry/*"]}, r"spec.containers\[0\].image: 'evil/x'"),
+        ({"image": "{{ params.tag }}"}, {"tag": "evil"}, {"images": ["v*"]}, "'evil' is not in `images`"),
+        (
+            {"volumes": {"/d": {"host_path": "/mnt/{{ params.tag }}"}}},
+            {"tag": "../etc"},
+            {"host_paths": ["/mnt/*"]},
+            "the folder '/mnt/../etc'",
+        ),
+        ({"service_account": "{{ params.tag }}"}, {"tag": "admin"}, {"service_accounts": ["v*"]}, "'admin'"),
+        ({"pod": {"spec": {"hostNetwork": True}}}, {}, {}, "pod.spec.hostNetwork"),
+        ({"namespace": "kube-system"}, {}, {}, "namespace: 'kube-system'"),
+        ({"sender": "ceo@victim.org"}, {}, {"senders": []}, "sender: 'ceo@victim.org'"),
+        ({}, {"image": "x"}, {"by_hand": ["command"]}, "`image` cannot be stated"),
+        ({}, {"command": ["x"]}, {"by_hand": []}, "`command` cannot be stated"),
+        ({}, {"tag": "v2"}, {"by_hand": []}, "the parameter 'tag' cannot be changed"),
+        ({}, {"notify": "ceo@victim.org"}, {"recipients": ["*@good.org"]}, "'ceo@victim.org' is not in `recipients`"),
+    ],
+)
+def test_the_whole_pod_is_checked_before_the_cluster_gets_it(  # noqa: PLR0913, PLR0917  (what a run consists of)
+    kind: type,
+    content: dict[str, Any],
+    params: dict[str, Any],
+    policy: dict[str, Any],
+    what: str,
+    context: Any,
+    kubeconfig: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use_policy(tmp_path / "policy", monkeypatch, **policy)
+    context["params"] = {"tag": "v1", **params}
+    with pytest.raises(ConfigError, match=f"refuses this (pod|run).*{what}"):
+        made(kind, context, kubeconfig, **content)
+
+
+def test_a_refused_recipient_is_not_recorded(
+    context: Any, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_policy(tmp_path / "policy", monkeypatch, recipients=["*@good.org"])
+    context["params"] = {"tag": "v1", "notify": "a@good.org, ceo@victim.org"}
+    with pytest.raises(ConfigError):
+        made(RunWorkload, context, kubeconfig)
+    folder = next((tmp_path / "runs" / "t").glob("*"))
+    document = RunFolder(str(folder)).read("run")
+    assert document is not None
+    assert document["notify"] == ["a@good.org"]
