@@ -46,6 +46,16 @@ def find_files(path: str, listing: Listing) -> Iterator[tuple[str, str, int]]:
             yield filesystem.unstrip_protocol(full_name), name, int(info["size"])
 
 
+def subfolders(path: str, most: int) -> list[str]:
+    """Return the names of the folders in a folder, which may not exist."""
+    try:
+        found = _filesystem(path).ls(path, detail=True)
+    except FileNotFoundError:
+        return []
+    names = [str(one["name"]).rstrip("/").rpartition("/")[2] for one in found[:most] if one["type"] == "directory"]
+    return [name for name in names if not name_problem(name)]
+
+
 def exists(path: str) -> bool:
     """Return whether a file exists. Raises if the bucket does not answer, unlike fsspec's `exists`."""
     with errors_naming(path, "cannot be checked"):

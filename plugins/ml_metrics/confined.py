@@ -13,6 +13,7 @@ import secrets
 import stat
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -28,6 +29,8 @@ NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP, errno.EM
 """Errors of file systems without hard links."""
 GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 """Errors of an entry that was removed or replaced since it was listed."""
+NOT_OPENED = {errno.ELOOP, errno.ENXIO, errno.ENODEV}
+"""Errors of opening a link, a socket, or a device without a driver."""
 TOO_MANY = "more than {:,} files, or more than {:,} letters in their names"
 
 
@@ -79,10 +82,15 @@ def name_problem(name: str) -> str:
 def open_file(root: str, name: str) -> IO[bytes]:
     """Open a regular file for reading."""
     with _parent(root, name) as (parent, last):
-        handle = os.open(last, FILE, dir_fd=parent)
+        try:
+            handle = os.open(last, FILE, dir_fd=parent)
+        except OSError as error:
+            if error.errno in NOT_OPENED:
+                raise FileNotFoundError(errno.ENOENT, "it is a link, a socket or a device, not a file") from error
+            raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise OSError(errno.EINVAL, "is not a regular file")
+        raise FileNotFoundError(errno.ENOENT, "it is not a regular file")
     return os.fdopen(handle, "rb")
 
 
@@ -151,6 +159,26 @@ def list_below(
             on_unreadable("", error)
         return
     yield from _entries(handle, "", 1, listing, on_unreadable)
+
+
+def subfolders(root: str, below: str, most: int) -> list[str]:
+    """Return the names of the folders in a folder; of more than `most` entries, those that are found first."""
+    try:
+        with _parent(root, f"{below}/." if below else ".") as (folder, here):
+            handle = os.open(here, FOLDER, dir_fd=folder)
+    except OSError as error:
+        if error.errno in GONE:
+            return []
+        raise
+    try:
+        with os.scandir(handle) as entries:
+            return [
+                entry.name
+                for entry in islice(entries, most)
+                if entry.is_dir(follow_symlinks=False) and not name_problem(entry.name)
+            ]
+    finally:
+        os.close(handle)
 
 
 def _entries(

@@ -88,6 +88,15 @@ class Settings:
     monitoring_project: str = ""
     """The Google Cloud project whose Cloud Monitoring has the memory usage of workloads on `kubernetes_conn_id`.
     Default: none."""
+    documents_key: str = ""
+    """The key that signs the documents in run folders, at least 16 letters; after commas, earlier keys that are still
+    believed. Default: derived from Airflow's Fernet key, else the file `$AIRFLOW_HOME/ml_metrics/documents.key`."""
+    listed_files: str = "100000"
+    """How many files and folders of one run are looked at. The rest is named in a warning."""
+    listed_name_bytes: str = "33554432"
+    """How long the names of a run's files may be together."""
+    listed_depth: str = "64"
+    """How many folders of a run may be inside each other."""
     dashboard_url: str = ""
     """The address of the dashboard in messages. Default: Airflow's `[api] base_url` with `/ml-metrics` appended."""
 
@@ -109,6 +118,17 @@ def is_on(text: str, name: str) -> bool:
         case "" | "no" | "false" | "0":
             return False
     raise ConfigError(f"[{SECTION}] {name}: {text!r} is neither yes nor no")
+
+
+def airflow_option(section: str, key: str) -> str | None:
+    """Return an option of Airflow's configuration, by Airflow's own precedence; None if it is not set."""
+    airflow_cfg = _airflow_cfg()
+    return _setting(key, dict(airflow_cfg[section]) if airflow_cfg.has_section(section) else {}, section)
+
+
+def airflow_cfg_path() -> Path:
+    """Return the path of Airflow's configuration, by Airflow's own rule."""
+    return Path(os.environ.get("AIRFLOW_CONFIG", airflow_home() / "airflow.cfg")).expanduser()
 
 
 def airflow_home() -> Path:
@@ -145,8 +165,8 @@ def _dashboard_url(airflow_cfg: ConfigParser) -> str:
     return f"{(base or 'http://localhost:8080').rstrip('/')}/ml-metrics"
 
 
-def _setting(name: str, section: dict[str, str]) -> str | None:
-    variable = f"AIRFLOW__{SECTION.upper()}__{name.upper()}"
+def _setting(name: str, section: dict[str, str], of: str = SECTION) -> str | None:
+    variable = f"AIRFLOW__{of.upper()}__{name.upper()}"
     if variable in os.environ:
         return os.environ[variable]
     command = os.environ.get(f"{variable}_CMD") or section.get(f"{name}_cmd")
@@ -164,7 +184,7 @@ def _output_of(command: str, variable: str) -> str:
 
 
 def _airflow_cfg() -> ConfigParser:
-    path = Path(os.environ.get("AIRFLOW_CONFIG", airflow_home() / "airflow.cfg")).expanduser()
+    path = airflow_cfg_path()
     parser = ConfigParser(interpolation=None, strict=False)
     try:
         parser.read(path, encoding="utf-8")

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 
 from ml_metrics import buckets, confined
 from ml_metrics.buckets import errors_naming
-from ml_metrics.errors import StorageError
+from ml_metrics.errors import StorageError, TooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ class File:
         with self.open() as file:
             data = file.read(most + 1)
         if len(data) > most:
-            raise StorageError(f"{self.path}: has more than {most:,} bytes")
+            raise TooLargeError(f"{self.path}: has more than {most:,} bytes")
         return data
 
 
@@ -97,7 +97,7 @@ class Folder:
         """Read a whole file. Raises `FileMissingError` if it does not exist; in a bucket this is a single request.
 
         Raises:
-            StorageError: it has more bytes than `most`.
+            TooLargeError: it has more bytes than `most`.
         """
         path = self.path_of(name)
         if is_local(self.path):
@@ -108,7 +108,7 @@ class Folder:
                 _check_name(name)
             data = buckets.read(path, most + 1)
         if len(data) > most:
-            raise StorageError(f"{path}: has more than {most:,} bytes")
+            raise TooLargeError(f"{path}: has more than {most:,} bytes")
         return data
 
     def exists(self, name: str) -> bool:
@@ -199,6 +199,14 @@ class Folder:
         for reason, (count, first) in listing.left_out.items():
             (on_unreadable or log.warning)(f"{place}: {count:,} left out, as {reason}; the first: {first[:200]!r}")
         return sorted(files, key=lambda file: file.name)
+
+    def subfolders(self, below: str, limits: ListingLimits = LIMITS) -> list[str]:
+        """Return the names of the folders in a folder of this one, sorted. Links are left out."""
+        place = self.path_of(below) if below else self.path
+        with errors_naming(place, "cannot be listed"):
+            if is_local(self.path):
+                return sorted(confined.subfolders(self._local, below, limits.files))
+            return sorted(buckets.subfolders(place, limits.files))
 
     def path_of(self, name: str) -> str:
         """Return the path of a name."""

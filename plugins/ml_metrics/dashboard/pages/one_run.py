@@ -117,7 +117,8 @@ def _files(run: JobRow) -> tuple[str, list[storage.File], str]:
     """Return the run folder, its files, and an error if they cannot be listed."""
     if not FOLDER_NAME.fullmatch(run.test_name) or not FOLDER_NAME.fullmatch(run.uuid):
         return "", [], "The name of this test or run cannot be the name of a folder."
-    folder = RunFolder(storage.join(Settings.load().storage_root, run.test_name, run.uuid))
+    root = Settings.load().storage_root
+    folder = RunFolder(storage.join(root, run.test_name, run.uuid), root)
     try:
         return folder.path, sorted(folder.files(), key=lambda file: file.name), ""
     except (MlMetricsError, OSError) as error:
