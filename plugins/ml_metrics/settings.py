@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from ml_metrics.errors import ConfigError
+from ml_metrics.limits import Limits
 
 SECTION = "ml_metrics"
 
@@ -99,6 +100,33 @@ class Settings:
     """How many folders of a run may be inside each other."""
     dashboard_url: str = ""
     """The address of the dashboard in messages. Default: Airflow's `[api] base_url` with `/ml-metrics` appended."""
+
+    max_metrics: str = "5000"
+    """The maximum number of metrics of a run. Those that are judged or required are kept first."""
+    max_tags: str = "5000"
+    """The maximum number of tags of a run that become metrics. Those with a judged metric are kept first; ten times as
+    many series are read."""
+    max_points: str = "10000000"
+    """The maximum number of points of a run in all its tags, and of entries of its goodput log."""
+    max_bytes_read: str = "68719476736"
+    """The maximum number of bytes of a run's files that are read: 64 GiB."""
+    max_bytes_unpacked: str = "4294967296"
+    """The maximum number of bytes of a run's compressed files, unpacked: 4 GiB."""
+    max_json_bytes: str = "4194304"
+    """The maximum number of bytes of a line of JSON or CSV, and of a JSON document: 4 MiB."""
+    max_json_nesting: str = "64"
+    """How many lists and objects may be within each other in JSON that a workload wrote."""
+    max_text: str = "1000000"
+    """The maximum number of characters of all texts that describe a run."""
+    max_profile_bytes: str = "1073741824"
+    """The maximum number of bytes of a profile: 1 GiB."""
+    max_seconds: str = "1800"
+    """For how many seconds the files of a run are read. What was read until then counts."""
+
+    @property
+    def limits(self) -> Limits:
+        """How much of what a workload wrote is read."""
+        return Limits.of(self)
 
     @classmethod
     def load(cls) -> Settings:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ml_metrics.goodput.writer import UNKNOWN, Writer
+from ml_metrics.limits import UNLIMITED, Allowance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -80,6 +81,13 @@ _RESTORES = {"restore", "emergency_restore"}
 LATEST = 253_402_300_800.0
 """The year 10000 in seconds. A time beyond it, or as far before 1970, is invalid; it may be in milliseconds."""
 _MAX_COUNT = 2**62
+MAX_WRITERS = 2_000
+MAX_NAMES = 1_000
+"""The custom events, by name. Further ones count as one, `other`."""
+MAX_OBJECTS = 200_000
+MAX_OTHER_JOBS = 1_000
+LONGEST_NAME = 1_000
+"""The characters of a name that are kept."""
 _MAX_JOBS_NAMED = 3
 """How many other jobs a warning names."""
 
@@ -158,6 +166,13 @@ class EntriesBuilder:
     """Entries of other jobs are left out. If None, the first entry determines the job."""
     source: Writer = UNKNOWN
     """The writer of entries that do not name theirs: what is known from the file that is being read."""
+    allowance: Allowance = field(default_factory=lambda: Allowance(UNLIMITED))
+    """How much is kept."""
+    place: str = ""
+    """The file that is being read, and the number of the line in it, for warnings."""
+    line: int = 0
+    known_fields: set[str] = field(default_factory=set)
+    """The fields of events that the log has had so far."""
     _blocks: list[tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]] = field(
         default_factory=list
     )
@@ -166,6 +181,7 @@ class EntriesBuilder:
     _checkpoints: list[Checkpoint] = field(default_factory=list)
     _slices: list[Slices] = field(default_factory=list)
     _other_jobs: dict[str, int] = field(default_factory=dict)
+    _of_further_writers: int = 0
     _unknown_kinds: int = 0
     _rejected: int = 0
     _first_rejected: str = ""
@@ -206,36 +222,57 @@ class EntriesBuilder:
         writer: NDArray[np.int32],
     ) -> None:
         """Add rows that refer to names, checkpoints, slices and writers of this builder."""
-        if len(kind):
-            self._blocks.append((kind, time, number, writer))
+        if not (writer >= 0).all():
+            kept = writer >= 0
+            kind, time, number, writer = kind[kept], time[kept], number[kept], writer[kept]
+        most = len(kind) if self.allowance.has_points(len(kind)) else self.allowance.points(len(kind))
+        if most:
+            self._blocks.append((kind[:most], time[:most], number[:most], writer[:most]))
 
     def writer(self, host: Any, pid: Any) -> int:
-        """Return the index in the entries' `writers` of the process that wrote an entry with these fields."""
+        """Return the index in the entries' `writers` of the process that wrote an entry with these fields.
+
+        Negative if there are too many processes: the entry is left out.
+        """
         writer = self.source
         if isinstance(host, str) and host:
-            writer = Writer(writer.file, host, pid if type(pid) is int else 0)
-        return self._writers.setdefault(writer, len(self._writers))
+            writer = Writer(writer.file, host[:LONGEST_NAME], pid if type(pid) is int else 0)
+        found = self._writers.get(writer)
+        if found is None:
+            found = len(self._writers)
+            if found >= MAX_WRITERS:
+                self._of_further_writers += 1
+                return -1
+            self._writers[writer] = found
+        return found
 
     def is_of_this_job(self, job_name: Any, count: int = 1) -> bool:
         """Whether entries with this name belong to the job; others are counted. Orbax's entries may have none."""
         if job_name is None:
             return True
         name = str(job_name)
+        name = name if name == self.job_name else name[:LONGEST_NAME]
         if self.job_name is None:
             self.job_name = name
         if name == self.job_name:
             return True
+        if name not in self._other_jobs and len(self._other_jobs) >= MAX_OTHER_JOBS:
+            name = "and more"
         self._other_jobs[name] = self._other_jobs.get(name, 0) + count
         return False
 
     def name(self, name: str) -> int:
         """Return the index of a name in the entries' `names`."""
+        name = name[:LONGEST_NAME]
+        if name not in self._names and len(self._names) >= MAX_NAMES:
+            name = "other"
         return self._names.setdefault(name, len(self._names))
 
     def reject(self, reason: str) -> None:
         """Count an entry that cannot be used."""
         self._rejected += 1
-        self._first_rejected = self._first_rejected or reason
+        if not self._first_rejected:
+            self._first_rejected = f"{self.place}: line {self.line + 1:,}: {reason}" if self.place else reason
 
     def warn(self, warning: str) -> None:
         """Add a warning about the log as a whole."""
@@ -261,6 +298,9 @@ class EntriesBuilder:
 
     def _all_warnings(self) -> Iterable[str]:
         yield from self._warnings
+        yield from self.allowance.warnings()
+        if self._of_further_writers:
+            yield f"{self._of_further_writers} entries of further processes than {MAX_WRITERS:,} were left out"
         if len(self._other_jobs) > _MAX_JOBS_NAMED:
             named = ", ".join(repr(name) for name in list(self._other_jobs)[:_MAX_JOBS_NAMED])
             count = sum(self._other_jobs.values())
@@ -276,14 +316,14 @@ class EntriesBuilder:
     def _row(self, payload: Any) -> tuple[int, float, int] | None:
         """Return an entry as a row, or None if it is left out."""
         if not isinstance(payload, dict):
-            self.reject(f"{str(payload)[:60]!r} is not an object")
+            self.reject("not an object")
             return None
         if not self.is_of_this_job(payload.get("job_name")):
             return None
         try:
             return self._valid_row(payload)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            self.reject(f"{str(payload)[:120]} ({type(error).__name__}: {error})")
+            self.reject(f"no {error}" if isinstance(error, KeyError) else str(error))
             return None
 
     def _valid_row(self, payload: dict[str, Any]) -> tuple[int, float, int] | None:
@@ -299,6 +339,10 @@ class EntriesBuilder:
             return None
         return self._timed_row(TIME_FIELDS[time_field], payload, time_field)
 
+    def _check_room(self, kept: int) -> None:
+        if kept >= MAX_OBJECTS:
+            raise ValueError(f"more than {MAX_OBJECTS:,} saves, restores or counts of slices")
+
     def _timed_row(self, kind: Kind, payload: dict[str, Any], time_field: str) -> tuple[int, float, int]:
         time = parse_seconds(payload[time_field])
         number = 0
@@ -312,6 +356,7 @@ class EntriesBuilder:
                 for key, default in (("active_slices", 0), ("available_slices", 0), ("total_slices", 1))
             )
             number = len(self._slices)
+            self._check_room(number)
             self._slices.append(Slices(time, active, available, max(total, 1)))
         return kind, time, number
 
@@ -320,9 +365,10 @@ class EntriesBuilder:
     ) -> tuple[int, float, int]:
         start = next((payload[name] for name in starts if payload.get(name) is not None), None)
         first = next((value for key, value in payload.items() if "time" in key), None)
+        self._check_room(len(self._checkpoints))
         self._checkpoints.append(
             Checkpoint(
-                step=str(payload["step"]),
+                step=str(payload["step"])[:LONGEST_NAME],
                 remote=str(payload.get("directory")).startswith("gs://"),
                 seconds=parse_seconds(payload[seconds]),
                 start=None if start is None else parse_seconds(start),
@@ -334,15 +380,22 @@ class EntriesBuilder:
 
 def parse_seconds(value: Any) -> float:
     """Return a time or duration. Raises ValueError if the value is neither."""
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
     if isinstance(value, bool) or not abs(number) <= LATEST:
-        raise ValueError(f"{value!r} is not a time in seconds")
+        raise ValueError("a value is not a time in seconds")
     return number
 
 
 def parse_count(value: Any) -> int:
     """Return a step or a count. Raises ValueError if the value is not a whole number."""
-    number = int(value)
-    if isinstance(value, bool) or number != float(value) or abs(number) >= _MAX_COUNT:
-        raise ValueError(f"{value!r} is not a whole number")
+    try:
+        number = int(value)
+        is_count = not isinstance(value, bool) and number == float(value) and abs(number) < _MAX_COUNT
+    except (TypeError, ValueError, OverflowError):
+        is_count = False
+    if not is_count:
+        raise ValueError("a value is not a whole number")
     return number

@@ -12,6 +12,7 @@ from ml_metrics.goodput.entries import Entries, EntriesBuilder
 from ml_metrics.goodput.entry_columns import add_columns
 from ml_metrics.goodput.writer import Writer, writer_of
 from ml_metrics.json_lines import LineReader, is_part_of, parse_lines
+from ml_metrics.limits import Allowance, LimitReachedError, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,13 +40,16 @@ class LogFile:
     source: Writer
     """What the file's name tells about its writer."""
     _reader: LineReader
+    _line: int = 0
+    """The number of the first line that was not read before."""
 
     @classmethod
     def open(cls, file: storage.File, builder: EntriesBuilder) -> LogFile:
         """Return the file, of which nothing is read yet."""
-        path = file.path
-        reason = f"{path}: a line of more than {MAX_LINE_BYTES} bytes"
-        return cls(path, builder, writer_of(path), LineReader(file, MAX_LINE_BYTES, lambda _: builder.reject(reason)))
+        path, allowance = file.path, builder.allowance
+        reason = f"a line of more than {MAX_LINE_BYTES} bytes"
+        reader = LineReader(file, MAX_LINE_BYTES, lambda _: builder.reject(reason), allowance.read, allowance.unpacked)
+        return cls(path, builder, writer_of(path), reader)
 
     def read_new(self) -> None:
         """Add the entries of all complete lines that were not read before."""
@@ -56,25 +60,37 @@ class LogFile:
         self._add(self._reader.last_line)
 
     def _add(self, blocks: Callable[[], Iterator[bytes]]) -> None:
-        self.builder.source = self.source
+        builder = self.builder
+        builder.source, builder.place = self.source, self.path
+        if builder.allowance.exhausted:
+            return
         try:
             for block in blocks():
-                if not add_columns(block, self.builder):
-                    self.builder.add(value for _, value in parse_lines(block, self._reject))
+                if not add_columns(block, builder):
+                    builder.add(self._values(block))
+                self._line += block.count(b"\n")
+        except LimitReachedError:
+            return
         except UnreadableInputError as error:
-            self.builder.warn(f"{self.path}: {error}")
+            builder.warn(f"{self.path}: {error}")
 
-    def _reject(self, line: bytes) -> None:
-        self.builder.reject(f"{self.path}: {line[:80]!r} is not JSON")
+    def _values(self, block: bytes) -> Iterator[Any]:
+        for number, value in parse_lines(block, self._reject):
+            self.builder.line = self._line + number
+            yield value
+
+    def _reject(self, number: int, line: bytes) -> None:
+        self.builder.line = self._line + number
+        self.builder.reject(f"{len(line):,} bytes that are not JSON, or nested too deep")
 
 
 is_log = partial(is_part_of, STEM)
 """Whether a file of a run folder belongs to its goodput log."""
 
 
-def read_log(files: Sequence[storage.File], job_name: str | None = None) -> Log:
-    """Read the files of one log, in the order of their names."""
-    builder = EntriesBuilder(job_name)
+def read_log(files: Sequence[storage.File], job_name: str | None = None, limits: Limits | None = None) -> Log:
+    """Read the files of one log, in the order of their names, within limits."""
+    builder = EntriesBuilder(job_name, allowance=Allowance(limits or Limits()))
     for file in sorted(files, key=lambda file: file.name):
         log_file = LogFile.open(file, builder)
         log_file.read_new()

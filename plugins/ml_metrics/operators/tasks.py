@@ -71,7 +71,7 @@ class CollectMetrics(TestTask):
 
     def perform(self, context: Mapping[str, Any]) -> str:
         """Collect the metrics."""
-        collected = steps.collect(self.test, self.state(context))
+        collected = steps.collect(self.test, self.state(context), Settings.load().limits)
         for warning in collected.warnings:
             self.log.warning("%s", warning)
         for note in collected.notes:
@@ -88,7 +88,7 @@ class MeasureGoodput(TestTask):
         """Measure the goodput, unless the test file turns it off."""
         if not self.test.goodput.enabled:
             raise AirflowSkipException("the test file sets `goodput: {enabled: false}`")
-        report = steps.measure_goodput(self.test, self.state(context))
+        report = steps.measure_goodput(self.test, self.state(context), Settings.load().limits)
         for warning in report.warnings:
             self.log.warning("%s", warning)
         for metric in report.metrics():

@@ -116,7 +116,8 @@ def test_a_link_that_is_swapped_in_between_two_looks(
     with attack(f"S2 a file or folder is swapped for a link while it is read, {depth or 'at the top'}") as tried:
         for name in SWAPPED:
             target = next((one for one in secrets.files if one.suffix == Path(name).suffix), secrets.files[0])
-            folder = Path(run_folder(tmp_path / name).path)
+            run = run_folder(tmp_path / name)
+            folder = Path(run.path)
             at = folder / depth / target.name if depth else folder / name
             at.parent.mkdir(parents=True, exist_ok=True)
             at.write_bytes(b"")
@@ -127,7 +128,7 @@ def test_a_link_that_is_swapped_in_between_two_looks(
             try:
                 end = time.monotonic() + seconds
                 while time.monotonic() < end and process.is_alive():
-                    said = repr(read_all(RunFolder(str(folder)))).encode()
+                    said = repr(read_all(run)).encode()
                     tried.none(f"{depth}{name}", [one for one in SPELLINGS if one in said])
                 assert process.is_alive(), "the swapper ended"
             finally:

@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 
 from ml_metrics.collect import json_lines
+from ml_metrics.limits import Limits
 from unit.collect.run_folders import by_name, collected, values
 
 
@@ -184,10 +185,10 @@ def test_results_with_a_step_are_points_at_that_step(tmp_path: Path) -> None:
 
 def test_the_number_of_tags_is_limited(tmp_path: Path) -> None:
     write(tmp_path / "m.jsonl", *[{"step": step, f"loss{step}": step} for step in range(20)])
-    with mock.patch("ml_metrics.collect.file_points.MAX_TAGS", 5):
-        found = collected(tmp_path)
+    with mock.patch("ml_metrics.limits.FOLDERS_OF_A_TAG", 1):
+        found = collected(tmp_path, limits=Limits(tags=5))
     assert len(found.metrics) == 5
-    assert "15 lines or values were left out: more than 5 different names: 'loss5'" in found.warnings[0]
+    assert found.warnings == ("15 points of further tags were left out: a run may have 5 (max_tags)",)
 
 
 BLOCK = [{"step": index, "loss": index / 7, "acc": index, "run": "a"} for index in range(300)]
