@@ -9,6 +9,7 @@ from ml_metrics import steps
 from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.limits import Limits
 from ml_metrics.logs.documents import lines_of, read_logs
 from ml_metrics.model import JobStatus, Run, Workload
 from ml_metrics.reports import problems_of
@@ -39,7 +40,7 @@ def _logs(state: RunState) -> object:
 
 
 READERS: dict[str, Reader] = {
-    "collect": lambda state: steps.collect(TEST, state),
+    "collect": lambda state: steps.collect(TEST, state, Limits()),
     "goodput": lambda state: steps.measure_goodput(TEST, state),
     "identity": lambda state: state.identity,
     "workload": lambda state: (state.workload, state.recorded_workload),
@@ -54,8 +55,7 @@ READERS: dict[str, Reader] = {
 def read_all(folder: RunFolder) -> dict[str, str]:
     """Return what every reader says. An error of the product is what it says; any other is a bug, and is raised."""
     return {
-        name: _or_error(lambda reader=reader: reader(RunState(RunFolder(folder.path))))
-        for name, reader in READERS.items()
+        name: _or_error(lambda reader=reader: reader(RunState(folder))) for name, reader in READERS.items()
     }
 
 

@@ -54,12 +54,12 @@ def test_no_reader_follows_a_link(tmp_path: Path, secrets: Secrets, attack: Begi
 def test_no_writer_follows_a_link(tmp_path: Path, secrets: Secrets, attack: Begin) -> None:
     """Starting another attempt moves, removes and writes: the files of others stay as they are."""
     plans = drawn(st.lists(links(*secrets.files, secrets.folder), min_size=1, max_size=4), VARIANTS)
-    before = fingerprint(secrets.folder)
     with attack("S2 generated links, each writer") as tried:
         for number, plan in enumerate(plans):
             folder = run_folder(tmp_path / f"runs{number}")
             for deeds in plan:
                 do_all(Path(folder.path), deeds)
+            before = fingerprint(secrets.folder)  # with what these deeds could write themselves, as their own user
             ended = held(lambda folder=folder: write_all(folder))
             after = fingerprint(secrets.folder)
             tried.variant(f"{plan}", held=before == after, reached=before.items() ^ after.items())
@@ -116,7 +116,8 @@ def test_a_link_that_is_swapped_in_between_two_looks(
     with attack(f"S2 a file or folder is swapped for a link while it is read, {depth or 'at the top'}") as tried:
         for name in SWAPPED:
             target = next((one for one in secrets.files if one.suffix == Path(name).suffix), secrets.files[0])
-            folder = Path(run_folder(tmp_path / name).path)
+            run = run_folder(tmp_path / name)
+            folder = Path(run.path)
             at = folder / depth / target.name if depth else folder / name
             at.parent.mkdir(parents=True, exist_ok=True)
             at.write_bytes(b"")
@@ -127,7 +128,7 @@ def test_a_link_that_is_swapped_in_between_two_looks(
             try:
                 end = time.monotonic() + seconds
                 while time.monotonic() < end and process.is_alive():
-                    said = repr(read_all(RunFolder(str(folder)))).encode()
+                    said = repr(read_all(run)).encode()
                     tried.none(f"{depth}{name}", [one for one in SPELLINGS if one in said])
                 assert process.is_alive(), "the swapper ended"
             finally:
