@@ -5,7 +5,6 @@ Nothing that anybody else may read has a canary in it: logs, mails, documents, r
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from airflow_home import Home
+from campaigns.hostile.attack import NOT_RUN, VARIANTS
 from campaigns.hostile.night.canaries import CANARIES, environment, forms, seen_below, seen_in
 from campaigns.hostile.night.services import ANSWERS, CHANNELS, Server, connections, server, warehouse
 
-RUNS = int(os.environ.get("ML_METRICS_HOSTILE_NIGHT", "0"))
 pytestmark = [pytest.mark.e2e, pytest.mark.campaign]
-needs_airflow = pytest.mark.skipif(not RUNS, reason="NOT RUN: minutes of Airflow; `make campaign-hostile`")
+needs_airflow = pytest.mark.skipif(not VARIANTS, reason=NOT_RUN)
 OWN_FILES = ("airflow.cfg", "airflow.db", "airflow.db-wal", "airflow.db-shm")
 """Airflow's own files, which only its own user reads."""
 KEYS_IN_REQUESTS = {"sendgrid", "webhook", "github", "teams", "google-chat", "pagerduty", "opsgenie"}
@@ -82,8 +81,9 @@ def test_no_warehouse_shows_its_password(services: Server, tmp_path: Path) -> No
     }
     try:
         home.add_test("leaks", command=["false"], emails=["a@example.com"])
-        outputs = {test: text for test, (_, text) in home.run_all(["leaks"], **secrets).items()}
-        outputs |= commands(home, secrets)
+        # with a server that stays silent, every step waits as long as it may
+        done = home.airflow("dags", "test", "leaks", **secrets)
+        outputs = {"leaks": done.stdout + done.stderr, **commands(home, secrets)}
     finally:
         home.stop()
     assert_nothing_seen(services.answer, home, outputs)

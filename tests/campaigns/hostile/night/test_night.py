@@ -10,26 +10,29 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from airflow_home import Home
+from campaigns.hostile.attack import NOT_RUN, VARIANTS, Attack
 from campaigns.hostile.night.observed import Night, observe
 from campaigns.hostile.night.teams import ACTS, HOSTILE, INNOCENT, KINDS, hostile, hostile_files, innocent
+from ml_metrics.model import Run
 from standalone_airflow import Standalone, standalone, wait_until
 
-RUNS = int(os.environ.get("ML_METRICS_HOSTILE_NIGHT", "0"))
-"""The number of runs of each test."""
+RUNS = int(os.environ.get("ML_METRICS_HOSTILE_NIGHT", "5" if VARIANTS else "0"))
+"""The number of runs of each test: each act of the hostile one is played with five."""
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.skipif(not RUNS, reason="NOT RUN: minutes of Airflow; `make campaign-hostile`"),
+    pytest.mark.skipif(not RUNS, reason=NOT_RUN),
 ]
 LONGEST_RUN = 600
 
 
-def test_the_innocent_team_has_the_night_that_it_has_alone(tmp_path: Path) -> None:
+def test_the_innocent_team_has_the_night_that_it_has_alone(tmp_path: Path, attack: Callable[[str], Attack]) -> None:
     with night(tmp_path / "alone") as (airflow, home):
         alone = innocent_runs(airflow, home, before=lambda _: None)
     with night(tmp_path / "together") as (airflow, home):
@@ -41,13 +44,17 @@ def test_the_innocent_team_has_the_night_that_it_has_alone(tmp_path: Path) -> No
             """Start a run of the hostile test, and add the test files that are due."""
             for name, content in files[number::RUNS]:
                 (home.configs / name).write_text(content)
-            airflow.trigger(HOSTILE, run=f"night-{number}-{ACTS[number % len(ACTS)]}")
+            airflow.trigger(HOSTILE, run=hostile_runs()[number])
 
         together = innocent_runs(airflow, home, before=attack)
-        attacks = [end_of(airflow, home, number) for number in range(RUNS)]
-    print("\n" + "\n".join(attacks))
+        reached = {run: reached_by(airflow, home, run) for run in hostile_runs()}
     assert alone.mails, "the night has mails to compare"
-    assert not list(alone.differences(together))
+    with attack("a night of runs beside a hostile test, by what was compared") as compared:
+        for part in fields(Night):
+            compared.none(part.name, alone.differences(together, part.name))
+    with attack("what the workload of a hostile test reaches, by its acts") as counted:
+        for run, places in reached.items():
+            counted.none(run, places)
 
 
 def innocent_runs(airflow: Standalone, home: Home, before: Callable[[int], None]) -> Night:
@@ -68,13 +75,18 @@ def is_good(run: str) -> bool:
     return run.endswith("-good")
 
 
-def end_of(airflow: Standalone, home: Home, number: int) -> str:
-    """Return how a run of the hostile test ended, and what it reached beyond its own."""
-    name = f"night-{number}-{ACTS[number % len(ACTS)]}"
-    state = airflow.wait_until_ended(HOSTILE, name, LONGEST_RUN)
-    reached = [json.loads(path.read_text()) for path in (home.runs / HOSTILE).glob("*/reached.json")]
-    mine = [one["reached"] for one in reached if one["act"] == ACTS[number % len(ACTS)]]
-    return f"{name}: {state}; reached {mine[0] if mine else 'unknown'}"
+def hostile_runs() -> list[str]:
+    return [f"night-{number}-{ACTS[number % len(ACTS)]}" for number in range(RUNS)]
+
+
+def reached_by(airflow: Standalone, home: Home, run: str) -> list[str]:
+    """Wait until a run of the hostile test has ended, and return what it reached beyond its own."""
+    airflow.wait_until_ended(HOSTILE, run, LONGEST_RUN)
+    key = Run(HOSTILE, HOSTILE, run, "local").key
+    found: list[str] = []
+    for path in (home.runs / HOSTILE / key).rglob("reached.json"):
+        found += json.loads(path.read_text())["reached"]
+    return found
 
 
 @contextmanager
