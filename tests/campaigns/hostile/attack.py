@@ -60,8 +60,7 @@ def table(attacks: Iterable[Attack]) -> str:
     """Return the figures as a table of Markdown."""
     rows = ["| attack | variants | held |", "| --- | --- | --- |"]
     each = list(attacks)
-    for one in each:
-        rows.append(f"| {one.name} | {one.tried:,} | {_held(one)} |")
+    rows += [f"| {one.name} | {one.tried:,} | {_held(one)} |" for one in each]
     total = Attack("all", sum(one.tried for one in each), [what for one in each for what in one.broken])
     return "\n".join([*rows, f"| {len(each)} attacks | {total.tried:,} | {_held(total)} |"])
 

@@ -155,7 +155,7 @@ def test_what_is_no_file(tmp_path: Path, attack: Begin) -> None:
             for at in places:
                 root = tmp_path / f"{number}-{places.index(at)}"
                 folder = run_folder(root)
-                here = os.getcwd()
+                here = Path.cwd()
                 os.chdir(folder.path)  # the path of a socket has to be short
                 do_all(Path(folder.path), [{**shape, "at": at, "instead": True}])
                 os.chdir(here)

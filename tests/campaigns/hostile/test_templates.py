@@ -16,8 +16,8 @@ from campaigns.hostile.attack import VARIANTS, Attack, some_of
 from campaigns.hostile.drawing import drawn
 from campaigns.hostile.held_child import held
 from campaigns.hostile.secrets_of_others import WORD, leaks
-from ml_metrics.errors import MlMetricsError
 from ml_metrics.config.templates import rendered
+from ml_metrics.errors import MlMetricsError
 
 Begin = Callable[[str], Attack]
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -102,9 +102,10 @@ def test_generated_templates(monkeypatch: pytest.MonkeyPatch, attack: Begin) -> 
 
 def refused_or_without_secret(template: str) -> dict[str, Any]:
     """Return whether a template was refused, or its text has no secret."""
+
     def render() -> str:
         try:
-            return repr(rendered(template, {"params": {"p": "1"}, "run_id": "r", "ds": "2026-01-01"}, "env"))[:1 << 20]
+            return repr(rendered(template, {"params": {"p": "1"}, "run_id": "r", "ds": "2026-01-01"}, "env"))[: 1 << 20]
         except MlMetricsError as error:
             return f"refused: {error}"
 

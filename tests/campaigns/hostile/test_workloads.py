@@ -217,7 +217,7 @@ def test_a_run_that_says_it_is_another(place: Place, attack: Begin) -> None:
     tests = [
         place.test(
             f"says-{shape}", {"do": "write", "at": f"{DOCUMENTS}/run.json", "text": text, "instead": True}, red=True
-        )  # fmt: skip
+        )
         for shape, text in shapes.items()
     ]
     place.run(*tests)
