@@ -54,7 +54,7 @@ class Limits:
     text: int = 1_000_000
     """Characters of all texts that describe a run."""
     profile_bytes: int = 1 << 30
-    """Bytes of one profile, which is copied before XProf reads it."""
+    """Bytes of the files of one profile, which are copied before XProf reads them."""
     seconds: int = 1_800
     """Seconds in which the files of a run are read."""
 
