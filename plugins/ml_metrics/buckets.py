@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 """Errors of a path without a file: it never existed, it was just removed, or it is a link with no target."""
+MARGIN = 20_000
+"""How many objects more are requested than are listed: some of them are documents, which do not count."""
 
 
 def find_files(path: str, listing: Listing) -> Iterator[tuple[str, str, int]]:
@@ -29,7 +31,7 @@ def find_files(path: str, listing: Listing) -> Iterator[tuple[str, str, int]]:
     root = filesystem._strip_protocol(path).rstrip("/")  # noqa: SLF001  (the only way to fsspec's form of a path)
     with errors_naming(path, "cannot be listed"):
         try:
-            found = filesystem.find(path, detail=True)
+            found = _objects(filesystem, path, listing)
         except FileNotFoundError:
             return
     for full_name, info in found.items():
@@ -38,6 +40,8 @@ def find_files(path: str, listing: Listing) -> Iterator[tuple[str, str, int]]:
             continue
         if not listing.admits(name):
             return
+        if not name or name.endswith("/"):  # what some programs write in place of a folder
+            continue
         if problem := name_problem(name):
             listing.leave_out(f"the name {problem}", name)
         elif name.count("/") >= listing.most_depth:
@@ -158,6 +162,19 @@ def errors_naming(path: str, failure: str) -> Iterator[None]:
         missing = isinstance(error, FileNotFoundError) or getattr(error, "errno", None) in MISSING
         kind = FileMissingError if missing else StorageError
         raise kind(f"{path}: {failure}: {reason or type(error).__name__}") from error
+
+
+def _objects(filesystem: Any, path: str, listing: Listing) -> dict[str, Any]:
+    """Return the objects below a path; of too many, not all, where the file system can be asked for so many."""
+    find = getattr(filesystem, "_do_list_objects", None)
+    if find is None:
+        found: dict[str, Any] = filesystem.find(path, detail=True)
+        return found
+    from fsspec.asyn import sync
+
+    # gcsfs's own `find` has no limit, and reads a million names in minutes into gigabytes
+    objects, _ = sync(filesystem.loop, find, path, max_results=listing.most_files + MARGIN, delimiter="")
+    return {one["name"]: one for one in objects}
 
 
 def _filesystem(path: str) -> Any:

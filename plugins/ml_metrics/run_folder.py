@@ -53,6 +53,11 @@ class RunFolder:
         return place_of(self.path)
 
     @property
+    def is_in_place(self) -> bool:
+        """Whether the path states test and run. A copy that is only looked at may have any name."""
+        return self.strict or not self.believe_unsigned
+
+    @property
     def documents(self) -> Documents:
         """The documents of the tasks."""
         return self.documents_in()

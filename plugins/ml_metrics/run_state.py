@@ -72,7 +72,7 @@ class RunState:
             run = Run(*(str(start[name]) for name in ("test", "dag_id", "run_id", "deployment")))
         except (KeyError, TypeError, ValidationError) as error:
             raise UnreadableInputError(f"{where}: does not identify a run: {error}") from error
-        if (run.test, run.key) != self.folder.place or test.name != run.test:
+        if self.folder.is_in_place and ((run.test, run.key) != self.folder.place or test.name != run.test):
             raise UnreadableInputError(
                 f"{where}: states a run of test {run.test!r} with the key {run.key}, but is in the folder of another: "
                 "the last two parts of the path should be the test and the run key"

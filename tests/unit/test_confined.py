@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from contextlib import suppress
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics import storage
+from ml_metrics import buckets, storage
 from ml_metrics.errors import FileMissingError, StorageError
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.storage import Folder, ListingLimits
@@ -135,24 +136,33 @@ def test_a_folder_that_is_swapped_for_a_link_all_the_time_is_never_left(inside: 
     place, folder, stop = inside / "deep", Folder(str(inside)), threading.Event()
 
     def swap() -> None:
-        while not stop.is_set():
-            (inside / "real").rename(place)
-            place.rename(inside / "real")
-            place.symlink_to(outside / "deep")
-            place.unlink()
+        for number in itertools.count():
+            if stop.is_set():
+                return
+            for step in (
+                lambda: place.symlink_to(outside / "deep"),
+                place.unlink,
+                lambda: (inside / "real").rename(place),
+                lambda name=f"old-{number}": place.rename(inside / name),
+                lambda name=f"old-{number}": (inside / name).rename(inside / "real"),
+            ):
+                with suppress(OSError):
+                    step()
 
     attacker = threading.Thread(target=swap)
     attacker.start()
     seen = set()
     try:
-        for number in range(2000):
+        for number in range(1000):
             with suppress(StorageError):
                 seen.add(folder.read("deep/secret", 100))
-            with suppress(StorageError):
-                folder.write("deep/new", b"%d" % number)
-            for file in folder.files(on_unreadable=lambda _: None) if number % 50 == 0 else ():
+            if number % 10 == 0:
                 with suppress(StorageError):
-                    seen.add(file.read(100))
+                    folder.write("deep/new", b"%d" % number)
+            if number % 100 == 0:
+                for file in folder.files(on_unreadable=lambda _: None):
+                    with suppress(StorageError):
+                        seen.add(file.read(100))
     finally:
         stop.set()
         attacker.join()
@@ -195,7 +205,7 @@ def test_trees_of_any_shape_are_not_left(
 
 
 def _plant(path: Path, kind: str, outside: Path) -> None:
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):  # the latter for a loop of links
         if path.parent.resolve().is_relative_to(outside.resolve()):
             return
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -241,15 +251,24 @@ def test_a_bucket_is_listed_within_limits_and_without_names_that_lead_elsewhere(
     import fsspec
 
     filesystem = fsspec.filesystem("gs")
-    for name in ("a", "b/c", "d//e", "x/../../../other", "escape\x1b[2J"):
+    for name in ("a", "b/c", "escape\x1b[2J"):
         filesystem.pipe_file(f"{bucket}/run/{name}", b"1")
     notes: list[str] = []
     files = Folder(bucket).files("run", notes.append)
     assert [file.name for file in files] == ["a", "b/c"]
-    assert len(notes) == 2
+    assert len(notes) == 1
     assert [file.read(10) for file in files] == [b"1", b"1"]
     assert len(Folder(bucket).files("run", notes.append, ListingLimits(files=1))) <= 1
     assert "more than 1 files" in notes[-1]
+
+
+@pytest.mark.parametrize("name", ["d//e", "x/../../../other", "..", "./y", "é\ud800", "a\x07"])
+def test_an_object_whose_name_leads_elsewhere_is_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = {f"/bucket/run/{one}": {"size": 1, "type": "file"} for one in ("good", name)}
+    monkeypatch.setattr(buckets, "_objects", lambda *_: {**objects, "/bucket/run/sub/": {"size": 0}})
+    notes: list[str] = []
+    assert [file.name for file in Folder("memory://bucket").files("run", notes.append)] == ["good"]
+    assert len(notes) == 1
 
 
 def test_a_file_that_grew_or_shrank_is_read_within_its_bound(inside: Path) -> None:
