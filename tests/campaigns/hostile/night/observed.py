@@ -18,6 +18,8 @@ from standalone_airflow import Standalone
 PAGES = ("test?test={test}", "dag?dag_id={test}", "run?run={key}")
 MOMENTS = frozenset({"timestamp", "started_at", "ended_at", "loaded_at", "queued_seconds", "job_duration_sec"})
 """Columns of job_history, and of other tables, that say when a run happened and how long the machine took."""
+CLOCKED = "total_wall_time"
+"""The metric whose value is how long the machine took."""
 SAMPLED = "vm_memory_usage_bytes"
 """A short pod may end before its memory is sampled."""
 NOISE = (
@@ -93,7 +95,8 @@ def is_noise(row: dict[str, Any]) -> bool:
 
 
 def as_line(row: dict[str, Any], home: Home) -> str:
-    kept = {name: value for name, value in row.items() if name not in MOMENTS and value is not None}
+    moments = MOMENTS | ({"metric_value"} if row.get("metric_name") == CLOCKED else set())
+    kept = {name: value for name, value in row.items() if name not in moments and value is not None}
     return normalised(json.dumps(kept, sort_keys=True, default=str), home)
 
 

@@ -40,13 +40,13 @@ def test_the_innocent_team_has_the_night_that_it_has_alone(tmp_path: Path, attac
         files = list(hostile_files().items())
         airflow.unpause(HOSTILE)
 
-        def attack(number: int) -> None:
+        def begin_round(number: int) -> None:
             """Start a run of the hostile test, and add the test files that are due."""
             for name, content in files[number::RUNS]:
                 (home.configs / name).write_text(content)
             airflow.trigger(HOSTILE, run=hostile_runs()[number])
 
-        together = innocent_runs(airflow, home, before=attack)
+        together = innocent_runs(airflow, home, before=begin_round)
         reached = {run: reached_by(airflow, home, run) for run in hostile_runs()}
     assert alone.mails, "the night has mails to compare"
     with attack("a night of runs beside a hostile test, by what was compared") as compared:
