@@ -211,7 +211,7 @@ def _plant(path: Path, kind: str, outside: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         match kind:
             case "file":
-                path.write_bytes(b"own")
+                path.open("xb").close()  # not through a hard link that is there already
             case "folder":
                 path.mkdir()
             case "link out":
