@@ -83,10 +83,14 @@ class ContainerRunner:
             waiting = statuses.waiting(hold) if hold else self._pull() or self._start()
             if waiting:
                 return statuses.container_status(self._container, waiting)
-        elif not stopping and (waiting := self._restart()):
-            return self._status(waiting, last=self._state(self.attempts[-1]))
-        earlier = self._state(self.attempts[-2]) if len(self.attempts) > 1 else None
-        return self._status(self._state(self.attempts[-1]), last=earlier)
+        attempt = self.attempts[-1]
+        state = attempt.state()  # read once, or a container that ends in between would look as if it were not restarted
+        if stopping or not self._will_restart(state):
+            earlier = [self._shown(one, one.state()) for one in self.attempts[-2:-1]]
+            return self._status(self._shown(attempt, state), last=earlier[0] if earlier else None)
+        if waiting := self._restart(state):
+            return self._status(waiting, last=self._shown(attempt, state))
+        return self.advance(hold, stopping=stopping)
 
     def stop(self, grace_seconds: float) -> bool:
         """Order the container to stop; return False if it is not running."""
@@ -168,11 +172,8 @@ class ContainerRunner:
             return resolve_names(text, subdomain, namespace)
         return text
 
-    def _restart(self) -> Document | None:
+    def _restart(self, state: Document) -> Document | None:
         """Start the next attempt if it is due; return the waiting state until then."""
-        state = self.attempts[-1].state()
-        if state["phase"] != "terminated" or not self._will_restart(state["exit_code"]):
-            return None
         delay = _back_off_seconds(len(self.attempts) - 1)
         if time.time() < datetime.fromisoformat(state["finished_at"]).timestamp() + delay:
             where = f"container={self.name} pod={self._pod['metadata']['name']}"
@@ -180,9 +181,11 @@ class ContainerRunner:
             return statuses.waiting("CrashLoopBackOff", f"back-off {delay:g}s restarting failed {where}")
         return self._start()
 
-    def _will_restart(self, exit_code: int) -> bool:
+    def _will_restart(self, state: Document) -> bool:
+        if state["phase"] != "terminated":
+            return False
         policy = self._pod["spec"]["restartPolicy"]
-        if exit_code:
+        if state["exit_code"]:
             return bool(policy != "Never")
         return bool(policy == "Always" and self._container in self._pod["spec"]["containers"])
 
@@ -199,8 +202,8 @@ class ContainerRunner:
             last=last,
         )
 
-    def _state(self, attempt: Container) -> Document:
-        state = attempt.state()
+    def _shown(self, attempt: Container, state: Document) -> Document:
+        """Return the state as Kubernetes shows it."""
         message = None
         if state["phase"] == "terminated":
             self._annotate_peak_memory(state)
