@@ -13,7 +13,8 @@ export UV_SYSTEM_CERTS ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo up test test-kubernetes lint docs bench lock vega clean \
-	campaign-alerts campaign-events campaign-goodput campaign-kills campaign-messages campaign-messages-short \
+	campaign-alerts campaign-events campaign-goodput campaign-hostile campaign-hostile-short campaign-kills \
+	campaign-messages campaign-messages-short \
 	campaign-pods campaign-warehouse
 
 help: ## list the commands
@@ -74,6 +75,13 @@ campaign-messages: install-dev ## hanging servers, full disks and kill -9: no me
 campaign-messages-short: install-dev ## the same with three runs for each fault, without BigQuery, 3 minutes
 	@ML_METRICS_MESSAGES_RUNS=3 ML_METRICS_MESSAGES_FAULT=30 ML_METRICS_MESSAGES_ONLY='^(?!BigQuery)' \
 		python -m pytest -q -s tests/campaigns/messages
+
+campaign-hostile: install-dev ## hostile workloads, test files, users and services in thousands of variants, about 40 minutes
+	@ML_METRICS_HOSTILE_VARIANTS=$${ML_METRICS_HOSTILE_VARIANTS:-1000} python -m pytest -q -s tests/campaigns/hostile
+
+campaign-hostile-short: install-dev ## the same with few variants of each attack, without a whole Airflow, 4 minutes
+	@ML_METRICS_HOSTILE_VARIANTS=25 python -m pytest -q -s tests/campaigns/hostile \
+		--ignore tests/campaigns/hostile/test_api_server.py --ignore tests/campaigns/hostile/night
 
 lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for
 	$(UV) pip compile --quiet --universal --python-version 3.11 --no-header requirements.txt -o requirements.lock

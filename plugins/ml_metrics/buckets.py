@@ -11,27 +11,53 @@ import io
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.confined import name_problem
 from ml_metrics.errors import FileMissingError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ml_metrics.confined import Listing
 
 MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 """Errors of a path without a file: it never existed, it was just removed, or it is a link with no target."""
+MARGIN = 20_000
+"""How many objects more are requested than are listed: some of them are documents, which do not count."""
 
 
-def find_files(path: str) -> Iterator[tuple[str, str, int]]:
+def find_files(path: str, listing: Listing) -> Iterator[tuple[str, str, int]]:
     """Yield the path, relative name and size of every file below a folder. A folder that does not exist has none."""
     filesystem = _filesystem(path)
     root = filesystem._strip_protocol(path).rstrip("/")  # noqa: SLF001  (the only way to fsspec's form of a path)
     with errors_naming(path, "cannot be listed"):
         try:
-            found = filesystem.find(path, detail=True)
+            found = _objects(filesystem, path, listing)
         except FileNotFoundError:
             return
-    for name, info in found.items():
-        yield filesystem.unstrip_protocol(name), name.removeprefix(root).lstrip("/"), int(info["size"])
+    for full_name, info in found.items():
+        name = full_name.removeprefix(root).removeprefix("/")
+        if listing.skip and name.startswith(f"{listing.skip}/"):
+            continue
+        if not listing.admits(name):
+            return
+        if not name or name.endswith("/"):  # what some programs write in place of a folder
+            continue
+        if problem := name_problem(name):
+            listing.leave_out(f"the name {problem}", name)
+        elif name.count("/") >= listing.most_depth:
+            listing.leave_out(f"more than {listing.most_depth} folders deep", name)
+        else:
+            yield filesystem.unstrip_protocol(full_name), name, int(info["size"])
+
+
+def subfolders(path: str, most: int) -> list[str]:
+    """Return the names of the folders in a folder, which may not exist."""
+    try:
+        found = _filesystem(path).ls(path, detail=True)
+    except FileNotFoundError:
+        return []
+    names = [str(one["name"]).rstrip("/").rpartition("/")[2] for one in found[:most] if one["type"] == "directory"]
+    return [name for name in names if not name_problem(name)]
 
 
 def exists(path: str) -> bool:
@@ -49,10 +75,19 @@ def open_read(path: str) -> io.BufferedReader:
         return io.BufferedReader(_RawFile(path, _filesystem(path).open(path, "rb")))
 
 
-def read(path: str) -> bytes:
-    """Read a whole file with one request. Raises `FileMissingError` if it does not exist."""
+def read(path: str, most: int | None = None) -> bytes:
+    """Read a file with one request, its beginning if it is longer. Raises `FileMissingError` if it does not exist."""
     with errors_naming(path, "cannot be read"):
-        content: bytes = _filesystem(path).cat_file(path)
+        filesystem = _filesystem(path)
+        try:
+            content: bytes = filesystem.cat_file(path) if most is None else filesystem.cat_file(path, start=0, end=most)
+        except FileNotFoundError:
+            raise
+        except Exception:
+            # an empty object has no range
+            if most is None or filesystem.info(path)["size"]:
+                raise
+            return b""
     return content
 
 
@@ -127,6 +162,19 @@ def errors_naming(path: str, failure: str) -> Iterator[None]:
         missing = isinstance(error, FileNotFoundError) or getattr(error, "errno", None) in MISSING
         kind = FileMissingError if missing else StorageError
         raise kind(f"{path}: {failure}: {reason or type(error).__name__}") from error
+
+
+def _objects(filesystem: Any, path: str, listing: Listing) -> dict[str, Any]:
+    """Return the objects below a path; of too many, not all, where the file system can be asked for so many."""
+    find = getattr(filesystem, "_do_list_objects", None)
+    if find is None:
+        found: dict[str, Any] = filesystem.find(path, detail=True)
+        return found
+    from fsspec.asyn import sync
+
+    # gcsfs's own `find` has no limit, and reads a million names in minutes into gigabytes
+    objects, _ = sync(filesystem.loop, find, path, max_results=listing.most_files + MARGIN, delimiter="")
+    return {one["name"]: one for one in objects}
 
 
 def _filesystem(path: str) -> Any:

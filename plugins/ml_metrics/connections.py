@@ -83,6 +83,8 @@ def _sql_address(connection: Any) -> str:
         )
     from sqlalchemy.engine import URL
 
+    from ml_metrics.warehouse.libpq import libpq_options
+
     return URL.create(
         "postgresql+psycopg",
         username=connection.login,
@@ -90,4 +92,5 @@ def _sql_address(connection: Any) -> str:
         host=connection.host,
         port=connection.port,
         database=connection.schema,
+        query=libpq_options(connection.conn_id, connection.extra),
     ).render_as_string(hide_password=False)

@@ -24,6 +24,10 @@ class FileMissingError(StorageError):
     """The file does not exist."""
 
 
+class TooLargeError(StorageError):
+    """The file has more bytes than may be read at once."""
+
+
 class WarehouseError(MlMetricsError):
     """The warehouse cannot be reached, or its tables do not have the expected columns."""
 

@@ -9,7 +9,6 @@ import zlib
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from ml_metrics import storage
 from ml_metrics.errors import UnreadableInputError
 
 if TYPE_CHECKING:
@@ -17,11 +16,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ml_metrics import storage
+
 BLOCK_BYTES = 4 << 20
 COMPRESSED_BLOCK_BYTES = 64 << 10
 """Smaller, because the block in which a compressed file is damaged is lost."""
 GZIP_MAGIC = b"\x1f\x8b"
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+NESTING = 64
+"""How many lists and objects may be within each other. Whoever goes through a value recursively relies on it."""
 TRUNCATED = "Input data was truncated"
 """The message of msgspec for a line that ends too early."""
 NEVER_FIRST = frozenset(bytes([letter]) for letter in b"ABCDEFGHJKLMOPQRSTUVWXYZabcdeghijklmopqrsuvwxyz#*+.:;<=>(/")
@@ -42,11 +45,13 @@ class LineReader:
     far as it was read, and becomes an empty line.
     """
 
-    path: str
+    file: storage.File
     max_line_bytes: int
     reject_long_line: Callable[[bytes], None]
     progress: Callable[[int], None] = lambda _: None
-    """Called with the number of bytes after each read."""
+    """Called with the number of bytes after each read. What it raises ends the reading."""
+    unpacked: Callable[[int], None] = lambda _: None
+    """Called with the number of bytes as well, if the file is compressed."""
     check: Callable[[bytes], object] = json.loads
     """Raises ValueError for a last line without a line end that is incomplete."""
     _position: int = 0
@@ -61,14 +66,17 @@ class LineReader:
         Raises:
             UnreadableInputError: The file is compressed and damaged; the lines before the damage have been yielded.
         """
-        with storage.open_read(self.path) as raw:
+        with self.file.open() as raw:
             source = _decompressed(raw)
+            packed = source is not raw
             size = BLOCK_BYTES if source is raw else COMPRESSED_BLOCK_BYTES
             self._rest = b""
             try:
                 source.seek(self._position)
                 while data := source.read(size):
                     self.progress(len(data))
+                    if packed:
+                        self.unpacked(len(data))
                     yield from self._complete_lines(data)
             except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
                 raise UnreadableInputError(f"is damaged; only the part before the damage was read: {error}") from error
@@ -104,17 +112,20 @@ class LineReader:
             self._rest = b""
 
 
-def parse_lines(block: bytes, reject: Callable[[bytes], None]) -> Iterator[tuple[int, Any]]:
-    """Yield each line's number within the block and its value. A line that is not JSON is passed to `reject`.
+def parse_lines(
+    block: bytes, reject: Callable[[int, bytes], None], nesting: int = NESTING
+) -> Iterator[tuple[int, Any]]:
+    """Yield each line's number within the block and its value.
 
-    The results are those of `json.loads`, but where msgspec exists, several times as fast.
+    A line that is not JSON, or is nested too deep, is passed to `reject` with its number. The results are those of
+    `json.loads`, but where msgspec exists, several times as fast.
     """
     decode = decoder()
     unknown = block.count(b"NaN")  # which msgspec does not parse
     quick = json.loads if decode is None or (unknown and 2 * unknown > block.count(b"\n")) else decode
     for number, line in enumerate(block.split(b"\n")):
         if line[:1] in NEVER_FIRST:
-            reject(line)
+            reject(number, line)
             continue
         try:
             value = quick(line)
@@ -124,9 +135,28 @@ def parse_lines(block: bytes, reject: Callable[[bytes], None]) -> Iterator[tuple
             try:
                 value = parse_again(line, error)
             except (ValueError, RecursionError):
-                reject(line)
+                reject(number, line)
                 continue
+        if len(line) > 2 * nesting and line.count(b"{") + line.count(b"[") > nesting and is_nested(value, nesting):
+            reject(number, line)
+            continue
         yield number, value
+
+
+def is_nested(value: Any, nesting: int) -> bool:
+    """Whether a JSON value has more lists and objects within each other than `nesting`."""
+    level: list[Any] = [value]
+    for _ in range(nesting + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, list | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, list | dict)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def decoder() -> Callable[[bytes], Any] | None:

@@ -6,12 +6,12 @@ the parts of a step share one `RunState` instead of reading the folder themselve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.clusters.failure_reasons import job_problem
-from ml_metrics.errors import UnreadableInputError
+from ml_metrics.errors import FileMissingError, UnreadableInputError
 from ml_metrics.model import JobStatus, Run, Workload
 from ml_metrics.run_folder import DOCUMENTS
 
@@ -38,10 +38,20 @@ class Gate:
 
 
 class RunState:
-    """What a run folder holds. A document that its task did not write is None; a damaged one raises an error."""
+    """What a run folder holds. A document that its task did not write is None.
+
+    One that is there, and that this deployment did not write for this run, counts as absent, with a warning.
+    """
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
+
+    def strict(self) -> RunState:
+        """Return the same documents, where one that is not believed raises `UnreadableInputError`.
+
+        What is sent about a run depends on it: a document that somebody replaced must not look like one that is absent.
+        """
+        return self if self.folder.strict else RunState(replace(self.folder, strict=True))
 
     @cached_property
     def identity(self) -> tuple[Run, TestDefinition]:
@@ -50,14 +60,24 @@ class RunState:
 
         from ml_metrics.config.definition import TestDefinition
 
-        if self._start is None:
-            raise UnreadableInputError(f"{self.folder.path}: is not a run folder: it has no {DOCUMENTS}/run.json")
+        where = self.folder.document_path("run")
         try:
-            test = TestDefinition.model_validate(self._start["test_file"])
-            return Run(*(self._start[name] for name in ("test", "dag_id", "run_id", "deployment"))), test
-        except (KeyError, ValidationError) as error:
-            where = self.folder.document_path("run")
+            start = self._start or self.folder.documents.read("run")
+        except FileMissingError:
+            raise UnreadableInputError(
+                f"{self.folder.path}: is not a run folder: it has no {DOCUMENTS}/run.json"
+            ) from None
+        try:
+            test = TestDefinition.model_validate(start["test_file"])
+            run = Run(*(str(start[name]) for name in ("test", "dag_id", "run_id", "deployment")))
+        except (KeyError, TypeError, ValidationError) as error:
             raise UnreadableInputError(f"{where}: does not identify a run: {error}") from error
+        if self.folder.is_in_place and ((run.test, run.key) != self.folder.place or test.name != run.test):
+            raise UnreadableInputError(
+                f"{where}: states a run of test {run.test!r} with the key {run.key}, but is in the folder of another: "
+                "the last two parts of the path should be the test and the run key"
+            )
+        return run, test
 
     @property
     def params(self) -> dict[str, Any]:
@@ -132,8 +152,7 @@ class RunState:
         """The verdicts of `judge_run`."""
         from ml_metrics.judge import Judgement
 
-        document = self.folder.read("verdicts")
-        return None if document is None else Judgement.from_document(document)
+        return self.folder.parsed("verdicts", Judgement.from_document)
 
     @property
     def alerts(self) -> dict[str, str]:
@@ -146,8 +165,9 @@ class RunState:
     @cached_property
     def gate(self) -> Gate | None:
         """The decision of `assert_success`."""
-        document = self.folder.read("gate")
-        return None if document is None else Gate(tuple(document["reasons"]), document["troubles"])
+        return self.folder.parsed(
+            "gate", lambda content: Gate(tuple(map(str, content["reasons"])), dict(content["troubles"]))
+        )
 
     @cached_property
     def _start(self) -> dict[str, Any] | None:
@@ -156,5 +176,4 @@ class RunState:
     def _metrics_document(self, name: str) -> Collected | None:
         from ml_metrics.collect import Collected
 
-        document = self.folder.read(name)
-        return None if document is None else Collected.from_document(document)
+        return self.folder.parsed(name, Collected.from_document)

@@ -11,10 +11,11 @@ import os
 import shlex
 import subprocess
 from configparser import ConfigParser, Error
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from ml_metrics.errors import ConfigError
+from ml_metrics.limits import Limits
 
 SECTION = "ml_metrics"
 
@@ -61,10 +62,14 @@ class Settings:
     channels: str = "outbox"
     """The channels of messages, separated by commas: `outbox`, `smtp`, `sendgrid`, `webhook`, `github`,
     `teams`, `google_chat`, `pagerduty`, `opsgenie`, `error_reporting`, each also as `channel:connection`."""
+    plain_http_hosts: str = ""
+    """Hosts, separated by commas, to which channels may send their keys unencrypted, over `http://`. Default: only this
+    machine."""
     outbox: str = ""
     """The folder of the `outbox` channel. Default: `$AIRFLOW_HOME/ml_metrics/outbox`."""
     mails_per_hour: str = "10"
-    """The maximum number of messages to an owner in an hour. Later ones wait for the digest."""
+    """The maximum number of messages to an owner in an hour, but at least one about each test. Later ones wait for the
+    digest."""
     duty_emails: str = ""
     """Who gets the one message about a mass failure, separated by commas. Default: the default recipients."""
     mass_failure_tests: str = "20"
@@ -84,8 +89,44 @@ class Settings:
     monitoring_project: str = ""
     """The Google Cloud project whose Cloud Monitoring has the memory usage of workloads on `kubernetes_conn_id`.
     Default: none."""
+    documents_key: str = field(default="", repr=False)
+    """The key that signs the documents in run folders, at least 16 letters; after commas, earlier keys that are still
+    believed. Default: derived from Airflow's Fernet key, else the file `$AIRFLOW_HOME/ml_metrics/documents.key`."""
+    listed_files: str = "100000"
+    """How many files and folders of one run are looked at. The rest is named in a warning."""
+    listed_name_bytes: str = "33554432"
+    """How long the names of a run's files may be together."""
+    listed_depth: str = "64"
+    """How many folders of a run may be inside each other."""
     dashboard_url: str = ""
     """The address of the dashboard in messages. Default: Airflow's `[api] base_url` with `/ml-metrics` appended."""
+
+    max_metrics: str = "5000"
+    """The maximum number of metrics of a run. Those that are judged or required are kept first."""
+    max_tags: str = "5000"
+    """The maximum number of tags of a run that become metrics. Those with a judged metric are kept first; ten times as
+    many series are read."""
+    max_points: str = "10000000"
+    """The maximum number of points of a run in all its tags, and of entries of its goodput log."""
+    max_bytes_read: str = "68719476736"
+    """The maximum number of bytes of a run's files that are read: 64 GiB."""
+    max_bytes_unpacked: str = "4294967296"
+    """The maximum number of bytes of a run's compressed files, unpacked: 4 GiB."""
+    max_json_bytes: str = "4194304"
+    """The maximum number of bytes of a line of JSON or CSV, and of a JSON document: 4 MiB."""
+    max_json_nesting: str = "64"
+    """How many lists and objects may be within each other in JSON that a workload wrote."""
+    max_text: str = "1000000"
+    """The maximum number of characters of all texts that describe a run."""
+    max_profile_bytes: str = "1073741824"
+    """The maximum number of bytes of a profile: 1 GiB."""
+    max_seconds: str = "1800"
+    """For how many seconds the files of a run are read. What was read until then counts."""
+
+    @property
+    def limits(self) -> Limits:
+        """How much of what a workload wrote is read."""
+        return Limits.of(self)
 
     @classmethod
     def load(cls) -> Settings:
@@ -105,6 +146,17 @@ def is_on(text: str, name: str) -> bool:
         case "" | "no" | "false" | "0":
             return False
     raise ConfigError(f"[{SECTION}] {name}: {text!r} is neither yes nor no")
+
+
+def airflow_option(section: str, key: str) -> str | None:
+    """Return an option of Airflow's configuration, by Airflow's own precedence; None if it is not set."""
+    airflow_cfg = _airflow_cfg()
+    return _setting(key, dict(airflow_cfg[section]) if airflow_cfg.has_section(section) else {}, section)
+
+
+def airflow_cfg_path() -> Path:
+    """Return the path of Airflow's configuration, by Airflow's own rule."""
+    return Path(os.environ.get("AIRFLOW_CONFIG", airflow_home() / "airflow.cfg")).expanduser()
 
 
 def airflow_home() -> Path:
@@ -141,8 +193,8 @@ def _dashboard_url(airflow_cfg: ConfigParser) -> str:
     return f"{(base or 'http://localhost:8080').rstrip('/')}/ml-metrics"
 
 
-def _setting(name: str, section: dict[str, str]) -> str | None:
-    variable = f"AIRFLOW__{SECTION.upper()}__{name.upper()}"
+def _setting(name: str, section: dict[str, str], of: str = SECTION) -> str | None:
+    variable = f"AIRFLOW__{of.upper()}__{name.upper()}"
     if variable in os.environ:
         return os.environ[variable]
     command = os.environ.get(f"{variable}_CMD") or section.get(f"{name}_cmd")
@@ -160,7 +212,7 @@ def _output_of(command: str, variable: str) -> str:
 
 
 def _airflow_cfg() -> ConfigParser:
-    path = Path(os.environ.get("AIRFLOW_CONFIG", airflow_home() / "airflow.cfg")).expanduser()
+    path = airflow_cfg_path()
     parser = ConfigParser(interpolation=None, strict=False)
     try:
         parser.read(path, encoding="utf-8")

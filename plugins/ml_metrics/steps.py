@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ml_metrics.goodput import GoodputReport
     from ml_metrics.judge import Judgement
     from ml_metrics.judge.confirmation import ConfirmingRun
+    from ml_metrics.limits import Limits
     from ml_metrics.model import Run
     from ml_metrics.run_state import RunState
     from ml_metrics.warehouse import RunRecord, Warehouse
@@ -41,8 +42,8 @@ PASSING_STATES = frozenset({"success", "skipped"})
 """The task states that do not fail a run."""
 
 
-def collect(test: TestDefinition, state: RunState) -> Collected:
-    """Aggregate what the workload wrote into `metrics.json`."""
+def collect(test: TestDefinition, state: RunState, limits: Limits | None = None) -> Collected:
+    """Aggregate what the workload wrote into `metrics.json`, within limits."""
     from ml_metrics.cloud.memory_usage import memory_reader
     from ml_metrics.collect import Environment, collect_run
 
@@ -54,13 +55,15 @@ def collect(test: TestDefinition, state: RunState) -> Collected:
         memory_used=memory_reader(test),
         curve_of=test.regression_test_config.judges_curve,
         environment=Environment.of(test, state.params),
+        limits=limits,
+        judged=test.regression_test_config.names,
     )
     state.folder.write("metrics", collected.document())
     return collected
 
 
-def measure_goodput(test: TestDefinition, state: RunState) -> GoodputReport:
-    """Compute the goodput of the workload into `goodput.json`."""
+def measure_goodput(test: TestDefinition, state: RunState, limits: Limits | None = None) -> GoodputReport:
+    """Compute the goodput of the workload into `goodput.json`, within limits."""
     from ml_metrics.cloud.goodput import exported, goodput_log
     from ml_metrics.collect import Collected
     from ml_metrics.collect.facts import generated
@@ -75,6 +78,7 @@ def measure_goodput(test: TestDefinition, state: RunState) -> GoodputReport:
         windows=[window.total_seconds() for window in test.goodput.rolling_windows],
         until=None if ended_at is None else ended_at.timestamp(),
         stalls=test.goodput.stalls,
+        limits=limits,
     )
     report = exported(test, report, job_name)
     metrics = tuple(generated(report.metrics(), test.metric_collection_config))

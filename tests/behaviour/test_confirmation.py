@@ -35,6 +35,7 @@ def add_test(home: Home, name: str, bad: str) -> None:
     home.add_test(
         name,
         command=["python3", "-c", WORK],
+        by_hand=["image"],
         env={"COUNTER": str(home.path / f"{name}.count"), "BAD": bad},
         regression_test_config={"metric_success_conditions": {"loss_final": condition}},
     )

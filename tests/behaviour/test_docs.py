@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import os
 import re
@@ -95,12 +96,13 @@ def test_example_files_load(where: str, block: str, tmp_path: Path) -> None:
 
 def test_the_table_of_settings_matches_the_code() -> None:
     source = ast.parse(inspect.getsource(settings))
+    defaults = {field.name: field.default for field in dataclasses.fields(settings.Settings)}
     (record,) = (node for node in source.body if isinstance(node, ast.ClassDef) and node.name == "Settings")
     rows = []
     for node, after in zip(record.body, [*record.body[1:], None], strict=True):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             about = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
-            default = ast.literal_eval(node.value) if node.value else ""
+            default = defaults[node.target.id]
             rows.append(
                 f"| `{node.target.id}` | {f'`{default}`' if default else ''} | {' '.join(str(about).split())} |"
             )

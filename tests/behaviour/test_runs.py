@@ -61,7 +61,10 @@ def test_a_wrong_learning_rate_fails_by_its_loss_curve_alone(home: Home) -> None
         "default": {"comparison": "less"},
     }
     home.add_test(
-        "curve", command=["python3", "-c", TRAINING], regression_test_config={"metric_success_conditions": conditions}
+        "curve",
+        command=["python3", "-c", TRAINING],
+        by_hand=["command"],
+        regression_test_config={"metric_success_conditions": conditions},
     )
     for _ in range(3):
         done = home.run("curve")

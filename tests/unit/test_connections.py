@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ml_metrics import connections
-from ml_metrics.errors import ConfigError
+from ml_metrics.errors import ConfigError, WarehouseError
+from ml_metrics.warehouse.libpq import libpq_options
 from servers.bigquery import PROJECT
+from servers.channels import tcp_server
 from servers.engines import bigquery_server, postgres  # noqa: F401  (fixtures)
 from unit.warehouse.records import TEST, record
 
@@ -45,6 +48,79 @@ def test_a_postgres_connection(request: pytest.FixtureRequest, monkeypatch: pyte
     address = request.getfixturevalue("postgres").new_database()
     monkeypatch.setenv(VARIABLE, address.replace("postgresql+psycopg", "postgres"))
     _check_stores_a_run(address)
+
+
+@pytest.mark.parametrize("mode", ["require", "verify-ca", "verify-full"])
+def test_no_password_is_sent_to_a_server_without_the_tls_that_was_asked_for(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[bytes] = []
+
+    def answer(connection: socket.socket) -> None:
+        received.append(connection.recv(1024))
+        connection.sendall(b"N")  # PostgreSQL's word for: no TLS here
+        received.append(connection.recv(1024))
+
+    with tcp_server(answer) as port:
+        address = f"postgres://me:s3cr3t-password@127.0.0.1:{port}/ml?sslmode={mode}&connect_timeout=5"
+        monkeypatch.setenv(VARIABLE, address)
+        with pytest.raises(WarehouseError) as caught, connections.warehouse() as warehouse:
+            warehouse.ensure_schema()
+    assert b"s3cr3t-password" not in b"".join(received)
+    assert b"user" not in b"".join(received), "the login began without TLS"
+    assert "s3cr3t-password" not in str(caught.value)
+
+
+def test_every_option_of_the_client_library_is_passed_on(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = request.getfixturevalue("postgres").new_database()
+    monkeypatch.setenv(VARIABLE, f"{address.replace('postgresql+psycopg', 'postgres')}?sslmode=require")
+    with pytest.raises(WarehouseError, match="SSL"), connections.warehouse() as warehouse:
+        warehouse.ensure_schema()
+    options = "application_name=ml-metrics-test&sslmode=prefer&keepalives=1"
+    monkeypatch.setenv(VARIABLE, f"{address.replace('postgresql+psycopg', 'postgres')}?{options}")
+    with connections.warehouse() as warehouse:
+        (row,) = warehouse.database.store.rows("SELECT current_setting('application_name') AS name", {})
+        assert row["name"] == "ml-metrics-test"
+        assert "application_name" not in warehouse.address
+
+
+@pytest.mark.parametrize(
+    ("extra", "reason"),
+    [
+        ({"ssl_mode": "verify-full"}, "'ssl_mode' in its extra is not an option"),
+        ({"SSLMODE": "verify-full"}, "'SSLMODE' in its extra is not an option"),
+        ({"host": "elsewhere.example"}, "'host' in its extra is not an option"),
+        ({"password": "x"}, "'password' in its extra is not an option"),
+        ({"cursor": "dictcursor"}, "'cursor' in its extra is not an option"),
+        ({"sslmode": "verify_full"}, "`sslmode` in its extra should be one of"),
+        ({"sslmode": True}, "`sslmode` in its extra should be one of"),
+        ({"sslrootcert": ["a.pem"]}, "should be a text or a whole number"),
+        ({"sslrootcert": None}, "should be a text or a whole number"),
+    ],
+)
+def test_an_option_that_would_have_no_effect_is_an_error(
+    extra: dict[str, object], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = {"conn_type": "postgres", "host": "127.0.0.1", "port": 1, "schema": "ml", "extra": extra}
+    monkeypatch.setenv(VARIABLE, json.dumps(connection))
+    with pytest.raises(ConfigError) as caught:
+        connections.warehouse()
+    assert reason in str(caught.value)
+    assert "`ml_metrics_warehouse`" in str(caught.value)
+
+
+@pytest.mark.parametrize("extra", ["sslmode=verify-full", "[1]", "{", '"verify-full"'])
+def test_an_extra_that_is_no_object_is_an_error(extra: str) -> None:
+    with pytest.raises(ConfigError, match="should be a JSON object"):
+        libpq_options("mine", extra)
+
+
+def test_the_options_as_libpq_reads_them() -> None:
+    assert libpq_options("mine", "") == libpq_options("mine", None) == {}
+    found = libpq_options("mine", '{"sslmode": "verify-full", "sslsni": false, "connect_timeout": 5}')
+    assert found == {"sslmode": "verify-full", "sslsni": "0", "connect_timeout": "5"}
 
 
 def test_a_postgres_database_without_an_encoding(

@@ -48,13 +48,15 @@ def test_a_workload_is_read_as_written(folder: RunFolder) -> None:
     assert WORKLOAD.duration_seconds == 60
 
 
-def test_an_invalid_document_is_an_error_that_names_it(folder: RunFolder) -> None:
-    storage.write_bytes(folder.document_path("verdicts"), b'{"half')
-    with pytest.raises(UnreadableInputError, match=r"verdicts\.json"):
-        folder.read("verdicts")
-    storage.write_bytes(folder.document_path("verdicts"), b"[]")
-    with pytest.raises(UnreadableInputError, match="one JSON object"):
-        folder.read("verdicts")
+@pytest.mark.parametrize("content", [b'{"half', b"[]", b"{}", b"", b"[" * 100_000, b'{"outcome": "pass"}'])
+def test_a_document_of_somebody_else_is_absent_with_a_warning_or_refused(
+    folder: RunFolder, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage.write_bytes(folder.document_path("verdicts"), content)
+    assert folder.read("verdicts") is None
+    assert len([one for one in caplog.messages if "verdicts.json" in one]) == 1
+    with pytest.raises(UnreadableInputError, match=r"verdicts\.json: was not written by this deployment"):
+        replace(folder, strict=True).read("verdicts")
 
 
 def test_the_first_attempt_creates_the_folder(folder: RunFolder) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from ml_metrics.collect import Collected
 from ml_metrics.config.definition import TestDefinition
+from ml_metrics.documents import Documents
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.model import JobStatus, Metric, Workload
+from ml_metrics.model import JobStatus, Metric, Run, Workload
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import NEVER_STARTED, RunState
 
@@ -19,7 +20,7 @@ TEST = TestDefinition(name="t", image="i", command=("c",))
 
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
-    return RunFolder(str(tmp_path))
+    return RunFolder.of(Run("t", "d", "r", "x"), str(tmp_path))
 
 
 def write_identity(folder: RunFolder) -> None:
@@ -67,8 +68,8 @@ def test_each_document_is_read_once(folder: RunFolder, monkeypatch: pytest.Monke
     folder.write("metrics", Collected(()).document())
     folder.write("gate", {"reasons": [], "troubles": {}})
     reads: Counter[str] = Counter()
-    read = RunFolder.read
-    monkeypatch.setattr(RunFolder, "read", lambda self, name: (reads.update([name]), read(self, name))[1])
+    read = Documents.read
+    monkeypatch.setattr(Documents, "read", lambda self, name: (reads.update([name]), read(self, name))[1])
     state = RunState(folder)
     for _ in range(3):
         _ = (state.identity, state.params, state.workload, state.collected, state.metrics, state.judgement, state.gate)

@@ -15,6 +15,7 @@ from ml_metrics.collect import Collected
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.definition import Quarantine, TestDefinition
 from ml_metrics.config.regression import RegressionTestConfig
+from ml_metrics.documents import Documents
 from ml_metrics.model import JobStatus, Metric, Run, Verdict, Workload
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
@@ -43,8 +44,8 @@ def test_a_failing_run_reads_each_document_once_a_step(tmp_path: Path, monkeypat
     folder = RunFolder(str(tmp_path / "run"))
     measured_run(folder, loss=0.7)
     reads: Counter[str] = Counter()
-    read = RunFolder.read
-    monkeypatch.setattr(RunFolder, "read", lambda self, name: (reads.update([name]), read(self, name))[1])
+    read = Documents.read
+    monkeypatch.setattr(Documents, "read", lambda self, name: (reads.update([name]), read(self, name))[1])
     with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
         steps.judge(definition(), RUN, RunState(folder), warehouse)
         assert reads == {"workload": 1, "metrics": 1, "goodput": 1}

@@ -6,7 +6,6 @@ messages of a run whose process was killed, or whose warehouse was down, without
 
 from __future__ import annotations
 
-import json
 import logging
 import posixpath
 from dataclasses import dataclass
@@ -15,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from ml_metrics import storage
 from ml_metrics.alerts.mail import file_name
+from ml_metrics.documents import DOCUMENTS, Documents
 from ml_metrics.errors import FileMissingError, MlMetricsError, UnreadableInputError
-from ml_metrics.run_folder import DOCUMENTS
 from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PENDING = "pending"
-SUFFIX = ".json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +54,11 @@ class Markers:
     def add(self, name: str, *, messages: str, run_folder: str = "", document: str = "") -> None:
         """Write a marker."""
         content = {"run_folder": run_folder, "messages": messages, "document": document}
-        data = json.dumps({**content, "at": datetime.now(UTC).isoformat()}).encode()
-        storage.write_bytes(self._path(name), data)
+        self._documents.write(file_name(name), {**content, "at": datetime.now(UTC).isoformat()})
 
     def remove(self, name: str) -> None:
         """Remove a marker, if it is there."""
-        storage.remove(self._path(name))
+        self._documents.remove(file_name(name))
 
     def all(self, on_damaged: Callable[[str], None] = log.error) -> list[Marker]:
         """Return every marker. One that was removed meanwhile is left out.
@@ -70,25 +67,24 @@ class Markers:
         message that nobody has received.
         """
         found = []
-        for file in storage.list_files(self.path):
-            if not file.name.endswith(SUFFIX):
-                continue  # a process was killed while it wrote this
+        for name in self._documents.names():
             try:
-                found.append(self._read(file.name.removesuffix(SUFFIX)))
+                found.append(self._read(name))
             except FileMissingError:
                 continue
             except MlMetricsError as error:
                 on_damaged(str(error))
         return found
 
-    def _path(self, name: str) -> str:
-        return storage.join(self.path, f"{file_name(name)}{SUFFIX}")
+    @property
+    def _documents(self) -> Documents:
+        root, _, names = self.path.rpartition(f"/{DOCUMENTS}/")
+        return Documents.of_deployment(root, *names.split("/"))
 
     def _read(self, name: str) -> Marker:
-        path = self._path(name)
-        data = storage.read_bytes(path)
+        path = self._documents.path_of(name)
+        content = self._documents.read(name)
         try:
-            content = json.loads(data)
             texts = {key: str(content[key]) for key in ("run_folder", "messages", "document")}
             marker = Marker(name, **texts, at=as_utc(datetime.fromisoformat(content["at"])))
         except (ValueError, TypeError, KeyError, OverflowError) as error:

@@ -6,16 +6,15 @@ Beside it, `<name>.sent.json` holds which channels have accepted the message.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ml_metrics import storage
 from ml_metrics.alerts.mail import file_name
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.alerts.outgoing import from_document
+from ml_metrics.documents import DOCUMENTS, SUFFIX, Documents
 from ml_metrics.errors import FileMissingError, UnreadableInputError
-from ml_metrics.run_folder import DOCUMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.outgoing import Outgoing
 
 MESSAGES = "messages"
-SUFFIX, SENT_SUFFIX = ".json", ".sent.json"
+SENT = ".sent"
+"""The end of the name of the record of deliveries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class MessageFolder:
         return cls(storage.join(storage_root, DOCUMENTS, MESSAGES, file_name(deployment)))
 
     def names(self) -> list[str]:
-        """Return the names of the documents, oldest first."""
-        files = [file.name for file in storage.list_files(self.path)]
-        return [name.removesuffix(SUFFIX) for name in files if name.endswith(SUFFIX) and not name.endswith(SENT_SUFFIX)]
+        """Return the names of the messages, oldest first. What this deployment did not write is none."""
+        documents = self._documents
+        return [one for one in documents.names() if not one.endswith(SENT) and documents.exists(one)]
 
     def document_path(self, name: str) -> str:
         """Return the path of a document."""
@@ -63,25 +63,22 @@ class MessageFolder:
 
     def exists(self, name: str) -> bool:
         """Whether there is a document with this name."""
-        return storage.exists(self.document_path(name))
+        return self._documents.exists(name)
 
     def create(self, name: str, outgoing: Outgoing) -> bool:
         """Write a document, unless it exists. True in the one process that has written it."""
-        data = json.dumps(outgoing.document(), indent=1).encode() + b"\n"
-        return storage.create_bytes(self.document_path(name), data)
+        return self._documents.create(name, outgoing.document())
 
     def read(self, name: str) -> Outgoing:
         """Return the message of a document."""
-        path = self.document_path(name)
-        return from_document(_read_json(path), path)
+        return from_document(self._documents.read(name), self.document_path(name))
 
     def sent(self, name: str) -> dict[str, Accepted]:
         """Return what the channels that have accepted a message answered, by channel."""
-        path = storage.join(self.path, f"{name}{SENT_SUFFIX}")
+        path = self.document_path(f"{name}{SENT}")
         try:
-            return {
-                channel: Accepted(one["detail"], tuple(one["remaining"])) for channel, one in _read_json(path).items()
-            }
+            sent = self._documents.read(f"{name}{SENT}")
+            return {channel: Accepted(one["detail"], tuple(one["remaining"])) for channel, one in sent.items()}
         except FileMissingError:
             return {}
         except (KeyError, TypeError) as error:
@@ -89,8 +86,13 @@ class MessageFolder:
 
     def record_sent(self, name: str, channels: Mapping[str, Accepted]) -> None:
         """Record which channels have accepted a message. Only the process that sends it may call this."""
-        data = json.dumps({channel: asdict(one) for channel, one in channels.items()}, indent=1).encode() + b"\n"
-        storage.write_bytes(storage.join(self.path, f"{name}{SENT_SUFFIX}"), data)
+        self._documents.write(f"{name}{SENT}", {channel: asdict(one) for channel, one in channels.items()})
+
+    @property
+    def _documents(self) -> Documents:
+        above, _, names = self.path.rpartition(f"/{DOCUMENTS}/")
+        of = Documents.of_run if names == MESSAGES else Documents.of_deployment
+        return of(above, *names.split("/"))
 
 
 def run_message_name(outgoing: Outgoing, names: list[str], ended: str = "") -> str:
@@ -105,13 +107,3 @@ def run_message_name(outgoing: Outgoing, names: list[str], ended: str = "") -> s
     if same and same[-1].endswith(f"-{name}") and ended != f"{outgoing.message.run_key}-{same[-1]}":
         return same[-1]
     return f"{len(names) + 1:03}-{name}"
-
-
-def _read_json(path: str) -> dict[str, Any]:
-    try:
-        content = json.loads(storage.read_bytes(path))
-    except ValueError as error:
-        raise UnreadableInputError(f"{path}: is not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise UnreadableInputError(f"{path}: should hold one JSON object")
-    return content

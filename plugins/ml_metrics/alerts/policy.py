@@ -28,6 +28,9 @@ class Limits:
 
     quarantined: bool = False
     mails_this_hour: int = 0
+    """About all tests of the owner."""
+    mails_about_test: int = 0
+    """Those of them about this test. Anybody can name an owner: other tests never hold back the first message."""
     mails_per_hour: int = 10
 
 
@@ -66,7 +69,8 @@ def due_notification(  # noqa: PLR0913  (the decision depends on all of these)
         return Notification(MessageKind.WARNING, A_WARNING) if warnings else None
     if kind is MessageKind.WORSE and acknowledged:
         return Notification(kind, ACKNOWLEDGED)
-    if limits.mails_this_hour >= limits.mails_per_hour:
+    first = limits.mails_about_test == 0 and limits.mails_per_hour > 0
+    if not first and limits.mails_this_hour >= limits.mails_per_hour:
         return Notification(kind, f"the owner got {limits.mails_this_hour} messages within an hour")
     return Notification(kind)
 

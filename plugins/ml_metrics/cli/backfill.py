@@ -2,8 +2,8 @@
 rules, or to restore a lost warehouse.
 
 Each run is judged by the runs before it, and replaced in the warehouse, never doubled. It is judged by the conditions
-that its test had when it ran, or by those of --config. No message is sent. Exit code 2: a run could not be read; the
-others are loaded.
+that its test had when it ran, or by those of --config. No message is sent. Documents that this deployment did not
+sign are refused. Exit code 2: a run could not be read; the others are loaded.
 
 examples:
   ml-metrics backfill tf-mnist-example-cpu
@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics import steps, storage
 from ml_metrics.cli.arguments import UsageError, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse
-from ml_metrics.cli.load import process_each
+from ml_metrics.cli.load import add_unsigned, process_each, strict_folder
+from ml_metrics.errors import UnreadableInputError
 from ml_metrics.model import Outcome, Severity
 from ml_metrics.run_folder import DOCUMENTS, RunFolder
 from ml_metrics.run_state import RunState
@@ -31,14 +32,13 @@ if TYPE_CHECKING:
     from ml_metrics.config.load import LoadedFile
     from ml_metrics.warehouse import Warehouse
 
-RUN_DOCUMENT = f"/{DOCUMENTS}/run.json"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `backfill`."""
     parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
     parser.add_argument("--config", type=text, metavar="FILE", help="judge by the conditions of this file")
     parser.add_argument("--runs", type=text, metavar="FOLDER", help="the storage root; default: that of the settings")
+    add_unsigned(parser)
     add_warehouse(parser)
 
 
@@ -47,22 +47,30 @@ def run(arguments: argparse.Namespace) -> int:
     from ml_metrics.config.load import load_file
 
     config = load_file(arguments.config) if arguments.config else None
-    folders = run_folders(arguments.runs or Settings.load().storage_root, arguments.test)
+    folders = run_folders(arguments.runs or Settings.load().storage_root, arguments.test, unsigned=arguments.unsigned)
     return process_each(arguments, folders, partial(_process, config), _line, test=arguments.test)
 
 
-def run_folders(root: str, name: str) -> list[RunFolder]:
+def run_folders(root: str, name: str, *, unsigned: bool = False) -> list[RunFolder]:
     """Return the run folders of a test, in the order in which its runs ended."""
     place = storage.join(root, name)
+    top = storage.Folder(root)
     folders = [
-        RunFolder(file.path.removesuffix(RUN_DOCUMENT))
-        for file in storage.list_files(place)
-        if file.name.endswith(RUN_DOCUMENT)
+        strict_folder(storage.join(place, key), root, unsigned=unsigned)
+        for key in top.subfolders(name)
+        if top.exists(f"{name}/{key}/{DOCUMENTS}/run.json")
     ]
     if not folders:
         raise UsageError(f"{place}: there is no run folder of a test {name!r}{_near(root, name)}")
-    never = datetime.max.replace(tzinfo=UTC)
-    return sorted(folders, key=lambda folder: RunState(folder).workload.ended_at or never)
+    return sorted(folders, key=_end)
+
+
+def _end(folder: RunFolder) -> datetime:
+    try:
+        ended_at = RunState(folder).workload.ended_at
+    except UnreadableInputError:  # which is reported when the folder's turn comes
+        ended_at = None
+    return ended_at or datetime.max.replace(tzinfo=UTC)
 
 
 def _process(config: LoadedFile | None, state: RunState, warehouse: Warehouse) -> dict[str, Any]:

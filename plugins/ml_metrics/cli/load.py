@@ -2,7 +2,8 @@
 
 The documents in the folder are loaded as they are; a run that the warehouse has already is replaced, never doubled.
 A run is loaded as one of the deployment that ran it, which its folder names. `ml-metrics backfill` measures and judges
-again first. Exit code 2: a folder could not be read; the others are loaded.
+again first. A folder whose documents this deployment did not sign is refused: a workload may have written them. Exit
+code 2: a folder could not be read; the others are loaded.
 
 examples:
   ml-metrics load .airflow/ml_metrics/runs/tf-mnist-example-cpu/*
@@ -17,6 +18,7 @@ from ml_metrics import steps
 from ml_metrics.cli.arguments import text
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.cli.output import counted, print_json, warn
+from ml_metrics.documents import NOT_OURS
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
@@ -31,12 +33,29 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `load`."""
     parser.add_argument("run_dir", type=text, nargs="+", metavar="RUN_DIR", help="a run folder: a path or gs://...")
+    add_unsigned(parser)
     add_warehouse(parser)
+
+
+def add_unsigned(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that believes documents without a signature."""
+    parser.add_argument(
+        "--unsigned",
+        action="store_true",
+        help="believe documents that this deployment did not sign, such as those of older versions; only for folders "
+        "in which no workload of others could write",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Load each folder."""
-    return process_each(arguments, map(RunFolder, arguments.run_dir), _load, _line)
+    folders = [strict_folder(place, unsigned=arguments.unsigned) for place in arguments.run_dir]
+    return process_each(arguments, folders, _load, _line)
+
+
+def strict_folder(place: str, root: str = "", *, unsigned: bool = False) -> RunFolder:
+    """Return a run folder whose documents are believed or refused: an absent one would empty the rows of the run."""
+    return RunFolder(place, root, strict=True, believe_unsigned=unsigned)
 
 
 def process_each(
@@ -62,14 +81,18 @@ def process_each(
                     others.add(own)
                 runs.append(process(state, warehouse.in_deployment(own)))
             except UnreadableInputError as error:
-                unreadable.append(str(error))
-                warn(str(error))
+                unreadable.append(f"{error}{_advice(error)}")
+                warn(unreadable[-1])
                 continue
             if not arguments.json:
                 print(line(runs[-1]))
     if arguments.json:
         print_json({**document, "runs": runs, "unreadable": unreadable})
     return 2 if unreadable else 0
+
+
+def _advice(error: Exception) -> str:
+    return "; load an older folder, in which nobody else could write, with --unsigned" if NOT_OURS in str(error) else ""
 
 
 def _load(state: RunState, warehouse: Warehouse) -> dict[str, Any]:

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from ml_metrics.limits import Allowance
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-K = TypeVar("K", bound="Hashable")
+K = TypeVar("K", bound="tuple[Hashable, ...]")
+"""The last part of a key is the tag."""
 
 Columns = tuple["NDArray[Any]", ...]
 
@@ -23,9 +26,10 @@ MAX_WAITING = 500_000
 
 
 class Points(Generic[K]):
-    """The columns of each key, in the order of addition."""
+    """The columns of each key, in the order of addition, as far as the run's allowance goes."""
 
-    def __init__(self) -> None:
+    def __init__(self, allowance: Allowance | None = None) -> None:
+        self.allowance = allowance or Allowance()
         self._parts: dict[K, list[Columns]] = {}
         self._rows: dict[K, list[float]] = {}
         """Points that were added one by one, and are not columns yet: there may be few for each of many keys."""
@@ -35,19 +39,24 @@ class Points(Generic[K]):
         """Add points to a key."""
         if rows := self._rows.get(key):
             self._to_columns(key, rows)
-        parts = self._parts.get(key)
-        if parts is None:
-            self._parts[key] = [columns]
+        if self._has_room(key):
+            self._append(key, columns)
         else:
-            parts.append(columns)
+            self.leave_out(len(columns[0]))
 
-    def rows_of(self, key: K) -> list[float]:
-        """Return the list to which the step, time and value of a point are appended. It stays the same for good."""
+    def rows_of(self, key: K) -> list[float] | None:
+        """Return the list to which the step, time and value of a point are appended. It stays the same for good.
+
+        None if there is no room for another key: whoever has a point for it calls `leave_out`.
+        """
         rows = self._rows.get(key)
-        if rows is None:
-            self._parts.setdefault(key, [])
+        if rows is None and self._has_room(key):
             rows = self._rows[key] = []
         return rows
+
+    def leave_out(self, count: int = 1) -> None:
+        """Count points of keys for which there is no room."""
+        self.allowance.leave_out_tags(count)
 
     def appended(self, count: int) -> None:
         """Count points that were appended."""
@@ -88,10 +97,26 @@ class Points(Generic[K]):
                 self._to_columns(key, rows)
         self._waiting = 0
 
+    def _has_room(self, key: K) -> bool:
+        if key in self._parts:
+            return True
+        if not self.allowance.has_series(str(key[-1])):
+            return False
+        self._parts[key] = []
+        return True
+
     def _to_columns(self, key: K, rows: list[float]) -> None:
-        self._parts[key].append(tuple(np.array(rows[column::ROW]) for column in range(ROW)))
+        self._append(key, tuple(np.array(rows[column::ROW]) for column in range(ROW)))
         self._waiting -= len(rows) // ROW
         rows.clear()
+
+    def _append(self, key: K, columns: Columns) -> None:
+        count = len(columns[0])
+        kept = count
+        if not self.allowance.has_points(count):
+            kept = self.allowance.points(count, first=self.allowance.comes_first(str(key[-1])))
+        if kept:
+            self._parts[key].append(columns if kept == count else tuple(column[:kept].copy() for column in columns))
 
 
 def grouped(codes: Sequence[NDArray[Any]], sizes: Sequence[int]) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:

@@ -10,7 +10,8 @@ import numpy as np
 
 from ml_metrics.collect.counts import counts_of
 from ml_metrics.collect.strategies import BY_TIME, BY_VALUE, NUMBERS, latest, mean
-from ml_metrics.collect.untrusted_values import printable
+from ml_metrics.collect.texts import shortened_list
+from ml_metrics.collect.untrusted_values import printable, quoted
 from ml_metrics.collect.windows import window_of, without_warm_up
 from ml_metrics.config.aggregation import Strategy, TagAggregation
 from ml_metrics.config.metric_facts import known_about
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.collection import MetricCollectionConfig
     from ml_metrics.config.metric_facts import MetricFacts
+    from ml_metrics.limits import Allowance
+
+LONGEST_SIMILAR, MOST_SIMILAR = 200, 1_000
+"""The tags among which a misspelt one is looked for, which takes long: their characters, and their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +60,14 @@ def by_tag(sources: Mapping[str, Iterable[Series]], config: MetricCollectionConf
         for tag, group in groups.items():
             if tag in tagged:
                 warnings.append(
-                    f"tag {tag!r} is in two sources, {source_of[tag]} and {source}: "
+                    f"tag {quoted(tag)} is in two sources, {source_of[tag]} and {source}: "
                     f"the points of {source_of[tag]} count"
                 )
                 continue
             folders = dict.fromkeys(one.run for one in group)
             if len(folders) > 1 and is_wanted(tag, config):
                 warnings.append(
-                    f"tag {tag!r} was written in several folders ({', '.join(folders)}); their points "
+                    f"tag {quoted(tag)} was written in several folders ({shortened_list(list(folders))}); their points "
                     "are aggregated together. Set use_run_name_prefix to separate them."
                 )
             tagged[tag], source_of[tag] = _joined(tag, group), source
@@ -80,9 +85,11 @@ class Aggregated:
     """By name: why a metric has no value."""
 
 
-def aggregate(tagged: Tagged, config: MetricCollectionConfig) -> Aggregated:
-    """Return all metrics that the config selects, by tag and strategy."""
-    return aggregate_tags({tag: one for tag, one in sorted(tagged.series.items()) if is_wanted(tag, config)}, config)
+def aggregate(tagged: Tagged, config: MetricCollectionConfig, allowance: Allowance) -> Aggregated:
+    """Return the metrics that the config selects, by tag and strategy, of as many tags as are allowed."""
+    wanted = sorted(tag for tag in tagged.series if is_wanted(tag, config))
+    kept = allowance.first_ones(wanted, "tags")
+    return aggregate_tags({tag: tagged.series[tag] for tag in kept}, config)
 
 
 def aggregate_tags(
@@ -103,7 +110,7 @@ def aggregate_tags(
         elif own.steps is not None:
             result.missing.update({f"{tag}_{strategy}": window.empty for strategy in own.strategies})
         else:
-            result.warnings.append(f"tag {tag!r} has no metrics: {window.empty}")
+            result.warnings.append(f"tag {quoted(tag)} has no metrics: {window.empty}")
     result.notes.extend(window.warm_up for window in windows.values() if window.warm_up)
     result.notes.extend(without_warm_up(windows))
     return result
@@ -133,8 +140,9 @@ def unused_patterns(tagged: Tagged, config: MetricCollectionConfig) -> list[str]
         "metric_to_aggregation_strategy": tuple(config.metric_to_aggregation_strategy),
         "include_tags": config.include_tags,
     }
+    similar = [tag for tag in tagged.series if len(tag) <= LONGEST_SIMILAR][:MOST_SIMILAR]
     return [
-        f"{field}: {pattern!r} matches no tag of this run{did_you_mean(pattern, tagged.series)}"
+        f"{field}: {pattern!r} matches no tag of this run{did_you_mean(pattern, similar)}"
         for field, patterns in named.items()
         for pattern in patterns
         if tagged.series and not any(matches(pattern, tag) for tag in (*tagged.series, *config.expressions))

@@ -14,12 +14,14 @@ from ml_metrics.collect.curves import metrics_of as curve_metrics
 from ml_metrics.collect.environment import Environment
 from ml_metrics.collect.expressions import Names, compute
 from ml_metrics.collect.facts import described
+from ml_metrics.collect.kept_first import KeptFirst
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.collect.step_times import step_time_metrics
 from ml_metrics.collect.timing import times_of
-from ml_metrics.collect.untrusted_values import printable
+from ml_metrics.collect.untrusted_values import printable, quoted
 from ml_metrics.config.metric_facts import known_about
 from ml_metrics.errors import UnreadableInputError
+from ml_metrics.limits import Allowance, Limits, few, short_texts
 from ml_metrics.model import Metric, TagCurve
 
 if TYPE_CHECKING:
@@ -40,6 +42,10 @@ SOURCES: dict[str, Source] = {
     "literals": workload_metrics.read_literals,
 }
 """All sources, by key in the config. If two have the same tag or metric, the earlier source counts."""
+MAX_TEXT = 1 << 16
+"""The characters of one text that describes a run."""
+MAX_ERROR = 300
+"""The characters of an error that are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,8 @@ def collect_run(  # noqa: PLR0913  (independent options)
     memory_used: MemoryUsed | None = None,
     curve_of: Callable[[str], bool] = lambda _: False,
     environment: Environment | None = None,
+    limits: Limits | None = None,
+    judged: Callable[[str], bool] = lambda _: False,
 ) -> Collected:
     """Return the metrics of everything that a run wrote.
 
@@ -111,14 +119,19 @@ def collect_run(  # noqa: PLR0913  (independent options)
         memory_used: Queries the memory that a workload used, if the cluster did not measure it.
         curve_of: Whether the curve of a tag is collected.
         environment: What the run ran on and with, for expressions.
+        limits: How much is read and kept. By default the limits that a setting has by default.
+        judged: Whether a metric is kept before others when a limit is reached: it is judged or required.
     """
     unreadable: list[str] = []
-    request = Request(config, folder, folder.files(unreadable.append), workload, verify, progress, memory_used)
+    kept_first = KeptFirst(config, judged)
+    allowance = Allowance(limits or Limits(), kept_first.tag, progress)
+    files = folder.files(unreadable.append)
+    request = Request(config, folder, files, workload, verify, allowance, memory_used)
     found = {source: _read(source, request) for source in SOURCES if _is_on(source, config.sources)}
     series = [one for each in found.values() for one in each.series]
     tagged = by_tag({source: each.series for source, each in found.items()}, config)
     times = times_of(series, tagged, config, workload)
-    aggregated = aggregate(tagged, config)
+    aggregated = aggregate(tagged, config, allowance)
     curves, left_out = curves_of(tagged, config, curve_of, lambda tag: known_about(tag, config.facts).better)
     metrics, duplicates = _without_duplicates(
         {
@@ -138,8 +151,12 @@ def collect_run(  # noqa: PLR0913  (independent options)
     }
     names = Names(dict(tagged.series), metrics, missing, environment or Environment(), workload)
     compute(names, config)
+    left = kept_first.of(metrics, allowance)
+    metadata = {key: value for each in found.values() for key, value in each.metadata.items()}
+    texts = short_texts(metadata, MAX_TEXT, allowance)
     warnings = [
         *unreadable,
+        *allowance.warnings(),
         *(warning for each in found.values() for warning in each.warnings),
         *tagged.warnings,
         *aggregated.warnings,
@@ -152,12 +169,12 @@ def collect_run(  # noqa: PLR0913  (independent options)
     if not series and not any(each.metrics for each in found.values()):
         warnings.append(f"{folder.path}: has no metrics in any of its {len(request.files)} files")
     return Collected(
-        tuple(described(metrics.values(), config)),
-        tuple(warnings),
+        tuple(described(left.values(), config)),
+        tuple(few(warnings)),
         sum(each.files for each in found.values()),
-        {key: value for each in found.values() for key, value in each.metadata.items()},
+        texts,
         missing,
-        (*aggregated.notes, *names.notes, *notes_on(metrics.values())),
+        tuple(few([*aggregated.notes, *names.notes, *notes_on(left.values())])),
         curves,
     )
 
@@ -171,7 +188,7 @@ def _read(source: str, request: Request) -> Found:
     try:
         return SOURCES[source](request)
     except Exception as error:  # noqa: BLE001  (an error in one source must not affect the others)
-        return Found(warnings=(f"{source}: could not be read: {type(error).__name__}: {error}",))
+        return Found(warnings=(f"{source}: could not be read: {type(error).__name__}: {str(error)[:MAX_ERROR]}",))
 
 
 def _wanted(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iterator[Metric]:
@@ -194,7 +211,7 @@ def _without_duplicates(by_source: Mapping[str, Iterable[Metric]]) -> tuple[dict
                 source_of[metric.name] = source
             else:
                 duplicates.append(
-                    f"metric {metric.name!r} is in two sources, {source_of[metric.name]} and {source}: "
+                    f"metric {quoted(metric.name)} is in two sources, {source_of[metric.name]} and {source}: "
                     f"{kept[metric.name].value:.6g} counts, {metric.value:.6g} does not"
                 )
     return kept, duplicates

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.collect.file_points import MAX_TAGS
 from ml_metrics.collect.flat_columns import texts_of, times_of
 from ml_metrics.collect.json_lines_columns import NUMBER, steps_of
 from ml_metrics.collect.line_schema import floats, is_of
@@ -36,7 +35,7 @@ def add_columns(block: bytes, first_line: int, file: str, header: Header, kept: 
     numbers = {name: column for name, column in filled.items() if is_of(column, NUMBER)}
     strings = {name: _trimmed(column) for name, column in filled.items() if name not in numbers}
     texts = None if None in strings.values() else texts_of(strings, replaced=False)
-    if step is None or time is None or texts is None or len(kept.points) + len(numbers) > MAX_TAGS:
+    if step is None or time is None or texts is None:
         return False
     for name, found in texts.items():
         for text in found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ml_metrics.collect.csv_rows import CsvRows
@@ -10,6 +11,7 @@ from ml_metrics.collect.lines_file import LinesFile
 from ml_metrics.collect.point_fields import PointFields
 from ml_metrics.collect.source import Found, Request
 from ml_metrics.config.patterns import matches_any
+from ml_metrics.limits import LimitReachedError
 
 if TYPE_CHECKING:
     from ml_metrics import storage
@@ -20,7 +22,7 @@ def read(request: Request) -> Found:
     sources = request.config.sources
     options, others = sources.csv, sources.json_lines
     fields = PointFields(options.step, options.time)
-    kept = FilePoints(options.prefix, options.file_name_prefix)
+    kept = FilePoints(options.prefix, options.file_name_prefix, request.allowance)
     files = [file for file in request.files if matches_any(options.files, file.name)]
     warnings: list[str] = []
     for file in files:
@@ -36,14 +38,13 @@ def read(request: Request) -> Found:
 
 
 def _read_file(file: storage.File, request: Request, fields: PointFields, kept: FilePoints) -> list[str]:
-    lines = LinesFile(file, request.progress)
+    lines = LinesFile(file, request.allowance)
     rows = CsvRows(lines, fields, kept)
     lines.check = rows.check_last
-    first_line = 0
-    for block in lines.blocks():
-        rows.add(block, first_line)
-        if rows.unreadable:
-            return [f"{file.name}: not read: {rows.unreadable}"]
-        first_line += block.count(b"\n")
-    rows.end()
+    with suppress(LimitReachedError):
+        for block in lines.blocks():
+            rows.add(block, lines.first_line)
+            if rows.unreadable:
+                return [f"{file.name}: not read: {rows.unreadable}"]
+        rows.end()
     return lines.warnings()

@@ -27,7 +27,7 @@ class Header:
     time: int | None
     values: list[tuple[int, str]]
     """The columns that may be tags, with their names: those with a name of their own, but the step."""
-    twice: list[str]
+    twice: tuple[str, ...]
     """The names that several columns have."""
     texts: set[int] = field(default_factory=set)
     """The columns in which there was text so far."""
@@ -38,8 +38,9 @@ class Header:
         names = tuple(cells)
         plan = fields.plan(names) or fields.new_plan(names)
         step, time = (None if name is None else names.index(name) for name in (plan.step, plan.time))
-        twice = [name for name, count in Counter(filter(None, cells)).items() if count > 1]
-        own = [(column, name) for column, name in enumerate(cells) if name and name not in twice and column != step]
+        counts = Counter(filter(None, cells))
+        own = [(column, name) for column, name in enumerate(cells) if counts[name] == 1 and column != step]
+        twice = tuple(name for name, count in counts.items() if count > 1)
         return cls(cells, delimiter, plan, step, time, own, twice)
 
 
@@ -58,10 +59,10 @@ def header_of(line: str, fields: PointFields) -> Header | str:
     if len(found) == 1:
         return found[0]
     if found:
-        return f"its header has several delimiters: {line!r}"
+        return "its header has several delimiters"
     wanted = fields.step if fields.step and not fields.numbered else f"{', '.join(STEPS[:3])}, ..."
     return (
-        f"its first line is no header with a step ({wanted}) or a time: {line[:60]!r}. If its rows are points, set "
+        f"its first line is no header with a step ({wanted}) or a time. If its rows are points, set "
         f"sources.csv.step to the name of the step's column or to {LINE}; otherwise leave it out in sources.csv.files"
     )
 

@@ -10,7 +10,7 @@ from ml_metrics.collect import csv_columns
 from ml_metrics.collect.csv_header import Header, cells_of, header_of, is_header
 from ml_metrics.collect.lines_file import InPieces
 from ml_metrics.collect.point_fields import seconds_of, step_of
-from ml_metrics.collect.untrusted_values import number_in
+from ml_metrics.collect.untrusted_values import number_in, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ class CsvRows:
     def _begin(self, header: Header) -> None:
         self.header = header
         for name in header.twice:
-            self.lines.reject("several columns have the same name", name)
+            self.lines.reject("several columns have the same name", name)  # at the line of the header
 
     def _add_columns(self, block: bytes, first_line: int) -> bool:
         if self.header is None or self._open:
@@ -88,13 +88,14 @@ class CsvRows:
 
     def _add_all(self, found: Iterator[tuple[int, list[str]]]) -> None:
         for number, cells in found:
+            self.lines.line = number
             if self.header is None or cells == self.header.cells:  # the header again, after a restart
                 continue
             if self._may_be_header(cells, self.header) and is_header(cells, self.fields):
                 self._begin(Header.of(cells, self.header.delimiter, self.fields))
             elif len(cells) != len(self.header.cells):
                 what = "fewer" if len(cells) < len(self.header.cells) else "more"
-                self.lines.reject(f"{what} cells than the header", self.header.delimiter.join(cells))
+                self.lines.reject(f"{what} cells than the header", cells)
             else:
                 self._add_row(number, cells, self.header)
 
@@ -106,7 +107,9 @@ class CsvRows:
     def _add_row(self, number: int, cells: list[str], header: Header) -> None:
         whole = number if header.step is None else step_of(number_in(cells[header.step]))
         if whole is None:
-            self.lines.reject(f"the step {header.plan.step!r} is not a whole number", cells[header.step or 0])
+            self.lines.reject(
+                f"the step {quoted(str(header.plan.step))} is not a whole number", cells[header.step or 0]
+            )
             return
         time = None
         if header.time is not None:
@@ -124,7 +127,7 @@ class CsvRows:
             if value is not None:
                 values.append((name, value))
             elif looks_like_a_number(cell):
-                self.lines.reject(f"column {name!r}: not a plain number", cell)
+                self.lines.reject(f"column {quoted(name)}: not a plain number", cell)
             else:
                 header.texts.add(column)
                 self.kept.add_text(self.lines.file.name, name, cell)
@@ -150,6 +153,8 @@ class CsvRows:
     def _given_up(self) -> Iterator[tuple[int, list[str]]]:
         """Leave out the line in which a row was opened that is still open, and yield the rows in the lines after it."""
         first, *others = self._open
+        self.lines.allowance.read()  # a file of nothing but quotation marks takes long
+        self.lines.line = self._open_at
         self.lines.reject("a quotation mark is not closed", first)
         self._open.clear()
         if others:

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.collect.accumulator import Points
-from ml_metrics.collect.texts import Texts, shortened_list
+from ml_metrics.collect.texts import LONGEST, Texts, shortened_list
+from ml_metrics.collect.untrusted_values import quoted
+from ml_metrics.limits import Allowance
 from ml_metrics.model import Series
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ml_metrics.collect.lines_file import LinesFile
-
-MAX_TAGS = 100_000
-"""More names than this are no tags. It also limits the memory."""
 
 
 @dataclass(slots=True)
@@ -28,7 +27,8 @@ class FilePoints:
     prefix: str = ""
     file_name_prefix: bool = False
     """Whether the file's name becomes part of the tags."""
-    points: Points[tuple[str, str]] = field(default_factory=Points)
+    allowance: Allowance = field(default_factory=Allowance)
+    points: Points[tuple[str, str]] = field(init=False)
     """By file and tag: step, time and value."""
     texts: dict[str, Texts] = field(default_factory=dict)
     """By file."""
@@ -36,6 +36,9 @@ class FilePoints:
     """By file and tag: how many values were null."""
     _rows: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     """By file and tag: the rows that are no columns yet."""
+
+    def __post_init__(self) -> None:
+        self.points = Points(self.allowance)
 
     def add(self, lines: LinesFile, step: int, time: float, values: Sequence[tuple[str, float]]) -> None:
         """Add the points of one step."""
@@ -46,25 +49,28 @@ class FilePoints:
         for tag, value in values:
             rows = own.get(tag)
             if rows is None:
-                if (file, tag) not in self.points and len(self.points) >= MAX_TAGS:
-                    lines.reject(f"more than {MAX_TAGS:,} different names", tag)
+                rows = self.points.rows_of((file, tag))
+                if rows is None:
+                    self.points.leave_out()
                     continue
-                rows = own[tag] = self.points.rows_of((file, tag))
+                own[tag] = rows
             rows += (step, time, value)
         self.points.appended(len(values))
 
     def add_text(self, file: str, name: str, text: str) -> None:
         """Add a text beside the numbers."""
-        self.texts.setdefault(file, Texts()).add(name, text)
+        texts = self.texts.setdefault(file, Texts())
+        if texts.first(name) is not None or self.allowance.has_text(len(name) + min(len(text), LONGEST)):
+            texts.add(name, text[: LONGEST + 1])
 
     def is_known_text(self, file: str, name: str, text: str) -> bool:
         """Whether a text was added before, and would add nothing."""
         texts = self.texts.get(file)
-        return texts is not None and texts.first(name) == text
+        return texts is not None and texts.first(name) == text[: LONGEST + 1]
 
     def add_nulls(self, key: tuple[str, str], count: int) -> None:
         """Count values that were null."""
-        if count and (key in self.nulls or len(self.nulls) < MAX_TAGS):
+        if count and (key in self.nulls or key in self.points or self.allowance.has_text(len(key[1]))):
             self.nulls[key] = self.nulls.get(key, 0) + count
 
     def found(self) -> tuple[list[Series], list[str], dict[str, str]]:
@@ -79,10 +85,10 @@ class FilePoints:
         some_null: defaultdict[str, list[str]] = defaultdict(list)
         for (file, name), (step, time, value) in self.points:
             if self.nulls.get((file, name)) == len(value):
-                only_null[file].append(repr(name))
+                only_null[file].append(quoted(name))
                 continue
             if (file, name) in self.nulls:
-                some_null[file].append(repr(name))
+                some_null[file].append(quoted(name))
             numbers[file].add(name)
             folder, _, base = file.rpartition("/")
             tag = f"{self.prefix}{base.split('.')[0] + '/' if self.file_name_prefix else ''}{name}"
@@ -110,9 +116,9 @@ def _several_files(files_of: Mapping[tuple[str, str], Sequence[str]]) -> list[st
     groups: dict[tuple[str, ...], list[str]] = {}
     for (_, tag), files in files_of.items():
         if len(files) > 1:
-            groups.setdefault(tuple(files), []).append(repr(tag))
+            groups.setdefault(tuple(files), []).append(quoted(tag))
     return [
-        f"{shortened_list(tags)} in several files ({', '.join(files)}): their points are aggregated together. "
+        f"{shortened_list(tags)} in several files ({shortened_list(files)}): their points are aggregated together. "
         "Set file_name_prefix to separate them."
         for files, tags in groups.items()
     ]

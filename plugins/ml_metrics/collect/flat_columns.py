@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.collect.file_points import MAX_TAGS
 from ml_metrics.collect.json_lines_columns import FLOAT, NUMBER, steps_of
 from ml_metrics.collect.line_schema import floats, has_placeholder, is_of, without_booleans, without_nulls
 from ml_metrics.collect.point_fields import FIRST_TIME, LAST_TIME, UNITS, seconds_of
@@ -95,7 +94,7 @@ def _regular(table: pa.Table, first_line: int, flat: FlatLines, *, replaced: boo
         return None
     if not present or not np.logical_or.reduce(list(present.values())).all():
         return None
-    return None if len(flat.kept.points) + len(numbers) > MAX_TAGS else _Block(step, time, numbers, present, texts)
+    return _Block(step, time, numbers, present, texts)
 
 
 def times_of(top: Columns, plan: Plan, rows: int, *, replaced: bool) -> tuple[NDArray[np.float64] | None, bool]:

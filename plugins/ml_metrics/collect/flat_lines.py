@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.collect.line_schema import MAX_DEPTH
 from ml_metrics.collect.point_fields import LINE, STEPS, PointFields, seconds_of, step_of
-from ml_metrics.collect.untrusted_values import number_in, number_of
+from ml_metrics.collect.untrusted_values import number_in, number_of, quoted
 from ml_metrics.config.collection import Nulls
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class FlatLines:
         if given is not None and fraction is None:
             whole = step_of(given)
             if whole is None:
-                lines.reject(f"the step {plan.step!r} is not a whole number", given)
+                lines.reject(f"the step {quoted(str(plan.step))} is not a whole number", given)
                 return
             step = whole
         time, values, others = self._values(plan, line, lines.file.name)
@@ -110,7 +110,7 @@ class FlatLines:
     def _add_others(self, others: Others, values: Values, lines: LinesFile) -> None:
         for name, value in others:
             if not isinstance(value, str):
-                lines.reject(f"{name!r} is not a number", value)
+                lines.reject(f"{quoted(name)} is not a number", value)
                 continue
             if self.kept.is_known_text(lines.file.name, name, value):
                 continue
@@ -122,7 +122,7 @@ class FlatLines:
             elif self.options.numbers_in_text:
                 values.append((name, number))
             else:
-                lines.reject(f"{name!r} is a number written as text, which numbers_in_text would read", value)
+                lines.reject(f"{quoted(name)} is a number written as text, which numbers_in_text would read", value)
 
 
 def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:

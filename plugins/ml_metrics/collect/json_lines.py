@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ml_metrics.collect import flat_columns, json_lines_columns, streams
-from ml_metrics.collect.file_points import MAX_TAGS, FilePoints
+from ml_metrics.collect.file_points import FilePoints
 from ml_metrics.collect.flat_lines import FlatLines
-from ml_metrics.collect.line_schema import SAMPLE_LINES, LineSchema
+from ml_metrics.collect.line_schema import MAX_COLUMNS, SAMPLE_LINES, LineSchema
 from ml_metrics.collect.lines_file import InPieces, LinesFile
 from ml_metrics.collect.point_fields import STEPS, TIMESTAMP, PointFields, step_of
 from ml_metrics.collect.source import AS_WRITTEN, Found, Request
 from ml_metrics.collect.sub_runs import SubRuns
-from ml_metrics.collect.untrusted_values import number_of
+from ml_metrics.collect.untrusted_values import number_of, quoted
 from ml_metrics.config.collection import LinesAs
 from ml_metrics.config.patterns import matches_any
 from ml_metrics.json_lines import is_part_of, parse_lines
@@ -43,10 +43,10 @@ def read(request: Request) -> Found:
     """Read the files that match the config's patterns."""
     options = request.config.sources.json_lines
     fields = PointFields(options.step, options.time)
-    kept = FilePoints(options.prefix, options.file_name_prefix)
-    sub_runs, flat = SubRuns(options.named_by, fields), FlatLines(options, fields, kept)
+    kept = FilePoints(options.prefix, options.file_name_prefix, request.allowance)
+    sub_runs, flat = SubRuns(options.named_by, fields, request.allowance), FlatLines(options, fields, kept)
     files = [file for file in request.files if _is_selected(file, options)]
-    warnings = [warning for file in files for warning in _read_file(LinesFile(file, request.progress), sub_runs, flat)]
+    warnings = [warning for file in files for warning in _read_file(LinesFile(file, request.allowance), sub_runs, flat)]
     series, more, texts = kept.found()
     warnings += more
     metadata = {**texts, **sub_runs.metadata()}
@@ -69,19 +69,17 @@ def _read_file(lines: LinesFile, sub_runs: SubRuns, flat: FlatLines) -> list[str
     flat.fields.forget()
     reader = _Reader(lines, sub_runs, flat)
     pieces = InPieces(reader.add_columns, reader.add_lines)
-    first_line = 0
     for block in lines.blocks():
-        if not first_line and (reason := _why_not(block, flat)):
+        if not lines.first_line and (reason := _why_not(block, flat)):
             return [f"{lines.file.name}: not read: its first lines have {reason}"]
-        pieces.add(block, first_line)
-        first_line += block.count(b"\n")
+        pieces.add(block, lines.first_line)
     return lines.warnings()
 
 
 def _why_not(block: bytes, flat: FlatLines) -> str | None:
     """Return why the first lines of a file are no metrics. The rest, which may be large, is then not read."""
     reason = None
-    for _, line in islice(parse_lines(block, lambda _: None), SAMPLE_LINES):
+    for _, line in islice(parse_lines(block, lambda *_: None), SAMPLE_LINES):
         if isinstance(line, dict):
             why_not = None if "metrics" in line else flat.why_not(line)
             if why_not is None:
@@ -110,7 +108,7 @@ class _Reader:
     def add_lines(self, block: bytes, first_line: int) -> None:
         """Add a block line by line. A value that is not a number is left out; the rest of its line counts."""
         fields, schema = self.flat.fields, self.schema
-        for number, line in self.lines.objects(block):
+        for number, line in self.lines.objects(block, first_line):
             names = tuple(line)
             plan = fields.plan(names)
             if plan is None:
@@ -119,18 +117,18 @@ class _Reader:
                     schema.learn(line)
                     schema.usable &= not fields.full
             if "metrics" in line:
-                _add_result(first_line + number, line, plan, self.lines, self.sub_runs)
+                _add_result(number, line, plan, self.lines, self.sub_runs)
                 if schema.usable:
                     self._learn(line)
             else:
-                self.flat.add(first_line + number, line, plan, self.lines)
+                self.flat.add(number, line, plan, self.lines)
 
     def _learn(self, line: dict[str, Any]) -> None:
         """Add new metrics to the schema."""
         shape = tuple(line["metrics"]) if isinstance(line["metrics"], dict) else ()
         if shape not in self._shapes:
             self.schema.learn(line)
-            self.schema.usable &= len(self._shapes) < MAX_SHAPES
+            self.schema.usable &= len(self._shapes) < MAX_SHAPES and len(shape) <= MAX_COLUMNS
             self._shapes.add(shape)
 
 
@@ -157,7 +155,7 @@ def _add_result(number: int, line: dict[str, Any], plan: Plan, lines: LinesFile,
     if plan.step is not None and line[plan.step] is not None:
         whole = step_of(line[plan.step])
         if whole is None:
-            lines.reject(f"the step {plan.step!r} is not a whole number", line[plan.step])
+            lines.reject(f"the step {quoted(plan.step)} is not a whole number", line[plan.step])
             return
         step = whole
     rows_of = sub_runs.rows_of(lines.folder, dimensions)
@@ -166,11 +164,11 @@ def _add_result(number: int, line: dict[str, Any], plan: Plan, lines: LinesFile,
     for name, content in metrics.items():
         value = content if type(content) is float else number_of(content)
         if value is None:
-            lines.reject(f"metric {name!r} is not a number", content)
+            lines.reject(f"metric {quoted(name)} is not a number", content)
         else:
             rows = rows_of(name)
             if rows is None:
-                lines.reject(f"more than {MAX_TAGS:,} names of metrics and sub-runs", name)
+                sub_runs.points.leave_out()
             else:
                 rows += (step, seconds, value)
     sub_runs.points.appended(len(metrics))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SAMPLE_LINES = 20
 """The fields of the first lines of each block are added before it is parsed."""
 MAX_COLUMNS = 256
+MAX_NAME = 2_000
 MAX_DEPTH = 16
 MIN_BYTES_OF_CELL, MAX_BYTES_OF_CELL = 3, 120
 """Lines with fewer bytes for each column have few of the columns, and with more they are mostly text. Both are parsed
@@ -60,7 +61,7 @@ class LineSchema:
         """Return the lines as a table, or None if they are not regular enough."""
         try:
             sample = b"\n".join(islice(block.split(b"\n", SAMPLE_LINES), SAMPLE_LINES))
-            for _, content in parse_lines(sample, lambda _: None):
+            for _, content in parse_lines(sample, lambda *_: None):
                 if isinstance(content, dict):
                     self.learn(content)
             schema = self._schema()
@@ -92,7 +93,7 @@ class LineSchema:
                 types[name] = new
                 self.columns += known is None
                 self._built = None
-                self.usable &= self.columns <= MAX_COLUMNS
+                self.usable &= self.columns <= MAX_COLUMNS and len(name) <= MAX_NAME
 
     def _schema(self) -> pa.Schema | None:
         import pyarrow as pa

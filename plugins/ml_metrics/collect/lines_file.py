@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.collect.untrusted_values import kind_of
 from ml_metrics.errors import MlMetricsError, UnreadableInputError
 from ml_metrics.json_lines import LineReader, parse_lines
+from ml_metrics.limits import Allowance, LimitReachedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ml_metrics import storage
 
-MAX_LINE_BYTES = 16 << 20
-MAX_EXCERPT_LENGTH = 60
 MAX_REASONS = 50
 PIECE_BYTES = 128 << 10
 """A block that cannot be added by columns is cut into pieces of this size."""
@@ -29,13 +28,17 @@ class LinesFile:
     """One file of JSON lines, read once from start to end."""
 
     file: storage.File
-    progress: Callable[[int], None] = lambda _: None
+    allowance: Allowance = field(default_factory=Allowance)
     check: Callable[[bytes], object] = json.loads
     """Raises ValueError for a last line without a line end that is incomplete."""
     _rejected: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """By reason: how many lines or values, and an excerpt of the first."""
+    """By reason: how many lines or values, and where the first is."""
     _warnings: list[str] = field(default_factory=list)
 
+    first_line: int = 0
+    """The number of the first line of the block at hand."""
+    line: int = 0
+    """The number of the line at hand, for what is rejected."""
     folder: str = field(init=False)
     """The file's folder below the run folder; `.` for the run folder itself."""
 
@@ -44,34 +47,54 @@ class LinesFile:
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the lines in blocks of some megabytes. A file that cannot be read to its end causes a warning."""
-        too_long = partial(self.reject, f"longer than {MAX_LINE_BYTES >> 20} MiB")
-        reader = LineReader(self.file.path, MAX_LINE_BYTES, too_long, self.progress, self.check)
+        if self.allowance.exhausted:
+            return
+        most = self.allowance.limits.json_bytes
+        reader = LineReader(
+            self.file, most, self._reject_long, self.allowance.read, self.allowance.unpacked, check=self.check
+        )
         for part in (reader.new_blocks, reader.last_line):
             try:
-                yield from part()
+                for block in part():
+                    self.line = self.first_line
+                    yield block
+                    self.first_line += block.count(b"\n")
+            except LimitReachedError:
+                return
             except UnreadableInputError as error:
-                self._warnings.append(f"{self.file.name}: {error}")
+                self.warn(str(error))
             except (MlMetricsError, OSError) as error:
-                self._warnings.append(f"{self.file.name}: could be read only in part: {error}")
+                self.warn(f"could be read only in part: {error}")
 
-    def objects(self, block: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield each line's number within the block and its object. Other lines are rejected."""
-        for number, value in parse_lines(block, partial(self.reject, "not JSON")):
+    def objects(self, block: bytes, first_line: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the number of each line, counted from that of the first one, and its object. Others are rejected."""
+        nesting = self.allowance.limits.json_nesting
+
+        def reject(number: int, line: bytes) -> None:
+            self.line = first_line + number
+            self.reject(f"not JSON, or nested more than {nesting} deep", line)
+
+        for number, value in parse_lines(block, reject, nesting):
+            self.line = first_line + number
             if type(value) is dict:
-                yield number, value
+                yield self.line, value
             else:
                 self.reject("not a JSON object", value)
 
     def reject(self, reason: str, content: object) -> None:
-        """Count a line or value that cannot be used."""
+        """Count a line or value that cannot be used. A warning tells where the first is, and what kind of value."""
         if len(self._rejected) >= MAX_REASONS and reason not in self._rejected:
             reason = "other reasons"
-        count, first = self._rejected.get(reason) or (0, _excerpt(content))
+        count, first = self._rejected.get(reason) or (0, f"{kind_of(content)} in line {self.line + 1:,}")
         self._rejected[reason] = (count + 1, first)
 
     def warn(self, message: str) -> None:
         """Add a warning about the file."""
         self._warnings.append(f"{self.file.name}: {message}")
+
+    def _reject_long(self, line: bytes) -> None:
+        self.line = self.first_line
+        self.reject(f"longer than {self.allowance.limits.json_bytes:,} bytes", line)
 
     def warnings(self) -> list[str]:
         """Return one warning for each reason for which lines or values were rejected."""
@@ -122,8 +145,3 @@ class InPieces:
         self._failures += 1
         self._pause = min(2**self._failures - 1, LONGEST_PAUSE)
         return False
-
-
-def _excerpt(content: object) -> str:
-    text = repr(content[: MAX_EXCERPT_LENGTH + 1].decode(errors="replace") if isinstance(content, bytes) else content)
-    return text if len(text) <= MAX_EXCERPT_LENGTH else f"{text[:MAX_EXCERPT_LENGTH]}..."

@@ -7,15 +7,19 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics import storage
 from ml_metrics.collect.source import AS_WRITTEN, Found, Request
-from ml_metrics.collect.untrusted_values import number_of, text_of
+from ml_metrics.collect.untrusted_values import kind_of, number_of, quoted, text_of
 from ml_metrics.config.collection import TOTAL_WALL_TIME, ProcessInfo
 from ml_metrics.errors import StorageError, UnreadableInputError
+from ml_metrics.json_lines import is_nested
+from ml_metrics.limits import LimitReachedError
 from ml_metrics.model import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ml_metrics import storage
+    from ml_metrics.limits import Allowance
 
 FILE = "perfzero_summary.json"
 DESCRIBED_BY = ("ml_framework_info", "system_info", "benchmark_info")
@@ -40,7 +44,9 @@ def read(request: Request) -> Found:
     files = [file for file in request.files if file.name.rpartition("/")[2] == FILE]
     for file in files:
         try:
-            summary = _summary(file)
+            summary = _summary(file, request.allowance)
+        except LimitReachedError:
+            break
         except (UnreadableInputError, StorageError) as error:
             warnings.append(str(error))
             continue
@@ -59,14 +65,20 @@ def read(request: Request) -> Found:
     return Found((), metrics, warnings, len(files), metadata)
 
 
-def _summary(file: storage.File) -> Summary:
+def _summary(file: storage.File, allowance: Allowance) -> Summary:
+    name, nesting = file.name, allowance.limits.json_nesting
+    allowance.read()
+    data = file.read(allowance.limits.json_bytes)
+    allowance.read(len(data))
     try:
-        content = json.loads(storage.read_bytes(file.path))
+        content = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise UnreadableInputError(f"{file.name}: is not JSON: {error}") from error
+        raise UnreadableInputError(f"{name}: is not JSON: {error}") from error
+    if is_nested(content, nesting):
+        raise UnreadableInputError(f"{name}: has more than {nesting} lists and objects within each other")
     result = content.get("benchmark_result") if isinstance(content, dict) else None
     if not isinstance(result, dict):
-        raise UnreadableInputError(f"{file.name}: is not a PerfZero summary: it has no `benchmark_result`")
+        raise UnreadableInputError(f"{name}: is not a PerfZero summary: it has no `benchmark_result`")
     at = number_of(content.get("execution_timestamp"))
     return Summary(
         file.name, text_of(result.get("name", "")), -math.inf if at is None or math.isnan(at) else at, content
@@ -78,7 +90,8 @@ def _metrics(summary: Summary, prefix: str, warnings: list[str], *, prefixed: bo
     for name, value in _values(summary, warnings, "process_info/" if prefixed else ""):
         number = number_of(value)
         if number is None:
-            warnings.append(f"{summary.file}: {name!r} is not a number, and was left out: {text_of(value)[:60]}")
+            what = f"{quoted(name)} is {kind_of(value)}, not a number"
+            warnings.append(f"{summary.file}: {what}, and was left out")
             continue
         tag = f"{prefix}{name}"
         yield Metric(tag, number, tag, AS_WRITTEN, wall_time=at, non_finite=int(not math.isfinite(number)))
@@ -87,11 +100,11 @@ def _metrics(summary: Summary, prefix: str, warnings: list[str], *, prefixed: bo
 def _values(summary: Summary, warnings: list[str], process_prefix: str) -> Iterator[tuple[str, Any]]:
     result = summary.content["benchmark_result"]
     metrics = result.get("metrics") or []
-    for one in metrics if isinstance(metrics, list) else [metrics]:
+    for number, one in enumerate(metrics if isinstance(metrics, list) else [metrics], 1):
         if isinstance(one, dict) and isinstance(one.get("name"), str) and "value" in one:
             yield one["name"], one["value"]
         else:
-            warnings.append(f"{summary.file}: a metric without name and value was left out: {text_of(one)[:60]}")
+            warnings.append(f"{summary.file}: metric {number:,} has no name and value, and was left out")
     process = summary.content.get("process_info") or {}
     for name, value in process.items() if isinstance(process, dict) else ():
         yield f"{process_prefix}{name}", value

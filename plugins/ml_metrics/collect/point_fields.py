@@ -28,6 +28,8 @@ LINE = "line"
 """The configured step of a file without steps: the number of the line."""
 WELL_KNOWN = frozenset({*STEPS, *TIMES, *MAYBE_TIMES, *LEVELS, *MESSAGES})
 MAX_SHAPES = 1000
+MAX_NAMES, MAX_CHARACTERS = 2_000, 50_000
+"""How many names a set of fields has that is kept, and how long they are together."""
 MAX_STEP = 2**63
 UNITS = ((1e11, 1.0), (1e14, 1e-3), (1e17, 1e-6), (math.inf, 1e-9))
 """Times below the first number are in seconds since 1970, below the second in milliseconds, and so on."""
@@ -81,7 +83,7 @@ class PointFields:
         return self._keep(names, Plan(step, time, certain, record))
 
     def _keep(self, names: tuple[str, ...], plan: Plan) -> Plan:
-        if len(self._plans) < MAX_SHAPES:
+        if len(self._plans) < MAX_SHAPES and len(names) <= MAX_NAMES and sum(map(len, names)) <= MAX_CHARACTERS:
             self._plans[names] = plan
         return plan
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ml_metrics.limits import Allowance
 from ml_metrics.model import Workload
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ class Request:
     workload: Workload | None
     verify: bool = False
     """Also verify the checksums of records that are skipped."""
-    progress: Callable[[int], None] = lambda _: None
-    """Called with the number of bytes after each read."""
+    allowance: Allowance = field(default_factory=Allowance)
+    """What may be read and kept. It is told of all bytes after each read."""
     memory_used: MemoryUsed | None = None
 
 

@@ -20,14 +20,14 @@ STEM = "telemetry"
 
 def read(request: Request) -> Found:
     """Read all stream files of the run folder. A point's step is the number of earlier points of its metric."""
-    points: Points[tuple[str, str]] = Points()
+    points: Points[tuple[str, str]] = Points(request.allowance)
     warnings: list[str] = []
     files = [file for file in request.files if is_part_of(STEM, file)]
     for file in files:
-        lines = LinesFile(file, request.progress)
+        lines = LinesFile(file, request.allowance)
         pieces = InPieces(partial(_add_columns, lines, points), partial(_add_lines, lines, points))
         for block in lines.blocks():
-            pieces.add(block, 0)
+            pieces.add(block, lines.first_line)
         warnings += lines.warnings()
     series = [Series(run, tag, np.arange(len(values)), times, values) for (run, tag), (_, times, values) in points]
     return Found(series=series, warnings=warnings, files=len(files))
@@ -55,9 +55,9 @@ def _add_columns(lines: LinesFile, points: Points[tuple[str, str]], block: bytes
     return True
 
 
-def _add_lines(lines: LinesFile, points: Points[tuple[str, str]], block: bytes, _first_line: int) -> None:
+def _add_lines(lines: LinesFile, points: Points[tuple[str, str]], block: bytes, first_line: int) -> None:
     """Add a block line by line. Only group and name are required; a missing value or time is NaN."""
-    for _, line in lines.objects(block):
+    for _, line in lines.objects(block, first_line):
         group, name = line.get("group"), line.get("name")
         if not isinstance(group, str) or not isinstance(name, str):
             lines.reject("without group and name", line)
@@ -68,5 +68,8 @@ def _add_lines(lines: LinesFile, points: Points[tuple[str, str]], block: bytes, 
             continue
         time = number_of(line.get("timestamp"))
         rows = points.rows_of((lines.folder, f"{group}/{name}"))
+        if rows is None:
+            points.leave_out()
+            continue
         rows += (0, math.nan if time is None else time, value)
         points.appended(1)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.collect.accumulator import Points
-from ml_metrics.collect.file_points import MAX_TAGS
 from ml_metrics.collect.point_fields import PointFields
 from ml_metrics.collect.untrusted_values import text_of
+from ml_metrics.limits import Allowance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +18,8 @@ SubRun = tuple[tuple[str, str], ...]
 
 PLAIN = frozenset({str, int})
 MAX_PLACES = 10_000
+MAX_DIMENSIONS = 2_000
+"""The characters of all dimensions of a line."""
 
 
 class SubRuns:
@@ -26,12 +28,19 @@ class SubRuns:
     Args:
         named_by: The dimensions that identify a sub-run; all dimensions if empty.
         fields: Which fields of a line are its step and its time.
+        allowance: How much may be kept.
     """
 
-    def __init__(self, named_by: Sequence[str] = (), fields: PointFields | None = None) -> None:
+    def __init__(
+        self,
+        named_by: Sequence[str] = (),
+        fields: PointFields | None = None,
+        allowance: Allowance | None = None,
+    ) -> None:
         self.named_by = named_by
         self.fields = fields or PointFields()
-        self.points: Points[tuple[str, SubRun, str]] = Points()
+        self.allowance = allowance or Allowance()
+        self.points: Points[tuple[str, SubRun, str]] = Points(self.allowance)
         """By folder, sub-run and metric: step, time and value."""
         self._dimensions: dict[SubRun, Mapping[str, str]] = {}
         """All dimensions of each sub-run, as in its last line."""
@@ -41,7 +50,8 @@ class SubRuns:
         """Return the sub-run of a line with these dimensions, which replace those of its earlier lines."""
         names = set(self.named_by) or dimensions.keys()
         sub_run = tuple(sorted((name, value) for name, value in dimensions.items() if name in names))
-        if len(self._dimensions) < MAX_TAGS or sub_run in self._dimensions:
+        size = _size(dimensions)
+        if size <= MAX_DIMENSIONS and (sub_run in self._dimensions or self._has_room(size)):
             self._dimensions[sub_run] = dimensions
         return sub_run
 
@@ -53,15 +63,19 @@ class SubRuns:
         if place is None:
             texts = {name: text_of(value) for name, value in dimensions.items() if value is not None}
             place = _Place(self.points, folder, self.add(texts), texts)
-            if plain and len(self._places) < MAX_PLACES:
+            if plain and place.sub_run in self._dimensions and len(self._places) < MAX_PLACES:
                 self._places[items] = place
-        if len(self._dimensions) < MAX_TAGS or place.sub_run in self._dimensions:
+        elif place.sub_run in self._dimensions:
             self._dimensions[place.sub_run] = place.dimensions
         return place.rows_of if place.sub_run in self._dimensions else _no_room
 
     def has_room(self, sub_runs: int, metrics: int) -> bool:
         """Whether so many sub-runs with so many metrics each can be added."""
-        return len(self._dimensions) + sub_runs <= MAX_TAGS and len(self.points) + sub_runs * metrics <= MAX_TAGS
+        most = self.allowance.limits.series
+        return len(self._dimensions) + sub_runs <= most and len(self.points) + sub_runs * metrics <= most
+
+    def _has_room(self, size: int) -> bool:
+        return len(self._dimensions) < self.allowance.limits.series and self.allowance.has_text(size)
 
     def labels(self) -> dict[SubRun, str]:
         """Return each sub-run's name, as `batch=64,model=a`. Without `named_by`, a single sub-run has an empty name."""
@@ -92,6 +106,10 @@ class SubRuns:
         return frozenset(shared.items())
 
 
+def _size(dimensions: Mapping[str, str]) -> int:
+    return sum(len(name) + len(value) for name, value in dimensions.items())
+
+
 def _no_room(_metric: str) -> None:
     """Stand in for a sub-run that is not kept."""
 
@@ -110,8 +128,7 @@ class _Place:
         """Return the list of a metric's rows, or None if there is no room for another metric."""
         rows = self.rows.get(metric)
         if rows is None:
-            key = (self.folder, self.sub_run, metric)
-            if len(self.points) >= MAX_TAGS and key not in self.points:
-                return None
-            rows = self.rows[metric] = self.points.rows_of(key)
+            rows = self.points.rows_of((self.folder, self.sub_run, metric))
+            if rows is not None:
+                self.rows[metric] = rows
         return rows

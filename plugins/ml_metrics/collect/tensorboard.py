@@ -13,7 +13,7 @@ def read(request: Request) -> Found:
         request.files,
         verify=request.verify,
         supersede=request.config.restarts is Restarts.SUPERSEDE,
-        progress=request.progress,
+        allowance=request.allowance,
     )
     texts = {text.tag if text.run == "." else f"{text.run}/{text.tag}": text.text for text in events.texts}
     return Found(series=events.series, warnings=events.warnings, files=events.files, metadata=texts)

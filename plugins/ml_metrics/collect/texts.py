@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ml_metrics.collect.untrusted_values import quoted
+
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
 MAX_TEXTS = 1000
 SHOWN = 5
+LONGEST = 1 << 16
+"""The characters of one text, as of a text in an event file."""
 
 
 @dataclass(slots=True)
@@ -38,8 +42,8 @@ class Texts:
 
     def warnings(self, file: str, numbers: Container[str] = ()) -> list[str]:
         """Return warnings that name the texts that vary, and those among numbers."""
-        among = [f"{name!r}: {text!r}" for name, (text, _) in self._found.items() if name in numbers]
-        varying = [repr(name) for name, (_, varies) in self._found.items() if varies and name not in numbers]
+        among = [quoted(name) for name in self._found if name in numbers]
+        varying = [quoted(name) for name, (_, varies) in self._found.items() if varies and name not in numbers]
         return [
             f"{file}: {what} was left out: {shortened_list(names)}"
             for what, names in (("text that differs from line to line", varying), ("text among numbers", among))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.collect.aggregate import aggregation_of, is_wanted
+from ml_metrics.collect.aggregate import LONGEST_SIMILAR, MOST_SIMILAR, aggregation_of, is_wanted
 from ml_metrics.collect.source import COMPUTED
 from ml_metrics.collect.strategies import BY_TIME, last
 from ml_metrics.config.aggregation import Strategy
@@ -140,7 +140,8 @@ def time_to_accuracy(
     """
     series = tagged.series.get(options.accuracy_tag)
     if series is None:
-        return f"there is no tag {options.accuracy_tag!r}{did_you_mean(options.accuracy_tag, tagged.series)}"
+        similar = [tag for tag in tagged.series if len(tag) <= LONGEST_SIMILAR][:MOST_SIMILAR]
+        return f"there is no tag {options.accuracy_tag!r}{did_you_mean(options.accuracy_tag, similar)}"
     reached = np.flatnonzero((series.value >= options.accuracy_threshold) & np.isfinite(series.value))
     if not reached.size:
         return _never_reached(options, series)

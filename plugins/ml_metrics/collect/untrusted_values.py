@@ -9,6 +9,8 @@ from typing import Any
 
 LAST_OF_NUMBERS = frozenset("0123456789.fFnNyY")
 """The last characters of numbers, among them those of `inf`, `nan` and `infinity`."""
+MAX_QUOTED = 120
+"""The characters of a name in a warning."""
 MAX_NAME_BYTES = 1900
 """An entry of a PostgreSQL index has at most 2,704 bytes in all."""
 
@@ -40,6 +42,23 @@ def printable(name: str) -> str:
     if not name.isprintable():
         name = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in name)
     return shortened(name)
+
+
+def quoted(name: str) -> str:
+    """Return a name for a warning: in quotation marks, without control characters, and not too long to read."""
+    text = repr(printable(name[: MAX_QUOTED + 1]))
+    return text if len(name) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}...'"
+
+
+def kind_of(value: Any) -> str:
+    """Return what a value is, for a warning. Its content is not told: nobody knows what else is in it."""
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
+    if isinstance(value, str):
+        return f"text of {len(value):,} characters"
+    if isinstance(value, list | dict):
+        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value):,}"
+    return {bool: "a boolean", type(None): "null", int: "a number", float: "a number"}.get(type(value), "no text")
 
 
 def shortened(name: str) -> str:

@@ -325,6 +325,10 @@ class RegressionTestConfig(Strict):
         conditions = (key for key in self.metric_success_conditions if key != DEFAULT)
         return tuple(dict.fromkeys([*conditions, *self.required_metrics, *self.metric_subset_to_alert]))
 
+    def names(self, metric: str) -> bool:
+        """Whether the config names a metric, itself or by a pattern."""
+        return matches_any(self.named_metrics, metric)
+
     def requires(self, metric: str) -> bool:
         """Whether every run must produce a metric."""
         return matches_any(self.required_metrics, metric)

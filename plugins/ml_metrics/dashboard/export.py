@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.run_folder import without_non_finite
@@ -12,8 +13,12 @@ from ml_metrics.run_folder import without_non_finite
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet runs a cell that starts with one of these as a formula."""
+UNSEEN = r"[\s\"\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]{0,20}"
+SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
+"""What begins a formula, also in full width and in small forms."""
+FORMULA = re.compile(rf"^(?=[\t\r\n])|(?:^|(?<=[;\t\r\n]))(?={UNSEEN}[{SIGNS}])")
+"""Where a spreadsheet may find a formula: at the start of a cell, also after spaces and characters that are not shown,
+and after what separates cells in other countries."""
 
 
 def as_csv(rows: Iterable[Sequence[Any]]) -> str:
@@ -43,7 +48,7 @@ def as_script_json(content: Any) -> str:
 
 
 def _cell(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+    return FORMULA.sub("'", value) if isinstance(value, str) else value
 
 
 def _as_text(value: Any) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ml_metrics.events.sessions import Points
+from ml_metrics.limits import Allowance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 
 Key = tuple[str, str, int]
+LEFT_OUT = -1
+"""The number of a series part for which there is no room."""
+MAX_PARTS = 1_000_000
+"""Parts are made by tags and by starts of processes, so there may be many of few tags."""
 _EMPTY = np.empty(0, np.int64)
 
 
@@ -50,9 +55,10 @@ class BlockContents:
 
 
 class Accumulator:
-    """Everything read so far."""
+    """Everything read so far, as far as the run's allowance goes."""
 
-    def __init__(self) -> None:
+    def __init__(self, allowance: Allowance | None = None) -> None:
+        self.allowance = allowance or Allowance()
         self.parts: dict[tuple[Session, TagName], int] = {}
         """The series parts in the order of their numbers: the points of one tag in one session each."""
         self.single: set[int] = set()
@@ -67,8 +73,10 @@ class Accumulator:
         self._tag_of_part: list[int] = []
 
     def part_number(self, session: Session, name: TagName) -> int:
-        """Return the number of a series part. A new part gets the next free number."""
+        """Return the number of a series part. A new part gets the next free number, or `LEFT_OUT` without room."""
         number = self._numbers.get((session, name))
+        if number is None and not self._has_room(session.run, name.tag):
+            return LEFT_OUT
         if number is None:  # floats of 32 and of 64 bits of one tag are one part, in the order of writing
             number = self.parts.setdefault((session, name._replace(single=False)), len(self.parts))
             self._numbers[session, name] = number
@@ -78,14 +86,26 @@ class Accumulator:
                 self.single.add(number)
         return number
 
+    def add_other_plugin_tag(self, run: str, tag: bytes) -> None:
+        """Remember that tensors of a tag are no scalars."""
+        key = (run, tag)
+        if key not in self.other_plugin_tags and self.allowance.has_text(len(tag)):
+            self.other_plugin_tags.add(key)
+
     def add(self, found: BlockContents) -> None:
         """Add the contents of a block."""
-        chunks = found.columns if self._is_ordered(found.columns) else [_ordered(found.columns)]
+        columns = [one for chunk in found.columns if (one := self._allowed(chunk)) is not None]
+        chunks = columns if self._is_ordered(columns) else [_ordered(columns)]
         self._columns += [replace(chunk, order=_EMPTY, parts=()) for chunk in chunks]
-        self.other_plugin_tags |= found.other_plugin_tags
-        self.multi_element_tags |= found.multi_element_tags
+        for run, tag in found.other_plugin_tags:
+            self.add_other_plugin_tag(run, tag)
+        for key, elements in found.multi_element_tags.items():
+            if key in self.multi_element_tags or self.allowance.has_text(len(key[1])):
+                self.multi_element_tags[key] = elements
         for run, name, wall_time, text in found.texts:
             key = (run, name.tag)
+            if key not in self.texts and not self.allowance.has_text(len(name.tag) + len(text)):
+                continue
             if not name.plugin_unknown:
                 self._text_tags.add(key)
             previous = self.texts.get(key)
@@ -110,6 +130,30 @@ class Accumulator:
             if end > start:
                 yield key, in_order.where(slice(start, end))
 
+    def _has_room(self, run: str, tag: bytes) -> bool:
+        if len(self.parts) >= MAX_PARTS:
+            return False
+        return (run, tag) in self._tags or self.allowance.has_series(_name(tag))
+
+    def _allowed(self, chunk: Columns) -> Columns | None:
+        """Return the points of a chunk for which there is room, or None if there are none."""
+        if LEFT_OUT in chunk.parts:
+            kept = chunk.part != LEFT_OUT
+            self.allowance.leave_out_tags(int(np.count_nonzero(~kept)))
+            if not kept.any():
+                return None
+            chunk = _chosen(chunk, kept)
+        if self.allowance.has_points(len(chunk.part)):
+            return chunk
+        tags = list(self._tags)
+        first = [part for part in chunk.parts if self.allowance.comes_first(_name(tags[self._tag_of_part[part]][1]))]
+        comes_first = np.isin(chunk.part, first)
+        kept = np.zeros(len(chunk.part), np.bool_)
+        for rows, is_first in ((comes_first, True), (~comes_first, False)):
+            at = np.flatnonzero(rows)
+            kept[at[: self.allowance.points(at.size, first=is_first)]] = True
+        return _chosen(chunk, kept) if kept.any() else None
+
     def _is_ordered(self, chunks: list[Columns]) -> bool:
         """Return whether each tag's points are in record order after the chunks are concatenated."""
         last_numbers: dict[int, int] = {}
@@ -124,6 +168,16 @@ class Accumulator:
 
     def _column(self, name: str) -> NDArray[Any]:
         return np.concatenate([getattr(columns, name) for columns in self._columns] or [np.empty(0, np.int64)])
+
+
+def _chosen(chunk: Columns, kept: NDArray[np.bool_]) -> Columns:
+    part = chunk.part[kept]
+    wall_time, value = chunk.wall_time[kept], chunk.value[kept]
+    return Columns(chunk.order[kept], part, chunk.step[kept], wall_time, value, tuple(set(part.tolist())))
+
+
+def _name(tag: bytes) -> str:
+    return tag.decode("utf-8", "backslashreplace")
 
 
 def _ordered(chunks: list[Columns]) -> Columns:

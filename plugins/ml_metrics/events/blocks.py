@@ -12,20 +12,23 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from ml_metrics import storage
 from ml_metrics.errors import StorageError
 from ml_metrics.events.checksum import FOOTER, FRAMING_SIZE, HEADER, checksum
 from ml_metrics.events.framing import Frames, frame
 from ml_metrics.events.skim import Skimmer
+from ml_metrics.limits import LimitReachedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
+    from ml_metrics import storage
     from ml_metrics.events.sessions import Session
 
 BLOCK_SIZE = 8 << 20
+MAX_STARTS = 10_000
+"""The processes that may start in one file, each with points of its own for every tag."""
 PADDING = 16
 """Readable bytes after the last record, so that readers may load whole words."""
 ALWAYS_VERIFIED_SIZE = 4096
@@ -41,13 +44,24 @@ TRUNCATED = "the last record is cut off (its writer stopped, or is still writing
 class EventFile:
     """An event file and the state of reading it."""
 
-    path: str
-    name: str
-    size: int
+    file: storage.File
     sessions: list[Session]
     """The next record belongs to the last one."""
     fault: str | None = None
     """The reason why the rest of the file is not read."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the run folder."""
+        return self.file.name
+
+    def start(self, session: Session, offset: int) -> bool:
+        """Begin another session at this offset. Return False if the file has too many, and is not read beyond it."""
+        if len(self.sessions) > MAX_STARTS:
+            self.stop(offset, f"more than {MAX_STARTS:,} processes start in it; the rest of the file is not read")
+            return False
+        self.sessions.append(session)
+        return True
 
     def stop(self, offset: int, reason: str) -> None:
         """Do not read the file beyond this offset."""
@@ -92,6 +106,8 @@ class OversizedRecord:
     start: int
     """Where the payload starts in the file."""
     length: int
+    progress: Callable[[int], None] = lambda _: None
+    """Called before each page is read. What it raises ends the reading."""
 
 
 class BlockReader:
@@ -122,11 +138,14 @@ class BlockReader:
     def read(self, files: Iterable[EventFile]) -> Iterator[Block | OversizedRecord]:
         """Yield every whole record of every file. Files in which the caller found a fault are not read further."""
         for file in files:
-            if not file.size:
+            if not file.file.size:
                 continue
             try:
-                with storage.open_read(file.path) as stream:
+                self.progress(0)
+                with file.file.open() as stream:
                     yield from self._read_file(file, cast("io.BufferedIOBase", stream))
+            except LimitReachedError:
+                break
             except StorageError as error:
                 file.fault = str(error)
             except OSError as error:
@@ -245,8 +264,9 @@ class BlockReader:
         if start + size > stream.seek(0, io.SEEK_END):
             file.stop(start, TRUNCATED)
             return
-        yield OversizedRecord(stream, file, start + HEADER, size - FRAMING_SIZE)
-        self.progress(stream.seek(start + size) - already)
+        self.progress(start + size - already)
+        yield OversizedRecord(stream, file, start + HEADER, size - FRAMING_SIZE, self.progress)
+        stream.seek(start + size)
 
     def _check_tail(self, file: EventFile, frames: Frames, shift: int) -> None:
         rest = self.buffer[frames.end : self._used]

@@ -60,7 +60,7 @@ class Decoder:
         if tag is None:
             return False
         if tag:
-            self.accumulator.other_plugin_tags.add((session.run, tag))
+            self.accumulator.add_other_plugin_tag(session.run, tag)
         return True
 
     def decode_block(self, block: Block) -> None:
@@ -83,7 +83,7 @@ class Decoder:
             oversized.file.stop(oversized.start, str(fault))
             return
         if record is not None:
-            oversized.file.sessions.append(Session(session.run, record.step))
+            oversized.file.start(Session(session.run, record.step), oversized.start)
         self.accumulator.add(self.record_reader.take_contents())
 
     def _attempt(self, block: Block) -> tuple[BlockContents, list[Cut]]:
@@ -93,6 +93,7 @@ class Decoder:
         offsets = np.concatenate([one.offsets for one in segments])
         lengths = np.concatenate([one.lengths for one in segments])
         sessions = np.repeat(np.arange(len(segments)), [one.offsets.size for one in segments])
+        self.templates.trim()
         columns = ColumnReader(self.accumulator, self.templates, block.buffer, [one.session for one in segments])
         single = np.ones(lengths.size, np.bool_)
         for records in _groups_by_length(lengths):
@@ -180,7 +181,9 @@ def _cut(segments: list[Segment], cuts: list[Cut]) -> None:
                 faulty.add(segment.file)
                 break
             session, starts_here = Session(session.run, cut.first_step), True
+            if not segment.file.start(session, int(segment.file_offsets[start])):
+                faulty.add(segment.file)
+                break
             current[segment.file] = session
-            segment.file.sessions.append(session)
         else:
             segments.append(segment.select(slice(start, None), session, starts_session=starts_here))

@@ -55,5 +55,6 @@ class PayloadWindow:
         return self
 
     def _read(self, start: int, size: int) -> bytes:
+        self._record.progress(0)
         self._record.stream.seek(self._record.start + start)
         return self._record.stream.read(min(size, self._record.length - start))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import PurePosixPath
@@ -12,6 +13,7 @@ from ml_metrics.events.blocks import BLOCK_SIZE, Block, BlockReader, EventFile
 from ml_metrics.events.decoder import Decoder
 from ml_metrics.events.layout import MAX_TEXT_BYTES
 from ml_metrics.events.sessions import Session, without_superseded
+from ml_metrics.limits import Allowance, LimitReachedError
 from ml_metrics.model import Series
 
 if TYPE_CHECKING:
@@ -47,12 +49,13 @@ def is_event_file(file: storage.File) -> bool:
     return "tfevents" in name and not name.endswith(".profile-empty")
 
 
-def read_events(
+def read_events(  # noqa: PLR0913  (independent options)
     files: Sequence[storage.File],
     *,
     verify: bool = False,
     supersede: bool = False,
     progress: Callable[[int], None] = lambda _: None,
+    allowance: Allowance | None = None,
     block_size: int = BLOCK_SIZE,
 ) -> Events:
     """Read every event file among `files`, and ignore other files.
@@ -64,21 +67,26 @@ def read_events(
         verify: Verify the checksums of large records without scalars too, such as images. Everything that is decoded is
             always verified.
         supersede: Drop points that a restarted workload wrote again.
-        progress: Called with the number of bytes after each read.
+        progress: Called with the number of bytes after each read, unless there is an allowance, which is told.
+        allowance: How much is read and kept.
         block_size: The size of the buffer in bytes.
     """
     sources = [
-        EventFile(file.path, file.name, file.size, [Session(str(PurePosixPath(file.name).parent))])
+        EventFile(file, [Session(str(PurePosixPath(file.name).parent))])
         for file in sorted(files, key=lambda file: file.name)
         if is_event_file(file)
     ]
-    accumulator = Accumulator()
+    allowance = allowance or Allowance(progress=progress)
+    if allowance.exhausted:
+        sources = []
+    accumulator = Accumulator(allowance)
     decoder = Decoder(accumulator, verify=verify)
-    for item in BlockReader(progress, decoder.can_skip, block_size, verify=verify).read(sources):
-        if isinstance(item, Block):
-            decoder.decode_block(item)
-        else:
-            decoder.decode_oversized(item)
+    with suppress(LimitReachedError):
+        for item in BlockReader(allowance.read, decoder.can_skip, block_size, verify=verify).read(sources):
+            if isinstance(item, Block):
+                decoder.decode_block(item)
+            else:
+                decoder.decode_oversized(item)
     sessions = [session for file in sources for session in file.sessions]
     return Events(
         list(_series(accumulator, sessions, supersede=supersede)),
@@ -90,6 +98,9 @@ def read_events(
 
 def _series(accumulator: Accumulator, sessions: list[Session], *, supersede: bool) -> Iterator[Series]:
     """Yield the points of each run and tag, in the order of writing."""
+    of_run: dict[str, list[Session]] = {}
+    for session in sessions if supersede else ():
+        of_run.setdefault(session.run, []).append(session)
     numbers = {session: number for number, session in enumerate(sessions)} if supersede else {}
     keys = [
         (session.run, _name(name.tag), numbers.get(session, 0))
@@ -103,7 +114,7 @@ def _series(accumulator: Accumulator, sessions: list[Session], *, supersede: boo
     for (run, tag), parts in groupby(found, key=lambda item: item[0][:2]):
         if supersede:
             written = {sessions[number]: points for (_, _, number), points in parts}
-            points = without_superseded(written, [session for session in sessions if session.run == run])
+            points = without_superseded(written, of_run[run])
         else:
             _, points = next(parts)
         yield Series(run, tag, points.step, points.wall_time, points.value, single=(run, tag) in single)

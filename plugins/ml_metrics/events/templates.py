@@ -27,6 +27,8 @@ WALL_TIME = 1
 STEP = 2 * WORD_SIZE + 1
 """The first byte of the step. Its key is the first byte of the third word."""
 MAX_STEP_BYTES = 7
+MAX_VARIANTS = 100_000
+"""After so many variants, a block begins without any."""
 _HASH_MULTIPLIERS = [(0x9E3779B97F4A7C15 * (2 * index + 1)) & 0xFFFFFFFFFFFFFFFF | 1 for index in range(256)]
 
 
@@ -116,6 +118,13 @@ class TemplateCache:
         self.varied_lengths: set[int] = set()
         """Record lengths with many variants."""
         self._by_length: dict[int, list[Template]] = {}
+
+    def trim(self) -> None:
+        """Forget everything if it is much: a file in which every record has its own tag would fill the memory."""
+        known = sum(len(template.names) for templates in self._by_length.values() for template in templates)
+        if known > MAX_VARIANTS:
+            self._by_length.clear()
+            self.varied_lengths.clear()
 
     def of(self, row: NDArray[np.uint64], length: int) -> Template | None:
         """Return the template of a row, or None if the row has to be read on its own."""

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ml_metrics.goodput import entry_parts
+from ml_metrics.goodput.entry_parts import LATEST, MAX_COUNT, Checkpoint, Slices, parse_count, parse_seconds
 from ml_metrics.goodput.writer import UNKNOWN, Writer
+from ml_metrics.limits import UNLIMITED, Allowance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -77,33 +80,8 @@ SAVE_SECONDS = "checkpoint_manager_blocking_duration_secs"
 RESTORE_SECONDS = "checkpoint_manager_duration_secs"
 _RESTORES = {"restore", "emergency_restore"}
 
-LATEST = 253_402_300_800.0
-"""The year 10000 in seconds. A time beyond it, or as far before 1970, is invalid; it may be in milliseconds."""
-_MAX_COUNT = 2**62
 _MAX_JOBS_NAMED = 3
 """How many other jobs a warning names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """One save or restore, as Orbax reports it when it has ended."""
-
-    step: str
-    remote: bool
-    seconds: float
-    start: float | None
-    first_time: float | None = None
-    """The first of its times, which the older library uses as the time of the entry."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slices:
-    """How many slices of an elastic job were stepping, were available, and exist in all."""
-
-    time: float
-    active: int
-    available: int
-    total: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +136,13 @@ class EntriesBuilder:
     """Entries of other jobs are left out. If None, the first entry determines the job."""
     source: Writer = UNKNOWN
     """The writer of entries that do not name theirs: what is known from the file that is being read."""
+    allowance: Allowance = field(default_factory=lambda: Allowance(UNLIMITED))
+    """How much is kept."""
+    place: str = ""
+    """The file that is being read, and the number of the line in it, for warnings."""
+    line: int = 0
+    known_fields: set[str] = field(default_factory=set)
+    """The fields of events that the log has had so far."""
     _blocks: list[tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]] = field(
         default_factory=list
     )
@@ -166,6 +151,7 @@ class EntriesBuilder:
     _checkpoints: list[Checkpoint] = field(default_factory=list)
     _slices: list[Slices] = field(default_factory=list)
     _other_jobs: dict[str, int] = field(default_factory=dict)
+    _of_further_writers: int = 0
     _unknown_kinds: int = 0
     _rejected: int = 0
     _first_rejected: str = ""
@@ -181,7 +167,7 @@ class EntriesBuilder:
         for payload in payloads:
             try:
                 name, time, number = payload["job_name"], payload["step_start_time"], payload["step_count"]
-                plain = type(time) is float and type(number) is int and abs(time) <= LATEST and abs(number) < _MAX_COUNT
+                plain = type(time) is float and type(number) is int and abs(time) <= LATEST and abs(number) < MAX_COUNT
             except (KeyError, TypeError):
                 plain = False
             if plain and name == self.job_name:
@@ -206,36 +192,57 @@ class EntriesBuilder:
         writer: NDArray[np.int32],
     ) -> None:
         """Add rows that refer to names, checkpoints, slices and writers of this builder."""
-        if len(kind):
-            self._blocks.append((kind, time, number, writer))
+        if not (writer >= 0).all():
+            kept = writer >= 0
+            kind, time, number, writer = kind[kept], time[kept], number[kept], writer[kept]
+        most = len(kind) if self.allowance.has_points(len(kind)) else self.allowance.points(len(kind))
+        if most:
+            self._blocks.append((kind[:most], time[:most], number[:most], writer[:most]))
 
     def writer(self, host: Any, pid: Any) -> int:
-        """Return the index in the entries' `writers` of the process that wrote an entry with these fields."""
+        """Return the index in the entries' `writers` of the process that wrote an entry with these fields.
+
+        Negative if there are too many processes: the entry is left out.
+        """
         writer = self.source
         if isinstance(host, str) and host:
-            writer = Writer(writer.file, host, pid if type(pid) is int else 0)
-        return self._writers.setdefault(writer, len(self._writers))
+            writer = Writer(writer.file, host[: entry_parts.LONGEST_NAME], pid if type(pid) is int else 0)
+        found = self._writers.get(writer)
+        if found is None:
+            found = len(self._writers)
+            if found >= entry_parts.MAX_WRITERS:
+                self._of_further_writers += 1
+                return -1
+            self._writers[writer] = found
+        return found
 
     def is_of_this_job(self, job_name: Any, count: int = 1) -> bool:
         """Whether entries with this name belong to the job; others are counted. Orbax's entries may have none."""
         if job_name is None:
             return True
         name = str(job_name)
+        name = name if name == self.job_name else name[: entry_parts.LONGEST_NAME]
         if self.job_name is None:
             self.job_name = name
         if name == self.job_name:
             return True
+        if name not in self._other_jobs and len(self._other_jobs) >= entry_parts.MAX_OTHER_JOBS:
+            name = "and more"
         self._other_jobs[name] = self._other_jobs.get(name, 0) + count
         return False
 
     def name(self, name: str) -> int:
         """Return the index of a name in the entries' `names`."""
+        name = name[: entry_parts.LONGEST_NAME]
+        if name not in self._names and len(self._names) >= entry_parts.MAX_NAMES:
+            name = "other"
         return self._names.setdefault(name, len(self._names))
 
     def reject(self, reason: str) -> None:
         """Count an entry that cannot be used."""
         self._rejected += 1
-        self._first_rejected = self._first_rejected or reason
+        if not self._first_rejected:
+            self._first_rejected = f"{self.place}: line {self.line + 1:,}: {reason}" if self.place else reason
 
     def warn(self, warning: str) -> None:
         """Add a warning about the log as a whole."""
@@ -261,6 +268,9 @@ class EntriesBuilder:
 
     def _all_warnings(self) -> Iterable[str]:
         yield from self._warnings
+        yield from self.allowance.warnings()
+        if self._of_further_writers:
+            yield f"{self._of_further_writers} entries of more than {entry_parts.MAX_WRITERS:,} processes left out"
         if len(self._other_jobs) > _MAX_JOBS_NAMED:
             named = ", ".join(repr(name) for name in list(self._other_jobs)[:_MAX_JOBS_NAMED])
             count = sum(self._other_jobs.values())
@@ -276,14 +286,14 @@ class EntriesBuilder:
     def _row(self, payload: Any) -> tuple[int, float, int] | None:
         """Return an entry as a row, or None if it is left out."""
         if not isinstance(payload, dict):
-            self.reject(f"{str(payload)[:60]!r} is not an object")
+            self.reject("not an object")
             return None
         if not self.is_of_this_job(payload.get("job_name")):
             return None
         try:
             return self._valid_row(payload)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            self.reject(f"{str(payload)[:120]} ({type(error).__name__}: {error})")
+            self.reject(f"no {error}" if isinstance(error, KeyError) else str(error))
             return None
 
     def _valid_row(self, payload: dict[str, Any]) -> tuple[int, float, int] | None:
@@ -299,6 +309,10 @@ class EntriesBuilder:
             return None
         return self._timed_row(TIME_FIELDS[time_field], payload, time_field)
 
+    def _check_room(self, kept: int) -> None:
+        if kept >= entry_parts.MAX_OBJECTS:
+            raise ValueError(f"more than {entry_parts.MAX_OBJECTS:,} saves, restores or counts of slices")
+
     def _timed_row(self, kind: Kind, payload: dict[str, Any], time_field: str) -> tuple[int, float, int]:
         time = parse_seconds(payload[time_field])
         number = 0
@@ -312,6 +326,7 @@ class EntriesBuilder:
                 for key, default in (("active_slices", 0), ("available_slices", 0), ("total_slices", 1))
             )
             number = len(self._slices)
+            self._check_room(number)
             self._slices.append(Slices(time, active, available, max(total, 1)))
         return kind, time, number
 
@@ -320,9 +335,10 @@ class EntriesBuilder:
     ) -> tuple[int, float, int]:
         start = next((payload[name] for name in starts if payload.get(name) is not None), None)
         first = next((value for key, value in payload.items() if "time" in key), None)
+        self._check_room(len(self._checkpoints))
         self._checkpoints.append(
             Checkpoint(
-                step=str(payload["step"]),
+                step=str(payload["step"])[: entry_parts.LONGEST_NAME],
                 remote=str(payload.get("directory")).startswith("gs://"),
                 seconds=parse_seconds(payload[seconds]),
                 start=None if start is None else parse_seconds(start),
@@ -330,19 +346,3 @@ class EntriesBuilder:
             )
         )
         return kind, math.nan, len(self._checkpoints) - 1
-
-
-def parse_seconds(value: Any) -> float:
-    """Return a time or duration. Raises ValueError if the value is neither."""
-    number = float(value)
-    if isinstance(value, bool) or not abs(number) <= LATEST:
-        raise ValueError(f"{value!r} is not a time in seconds")
-    return number
-
-
-def parse_count(value: Any) -> int:
-    """Return a step or a count. Raises ValueError if the value is not a whole number."""
-    number = int(value)
-    if isinstance(value, bool) or number != float(value) or abs(number) >= _MAX_COUNT:
-        raise ValueError(f"{value!r} is not a whole number")
-    return number

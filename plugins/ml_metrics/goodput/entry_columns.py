@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ml_metrics.goodput.entries import LATEST, NAME_FIELDS, TIME_FIELDS, EntriesBuilder, Kind
+from ml_metrics.goodput.entries import NAME_FIELDS, TIME_FIELDS, EntriesBuilder, Kind
+from ml_metrics.goodput.entry_parts import LATEST
 from ml_metrics.json_lines import parse_table
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+MOST_JOBS = 100
+"""A block with entries of more jobs is read line by line."""
 _TYPES = {
     "job_name": "string",
     "step_count": "int64",
@@ -21,52 +24,73 @@ _TYPES = {
     "host": "string",
     "pid": "int64",
 }
-"""The types of fields whose values may look like those of another type."""
+"""The types of the fields that a step has."""
+_EVENT_TYPES = {
+    **dict.fromkeys(TIME_FIELDS, "double"),
+    **dict.fromkeys(NAME_FIELDS.values(), "string"),
+    "event_type": "string",
+}
+"""The types of the fields that other events have."""
 
 
 def add_columns(block: bytes, builder: EntriesBuilder) -> bool:
     """Add a block. Return False, with nothing added, if its lines are not regular enough."""
     try:
-        import pyarrow as pa
+        import pyarrow  # noqa: F401, ICN001  (whether it exists)
     except ImportError:  # a training image need not have it, and a monitor reads the log there
         return False
-    table = parse_table(block, pa.schema([(name, pa.type_for_alias(kind)) for name, kind in _TYPES.items()]))
+    table = _parsed(block, builder)
     if table is None or not _is_regular(table):
         return False
     kind, time = _kinds_and_times(table)
     if not (np.abs(time) <= LATEST).all():
         return False
     rows = _rows_of_this_job(table, builder)
+    if rows is None:
+        return False
     builder.add_columns(kind[rows], time[rows], _numbers(table, kind, builder)[rows], _writers(table, builder)[rows])
     return True
 
 
-def _is_regular(table: pa.Table) -> bool:
-    """Whether every relevant field has its type, and every row has exactly one time."""
+def _parsed(block: bytes, builder: EntriesBuilder) -> pa.Table | None:
+    """Return a block as a table of known fields.
+
+    pyarrow is never asked to find fields by itself: lines of ever new fields would take any amount of memory, and
+    objects within each other would overflow its stack.
+    """
+    types = {name: kind for name, kind in _EVENT_TYPES.items() if name in builder.known_fields} | _TYPES
+    table = parse_table(block, _schema(types), other_fields="error")
+    if table is None:
+        table = parse_table(block, _schema(_EVENT_TYPES | _TYPES), other_fields="ignore")
+        if table is not None:
+            builder.known_fields.update(name for name in table.column_names if table[name].null_count < len(table))
+    return table
+
+
+def _schema(types: dict[str, str]) -> pa.Schema:
     import pyarrow as pa
 
-    names = set(NAME_FIELDS.values())
-    times = 0
-    for field in table.schema:
-        if field.name in TIME_FIELDS:
-            column = table[field.name]
-            if not (pa.types.is_floating(field.type) or pa.types.is_integer(field.type)):
-                return False
-            times += table.num_rows - column.null_count
-        elif (field.name in names and not pa.types.is_string(field.type)) or field.name == "event_type":
-            return False
-    if "elastic_slice_counts_timestamp" in table.column_names:
+    return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in types.items()])
+
+
+def _is_regular(table: pa.Table) -> bool:
+    """Whether every row has exactly one time, and is no report of Orbax."""
+    present = {name for name in table.column_names if table[name].null_count < table.num_rows}
+    if present & {"event_type", "elastic_slice_counts_timestamp"}:
         return False
+    times = sum(table.num_rows - table[name].null_count for name in present if name in TIME_FIELDS)
     steps = table["step_start_time"]
     return bool(times == table.num_rows and steps.null_count == table["step_count"].null_count)
 
 
-def _rows_of_this_job(table: pa.Table, builder: EntriesBuilder) -> NDArray[np.bool_] | slice:
-    """Return the rows of the builder's job."""
+def _rows_of_this_job(table: pa.Table, builder: EntriesBuilder) -> NDArray[np.bool_] | slice | None:
+    """Return the rows of the builder's job, or None if there are too many jobs to look for each."""
     import pyarrow.compute as pc
 
     wanted: NDArray[np.bool_] | None = None
     counts = {item["values"]: item["counts"] for item in pc.value_counts(table["job_name"]).to_pylist()}
+    if len(counts) > MOST_JOBS:
+        return None
     for name, count in counts.items():
         if not builder.is_of_this_job(name, count):
             wanted = np.ones(table.num_rows, np.bool_) if wanted is None else wanted

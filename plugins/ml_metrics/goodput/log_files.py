@@ -12,6 +12,7 @@ from ml_metrics.goodput.entries import Entries, EntriesBuilder
 from ml_metrics.goodput.entry_columns import add_columns
 from ml_metrics.goodput.writer import Writer, writer_of
 from ml_metrics.json_lines import LineReader, is_part_of, parse_lines
+from ml_metrics.limits import Allowance, LimitReachedError, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,12 +40,16 @@ class LogFile:
     source: Writer
     """What the file's name tells about its writer."""
     _reader: LineReader
+    _line: int = 0
+    """The number of the first line that was not read before."""
 
     @classmethod
-    def open(cls, path: str, builder: EntriesBuilder) -> LogFile:
+    def open(cls, file: storage.File, builder: EntriesBuilder) -> LogFile:
         """Return the file, of which nothing is read yet."""
-        reason = f"{path}: a line of more than {MAX_LINE_BYTES} bytes"
-        return cls(path, builder, writer_of(path), LineReader(path, MAX_LINE_BYTES, lambda _: builder.reject(reason)))
+        path, allowance = file.path, builder.allowance
+        reason = f"a line of more than {MAX_LINE_BYTES} bytes"
+        reader = LineReader(file, MAX_LINE_BYTES, lambda _: builder.reject(reason), allowance.read, allowance.unpacked)
+        return cls(path, builder, writer_of(path), reader)
 
     def read_new(self) -> None:
         """Add the entries of all complete lines that were not read before."""
@@ -55,27 +60,39 @@ class LogFile:
         self._add(self._reader.last_line)
 
     def _add(self, blocks: Callable[[], Iterator[bytes]]) -> None:
-        self.builder.source = self.source
+        builder = self.builder
+        builder.source, builder.place = self.source, self.path
+        if builder.allowance.exhausted:
+            return
         try:
             for block in blocks():
-                if not add_columns(block, self.builder):
-                    self.builder.add(value for _, value in parse_lines(block, self._reject))
+                if not add_columns(block, builder):
+                    builder.add(self._values(block))
+                self._line += block.count(b"\n")
+        except LimitReachedError:
+            return
         except UnreadableInputError as error:
-            self.builder.warn(f"{self.path}: {error}")
+            builder.warn(f"{self.path}: {error}")
 
-    def _reject(self, line: bytes) -> None:
-        self.builder.reject(f"{self.path}: {line[:80]!r} is not JSON")
+    def _values(self, block: bytes) -> Iterator[Any]:
+        for number, value in parse_lines(block, self._reject):
+            self.builder.line = self._line + number
+            yield value
+
+    def _reject(self, number: int, line: bytes) -> None:
+        self.builder.line = self._line + number
+        self.builder.reject(f"{len(line):,} bytes that are not JSON, or nested too deep")
 
 
 is_log = partial(is_part_of, STEM)
 """Whether a file of a run folder belongs to its goodput log."""
 
 
-def read_log(files: Sequence[storage.File], job_name: str | None = None) -> Log:
-    """Read the files of one log, in the order of their names."""
-    builder = EntriesBuilder(job_name)
+def read_log(files: Sequence[storage.File], job_name: str | None = None, limits: Limits | None = None) -> Log:
+    """Read the files of one log, in the order of their names, within limits."""
+    builder = EntriesBuilder(job_name, allowance=Allowance(limits or Limits()))
     for file in sorted(files, key=lambda file: file.name):
-        log_file = LogFile.open(file.path, builder)
+        log_file = LogFile.open(file, builder)
         log_file.read_new()
         log_file.read_last_line()
     folders = {file.name.rpartition("/")[0] for file in files}
@@ -87,7 +104,7 @@ def read_log(files: Sequence[storage.File], job_name: str | None = None) -> Log:
 def log_files(place: str) -> list[storage.File]:
     """Return the files of the log at a place: the place itself if it is a file, else those in the folder."""
     if storage.exists(place):
-        return [storage.File(place, place.rpartition("/")[2], 0)]
+        return [storage.named_file(place)]
     return [file for file in storage.list_files(place) if is_log(file)]
 
 
@@ -123,7 +140,7 @@ class FollowedLog:
         """Return all entries that the log holds now. An incomplete line is left for the next read."""
         for file in log_files(self.place):
             if file.path not in self._files:
-                self._files[file.path] = LogFile.open(file.path, self._builder)
+                self._files[file.path] = LogFile.open(file, self._builder)
             self._files[file.path].read_new()
         return self._builder.build()
 

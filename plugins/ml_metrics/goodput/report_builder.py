@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ml_metrics.goodput.segments import Segments
     from ml_metrics.goodput.stalls import Stall
     from ml_metrics.goodput.step_deviation import StepDeviation
+    from ml_metrics.limits import Limits
 
 
 def measure(  # noqa: PLR0913  (independent options)
@@ -35,6 +36,7 @@ def measure(  # noqa: PLR0913  (independent options)
     until: float | None = None,
     job_name: str | None = None,
     stalls: bool = True,
+    limits: Limits | None = None,
 ) -> GoodputReport:
     """Report how the time of a job was spent.
 
@@ -48,11 +50,12 @@ def measure(  # noqa: PLR0913  (independent options)
         until: When the job ended, if it recorded no end; by default at its last entry.
         job_name: Entries of other jobs are left out. Default: the job of the first entry.
         stalls: Whether what a step took beyond any usual step is lost time. The older library counts it as productive.
+        limits: How much of the files is read. By default the limits that a setting has by default.
 
     Returns:
         A report. Its `found` is False if there is no log, or no usable entry in it.
     """
-    log = _log(files, job_name)
+    log = _log(files, job_name, limits)
     analysis = analyse(log.entries, until=until, stalls=stalls)
     if len(log.entries) and not analysis.ended:
         end_used = "its last entry" if until is None else "its workload ended"
@@ -128,11 +131,12 @@ def build_report_without(
     )
 
 
-def _log(files: Sequence[storage.File] | str | LogSource, job_name: str | None) -> Log:
+def _log(files: Sequence[storage.File] | str | LogSource, job_name: str | None, limits: Limits | None) -> Log:
     if isinstance(files, LogSource):
         entries = files.read()
         return Log(entries, 1 if len(entries) else 0)
-    return read_log(log_files(files) if isinstance(files, str) else [file for file in files if is_log(file)], job_name)
+    chosen = log_files(files) if isinstance(files, str) else [file for file in files if is_log(file)]
+    return read_log(chosen, job_name, limits)
 
 
 def _sums(parts: Sequence[dict[str, float]]) -> dict[str, float]:

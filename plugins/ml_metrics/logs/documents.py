@@ -7,13 +7,12 @@ plain files.
 from __future__ import annotations
 
 import re
-import stat
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
-from ml_metrics.errors import FileMissingError, MlMetricsError
+from ml_metrics.errors import MlMetricsError
 from ml_metrics.logs.text import last_lines
 from ml_metrics.model import WORKLOAD_CONTAINER
 from ml_metrics.run_folder import DOCUMENTS
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from ml_metrics.run_folder import RunFolder
 
 DOCUMENT = "logs"
+FOLDER = "logs"
 SAVED_LINES = 100
 """How many lines of each container are saved."""
 READ_BYTES = 512 * 1024
@@ -94,7 +94,7 @@ def read_logs(folder: RunFolder) -> tuple[ContainerLog, ...]:
     """Return the logs of every attempt, oldest attempt first. What is damaged is left out."""
     try:
         document = folder.read(DOCUMENT)
-    except (MlMetricsError, ValueError, RecursionError):
+    except MlMetricsError:
         return ()
     entries = (document or {}).get("logs")
     found = [log for entry in entries if (log := _log(entry))] if isinstance(entries, list) else []
@@ -115,9 +115,8 @@ def failing_log(logs: Iterable[ContainerLog], attempt: int) -> ContainerLog | No
 
 def lines_of(folder: RunFolder, log: ContainerLog, number: int = SAVED_LINES) -> tuple[str, ...]:
     """Return the last lines of a log; none if its file is missing or unreadable."""
-    path = log_path(folder, log)
     try:
-        raw, whole = _end_of(path)
+        raw, whole = _end_of(folder, log)
     except (MlMetricsError, OSError):
         return ()
     return last_lines(raw, number, torn=0 if whole else 1)
@@ -125,7 +124,12 @@ def lines_of(folder: RunFolder, log: ContainerLog, number: int = SAVED_LINES) ->
 
 def log_path(folder: RunFolder, log: ContainerLog) -> str:
     """Return the path of the file."""
-    return storage.join(folder.path, DOCUMENTS, "logs", log.file)
+    return storage.join(folder.path, DOCUMENTS, FOLDER, log.file)
+
+
+def write_log(folder: RunFolder, name: str, data: bytes) -> None:
+    """Write the file of a log."""
+    folder.write_file(f"{FOLDER}/{name}", data)
 
 
 def listed_logs(folder: RunFolder) -> tuple[ContainerLog, ...]:
@@ -133,17 +137,15 @@ def listed_logs(folder: RunFolder) -> tuple[ContainerLog, ...]:
     if known := read_logs(folder):
         return known
     try:
-        names = [file.name for file in storage.list_files(storage.join(folder.path, DOCUMENTS, "logs"))]
+        names = folder.file_names(FOLDER)
     except (MlMetricsError, OSError):
         return ()
     return tuple(log for name in names if (log := _by_name(name)))
 
 
-def _end_of(path: str) -> tuple[bytes, bool]:
+def _end_of(folder: RunFolder, log: ContainerLog) -> tuple[bytes, bool]:
     """Return the end of a file, and whether that is all of it."""
-    if storage.is_local(path) and not stat.S_ISREG(storage.local_path(path).lstat().st_mode):
-        raise FileMissingError(f"{path}: is not a plain file")
-    with storage.open_read(path) as file:
+    with folder.open_file(f"{FOLDER}/{log.file}") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - READ_BYTES))
         return file.read(READ_BYTES), size <= READ_BYTES

@@ -68,16 +68,18 @@ def _adopt_run(marker: Marker, mail: MailSettings, warehouse: Warehouse) -> None
     age = _age(marker)
     if age <= DECIDING:
         return
-    state = RunState(RunFolder(marker.run_folder))
+    state = RunState(RunFolder(marker.run_folder, mail.storage_root, strict=True))
     if age <= TRYING and _gate_is_missing(state):
         return
     try:
         run, test = state.identity
-    except UnreadableInputError:
-        if age >= GIVEN_UP_AFTER:
-            log.exception("%s: nobody can be notified about this run, which has no readable folder", marker.run_folder)
-            mail.markers.remove(marker.name)
-        raise
+    except UnreadableInputError as error:
+        if _is_gone(state) and age < GIVEN_UP_AFTER:  # its volume may be away
+            raise
+        log.error("%s", error)  # noqa: TRY400  (the message names the file)
+        warehouse.messages.add(_about_unknown_run(marker, error, state, mail))
+        mail.markers.remove(marker.name)
+        return
     log.warning("%s: the gate of run %s ended before it wrote its message", run.test, run.run_id)
     RunNotifier(run, state, warehouse, mail).post_due(test)
 
@@ -87,6 +89,16 @@ def _gate_is_missing(state: RunState) -> bool:
         return state.gate is None
     except MlMetricsError:
         return False
+
+
+def _is_gone(state: RunState) -> bool:
+    try:
+        state.folder.documents.read("run")
+    except FileMissingError:
+        return True
+    except UnreadableInputError:
+        return False
+    return False
 
 
 def _about_damage(marker: Marker, error: Exception, folder: MessageFolder, mail: MailSettings) -> StoredMessage:
@@ -103,6 +115,24 @@ def _about_damage(marker: Marker, error: Exception, folder: MessageFolder, mail:
         subject="[ML Metrics] a message about a run is damaged",
         reasons=(str(error),),
         document=folder.document_path(marker.document),
+    )
+
+
+def _about_unknown_run(marker: Marker, error: Exception, state: RunState, mail: MailSettings) -> StoredMessage:
+    """Return a message for the default recipients about a run of which only the place of its folder is known."""
+    test, run_key = state.folder.place
+    return StoredMessage(
+        message=f"{run_key}-unknown",
+        run_key=run_key,
+        test=test,
+        owner="",
+        occasion="broken",
+        content_hash="",
+        timestamp=marker.at,
+        recipients=mail.recipients,
+        subject=f"[ML Metrics] {test}: a run ended, and its result is unknown",
+        reasons=(str(error),),
+        document="",
     )
 
 

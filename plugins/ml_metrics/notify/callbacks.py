@@ -160,12 +160,12 @@ def watch_tests() -> str:
 def _notify_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mapping[str, Any]) -> None:
     from ml_metrics.model import Run
     from ml_metrics.notify.trials import start_in
-    from ml_metrics.run_folder import RunFolder
+    from ml_metrics.run_folder import RunFolder, listing_limits
     from ml_metrics.run_state import RunState
 
     settings = Settings.load()
     run = Run(test, dag_run["dag_id"], dag_run["dag_run_id"], settings.deployment)  # keys of Airflow's REST API
-    state = RunState(RunFolder.of(run, settings.storage_root))
+    state = RunState(RunFolder.of(run, settings.storage_root, listing_limits(settings)))
     since = dag_run.get("queued_at") or dag_run.get("run_after") or ""
     with _notifier(run, state) as notifier:
         start = start_in(state, test, dag_run, settings.config_root)
@@ -186,4 +186,4 @@ def _notifier(run: Run, state: RunState) -> Iterator[RunNotifier]:
             opened = stack.enter_context(warehouse())
         except Exception as error:  # noqa: BLE001  (Airflow may reject the connection with errors of its own)
             log.warning("the warehouse cannot be opened: %s: %s", type(error).__name__, error)
-        yield RunNotifier(run, state, opened, load_mail_settings())
+        yield RunNotifier(run, state.strict(), opened, load_mail_settings())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ml_metrics.alerts.channels.unusable import Unusable
 from ml_metrics.connections import find_connection
@@ -87,42 +89,42 @@ def _sendgrid(name: str, conn_id: str, settings: Settings) -> Channel:
         )
     extra = connection.extra_dejson if connection is not None else {}
     host = (connection.host or HOST) if connection is not None else HOST
-    return SendGrid(key, sender=extra.get("from_email", ""), host=host.rstrip("/"), name=name)
+    return SendGrid(key, sender=extra.get("from_email", ""), host=_protected(host, conn_id, settings), name=name)
 
 
-def _webhook(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001
+def _webhook(name: str, conn_id: str, settings: Settings) -> Channel:
     from ml_metrics.alerts.channels.webhook import Webhook
 
-    return Webhook(_secret_address(conn_id), name=name)
+    return Webhook(_secret_address(conn_id, settings), name=name)
 
 
-def _teams(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001
+def _teams(name: str, conn_id: str, settings: Settings) -> Channel:
     from ml_metrics.alerts.channels.teams import Teams
 
-    return Teams(_secret_address(conn_id), name=name)
+    return Teams(_secret_address(conn_id, settings), name=name)
 
 
-def _google_chat(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001
+def _google_chat(name: str, conn_id: str, settings: Settings) -> Channel:
     from ml_metrics.alerts.channels.google_chat import GoogleChat
 
-    return GoogleChat(_secret_address(conn_id), name=name)
+    return GoogleChat(_secret_address(conn_id, settings), name=name)
 
 
-def _pagerduty(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001
+def _pagerduty(name: str, conn_id: str, settings: Settings) -> Channel:
     from ml_metrics.alerts.channels.pagerduty import HOST, PagerDuty
 
-    key, host = _key_and_host(conn_id, HOST, "the integration key of an Events API v2 integration")
+    key, host = _key_and_host(conn_id, settings, HOST, "the integration key of an Events API v2 integration")
     return PagerDuty(key, host=host, name=name)
 
 
-def _opsgenie(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001
+def _opsgenie(name: str, conn_id: str, settings: Settings) -> Channel:
     from ml_metrics.alerts.channels.opsgenie import HOST, Opsgenie
 
-    key, host = _key_and_host(conn_id, HOST, "the key of an API integration")
+    key, host = _key_and_host(conn_id, settings, HOST, "the key of an API integration")
     return Opsgenie(key, host=host, name=name)
 
 
-def _github(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001
+def _github(name: str, conn_id: str, settings: Settings) -> Channel:
     from ml_metrics.alerts.channels.github import HOST, GitHubIssues
 
     connection = _connection(conn_id)
@@ -131,10 +133,11 @@ def _github(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: AR
         raise ConfigError(
             f'connection `{conn_id}`: its password should be a token, and its extra {{"repository": "owner/name"}}'
         )
-    return GitHubIssues(repository, connection.password, host=(connection.host or HOST).rstrip("/"), name=name)
+    host = _protected(connection.host or HOST, conn_id, settings)
+    return GitHubIssues(repository, connection.password, host=host, name=name)
 
 
-def _error_reporting(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001
+def _error_reporting(name: str, conn_id: str, settings: Settings) -> Channel:
     from airflow.providers.google.common.hooks.base_google import GoogleBaseHook
 
     from ml_metrics.alerts.channels.error_reporting import HOST, ErrorReporting
@@ -151,7 +154,8 @@ def _error_reporting(name: str, conn_id: str, settings: Settings) -> Channel:  #
 
     if not hook.project_id:
         raise ConfigError(f"connection `{conn_id}`: it has no project")
-    return ErrorReporting(str(hook.project_id), token, host=(connection.host or HOST).rstrip("/"), name=name)
+    host = _protected(connection.host or HOST, conn_id, settings)
+    return ErrorReporting(str(hook.project_id), token, host=host, name=name)
 
 
 FACTORIES: dict[str, tuple[Callable[[str, str, Settings], Channel], str]] = {
@@ -168,24 +172,47 @@ FACTORIES: dict[str, tuple[Callable[[str, str, Settings], Channel], str]] = {
 """The factory of each kind of channel, and the connection of a channel for which the settings name none."""
 
 
-def _secret_address(conn_id: str) -> str:
+def _secret_address(conn_id: str, settings: Settings) -> str:
     """Return the address of a webhook: the password, or the host with the password as its secret part."""
     connection = _connection(conn_id)
     host, secret = (connection.host or "").strip().rstrip("/"), (connection.password or "").strip()
     address = secret if secret.startswith(("http://", "https://")) else f"{host}/{secret.lstrip('/')}"
     if not address.startswith(("http://", "https://")):
         raise ConfigError(f"connection `{conn_id}`: its host or its password should be the address of the webhook")
-    return address.rstrip("/")
+    return _protected(address, conn_id, settings)
 
 
-def _key_and_host(conn_id: str, default_host: str, key: str) -> tuple[str, str]:
+def _key_and_host(conn_id: str, settings: Settings, default_host: str, key: str) -> tuple[str, str]:
     connection = _connection(conn_id)
     if not (connection.password or "").strip():
         raise ConfigError(f"connection `{conn_id}`: its password should be {key}")
     host = (connection.host or default_host).strip().rstrip("/")
     if not host.startswith(("http://", "https://")):
         raise ConfigError(f"connection `{conn_id}`: its host should be empty or an address such as {default_host}")
-    return connection.password.strip(), host
+    return connection.password.strip(), _protected(host, conn_id, settings)
+
+
+def _protected(address: str, conn_id: str, settings: Settings) -> str:
+    """Return an address whose secret nobody on the way can read: https, this machine, or a host of the setting."""
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+    except ValueError:
+        raise ConfigError(f"connection `{conn_id}`: its address is malformed") from None
+    trusted = {one.strip().lower() for one in settings.plain_http_hosts.split(",")}
+    if parts.scheme == "http" and not _is_this_machine(host) and host not in trusted:
+        raise ConfigError(
+            f"connection `{conn_id}`: its address begins with http://, so that everybody on the way to {host} could "
+            "read its secret. Use https://, or name the host in [ml_metrics] plain_http_hosts"
+        )
+    return address.rstrip("/")
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _connection(conn_id: str) -> Any:

@@ -177,14 +177,15 @@ class RunMessages:
             if self.warehouse is not None:
                 # a test that still fails after the quarantine then opens a new incident
                 self.warehouse.incidents.close(self.run.test, self.run.key)
-        mails = self.warehouse.messages.count(test.owner, now - HOUR) if self.warehouse else 0
+        counted = self.warehouse.messages if self.warehouse else None
+        mails, about_test = counted.count(test.owner, self.run.test, now - HOUR) if counted else (0, 0)
         notification = due_notification(
             problems.urgent,
             problems.warnings,
             reported=incident.reported if incident else None,
             acknowledged=incident is not None and incident.acknowledged_by is not None,
             passed=passed,
-            limits=Limits(bool(quarantine), mails, self.mail.mails_per_hour),
+            limits=Limits(bool(quarantine), mails, about_test, self.mail.mails_per_hour),
         )
         if notification is not None and notification.kind is MessageKind.RECOVERED and not self._is_newest():
             log.info("an older run of %s passed; only the newest run closes the incident", self.run.test)

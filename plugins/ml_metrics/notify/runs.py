@@ -124,7 +124,7 @@ class RunNotifier:
     def _decide(self, decide: Callable[[RunMessages], Decision | None], seconds: float) -> Decision | None:
         """Decide with the warehouse, or without if it is unreachable."""
         if self.warehouse is not None:
-            messages = RunMessages(self.run, self.state, self.warehouse, self.mail)
+            messages = RunMessages(self.run, self.state.strict(), self.warehouse, self.mail)
             try:
                 return in_time(lambda: decide(messages), seconds, "the warehouse")
             except MlMetricsError as error:
@@ -132,7 +132,7 @@ class RunNotifier:
         return decide(self._without_warehouse())
 
     def _without_warehouse(self) -> RunMessages:
-        return RunMessages(self.run, self.state, None, self.mail)
+        return RunMessages(self.run, self.state.strict(), None, self.mail)
 
     def _post(self, decision: Decision) -> Posted:
         return post(

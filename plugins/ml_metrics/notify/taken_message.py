@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.message import MessageKind, Notice
-from ml_metrics.alerts.message_folder import SUFFIX, MessageFolder
+from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.alerts.outgoing import from_document
 from ml_metrics.alerts.routing import channels_for
+from ml_metrics.documents import SUFFIX
 from ml_metrics.errors import FileMissingError, UnreadableInputError
 from ml_metrics.notify.retry import GIVEN_UP_AFTER, MAX_PAUSE, is_due, pause_after
 from ml_metrics.notify.send import SentRecord, end_state, merged_results

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics import storage
 from ml_metrics.alerts.mail import file_name
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.alerts.policy import PART_OF, PART_OF_MASS_FAILURE
-from ml_metrics.errors import MlMetricsError
-from ml_metrics.run_folder import DOCUMENTS
+from ml_metrics.documents import Documents
+from ml_metrics.errors import FileMissingError, MlMetricsError, UnreadableInputError
 from ml_metrics.values import short_hash
 
 if TYPE_CHECKING:
@@ -68,17 +66,16 @@ class Together:
     def _claim(self, cause: str) -> bool:
         """Claim to be the first test with a cause in these minutes. False if another test is."""
         period = int(self.now.timestamp() // (60 * CLAIM_MINUTES))
-        folder = storage.join(self.mail.storage_root, DOCUMENTS, "causes", file_name(self.mail.deployment))
-        name = short_hash(cause)
-        earlier, mine = (storage.join(folder, f"{name}-{number}.json") for number in (period - 1, period))
-        content = json.dumps({"test": self.run.test, "at": self.now.astimezone(UTC).isoformat()}).encode()
-        if storage.exists(earlier):
-            return self._is_mine(earlier)
-        return storage.create_bytes(mine, content) or self._is_mine(mine)
+        claims = Documents.of_deployment(self.mail.storage_root, "causes", file_name(self.mail.deployment))
+        earlier, mine = (f"{short_hash(cause)}-{number}" for number in (period - 1, period))
+        content = {"test": self.run.test, "at": self.now.astimezone(UTC).isoformat()}
+        if claims.exists(earlier):
+            return self._is_mine(claims, earlier)
+        return claims.create(mine, content) or self._is_mine(claims, mine)
 
-    def _is_mine(self, path: str) -> bool:
+    def _is_mine(self, claims: Documents, name: str) -> bool:
         """Whether this test wrote a claim. One that cannot be read holds no message back."""
         try:
-            return bool(json.loads(storage.read_bytes(path))["test"] == self.run.test)
-        except (ValueError, KeyError, TypeError):
+            return bool(claims.read(name).get("test") == self.run.test)
+        except (FileMissingError, UnreadableInputError):
             return True

@@ -135,7 +135,7 @@ def start_attempt(folder: RunFolder, ti: RuntimeTaskInstanceProtocol, image: str
     """
     document = folder.read(DOCUMENT)
     before = folder.read_workload() if _is_of_round(document, ti) else None
-    if document and before and not end_is_known(before) and document["created"] < before.attempts:
+    if document and before and not end_is_known(before) and document.get("created", 0) < before.attempts:
         attempt = before.attempts
     else:
         attempt = folder.start_attempt()
@@ -166,4 +166,4 @@ def end_of_round(folder: RunFolder, ti: RuntimeTaskInstanceProtocol, retries: in
 
 
 def _is_of_round(document: dict[str, Any] | None, ti: RuntimeTaskInstanceProtocol) -> bool:
-    return document is not None and document["round"] == ti.max_tries
+    return document is not None and document.get("round") == ti.max_tries

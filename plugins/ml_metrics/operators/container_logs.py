@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.configuration import conf
 from airflow.sdk.log import redact  # type: ignore[attr-defined]
 
-from ml_metrics import storage
 from ml_metrics.clusters.containers import secrets_of
 from ml_metrics.errors import StorageError
-from ml_metrics.logs.documents import SAVED_LINES, Role, failing_log, log_path, write_logs
+from ml_metrics.logs.documents import SAVED_LINES, Role, failing_log, write_log, write_logs
 from ml_metrics.logs.secrets import Secrets
 from ml_metrics.logs.text import last_lines, shown
 
@@ -124,7 +123,7 @@ def _save(folder: RunFolder, tail: _Tail, secrets: Secrets) -> ContainerLog:
     if torn and len(lines) < SAVED_LINES:
         log = _noted(log, f"only {len(lines)} lines are saved: they are very long")
     try:
-        storage.write_bytes(log_path(folder, log), "".join(f"{line}\n" for line in lines).encode())
+        write_log(folder, log.file, "".join(f"{line}\n" for line in lines).encode())
     except StorageError as error:
         return replace(log, note=f"the log could not be saved: {error}")
     return replace(log, saved=True)

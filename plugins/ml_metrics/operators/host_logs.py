@@ -14,6 +14,7 @@ from ml_metrics import storage
 from ml_metrics.clusters.hosts import index_of
 from ml_metrics.clusters.outcome import outcome_of
 from ml_metrics.errors import StorageError
+from ml_metrics.logs.documents import write_log
 from ml_metrics.operators.cluster import is_outage
 from ml_metrics.operators.container_logs import join_in_time
 from ml_metrics.run_folder import DOCUMENTS
@@ -89,10 +90,10 @@ class HostLogs:
             self._log(self._lines.get())
         saved = []
         for file in sorted(Path(self._folder.name).iterdir()):
-            path = storage.join(folder.path, DOCUMENTS, "logs", f"attempt-{attempt}-{file.name}")
+            name = f"attempt-{attempt}-{file.name}"
             try:
-                storage.write_bytes(path, file.read_bytes())
-                saved.append(path)
+                write_log(folder, name, file.read_bytes())
+                saved.append(storage.join(folder.path, DOCUMENTS, "logs", name))
             except StorageError as error:  # a missing log does not fail the task
                 self._log(f"a log could not be saved: {error}")
         return saved

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.policy import current_policy
 from ml_metrics.config.trial import NOTIFY, addresses_in, trial_of
-from ml_metrics.errors import UnreadableInputError
 from ml_metrics.judge.confirmation import origin_of
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.settings import Settings
@@ -44,8 +43,5 @@ def start_of(run: Run, folder: RunFolder, dag_run: Any, params: Mapping[str, Any
 
 
 def _document(folder: RunFolder) -> dict[str, Any]:
-    """Return the identity of a run, empty if it is missing or damaged: it is written anew then."""
-    try:
-        return folder.read("run") or {}
-    except UnreadableInputError:
-        return {}
+    """Return the identity of a run, empty if it is missing or not of this deployment: it is written anew then."""
+    return folder.read("run") or {}

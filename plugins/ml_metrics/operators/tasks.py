@@ -14,7 +14,7 @@ from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.connections import warehouse
 from ml_metrics.errors import ConfigError, StorageError, UnreadableInputError, WarehouseError
 from ml_metrics.model import Run
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_folder import RunFolder, listing_limits
 from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse.known_definition import known_test
@@ -39,7 +39,8 @@ def run_of(test: str, context: Mapping[str, Any]) -> Run:
 
 def folder_of(test: str, context: Mapping[str, Any]) -> RunFolder:
     """Return the run folder of the run that a task context belongs to."""
-    return RunFolder.of(run_of(test, context), Settings.load().storage_root)
+    settings = Settings.load()
+    return RunFolder.of(run_of(test, context), settings.storage_root, listing_limits(settings))
 
 
 class TestTask(BaseOperator):
@@ -70,7 +71,7 @@ class CollectMetrics(TestTask):
 
     def perform(self, context: Mapping[str, Any]) -> str:
         """Collect the metrics."""
-        collected = steps.collect(self.test, self.state(context))
+        collected = steps.collect(self.test, self.state(context), Settings.load().limits)
         for warning in collected.warnings:
             self.log.warning("%s", warning)
         for note in collected.notes:
@@ -87,7 +88,7 @@ class MeasureGoodput(TestTask):
         """Measure the goodput, unless the test file turns it off."""
         if not self.test.goodput.enabled:
             raise AirflowSkipException("the test file sets `goodput: {enabled: false}`")
-        report = steps.measure_goodput(self.test, self.state(context))
+        report = steps.measure_goodput(self.test, self.state(context), Settings.load().limits)
         for warning in report.warnings:
             self.log.warning("%s", warning)
         for metric in report.metrics():

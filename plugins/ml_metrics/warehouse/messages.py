@@ -107,7 +107,7 @@ ORDER BY timestamp DESC, message
 EXISTING = "SELECT message FROM messages WHERE deployment = :deployment AND message IN :messages"
 
 COUNT = """
-SELECT COUNT(*) AS messages FROM messages
+SELECT COUNT(*) AS messages, COALESCE(SUM(CASE WHEN test_name = :test THEN 1 ELSE 0 END), 0) AS about_test FROM messages
 WHERE deployment = :deployment AND timestamp >= :since AND owner = :owner AND held_because = '' AND uuid <> ''
 """
 
@@ -283,9 +283,13 @@ class Messages:
         """Return the messages of one kind since a moment, newest first."""
         return [_stored(row) for row in self.database.query(OF_OCCASION, occasion=str(occasion), since=as_utc(since))]
 
-    def count(self, owner: str, since: datetime) -> int:
-        """Return the number of messages about single runs that were to be sent to an owner at once since a moment."""
-        return int(self.database.query(COUNT, owner=owner, since=as_utc(since))[0]["messages"])
+    def count(self, owner: str, test: str, since: datetime) -> tuple[int, int]:
+        """Return how many messages about single runs were to be sent to an owner at once since a moment.
+
+        The second number is that of those about one test.
+        """
+        found = self.database.query(COUNT, owner=owner, test=test, since=as_utc(since))[0]
+        return int(found["messages"]), int(found["about_test"])
 
     def _change(self, statement: str, message: str, **values: Any) -> bool:
         return self.database.change(statement, message=message, **values) > 0

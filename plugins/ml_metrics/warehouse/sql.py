@@ -155,9 +155,9 @@ def _sqlite_time(moment: datetime) -> str:
 
 
 def _shown(address: str | URL) -> str:
-    """Return an address without its password."""
+    """Return an address without its password, and without its options, which may have others."""
     try:
-        return make_url(address).render_as_string(hide_password=True)
+        return make_url(address).set(query={}).render_as_string(hide_password=True)
     except ArgumentError:
         return "the warehouse's address"
 

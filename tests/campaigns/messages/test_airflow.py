@@ -123,9 +123,11 @@ def test_a_silent_mail_server_and_kills_lose_nothing(airflow: Standalone, home: 
 def write_documents(run: Run, home: Home) -> RunFolder:
     folder = RunFolder.of(run, str(home.runs))
     now = datetime.now(UTC)
-    folder.write_workload(
-        Workload(JobStatus.FAILURE, "ExitCode:1", started_at=now - timedelta(minutes=1), ended_at=now)
-    )
+    with pytest.MonkeyPatch.context() as context:
+        context.setenv("AIRFLOW_HOME", str(home.path))  # signed with the key of the Airflow that reads it
+        folder.write_workload(
+            Workload(JobStatus.FAILURE, "ExitCode:1", started_at=now - timedelta(minutes=1), ended_at=now)
+        )
     return folder
 
 

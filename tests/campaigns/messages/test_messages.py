@@ -44,6 +44,12 @@ PACE = Pace(
 )
 
 
+@pytest.fixture(autouse=True)
+def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each deployment has a home of its own, and this process writes documents for all of them."""
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__DOCUMENTS_KEY", "the key of every deployment here")
+
+
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[Host]:
     started = Host.start(tmp_path)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +16,7 @@ from ml_metrics.alerts.markers import Markers
 from ml_metrics.alerts.message import MessageKind, Reason
 from ml_metrics.alerts.message_folder import Accepted, MessageFolder, run_message_name
 from ml_metrics.alerts.outgoing import Outgoing
+from ml_metrics.documents import Documents
 from ml_metrics.errors import FileMissingError, UnreadableInputError
 from unit.alerts.test_outgoing import MESSAGE, OUTGOING
 
@@ -66,6 +71,36 @@ def test_an_overdue_message_in_between_does_not_repeat_the_others(folder: Messag
     assert names[1] == names[3]
 
 
+@pytest.mark.parametrize("planted", ["file", "link", "pipe"])
+def test_what_a_workload_planted_is_no_message_and_does_not_keep_one_from_being_written(
+    folder: MessageFolder, tmp_path: Path, planted: str
+) -> None:
+    name = run_message_name(OUTGOING, [])
+    path, other = Path(folder.document_path(name)), tmp_path / "other"
+    path.parent.mkdir(parents=True)
+    other.write_text(json.dumps(OUTGOING.document()))
+    if planted == "file":
+        path.write_bytes(other.read_bytes())
+    elif planted == "link":
+        path.symlink_to(other)
+    else:
+        os.mkfifo(path)
+    path.with_name(f"{name}.sent.json").write_text('{"outbox": {"detail": "delivered", "remaining": []}}')
+    assert folder.names() == []
+    assert not folder.exists(name)
+    assert folder.create(name, OUTGOING)
+    assert not folder.create(name, OUTGOING)
+    assert (folder.names(), folder.read(name)) == ([name], OUTGOING)
+    assert other.read_text() == json.dumps(OUTGOING.document()), "nothing was written through the link"
+
+
+def test_a_message_of_another_run_is_none_of_this_one(tmp_path: Path) -> None:
+    of_this, of_other = (MessageFolder.of_run(str(tmp_path / "t" / key)) for key in "ab")
+    of_other.create("001-broken-ab", OUTGOING)
+    shutil.copytree(of_other.path, of_this.path)
+    assert (of_this.names(), of_other.names()) == ([], ["001-broken-ab"])
+
+
 def test_a_damaged_document_is_an_error_that_names_it(folder: MessageFolder) -> None:
     for damage in ("{ torn", "[]", "{}"):
         Path(folder.path).mkdir(parents=True, exist_ok=True)
@@ -74,8 +109,8 @@ def test_a_damaged_document_is_an_error_that_names_it(folder: MessageFolder) -> 
             folder.read("001-x")
     with pytest.raises(FileMissingError):
         folder.read("002-x")
-    (Path(folder.path) / "001-x.sent.json").write_text('{"smtp": {}}')
-    with pytest.raises(UnreadableInputError, match=r"001-x\.sent\.json: is a damaged document"):
+    (Path(folder.path) / "001-x.sent.json").write_text('{"smtp": {"detail": "sent", "remaining": []}}')
+    with pytest.raises(UnreadableInputError, match=r"001-x\.sent\.json: was not written by this deployment"):
         folder.sent("001-x")
 
 
@@ -114,23 +149,28 @@ def test_a_marker_is_found_however_the_storage_root_is_written(
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("{", "is a damaged marker: JSONDecodeError"),
-        ("[]", "is a damaged marker: TypeError"),
-        ('{"run_folder": "", "messages": "m", "document": ""}', "is a damaged marker: KeyError"),
-        ('{"run_folder": "", "messages": null, "document": "x", "at": "2026-01-01"}', "names None, which is not in"),
-        ('{"run_folder": 5, "messages": "", "document": "x", "at": "2026-01-01"}', "names 5, which is not in"),
-        ('{"run_folder": "/etc", "messages": "", "document": "", "at": "2026-01-01"}', "names /etc, which is not in"),
-        ('{"run_folder": "", "messages": "ROOT/../x", "document": "d", "at": "2026-01-01"}', "x, which is not in"),
-        ('{"run_folder": "", "messages": "gs://ROOT/m", "document": "d", "at": "2026-01-01"}', "m, which is not in"),
+        ("{", "was not written by this deployment"),
+        ('{"run_folder": "", "messages": "ROOT/t", "document": "", "at": "2026-01-01"}', "was not written by this"),
+        ({"run_folder": "", "messages": "m", "document": ""}, "is a damaged marker: KeyError"),
+        ({"run_folder": "", "messages": None, "document": "x", "at": "2026-01-01"}, "names None, which is not in"),
+        ({"run_folder": 5, "messages": "", "document": "x", "at": "2026-01-01"}, "names 5, which is not in"),
+        ({"run_folder": "/etc", "messages": "", "document": "", "at": "2026-01-01"}, "names /etc, which is not in"),
+        ({"run_folder": "", "messages": "ROOT/../x", "document": "d", "at": "2026-01-01"}, "x, which is not in"),
+        ({"run_folder": "", "messages": "gs://ROOT/m", "document": "d", "at": "2026-01-01"}, "m, which is not in"),
     ],
 )
 def test_a_marker_that_is_damaged_or_names_a_folder_elsewhere_is_reported_and_stays(
-    content: str, problem: str, tmp_path: Path
+    content: str | dict[str, Any], problem: str, tmp_path: Path
 ) -> None:
     markers = Markers.of(str(tmp_path), "prod")
     markers.add("good", messages=str(tmp_path / "m"))
     torn = Path(markers.path) / "torn.json"
-    torn.write_text(content.replace("ROOT", str(tmp_path)))
+    if isinstance(content, str):
+        torn.write_text(content.replace("ROOT", str(tmp_path)))
+    else:
+        signed = {key: value.replace("ROOT", str(tmp_path)) if isinstance(value, str) else value
+                  for key, value in content.items()}  # fmt: skip
+        Documents.of_deployment(str(tmp_path), "pending", "prod").write("torn", signed)
     problems: list[str] = []
     assert [one.name for one in markers.all(problems.append)] == ["good"]
     assert [problem in one and str(torn) in one for one in problems] == [True]

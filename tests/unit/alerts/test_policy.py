@@ -52,9 +52,17 @@ def test_after_acknowledgement_new_problems_are_held_and_recovery_is_sent() -> N
 
 
 def test_messages_beyond_the_hourly_limit_of_an_owner_are_held() -> None:
-    assert due(["a"], [], limits=Limits(mails_this_hour=9, mails_per_hour=10)) == Notification(MessageKind.BROKEN)
-    held = due(["a"], [], limits=Limits(mails_this_hour=10, mails_per_hour=10))
+    below = Limits(mails_this_hour=9, mails_about_test=9, mails_per_hour=10)
+    assert due(["a"], [], limits=below) == Notification(MessageKind.BROKEN)
+    held = due(["a"], [], limits=Limits(mails_this_hour=10, mails_about_test=1, mails_per_hour=10))
     assert held == Notification(MessageKind.BROKEN, "the owner got 10 messages within an hour")
+
+
+def test_other_tests_that_name_the_same_owner_do_not_hold_back_a_tests_first_message() -> None:
+    others = Limits(mails_this_hour=10_000, mails_about_test=0, mails_per_hour=10)
+    assert due(["a"], [], limits=others) == Notification(MessageKind.BROKEN)
+    none = Limits(mails_this_hour=0, mails_about_test=0, mails_per_hour=0)
+    assert due(["a"], [], limits=none) == Notification(MessageKind.BROKEN, "the owner got 0 messages within an hour")
 
 
 PROBLEMS = st.frozensets(st.sampled_from("abc"))

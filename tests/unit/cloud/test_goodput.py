@@ -21,7 +21,7 @@ RUN = Run("resnet", "resnet", "manual__1", "local")
 def measured(tmp_path: Path, goodput: dict[str, Any]) -> dict[str, Any]:
     file = {"framework": "jax", "model": "resnet", "accelerator": "v5litepod-16", "image": "image", "command": ["run"]}
     test = TestDefinition.model_validate({**file, "name": "resnet", "goodput": goodput})
-    folder = RunFolder(str(tmp_path))
+    folder = RunFolder.of(RUN, str(tmp_path))
     folder.write(
         "run",
         {
@@ -72,7 +72,9 @@ def test_an_error_while_sending_is_a_warning(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("MONITORING_EMULATOR_HOST", "127.0.0.1:1")
     monkeypatch.setattr("ml_metrics.cloud.cloud_monitoring.TIMEOUT_SECONDS", 0.5)
     lines = ['{"job_name": "job", "job_start_time": 1}', '{"job_name": "job", "job_end_time": 2}']
-    (tmp_path / "goodput.jsonl").write_text("\n".join(lines))
+    log = Path(RunFolder.of(RUN, str(tmp_path)).path, "goodput.jsonl")
+    log.parent.mkdir(parents=True)
+    log.write_text("\n".join(lines))
     document = measured(tmp_path, {"gcp_options": {"project_id": "project", "location": "us-central1-a"}})
     assert document["found"]
     assert "not sent: Cloud Monitoring of project project" in document["warnings"][-1]

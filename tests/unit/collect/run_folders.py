@@ -8,6 +8,7 @@ from tensorboardX import SummaryWriter
 from ml_metrics.collect import Collected, collect_run
 from ml_metrics.collect.step_times import STRATEGY
 from ml_metrics.config.collection import MetricCollectionConfig
+from ml_metrics.limits import Limits
 from ml_metrics.model import Metric, Series, Workload
 from ml_metrics.run_folder import RunFolder
 
@@ -25,8 +26,10 @@ def write(folder: Path, **tags: list[float]) -> None:
                 writer.add_scalar(tag, value, step, walltime=1000.0 + step)
 
 
-def collected(folder: Path, workload: Workload | None = None, **config: object) -> Collected:
-    return collect_run(MetricCollectionConfig.model_validate(config), RunFolder(str(folder)), workload)
+def collected(
+    folder: Path, workload: Workload | None = None, limits: Limits | None = None, **config: object
+) -> Collected:
+    return collect_run(MetricCollectionConfig.model_validate(config), RunFolder(str(folder)), workload, limits=limits)
 
 
 def by_name(found: Collected) -> dict[str, Metric]:

@@ -79,9 +79,9 @@ def test_cells_that_are_no_plain_numbers(tmp_path: Path) -> None:
     assert by_name(found)["a_final"].non_finite == 2
     assert found.metadata == {"d": "x"}
     assert found.warnings == (
-        "metrics.csv: 3 lines or values were left out: column 'c': not a plain number: '1,234'",
-        "metrics.csv: 2 lines or values were left out: column 'e': not a plain number: '1_000'",
-        "metrics.csv: text among numbers was left out: 'f': 'N/A'",
+        "metrics.csv: 3 lines or values were left out: column 'c': not a plain number: text of 5 characters in line 2",
+        "metrics.csv: 2 lines or values were left out: column 'e': not a plain number: text of 5 characters in line 2",
+        "metrics.csv: text among numbers was left out: 'f'",
     )
 
 
@@ -89,9 +89,12 @@ def test_rows_that_do_not_fit_are_left_out_and_reported(tmp_path: Path) -> None:
     found = csv_of(tmp_path, "step,loss\n1\n2,3,4\nthree,3\n4.5,3\n,3\n5,7\n")
     assert values(found) == {"loss_final": 7}
     assert found.warnings == (
-        "metrics.csv: 1 line or value was left out: fewer cells than the header: '1'",
-        "metrics.csv: 1 line or value was left out: more cells than the header: '2,3,4'",
-        "metrics.csv: 3 lines or values were left out: the step 'step' is not a whole number: 'three'",
+        "metrics.csv: 1 line or value was left out: fewer cells than the header: a list of 1 in line 2",
+        "metrics.csv: 1 line or value was left out: more cells than the header: a list of 3 in line 3",
+        (
+            "metrics.csv: 3 lines or values were left out: the step 'step' is not a whole number: "
+            "text of 5 characters in line 4"
+        ),
     )
 
 
@@ -110,7 +113,7 @@ def test_text_in_quotation_marks(tmp_path: Path) -> None:
     found = csv_of(tmp_path, 'step,note,loss\n1,"a, ""b""\n9,9,9\nc",2\n2,"open,1\n3,x,3\n')
     assert values(found) == {"loss_final": 3}
     assert found.warnings == (
-        "metrics.csv: 1 line or value was left out: a quotation mark is not closed: '2,\"open,1'",
+        "metrics.csv: 1 line or value was left out: a quotation mark is not closed: text of 9 characters in line 5",
         "metrics.csv: text that differs from line to line was left out: 'note'",
     )
 
@@ -118,7 +121,8 @@ def test_text_in_quotation_marks(tmp_path: Path) -> None:
 def test_columns_without_a_name_of_their_own(tmp_path: Path) -> None:
     found = csv_of(tmp_path, ",step,loss,loss,acc\n0,1,2,3,4\n")
     assert values(found) == {"acc_final": 4}
-    assert found.warnings == ("metrics.csv: 1 line or value was left out: several columns have the same name: 'loss'",)
+    (warning,) = found.warnings
+    assert "several columns have the same name: text of 4 characters in line 1" in warning
 
 
 @pytest.mark.parametrize(

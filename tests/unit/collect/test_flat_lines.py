@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 
 from ml_metrics.collect import json_lines
+from ml_metrics.limits import Limits
 from unit.collect.run_folders import by_name, collected, values
 
 
@@ -103,10 +104,10 @@ def test_values_that_are_no_plain_numbers(tmp_path: Path) -> None:
     assert repr(values(found)) == repr({"a_final": 0.0, "b_final": 3.0, "c_final": math.nan, "d_final": -math.inf})
     assert by_name(found)["b_final"].non_finite == 1
     assert found.warnings == (
-        "h.jsonl: 1 line or value was left out: 'e' is not a number: [1]",
+        "h.jsonl: 1 line or value was left out: 'e' is not a number: a list of 1 in line 1",
         (
             "h.jsonl: 1 line or value was left out: 'f' is a number written as text, which numbers_in_text would read: "
-            "'1.453e+04'"
+            "text of 9 characters in line 1"
         ),
         "h.jsonl: 'n' left out: never a number, only null",
         (
@@ -184,10 +185,10 @@ def test_results_with_a_step_are_points_at_that_step(tmp_path: Path) -> None:
 
 def test_the_number_of_tags_is_limited(tmp_path: Path) -> None:
     write(tmp_path / "m.jsonl", *[{"step": step, f"loss{step}": step} for step in range(20)])
-    with mock.patch("ml_metrics.collect.file_points.MAX_TAGS", 5):
-        found = collected(tmp_path)
+    with mock.patch("ml_metrics.limits.FOLDERS_OF_A_TAG", 1):
+        found = collected(tmp_path, limits=Limits(tags=5))
     assert len(found.metrics) == 5
-    assert "15 lines or values were left out: more than 5 different names: 'loss5'" in found.warnings[0]
+    assert found.warnings == ("15 points of further tags were left out: a run may have 5 (max_tags)",)
 
 
 BLOCK = [{"step": index, "loss": index / 7, "acc": index, "run": "a"} for index in range(300)]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ml_metrics.collect import json_lines
+from ml_metrics.limits import Limits
 from unit.collect.run_folders import by_name, collected, values
 
 
@@ -79,11 +80,10 @@ def test_lines_with_equal_dimensions_may_be_points_of_a_series(tmp_path: Path) -
 
 def test_the_number_of_sub_runs_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "r.jsonl", *[result({"x": index}, host=f"h{index}") for index in range(20)])
-    for module in ("sub_runs", "json_lines"):
-        monkeypatch.setattr(f"ml_metrics.collect.{module}.MAX_TAGS", 5)
-    found = collected(tmp_path)
+    monkeypatch.setattr("ml_metrics.limits.FOLDERS_OF_A_TAG", 1)
+    found = collected(tmp_path, limits=Limits(tags=5))
     assert len(found.metrics) == 5
-    assert "15 lines or values were left out: more than 5 names of metrics and sub-runs: 'x'" in found.warnings[0]
+    assert found.warnings == ("15 points of further tags were left out: a run may have 5 (max_tags)",)
 
 
 BLOCK = [result({"loss": index / 7, "acc": index}, host=f"h{index % 3}", batch=index % 2) for index in range(300)]
@@ -152,10 +152,10 @@ def test_a_value_that_is_not_a_number_is_left_out(tmp_path: Path) -> None:
     assert repr(values(found)) == repr({"b": 1.0, "c": math.nan, "e": 5.0, "f": math.nan, "g": -math.inf})
     assert [by_name(found)[name].non_finite for name in "bcefg"] == [0, 1, 0, 1, 1]
     assert found.warnings == (
-        "r.jsonl: 1 line or value was left out: metric 'a' is not a number: '12'",
-        "r.jsonl: 1 line or value was left out: metric 'd' is not a number: [1]",
-        'r.jsonl: 1 line or value was left out: not JSON: \'{"metrics": {"a"\'',
-        "r.jsonl: 2 lines or values were left out: without metrics: {'metrics': 7}",
+        "r.jsonl: 1 line or value was left out: metric 'a' is not a number: text of 2 characters in line 1",
+        "r.jsonl: 1 line or value was left out: metric 'd' is not a number: a list of 1 in line 1",
+        "r.jsonl: 1 line or value was left out: not JSON, or nested more than 64 deep: 16 bytes in line 2",
+        "r.jsonl: 2 lines or values were left out: without metrics: an object of 1 in line 3",
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.collect import profile
+from ml_metrics.limits import Limits
 from unit.collect.run_folders import by_name, collected, values, write
 
 PROFILES = Path(__file__).with_name("profiles")
@@ -87,6 +88,22 @@ def test_a_reader_that_crashes_or_hangs_is_a_warning(tmp_path: Path, monkeypatch
     program.write_text("import time; time.sleep(60)")
     monkeypatch.setattr(profile, "TIMEOUT_SECONDS", 0.2)
     assert "it took longer than 0.2 s" in collected(tmp_path).warnings[0]
+
+
+def test_a_profile_with_too_many_bytes_is_not_copied_whole(tmp_path: Path) -> None:
+    with session(tmp_path, "tpu").open("r+b") as file:
+        file.truncate(1 << 40)
+    found = collected(tmp_path, limits=Limits(profile_bytes=4 << 20))
+    assert "its files have more than 4,194,304 bytes (setting max_profile_bytes)" in found.warnings[0]
+
+
+def test_the_reader_knows_nothing_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session(tmp_path, "tpu")
+    program = tmp_path / "reader.py"
+    monkeypatch.setattr(profile, "PROGRAM", program)
+    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "a-key")
+    program.write_text("import os, sys; sys.exit(' '.join(sorted(os.environ)))")
+    assert collected(tmp_path).warnings[0].endswith("HOME LC_CTYPE PATH TMPDIR")
 
 
 def test_without_xprof_there_is_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,8 +27,14 @@ def problems_of(tmp_path: Path, content: dict[str, object]) -> list[str]:
     [
         ({"description": "a\0b"}, "description: contains the character NUL, which no database stores"),
         ({"env": {"A\0": "b"}}, "env: a key contains the character NUL, which no database stores"),
-        ({"args": ["x" * (MAX_TEXT + 1)]}, f"args[0]: has {MAX_TEXT + 1:,} characters, at most {MAX_TEXT:,} are allowed"),
-        ({"args": ["x"] * (MAX_ENTRIES + 1)}, f"args: has {MAX_ENTRIES + 1:,} entries, at most {MAX_ENTRIES:,} are allowed"),
+        (
+            {"args": ["x" * (MAX_TEXT + 1)]},
+            f"args[0]: has {MAX_TEXT + 1:,} characters, at most {MAX_TEXT:,} are allowed",
+        ),
+        (
+            {"args": ["x"] * (MAX_ENTRIES + 1)},
+            f"args: has {MAX_ENTRIES + 1:,} entries, at most {MAX_ENTRIES:,} are allowed",
+        ),
         ({"params": {"a": 2**65}}, "params.a: is a number with too many digits"),
         ({"priority": 10**400}, "priority: is a number with too many digits"),
     ],
@@ -42,7 +48,7 @@ def test_a_value_that_airflow_or_its_database_refuses_is_a_problem(
 def test_the_tests_of_a_sweep_are_bounded_together(tmp_path: Path) -> None:
     (found,) = problems_of(tmp_path, {"args": ["x" * MAX_TEXT] * 20, "sweep": {"a": list(range(500))}})
     assert "makes 500 tests of" in found
-    assert f"at most {MAX_TOTAL:,} in all are allowed" in found
+    assert f"at most {MAX_TOTAL:,} in all" in found
 
 
 def test_thousands_of_mistakes_are_counted(tmp_path: Path) -> None:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ml_metrics.dashboard.export import as_csv, as_json, as_script_json
 
@@ -21,3 +28,28 @@ def test_json_has_null_for_non_finite_numbers_and_text_for_times() -> None:
 
 def test_csv_cells_are_no_formulas() -> None:
     assert as_csv([["=1+1", "@x", "a", -1.5]]) == "'=1+1,'@x,a,-1.5\r\n"
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe66"])
+@pytest.mark.parametrize(
+    "before", ["", " ", "\n", "\r\n", "\t", "\x00", "\u200b", "\ufeff", "\xa0", '"', "name;", "x\n ", "x\t"]
+)
+def test_a_formula_is_found_behind_what_is_not_shown(before: str, sign: str) -> None:
+    ((cell,),) = csv.reader(io.StringIO(as_csv([[f"{before}{sign}cmd"]]), newline=""))
+    parts = re.split(r"[;\t\r\n]", cell)
+    assert not any(re.match(rf"[\s\x00\u200b\ufeff\"]*{re.escape(sign)}", part) for part in parts)
+    assert cell.replace("'", "") == f"{before}{sign}cmd"
+
+
+@pytest.mark.parametrize(
+    "text", ["accuracy_final", "within (-inf, 0.9)", "mean - 4 sd", "a@example.com", "x/y-z; 5", "√ö"]
+)
+def test_other_cells_stay_as_they_are(text: str) -> None:
+    assert list(csv.reader([as_csv([[text]])])) == [[text]]
+
+
+@given(st.text(alphabet=st.sampled_from("=+-@;\t\r\n \"',a\u200b\uff1d"), max_size=12))
+def test_no_cell_of_any_text_begins_with_a_formula(text: str) -> None:
+    for separator in (",", ";", "\t"):
+        for row in csv.reader(io.StringIO(as_csv([["head", text]]), newline=""), delimiter=separator):
+            assert not any(re.match("[=+@\\-\uff1d]", cell.lstrip(" \u200b\t\r\n")) for cell in row)

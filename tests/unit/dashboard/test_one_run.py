@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -57,15 +58,18 @@ def test_the_mail_is_shown_as_it_was_sent(shown: TestClient, filled: Warehouse, 
 @pytest.mark.parametrize(
     ("document", "shown_notes"),
     [
-        ('{"notes": ["step_time: <b>the first</b>"]}', ["step_time: &lt;b&gt;the first"]),
-        ('{"notes": 3}', []),
+        ({"notes": ["step_time: <b>the first</b>"]}, ["step_time: &lt;b&gt;the first"]),
+        ({"notes": 3}, []),
         ("{", []),
     ],
 )
-def test_the_notes_of_the_run_are_shown(shown: TestClient, state: Path, document: str, shown_notes: list[str]) -> None:
-    folder = Path(RunFolder.of(run_of(SHIFTED, 0), f"{state}/runs").path, "_ml_metrics")
-    folder.mkdir(parents=True)
-    (folder / "metrics.json").write_text(document)
+def test_the_notes_of_the_run_are_shown(
+    shown: TestClient, state: Path, document: dict[str, Any] | str, shown_notes: list[str]
+) -> None:
+    folder = RunFolder.of(run_of(SHIFTED, 0), f"{state}/runs")
+    folder.write("metrics", document if isinstance(document, dict) else {})
+    if isinstance(document, str):
+        Path(folder.document_path("metrics")).write_text(document)
     response = shown.get(PAGE)
     text = response.text
     assert response.status_code == 200

@@ -122,8 +122,7 @@ def test_links_and_pipes_are_not_opened(folder: RunFolder, tmp_path: Path) -> No
 )
 def test_a_list_that_leads_elsewhere_is_ignored(folder: RunFolder, entry: dict[str, Any]) -> None:
     good = {"attempt": 1, "container": "base", "role": "workload", "saved": True}
-    document = json.dumps({"logs": [{**good, "role": "sidecar", **entry}, good]})
-    Path(folder.path, "_ml_metrics", "logs.json").write_text(document)
+    folder.write("logs", {"logs": [{**good, "role": "sidecar", **entry}, good]})
     assert read_logs(folder) == (BASE,)
 
 

@@ -85,7 +85,9 @@ def test_a_run_folder_that_is_gone_is_reported_for_a_day(monkeypatch: pytest.Mon
 
 
 def test_a_marker_without_its_message_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    markers().add("key", messages=f"{load_mail_settings().storage_root}/messages", document="001-broken-ab")
+    markers().add(
+        "key", messages=f"{load_mail_settings().storage_root}/t/key/_ml_metrics/messages", document="001-broken-ab"
+    )
     adopted(monkeypatch, timedelta(0))
     assert len(markers().all()) == 1, "its process may be about to write it"
     assert adopted(monkeypatch, DECIDING + SOON) == ([], [])

@@ -191,11 +191,11 @@ def test_a_message_that_was_adopted_late_leaves_later_incidents_alone(
 def test_a_full_disk_leaves_the_message_in_the_warehouse(
     mail: MailSettings, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: str, _: bytes) -> NoReturn:
-        raise StorageError(f"{path}: cannot be written: No space left on device")
+    def full(_: object, name: str, *__: object) -> NoReturn:
+        raise StorageError(f"{name}: cannot be written: No space left on device")
 
-    monkeypatch.setattr(storage, "create_bytes", full)
-    monkeypatch.setattr(storage, "write_bytes", full)
+    monkeypatch.setattr(storage.Folder, "create", full)
+    monkeypatch.setattr(storage.Folder, "write", full)
     one, again = posted(mail, warehouse), posted(mail, warehouse)
     (row,) = rows(warehouse)
     assert row.document == ""
@@ -236,7 +236,7 @@ def test_what_a_channel_accepted_is_known_where_the_disk_is_full_and_another_cha
 
     mail = replace(mail, channels=(*mail.channels, Down()))
     if disk_fills == "before the message":
-        monkeypatch.setattr(storage, "create_bytes", full)
+        monkeypatch.setattr(storage.Folder, "create", full)
         one = posted(mail, warehouse)
     else:
         one = posted(mail, warehouse)

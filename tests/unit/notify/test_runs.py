@@ -217,7 +217,7 @@ def test_a_run_with_unreadable_documents_is_reported(caplog: pytest.LogCaptureFi
     notify_about(1, BAD)
     notify_about(1, BAD)
     assert subjects() == [f"[ML Metrics] {NAME} failed: its documents cannot be read"]
-    assert "is not JSON" in caplog.text
+    assert "was not written by this deployment" in caplog.text
 
 
 def test_a_run_that_passes_is_not_reported_if_earlier_messages_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,11 +276,10 @@ def test_the_dag_reports_a_failed_run_whose_gate_has_not() -> None:
 
 
 def test_a_run_is_reported_if_the_bucket_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_answer(place: str) -> NoReturn:
-        raise StorageError(f"{place}: cannot be checked: Service Unavailable")
+    def no_answer(_: object, name: str, *__: object) -> NoReturn:
+        raise StorageError(f"{name}: cannot be read: Service Unavailable")
 
-    monkeypatch.setattr(storage, "exists", no_answer)
-    monkeypatch.setattr(storage, "read_bytes", no_answer)
+    monkeypatch.setattr(storage.Folder, "read", no_answer)
     overdue(1)
     (mail,) = Path(Settings.load().outbox).glob("*.eml")
     assert "It is unknown whether the workload has started" in mail.read_text()

@@ -90,7 +90,7 @@ def test_a_folder_that_cannot_be_written_is_a_note(folder: RunFolder, monkeypatc
     def full(*_: Any) -> None:
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr(container_logs.storage, "write_bytes", full)
+    monkeypatch.setattr(RunFolder, "write_file", full)
     (log,) = saved(folder, lambda *_: [b"line\n"], BASE)
     assert (log.saved, log.note) == (False, "the log could not be saved: the disk is full")
 

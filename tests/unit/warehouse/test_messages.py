@@ -97,7 +97,9 @@ def test_held_messages_wait_until_they_are_in_a_digest(warehouse: Warehouse) -> 
         state = MessageState.HELD if held == "a warning" else MessageState.PENDING
         warehouse.messages.add(replace(DECIDED, message=f"m{number}", held_because=held, state=state))
     assert [one.message for one in warehouse.messages.held(NOON)] == ["m1", "m2"]
-    assert warehouse.messages.count("vision-team", NOON) == 1
+    assert warehouse.messages.count("vision-team", DECIDED.test, NOON) == (1, 1)
+    assert warehouse.messages.count("vision-team", "another", NOON) == (1, 0)
+    assert warehouse.messages.count("another-team", DECIDED.test, NOON) == (0, 0)
     warehouse.messages.summarise(["m1", "m2"])
     warehouse.messages.summarise([])
     assert warehouse.messages.held(NOON) == []

@@ -10,6 +10,7 @@ from ml_metrics.alerts.channels.deadline import Deadline, within
 from ml_metrics.alerts.channels.http import Client
 from ml_metrics.alerts.channels.shorten import cut
 from ml_metrics.alerts.message import MessageKind, Reason
+from ml_metrics.alerts.render import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,13 +65,18 @@ class ErrorReporting:
 def event(message: Message, reason: Reason) -> dict[str, Any]:
     """Return the body for `events.report`. Events without a stack trace are grouped by location: test and problem."""
     kind, _, metric = reason.name.partition(":")
-    sentence, test = cut(reason.sentence, MAX_TEXT), cut(message.test, MAX_NAME)
+    sentence = cut(reason.sentence, MAX_TEXT, escape=printable)
+    test = cut(message.test, MAX_NAME, escape=printable)
     link = next((fact.link for fact in message.links if fact.name == "logs"), "")
     return {
         "message": f"{sentence} ||| Logs for this run: {link}" if link and len(link) < MAX_TEXT else sentence,
         "serviceContext": {"service": f"ml-metrics:{test}"},
         "context": {
-            "reportLocation": {"filePath": test, "lineNumber": 1, "functionName": cut(metric or kind, MAX_NAME)},
-            "user": cut(message.owner, MAX_NAME),
+            "reportLocation": {
+                "filePath": test,
+                "lineNumber": 1,
+                "functionName": cut(metric or kind, MAX_NAME, escape=printable),
+            },
+            "user": cut(message.owner, MAX_NAME, escape=printable),
         },
     }

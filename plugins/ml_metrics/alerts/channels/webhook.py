@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 from ml_metrics.alerts.channels.http import send_json
 from ml_metrics.alerts.channels.shorten import bullets, cut, fitting
@@ -20,8 +21,9 @@ MAX_WARNINGS_LENGTH = 900
 MAX_LINKS, MAX_LINK_NAME = 10, 60
 MIN_SECRET_LENGTH = 8
 """A shorter path, like `hook`, is not a secret."""
-MIN_KEY_LENGTH = 16
-"""A shorter part, like a version, is not a secret."""
+MIN_WORD_LENGTH = 16
+"""A shorter part of letters alone, like `services`, is a word, not a secret."""
+MENTION = re.compile(r"@(?=(?:all|channel|everyone|here)\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +51,27 @@ def post(address: str, body: Any, service: str, timeout: float) -> str:
 
 def secrets_of(address: str) -> tuple[str, ...]:
     """Return the texts that allow posting to a webhook: the address, its path, its query and the keys in them."""
-    whole = address.partition("://")[2].partition("/")[2]
+    rest = address.partition("://")[2]
+    host, _, whole = rest.partition("/")
+    login, _, host = host.rpartition("@")
     path, _, query = whole.partition("?")
-    paths = [part for part in (whole, path, query) if len(part) >= MIN_SECRET_LENGTH]
-    keys = [
-        part for part in (*path.split("/"), *(value for _, value in parse_qsl(query))) if len(part) >= MIN_KEY_LENGTH
-    ]
-    return tuple(dict.fromkeys((address, *paths, *keys)))
+    fields = [field.partition("=")[2] or field for field in re.split("[&;#]", query)]
+    groups = [rest, whole, path, query, login]
+    parts = [*login.split(":"), *host.split("."), *re.split("[/;#]", path), *fields]
+    found = [one for one in groups if len(one) >= MIN_SECRET_LENGTH] + [one for one in parts if _is_key(one)]
+    return tuple(dict.fromkeys([address, *(form for one in found for form in _forms(one))]))
+
+
+def _is_key(part: str) -> bool:
+    return len(part) >= (MIN_WORD_LENGTH if re.fullmatch("[A-Za-z]*|[0-9.-]*", part) else MIN_SECRET_LENGTH)
+
+
+def _forms(part: str) -> list[str]:
+    """Return a part of an address as a service may repeat it: as it is, decoded, encoded, and encoded once more."""
+    plain = unquote(part)
+    encoded = [quote(plain, safe=""), quote_plus(plain), quote(part, safe=""), quote(plain)]
+    lower = [re.sub("%..", lambda code: code[0].lower(), one) for one in encoded]
+    return [part, plain, unquote_plus(part), *encoded, *lower]
 
 
 def payload(message: Message) -> dict[str, Any]:
@@ -79,10 +95,10 @@ def payload(message: Message) -> dict[str, Any]:
 
 
 def escaped(text: str) -> str:
-    """Return text that Slack shows unchanged, without links and mentions."""
-    return printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Return text that Slack shows unchanged, without links and mentions of everybody."""
+    return MENTION.sub("@\u200b", printable(text)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _without_mentions(text: str) -> str:
     """Return text without the mentions and links of Mattermost, which formats it as Markdown."""
-    return escaped(text).replace("@", "@\u200b").replace("](", "] (")
+    return re.sub("@(?!\u200b)", "@\u200b", escaped(text)).replace("](", "] (")

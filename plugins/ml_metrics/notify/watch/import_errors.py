@@ -6,7 +6,6 @@ Airflow calls a listener for each error, whenever it parses the file, and none w
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import subprocess
 import sys
@@ -15,10 +14,15 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ml_metrics import storage
+from ml_metrics.documents import Documents
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +37,7 @@ sys.exit(bool(DagBag(sys.argv[1], include_examples=False).import_errors))
 """
 MAX_TRACE = 4000
 MAX_FILE = 1 << 20
-FOLDER = "_ml_metrics/import_errors"
+FOLDER = "import_errors"
 OURS = (b"ml_metrics", b"ml-metrics")
 
 _written: dict[str, tuple[str, float]] = {}
@@ -75,24 +79,33 @@ def note_import_error(filename: str, stacktrace: str) -> None:
 
 def read_import_errors(settings: Settings, now: datetime) -> tuple[list[DagImportError], list[str]]:
     """Return the errors that last, and the documents of those that are mended."""
-    folder = storage.join(settings.storage_root, FOLDER, settings.deployment)
+    documents = _documents(settings)
     lasting: list[DagImportError] = []
     mended: list[str] = []
-    for listed in storage.list_files(folder):
-        if not listed.name.endswith(".json"):
-            continue
+    for name in documents.names():
         try:
-            error = DagImportError(**json.loads(storage.read_bytes(listed.path)))
+            error = DagImportError(**documents.read(name))
             lasts = _lasts(error, now)
         except (MlMetricsError, ValueError, TypeError) as damaged:
-            log.warning("%s: is not the document of an import error: %s", listed.path, damaged)
-            mended.append(listed.path)
+            log.warning("%s: is not the document of an import error: %s", documents.path_of(name), damaged)
+            mended.append(name)
             continue
         if lasts:
             lasting.append(error)
         else:
-            mended.append(listed.path)
+            mended.append(name)
     return lasting, mended
+
+
+def forget_import_errors(settings: Settings, names: Iterable[str]) -> None:
+    """Remove the documents of errors that are mended."""
+    documents = _documents(settings)
+    for name in names:
+        documents.remove(name)
+
+
+def _documents(settings: Settings) -> Documents:
+    return Documents.of_deployment(settings.storage_root, FOLDER, settings.deployment)
 
 
 def _note(filename: str, stacktrace: str) -> None:
@@ -108,13 +121,13 @@ def _note(filename: str, stacktrace: str) -> None:
     content = hashlib.sha256(data).hexdigest() if data else ""
     error = DagImportError(filename, stacktrace[-MAX_TRACE:], content, datetime.now(UTC).isoformat())
     settings = Settings.load()
-    name = f"{hashlib.sha256(filename.encode(errors='replace')).hexdigest()[:32]}.json"
-    path = storage.join(settings.storage_root, FOLDER, settings.deployment, name)
-    document = json.dumps(asdict(error)).encode()
+    name = hashlib.sha256(filename.encode(errors="replace")).hexdigest()[:32]
+    documents = _documents(settings)
+    path = documents.path_of(name)
     if storage.is_local(path):
-        storage.write_bytes(path, document)
+        documents.write(name, asdict(error))
     else:
-        _write_apart(path, document)
+        _write_apart(path, documents.encoded(name, asdict(error)))
 
 
 def _write_apart(path: str, document: bytes) -> None:

@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ml_metrics import storage
 from ml_metrics.connections import warehouse
 from ml_metrics.notify.mail_settings import load_mail_settings
 from ml_metrics.notify.outgoing import post
 from ml_metrics.notify.send import hurry
-from ml_metrics.notify.watch.import_errors import read_import_errors
+from ml_metrics.notify.watch.import_errors import forget_import_errors, read_import_errors
 from ml_metrics.notify.watch.watching import Outcome, Surroundings, watch
 from ml_metrics.settings import Settings
 
@@ -41,8 +40,7 @@ def watch_all(get_dag: Callable[[str], Any] | None, dags_folder: str) -> Outcome
         outcome = watch(
             opened, mail, around, now, lambda message: posted.append(post(message, mail=mail, warehouse=opened))
         )
-        for path in mended:
-            storage.remove(path)
+        forget_import_errors(settings, mended)
         deadline = time.monotonic() + HURRY_SECONDS
         for one in posted:
             if time.monotonic() < deadline:

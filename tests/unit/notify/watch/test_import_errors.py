@@ -9,7 +9,7 @@ import pytest
 
 from ml_metrics import storage
 from ml_metrics.notify.watch import import_errors
-from ml_metrics.notify.watch.import_errors import note_import_error, read_import_errors
+from ml_metrics.notify.watch.import_errors import forget_import_errors, note_import_error, read_import_errors
 from ml_metrics.settings import Settings
 from unit.notify.watch.observed import Observed
 
@@ -36,8 +36,7 @@ def file(tmp_path: Path) -> Path:
 
 def lasting(after: timedelta = timedelta()) -> list[str]:
     errors, mended = read_import_errors(Settings.load(), datetime.now(UTC) + after)
-    for path in mended:
-        storage.remove(path)
+    forget_import_errors(Settings.load(), mended)
     return [f"{Path(error.file).name}:{error.line}: {error.last_line}" for error in errors]
 
 
@@ -71,7 +70,7 @@ def test_a_file_that_was_deleted_has_no_error(file: Path) -> None:
 
 def test_the_same_error_is_written_once_in_five_minutes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
-    monkeypatch.setattr(storage, "write_bytes", lambda path, _: written.append(path))
+    monkeypatch.setattr(storage.Folder, "write", lambda _, name, __: written.append(name))
     for _ in range(10):
         note_import_error(str(file), trace(file))
     assert len(written) == 1
@@ -89,7 +88,7 @@ def test_the_listener_never_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage, "write_bytes", full)
+    monkeypatch.setattr(storage.Folder, "write", full)
     note_import_error(str(tmp_path / "gone-ml_metrics.py"), "ml_metrics \ud800")
     note_import_error("", "")
     note_import_error("a\0b", "ml_metrics")
@@ -98,7 +97,7 @@ def test_the_listener_never_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_damaged_documents_are_removed(file: Path) -> None:
     note_import_error(str(file), trace(file))
     settings = Settings.load()
-    (document,) = storage.list_files(storage.join(settings.storage_root, import_errors.FOLDER))
+    (document,) = storage.list_files(storage.join(settings.storage_root, "_ml_metrics", import_errors.FOLDER))
     Path(document.path).write_text("{torn")
     assert lasting() == []
     assert storage.list_files(settings.storage_root) == []

@@ -1,0 +1,193 @@
+"""Documents of the product in folders where a workload may write: JSON objects that are signed.
+
+The last key of each document is its signature, an HMAC of its place and all that is before it. A document that is
+copied to another run, another name or another deployment is not believed, and neither is one that a workload wrote. The
+signature is checked before the JSON is read, so that only JSON of the product is ever parsed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics import storage
+from ml_metrics.documents_key import documents_keys
+from ml_metrics.errors import ConfigError, FileMissingError, StorageError, TooLargeError, UnreadableInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DOCUMENTS = "_ml_metrics"
+"""The folder of documents in a run folder, and in the storage root. Collectors skip it."""
+SUFFIX = ".json"
+SIGNATURE = "_signature"
+MAX_BYTES = 64 << 20
+END = re.compile(rb'(?:,\n|\{\n)  "_signature": "(?P<signature>[0-9a-f]{64})"\n\}\n\Z')
+END_BYTES = 200
+"""At least the length of the end of a document."""
+MAX_DOCUMENTS = storage.ListingLimits(files=10_000, name_bytes=4 << 20, depth=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """The documents in one folder."""
+
+    place: storage.Folder
+    """A trusted folder, below which the documents are."""
+    below: str
+    """Their folder, in that one."""
+    context: str
+    """The place of their folder in the storage root, which is part of each signature."""
+    believe_unsigned: bool = False
+    """Whether documents are read that this deployment has not signed."""
+
+    @classmethod
+    def of_run(cls, run_folder: str, *names: str, root: str = "") -> Documents:
+        """Return the documents of a run folder, or of a folder in them. Without a root, the run folder is trusted."""
+        below = "/".join((storage.relative(root, run_folder), DOCUMENTS, *names) if root else (DOCUMENTS, *names))
+        return cls(storage.Folder(root or run_folder), below, "/".join((*place_of(run_folder), DOCUMENTS, *names)))
+
+    @classmethod
+    def of_deployment(cls, storage_root: str, *names: str) -> Documents:
+        """Return the documents of a folder in the storage root, which is not of one run."""
+        below = "/".join((DOCUMENTS, *names))
+        return cls(storage.Folder(storage_root), below, below)
+
+    def path_of(self, name: str) -> str:
+        """Return the path of a document."""
+        return self.place.path_of(self._file(name))
+
+    def read(self, name: str) -> dict[str, Any]:
+        """Return a document.
+
+        Raises:
+            FileMissingError: there is none.
+            UnreadableInputError: what is there was not written by this deployment for this place.
+        """
+        path = self.path_of(name)
+        try:
+            data = self.place.read(self._file(name), MAX_BYTES)
+        except TooLargeError as error:
+            raise UnreadableInputError(str(error)) from error
+        except StorageError as error:
+            # the documents of this deployment are its own: one that it may not read is somebody else's
+            if isinstance(error.__cause__, PermissionError) and storage.is_local(path):
+                raise UnreadableInputError(str(error)) from error
+            raise
+        return self.decoded(name, data, path)
+
+    def decoded(self, name: str, data: bytes, path: str) -> dict[str, Any]:
+        """Return the content of a document that was read."""
+        if not self._is_signed(name, data, path) and not self.believe_unsigned:
+            raise UnreadableInputError(f"{path}: {NOT_OURS}")
+        try:
+            content = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise UnreadableInputError(f"{path}: is not JSON: {type(error).__name__}") from error
+        if not isinstance(content, dict):
+            raise UnreadableInputError(f"{path}: should hold one JSON object")
+        content.pop(SIGNATURE, None)
+        return content
+
+    def write(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write a document, completely or not at all."""
+        self.place.write(self._file(name), self.encoded(name, content))
+
+    def create(self, name: str, content: Mapping[str, Any]) -> bool:
+        """Write a document unless there is one. Of several processes that call this, one gets True.
+
+        What is there and is not of this deployment is replaced.
+        """
+        data = self.encoded(name, content)
+        if self.place.create(self._file(name), data):
+            return True
+        if self.exists(name):
+            return False
+        self.place.write(self._file(name), data)
+        return True
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is a document of this deployment."""
+        try:
+            self.read(name)
+        except (FileMissingError, UnreadableInputError):
+            return False
+        return True
+
+    def remove(self, name: str) -> None:
+        """Remove a document that is out of date."""
+        self.place.remove(self._file(name))
+
+    def names(self) -> list[str]:
+        """Return the names of what may be documents, sorted. They are not read."""
+        files = self.place.files(self.below, limits=MAX_DOCUMENTS)
+        return [file.name.removesuffix(SUFFIX) for file in files if file.name.endswith(SUFFIX)]
+
+    def encoded(self, name: str, content: Mapping[str, Any]) -> bytes:
+        """Return the bytes of a document.
+
+        Raises:
+            StorageError: it is too large, or there is no key to sign it with.
+        """
+        own = {key: value for key, value in content.items() if key != SIGNATURE}
+        text = json.dumps(without_non_finite({**own, SIGNATURE: "0" * 64}), indent=2, allow_nan=False, default=str)
+        data = f"{text}\n".encode()
+        if len(data) > MAX_BYTES:
+            raise StorageError(f"{self.path_of(name)}: has more than {MAX_BYTES:,} bytes, and cannot be written")
+        found = END.search(data, len(data) - END_BYTES if len(data) > END_BYTES else 0)
+        if found is None:
+            raise StorageError(f"{self.path_of(name)}: cannot be signed")
+        try:
+            key = documents_keys()[0]
+        except ConfigError as error:
+            raise StorageError(f"{self.path_of(name)}: cannot be signed: {error}") from error
+        signature = self._signature(key, name, data[: found.start()]).encode()
+        return data[: found.start("signature")] + signature + data[found.end("signature") :]
+
+    def _is_signed(self, name: str, data: bytes, path: str) -> bool:
+        found = END.search(data, max(0, len(data) - END_BYTES))
+        if found is None:
+            return False
+        try:
+            keys = documents_keys()
+        except ConfigError as error:
+            raise UnreadableInputError(f"{path}: its signature cannot be checked: {error}") from error
+        before, given = data[: found.start()], found["signature"].decode()
+        return any(hmac.compare_digest(self._signature(key, name, before), given) for key in keys)
+
+    def _signature(self, key: bytes, name: str, before: bytes) -> str:
+        place = f"{self.context}/{name}{SUFFIX}".encode()
+        return hmac.new(key, b"%d:%s:%s" % (len(place), place, before), hashlib.sha256).hexdigest()
+
+    def _file(self, name: str) -> str:
+        return f"{self.below}/{name}{SUFFIX}"
+
+
+NOT_OURS = (
+    "was not written by this deployment for this run: it has no signature, or that of another key, run or name, or it "
+    "was changed"
+)
+
+
+def place_of(run_folder: str) -> tuple[str, str]:
+    """Return the test and the run key that the place of a run folder states."""
+    path = str(Path(storage.local_path(run_folder)).absolute()) if storage.is_local(run_folder) else run_folder
+    *_, test, key = ("", "", *path.rstrip("/").split("/"))
+    return test, key
+
+
+def without_non_finite(content: Any) -> Any:
+    """Return the same JSON value with null in place of NaN and the infinities, which JSON does not have."""
+    if isinstance(content, float):
+        return content if math.isfinite(content) else None
+    if isinstance(content, dict):
+        return {key: without_non_finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [without_non_finite(value) for value in content]
+    return content

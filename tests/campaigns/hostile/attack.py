@@ -1,0 +1,81 @@
+"""What the campaign counts: attacks, the variants of each that were tried, and whether all of them were held off."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Self, TypeVar
+
+VARIANTS = int(os.environ.get("ML_METRICS_HOSTILE_VARIANTS", "0"))
+"""How many variants of an attack are generated; 0 outside the campaign."""
+SEED = int(os.environ.get("ML_METRICS_HOSTILE_SEED", "1"))
+NOT_RUN = "NOT RUN: minutes of attacks; `make campaign-hostile`"
+LONGEST_SHOWN = 5
+ENOUGH = 20
+"""An attack ends after so many variants that were not held off: each may cost a minute."""
+Shape = TypeVar("Shape")
+WHOLE, SHORT_SHAPES = 200, 5
+
+
+@dataclass
+class Attack:
+    """One way to reach beyond what is one's own, in variants."""
+
+    name: str
+    tried: int = 0
+    broken: list[str] = field(default_factory=list)
+    """What each variant that was not held off has reached."""
+
+    def variant(self, what: str, *, held: bool, reached: object = "") -> None:
+        """Count a variant, and whether it was held off."""
+        self.tried += 1
+        if not held:
+            self.broken.append(f"{what}: {reached}"[:2000])
+            assert len(self.broken) < ENOUGH, f"{self.name}: so many variants reach something:\n" + "\n".join(
+                self.broken
+            )
+
+    def none(self, what: str, found: Iterable[object]) -> None:
+        """Count a variant that is held off if nothing is found."""
+        reached = list(found)
+        self.variant(what, held=not reached, reached=reached[:LONGEST_SHOWN])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is not None:
+            if len(self.broken) < ENOUGH:
+                self.broken.append(f"the attack itself ended with {error!r}"[:2000])
+            return
+        assert self.tried, f"{self.name}: no variant was tried"
+        shown = "\n".join(self.broken[:LONGEST_SHOWN])
+        assert not self.broken, f"{self.name}: {len(self.broken)} of {self.tried} variants reached something:\n{shown}"
+
+
+def table(attacks: Iterable[Attack]) -> str:
+    """Return the figures as a table of Markdown."""
+    rows = ["| attack | variants | held |", "| --- | --- | --- |"]
+    each = list(attacks)
+    rows += [f"| {one.name} | {one.tried:,} | {_held(one)} |" for one in each]
+    total = Attack("all", sum(one.tried for one in each), [what for one in each for what in one.broken])
+    return "\n".join([*rows, f"| {len(each)} attacks | {total.tried:,} | {_held(total)} |"])
+
+
+def _held(attack: Attack) -> str:
+    return f"{attack.tried - len(attack.broken):,}" if attack.broken else "all"
+
+
+def some_of(shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+    """Return every shape in the whole campaign, and some in the short one, where each is a run of a DAG."""
+    names = list(shapes)
+    chosen = names if VARIANTS >= WHOLE else random.Random(SEED).sample(names, min(SHORT_SHAPES, len(names)))
+    return {name: shapes[name] for name in chosen}
+
+
+def safe_name(text: str) -> str:
+    """Return a text as the name of a test."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

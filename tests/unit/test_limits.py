@@ -1,0 +1,115 @@
+"""What one run may have, and what is kept when it has more."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ml_metrics.collect import Collected, collect_run
+from ml_metrics.config.collection import MetricCollectionConfig
+from ml_metrics.errors import ConfigError
+from ml_metrics.goodput import measure
+from ml_metrics.limits import Limits, few
+from ml_metrics.run_folder import RunFolder
+from ml_metrics.settings import Settings
+from unit.collect.run_folders import values, write
+
+MEMORY = 2_500 << 20
+"""Address space of a reader, most of which is that of the libraries."""
+READER = """
+import sys
+from ml_metrics.collect import collect_run
+from ml_metrics.config.collection import MetricCollectionConfig
+from ml_metrics.goodput import measure
+from ml_metrics.run_folder import RunFolder
+folder = RunFolder(sys.argv[1])
+found = collect_run(MetricCollectionConfig(), folder, None)
+report = measure(folder.files())
+print(len(found.metrics), len(found.warnings), len(report.warnings))
+for warning in (*found.warnings, *report.warnings):
+    assert "could not be read: MemoryError" not in warning, warning
+"""
+
+
+def limited(folder: Path, judged: frozenset[str] = frozenset(), **limits: int) -> Collected:
+    config = MetricCollectionConfig.model_validate({"default_aggregation_strategies": ["final"]})
+    return collect_run(config, RunFolder(str(folder)), None, limits=Limits(**limits), judged=judged.__contains__)
+
+
+def read_apart(folder: Path) -> None:
+    """Read everything in a process of its own, whose memory is limited and which may crash."""
+    done = subprocess.run(
+        [sys.executable, "-c", READER, str(folder)],
+        check=False, capture_output=True, text=True, timeout=300,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
+    )  # fmt: skip
+    assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
+
+
+def test_the_defaults_are_those_of_the_settings() -> None:
+    assert Limits.of(Settings()) == Limits()
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "", "1.5"])
+def test_a_limit_that_is_no_number_is_an_error_that_names_its_setting(text: str) -> None:
+    with pytest.raises(ConfigError, match="max_points"):
+        Limits.of(Settings(max_points=text))
+
+
+def test_what_is_judged_is_kept_first(tmp_path: Path) -> None:
+    write(tmp_path, **{f"a{number}": [1.0] for number in range(20)}, z=[2.0])
+    found = limited(tmp_path, frozenset({"z_final"}), tags=5)
+    assert set(values(found)) == {"a0_final", "a1_final", "a10_final", "a11_final", "z_final"}
+    assert "16 tags were left out: a run may have 5 (max_tags)" in found.warnings
+    found = limited(tmp_path, frozenset({"z_final"}), metrics=1)
+    assert set(values(found)) == {"z_final"}
+
+
+def test_what_is_judged_has_room_after_others_have_used_it(tmp_path: Path) -> None:
+    lines = [{"step": 1, f"a{number}": 1} for number in range(100)] + [{"step": step, "z": 2} for step in range(9)]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = limited(tmp_path, frozenset({"z_final"}), tags=2, points=10)
+    assert values(found)["z_final"] == 2
+    assert "80 points of further tags were left out: a run may have 20 (max_tags)" in found.warnings
+
+
+def test_bytes_and_time_end_the_reading_with_one_warning(tmp_path: Path) -> None:
+    for number in range(9):
+        (tmp_path / f"m{number}.jsonl").write_text('{"step": 1, "a": 1}\n' * 100)
+    (warning,) = [one for one in limited(tmp_path, bytes_read=5_000).warnings if "max_" in one]
+    assert warning.startswith("5,000 bytes of files were read")
+    (tmp_path / "m.jsonl").write_bytes(gzip.compress(b'{"step": 1, "a": 1}\n' * 10_000))
+    assert any("max_bytes_unpacked" in one for one in limited(tmp_path, bytes_unpacked=1_000).warnings)
+
+
+def test_a_warning_tells_no_content_and_has_no_control_characters(tmp_path: Path) -> None:
+    (tmp_path / "telemetry.a.jsonl").write_text('{"admin": "hunter2"}\nhunter2\n[["hunter2"]]\n')
+    (tmp_path / "goodput.jsonl").write_text('"hunter2"\n{"job_name": "j", "step_start_time": "hunter2"}\n')
+    warnings = [*limited(tmp_path).warnings, *measure(str(tmp_path)).warnings]
+    assert len(warnings) >= 4
+    assert not [one for one in warnings if "hunter2" in one]
+    assert few(["\x1b[31m\u202e"]) == ["\\x1b[31m\\u202e"]
+    assert len(few(str(number) for number in range(10_000))) == 201
+
+
+@pytest.mark.parametrize("name", ["goodput.jsonl", "telemetry.jsonl", "metrics.jsonl", "perfzero_summary.json"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+        b"[" * 1_000_000 + b"]" * 1_000_000,
+        b"[" + b"[]," * 10_000_000 + b"[]]",
+        b"".join(b'{"step":1,"k%d":1}\n' % number for number in range(200_000)),
+        gzip.compress(b'{"step": 1, "a": 1}\n' * 5_000_000, 1),
+    ],
+    ids=["objects", "lists", "wide", "new names", "packed"],
+)
+def test_no_file_takes_the_memory_or_crashes_its_reader(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    read_apart(tmp_path)
