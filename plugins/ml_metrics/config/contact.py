@@ -12,6 +12,7 @@ from ml_metrics.config.inherit import ConfigFolder
 from ml_metrics.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 UNOWNED = "unowned"
@@ -31,16 +32,23 @@ class Contact:
 
 def contact_in(path: Path, root: Path) -> Contact:
     """Return the owner and the recipients that an invalid file names, or inherits, as far as they can be read."""
-    try:
-        with ConfigFolder(root) as folder:
+    with ConfigFolder(root) as folder:
+        try:
             content = folder.complete(path).content
-    except (ConfigError, OSError):
-        content = _from_lines(path)
-    emails = content.get("emails")
-    return Contact(
-        _owner(content.get("owner")),
-        tuple(dict.fromkeys(filter(_is_address, emails if isinstance(emails, list | tuple) else ()))),
-    )
+        except (ConfigError, OSError):
+            content = _from_lines(path)
+        emails = content.get("emails")
+        addresses = filter(_is_address, emails if isinstance(emails, list | tuple) else ())
+        return Contact(_owner(content.get("owner")), tuple(dict.fromkeys(_allowed(addresses, folder))))
+
+
+def _allowed(addresses: Iterable[str], folder: ConfigFolder) -> Iterator[str]:
+    """Yield the addresses that the policy allows: a file that names another one is invalid for just that reason."""
+    try:
+        policy = folder.policy
+    except ConfigError:  # which is why no test runs; the default recipients are told
+        return
+    yield from (address for address in addresses if policy.allows("recipients", address))
 
 
 def _from_lines(path: Path) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def refused_in(test: TestDefinition, policy: Policy) -> Iterator[Found]:
 
 def templates_in(test: TestDefinition) -> Iterator[Found]:
     """Yield the place and the reason of every template that a run could not fill in."""
-    for key in TEMPLATED:
+    for key in [key for key in TEMPLATED if key in test.model_fields_set]:
         for where, text in _templates(getattr(test, key), (key,)):
             if problem := template_problem(text):
                 yield where, problem

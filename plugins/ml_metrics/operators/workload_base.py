@@ -29,7 +29,7 @@ from ml_metrics.operators.attempts import (
     unknown_end,
 )
 from ml_metrics.operators.cluster import MAX_FIRST_OUTAGE, MAX_OUTAGE, MAX_OUTAGES, is_outage, place_of, wait_for_answer
-from ml_metrics.operators.cluster_hook import KUBECONFIG, CheckedHook, kubeconfig_of
+from ml_metrics.operators.cluster_hook import KUBECONFIG, CheckedHook, default_kubeconfig, kubeconfig_of
 from ml_metrics.operators.links import logs_command, workload_link
 from ml_metrics.operators.run_start import start_of
 from ml_metrics.operators.saves_logs import SavesLogs
@@ -130,7 +130,7 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
 
     def convert_config_file_to_dict(self) -> None:
         """Give the triggerer the same kubeconfig, checked."""
-        path = self.config_file or os.environ.get(KUBECONFIG)
+        path = self.config_file or (default_kubeconfig() if KUBECONFIG in os.environ else None)
         self._config_dict = kubeconfig_of(path, None, self.cluster_context, "") if path else None
 
     @cached_property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import re
@@ -15,6 +14,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticUndefined
 
+from docstrings import docstrings
 from golden import check
 from ml_metrics.config.accelerator_catalogue import Accelerator, catalogue
 from ml_metrics.config.validation import spellings
@@ -54,18 +54,6 @@ def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
     for key, field in spellings(model).items():
         found.setdefault(id(field), (key, field))
     return dict(found.values())
-
-
-def docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """The docstring of each field, from the source."""
-    (tree,) = ast.parse(inspect.getsource(model)).body
-    assert isinstance(tree, ast.ClassDef)
-    found: dict[str, str] = {}
-    for field, after in zip(tree.body, tree.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
-            text = ast.literal_eval(after.value)
-            found[field.target.id] = " ".join(text.split()).replace("|", "\\|")
-    return found
 
 
 def default(field: FieldInfo) -> str:

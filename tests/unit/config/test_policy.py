@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.cli import main
+from ml_metrics.config.contact import Contact, contact_in
 from ml_metrics.config.load import load_file, load_test, load_tests
 from ml_metrics.config.pod_security import PodRules
 from ml_metrics.config.policy import Policy, current_policy, read_policy
@@ -210,6 +211,18 @@ def test_authors_cannot_write_the_policy(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("AIRFLOW__ML_METRICS__POLICY", str(tmp_path / "_policy.yaml"))
     with pytest.raises(InvalidFileError, match="in the folder of test files"):
         current_policy(tmp_path)
+
+
+def test_a_refused_recipient_is_not_told_that_it_was_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, policy = tmp_path / "tests", tmp_path / "policy.yaml"
+    root.mkdir()
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__POLICY", str(policy))
+    for ending in ("", "broken: [\n"):
+        (root / "t.yaml").write_text(f"{TEST}owner: team\nemails: [a@good.org, ceo@victim.org]\n{ending}")
+        policy.write_text('recipients: ["*@good.org"]')
+        assert contact_in(root / "t.yaml", root) == Contact("team", ("a@good.org",))
+        policy.write_text("recipients: 7 # no list")
+        assert contact_in(root / "t.yaml", root) == Contact("team")
 
 
 def test_airflows_templates_are_an_administrators_choice(tmp_path: Path) -> None:
