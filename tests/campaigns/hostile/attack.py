@@ -34,7 +34,9 @@ class Attack:
         self.tried += 1
         if not held:
             self.broken.append(f"{what}: {reached}"[:2000])
-            assert len(self.broken) < ENOUGH, f"{self.name}: so many variants reach something:\n" + "\n".join(self.broken)
+            assert len(self.broken) < ENOUGH, f"{self.name}: so many variants reach something:\n" + "\n".join(
+                self.broken
+            )
 
     def none(self, what: str, found: Iterable[object]) -> None:
         """Count a variant that is held off if nothing is found."""
@@ -58,8 +60,7 @@ def table(attacks: Iterable[Attack]) -> str:
     """Return the figures as a table of Markdown."""
     rows = ["| attack | variants | held |", "| --- | --- | --- |"]
     each = list(attacks)
-    for one in each:
-        rows.append(f"| {one.name} | {one.tried:,} | {_held(one)} |")
+    rows += [f"| {one.name} | {one.tried:,} | {_held(one)} |" for one in each]
     total = Attack("all", sum(one.tried for one in each), [what for one in each for what in one.broken])
     return "\n".join([*rows, f"| {len(each)} attacks | {total.tried:,} | {_held(total)} |"])
 

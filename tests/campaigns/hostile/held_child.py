@@ -59,7 +59,7 @@ def held(
         return Ended(f"did not end in {wall_seconds:.0f} s")
     if not data:
         return Ended(f"was stopped by {_cause(status)}")
-    ended: Ended = pickle.loads(data)  # noqa: S301  (our own child wrote it)
+    ended: Ended = pickle.loads(data)
     return ended
 
 

@@ -54,9 +54,7 @@ READERS: dict[str, Reader] = {
 
 def read_all(folder: RunFolder) -> dict[str, str]:
     """Return what every reader says. An error of the product is what it says; any other is a bug, and is raised."""
-    return {
-        name: _or_error(lambda reader=reader: reader(RunState(folder))) for name, reader in READERS.items()
-    }
+    return {name: _or_error(lambda reader=reader: reader(RunState(folder))) for name, reader in READERS.items()}
 
 
 def _or_error(read: Callable[[], object]) -> str:

@@ -45,7 +45,9 @@ def airflow(home: Home) -> Iterator[Standalone]:
 
 def page(airflow: Standalone, path: str) -> httpx.Response:
     """Return a page of the dashboard as a user's browser gets it."""
-    return httpx.get(f"{airflow.url}/ml-metrics{path}", cookies={"_token": airflow.token}, timeout=60, follow_redirects=True)
+    return httpx.get(
+        f"{airflow.url}/ml-metrics{path}", cookies={"_token": airflow.token}, timeout=60, follow_redirects=True
+    )
 
 
 def test_pages_after_a_hundred_thousand_tags(airflow: Standalone, home: Home, attack: Begin) -> None:
@@ -66,7 +68,11 @@ def test_pages_after_a_hundred_thousand_tags(airflow: Standalone, home: Home, at
                      "/compare?tests=*&metrics=*"):  # fmt: skip
             try:
                 answer = page(airflow, path)
-                held = answer.status_code == 200 and len(answer.content) < MAX_PAGE_BYTES and "login" not in str(answer.url)
+                held = (
+                    answer.status_code == 200
+                    and len(answer.content) < MAX_PAGE_BYTES
+                    and "login" not in str(answer.url)
+                )
                 tried.variant(path, held=held, reached=(answer.status_code, len(answer.content), str(answer.url)))
             except httpx.HTTPError as error:
                 tried.variant(path, held=False, reached=repr(error))
@@ -123,6 +129,8 @@ def test_image_and_command_by_hand(airflow: Standalone, home: Home, attack: Begi
 def test_every_test_has_its_dag_and_no_secret_is_anywhere(airflow: Standalone, home: Home, attack: Begin) -> None:
     with attack("canaries in an Airflow with hostile tests") as tried:
         for test in ("innocent", "tags", "files", "pattern", "by-hand", "long-tag"):
-            wait_until(lambda test=test: airflow.client.get(f"/api/v2/dags/{test}").status_code == 200, f"{test} is there")
+            wait_until(
+                lambda test=test: airflow.client.get(f"/api/v2/dags/{test}").status_code == 200, f"{test} is there"
+            )
             tried.variant(test, held=True)
         tried.none("files", leaks(home.path))

@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,7 +97,9 @@ LOOPS = {
 keys = st.sampled_from(["tags", "params", "retries", "timeout", "schedule", "owner", "description", "env", "labels",
                         "priority", "pool", "quarantine", "resources", "args", "annotations", "node_selector", "hosts",
                         "emails", "sweep", "startup_timeout", "tolerations", "pod", "sender", "volumes"])  # fmt: skip
-texts = st.text(max_size=30) | st.sampled_from(["^(a|a)*$", "{{ conn.x }}", "@daily", "re:(x+)+y", LONG, "9" * 400, "*/1 * * * *"])
+texts = st.text(max_size=30) | st.sampled_from(
+    ["^(a|a)*$", "{{ conn.x }}", "@daily", "re:(x+)+y", LONG, "9" * 400, "*/1 * * * *"]
+)
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-(10**30), 10**30), st.floats(), texts)
 values = st.recursive(
     scalars,
@@ -153,7 +154,7 @@ class Processed:
         for table in ("dag", "dag_version", "serialized_dag", "import_error"):
             with closing(sqlite3.connect(home.path / "airflow.db")) as database:
                 database.execute("PRAGMA foreign_keys=ON")
-                database.execute(f"DELETE FROM {table}")  # noqa: S608  (names from above)
+                database.execute(f"DELETE FROM {table}")
                 database.commit()
         done = subprocess.run(
             ["airflow", "dag-processor", "--num-runs", str(passes)],
@@ -216,7 +217,9 @@ def test_generated_graphs_of_merge_keys(home: Home, folder: Folder, attack: Begi
     graphs = st.lists(st.lists(st.integers(0, 40), max_size=12), min_size=2, max_size=40)
     for number, graph in enumerate(drawn(graphs, max(20, VARIANTS // 4))):
         lines = [
-            f"x{n}: &x{n}\n" + (f"  <<: [{', '.join(f'*x{to % n}' for to in merged)}]\n" if merged and n else "") + f"  k{n}: 1\n"
+            f"x{n}: &x{n}\n"
+            + (f"  <<: [{', '.join(f'*x{to % n}' for to in merged)}]\n" if merged and n else "")
+            + f"  k{n}: 1\n"
             for n, merged in enumerate(graph)
         ]
         folder.write(f"merge-{number:04}", f"merge keys {graph}", "".join(lines))
@@ -239,7 +242,11 @@ def test_names_of_others(home: Home, folder: Folder, attack: Begin) -> None:
         for name in RESERVED:
             # the DAG is that of its own file, or is none
             own = before.get(name, {}).get("file")
-            held = name not in found or (own is not None and found[name]["file"] == own) or "invalid" in found[name]["text"]
+            held = (
+                name not in found
+                or (own is not None and found[name]["file"] == own)
+                or "invalid" in found[name]["text"]
+            )
             tried.variant(name, held=held, reached=(before.get(name), found.get(name)))
         for name in (*INNOCENTS, *before):
             tried.variant(f"{name} is still there", held=name in found, reached=sorted(found))
@@ -264,14 +271,16 @@ PODS: Mapping[str, dict[str, Any]] = {
     "hostNetwork": {"pod": {"spec": {"hostNetwork": True}}},
     "host path": {"volumes": {"/host": {"host_path": "/"}}},
     "host path in the pod": {"pod": {"spec": {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}}},
-    "host port": {"pod": {"spec": {"containers": [{"name": "workload", "ports": [{"hostPort": 22, "containerPort": 22}]}]}}},
+    "host port": {"pod": {"spec": {"containers": [
+        {"name": "workload", "ports": [{"hostPort": 22, "containerPort": 22}]}]}}},
     "privileged init container": {"init_containers": [
         {"name": "i", "image": "i", "securityContext": {"privileged": True}}]},
     "ephemeral container": {"pod": {"spec": {"ephemeralContainers": [
         {"name": "e", "image": "i", "securityContext": {"privileged": True}}]}}},
     "seccomp": {"pod": {"spec": {"securityContext": {"seccompProfile": {"type": "Unconfined"}}}}},
     "AppArmor": {"annotations": {"container.apparmor.security.beta.kubernetes.io/workload": "unconfined"}},
-    "procMount": {"pod": {"spec": {"containers": [{"name": "workload", "securityContext": {"procMount": "Unmasked"}}]}}},
+    "procMount": {"pod": {"spec": {"containers": [
+        {"name": "workload", "securityContext": {"procMount": "Unmasked"}}]}}},
     "SELinux": {"pod": {"spec": {"securityContext": {"seLinuxOptions": {"type": "spc_t"}}}}},
     "sysctls": {"pod": {"spec": {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}}}},
     "host process": {"pod": {"spec": {"securityContext": {"windowsOptions": {"hostProcess": True}}}}},

@@ -28,7 +28,9 @@ numbers = st.one_of(
 )
 texts = st.one_of(
     st.text(max_size=40),
-    st.sampled_from(["\x1b]0;title\x07", "\ud800", "\u202e", "\x00", "=cmd|' /C calc'!A0", "<script>", "a\nb", "x" * 70_000]),
+    st.sampled_from(
+        ["\x1b]0;title\x07", "\ud800", "\u202e", "\x00", "=cmd|' /C calc'!A0", "<script>", "a\nb", "x" * 70_000]
+    ),
 )
 values = st.recursive(
     st.none() | st.booleans() | numbers | texts,
@@ -67,7 +69,9 @@ events = st.lists(
 zipped = st.one_of(json_lines, st.binary(max_size=200)).map(lambda data: gzip.compress(data, mtime=0)) | st.binary(
     max_size=60
 ).map(lambda data: b"\x1f\x8b\x08" + data)
-contents = st.one_of(json_lines, documents.map(_text), values.map(_text), tables, events, zipped, st.binary(max_size=300))
+contents = st.one_of(
+    json_lines, documents.map(_text), values.map(_text), tables, events, zipped, st.binary(max_size=300)
+)
 written = st.builds(
     lambda at, data, times: {"do": "write", "at": at, "hex": (data * times).hex(), "instead": True},
     st.sampled_from(PLACES), contents, st.sampled_from([1, 1, 1, 50]),

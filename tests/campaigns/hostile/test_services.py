@@ -30,15 +30,20 @@ PASSWORD = "canary-7f3a91c2"
 def test_redirects_take_no_key_with_them(attack: Begin, caplog: pytest.LogCaptureFixture) -> None:
     """Each channel, each kind of redirect: the key goes nowhere else, and the message is not called delivered."""
     statuses = st.sampled_from([300, 301, 302, 303, 304, 305, 307, 308])
-    shapes = st.sampled_from(["{0}/x", "//{1}/x", "{0}@{1}/x", "/x", "", "http://127.0.0.1:1/", "{0}/{2}", "\\\\{1}\\x"])
+    shapes = st.sampled_from(
+        ["{0}/x", "//{1}/x", "{0}@{1}/x", "/x", "", "http://127.0.0.1:1/", "{0}/{2}", "\\\\{1}\\x"]
+    )
     message = compose(REPORT, ("a@example.com",), "me@example.com")
     with http_service() as ours, http_service() as theirs, attack("S12 redirects, each channel") as tried:
         for (name, make), status, shape in drawn(
-            st.tuples(st.sampled_from(sorted(HTTP_CHANNELS.items(), key=lambda one: one[0])), statuses, shapes), VARIANTS
+            st.tuples(st.sampled_from(sorted(HTTP_CHANNELS.items(), key=lambda one: one[0])), statuses, shapes),
+            VARIANTS,
         ):
             host = theirs.url.removeprefix("http://")
             there = shape.format(theirs.url, host, SECRET)
-            ours.answers(Answer(status, {"error": f"go to {there} with {SECRET}"}, {"Location": there, "Refresh": f"0; {there}"}))
+            ours.answers(
+                Answer(status, {"error": f"go to {there} with {SECRET}"}, {"Location": there, "Refresh": f"0; {there}"})
+            )
             said = ""
             try:
                 make(ours.url).send(message, 10.0)
@@ -46,7 +51,9 @@ def test_redirects_take_no_key_with_them(attack: Begin, caplog: pytest.LogCaptur
             except UndeliveredError as error:
                 delivered, said = False, f"{error} {error!r} {error.__cause__!r} {error.__context__!r}"
             held = not delivered and not theirs.requests and SECRET not in said and SECRET not in caplog.text
-            tried.variant(f"{name}, {status}, {shape}", held=held, reached=(delivered, len(theirs.requests), said[:300]))
+            tried.variant(
+                f"{name}, {status}, {shape}", held=held, reached=(delivered, len(theirs.requests), said[:300])
+            )
             theirs.requests.clear()
 
 
@@ -103,4 +110,6 @@ def test_a_password_is_not_sent_in_clear(monkeypatch: pytest.MonkeyPatch, attack
                         warehouse.runs.newest("x")
                     sent = [one for one in seen if PASSWORD.encode() in one]
                     said = f"{raised.value} {raised.value.__cause__}"
-                    tried.variant(f"{extra} to {answer!r}", held=not sent and PASSWORD not in said, reached=(sent, said[:300]))
+                    tried.variant(
+                        f"{extra} to {answer!r}", held=not sent and PASSWORD not in said, reached=(sent, said[:300])
+                    )

@@ -122,6 +122,8 @@ def test_documents_that_are_links(place: Place, attack: Begin) -> None:
         "nowhere": [{"do": "symlink", "at": DOCUMENTS, "to": str(config / "made"), "instead": True}],
         "messages": [{"do": "symlink", "at": f"{DOCUMENTS}/messages", "to": str(config), "instead": True}],
         "logs": [{"do": "symlink", "at": f"{DOCUMENTS}/logs", "to": str(config), "instead": True}],
+        "run-folder": [{"do": "run folder", "to": str(place.innocents_folder)}],
+        "run-folder-config": [{"do": "run folder", "to": str(config)}],
         "a-file": [{"do": "write", "at": DOCUMENTS, "text": "", "instead": True}],
         "a-fifo": [{"do": "fifo", "at": DOCUMENTS, "instead": True}],
         **{
@@ -171,7 +173,10 @@ FORGED_MESSAGES = {
     "message": ("messages/001-broken-0.json", {"kind": "broken", "subject": "", "recipients": []}),
     "gate": ("gate.json", {"reasons": [], "troubles": {}}),
     "verdicts": ("verdicts.json", {"outcome": "pass", "verdicts": []}),
-    "metrics": ("metrics.json", {"metrics": [{"name": "loss_final", "value": 0.0, "tag": "loss", "strategy": "final"}]}),
+    "metrics": (
+        "metrics.json",
+        {"metrics": [{"name": "loss_final", "value": 0.0, "tag": "loss", "strategy": "final"}]},
+    ),
     "empty": ("messages/001-broken-0.json", {}),
 }
 """Documents that say: all is well, or somebody knows it already."""
@@ -190,7 +195,9 @@ def test_planted_documents_do_not_silence_an_alert(place: Place, attack: Begin) 
         shapes[f"dir-{name}"] = [{"do": "folder", "at": path, "instead": True}]
         shapes[f"pipe-{name}"] = [{"do": "fifo", "at": path, "instead": True}]
         shapes[f"huge-{name}"] = [{"do": "sparse", "at": path, "size": 8 << 40, "instead": True}]
-    tests = [place.test(f"planted-{shape}"[:46].strip("-"), *deeds, red=True) for shape, deeds in some_of(shapes).items()]
+    tests = [
+        place.test(f"planted-{shape}"[:46].strip("-"), *deeds, red=True) for shape, deeds in some_of(shapes).items()
+    ]
     ends = place.run(*tests)
     with attack("S4 planted documents silence an alert") as tried:
         for test in tests:
@@ -210,8 +217,9 @@ def test_a_run_that_says_it_is_another(place: Place, attack: Begin) -> None:
     }
     before = place.innocents_rows()
     tests = [
-        place.test(f"says-{shape}", {"do": "write", "at": f"{DOCUMENTS}/run.json", "text": text, "instead": True},
-                   red=True)  # fmt: skip
+        place.test(
+            f"says-{shape}", {"do": "write", "at": f"{DOCUMENTS}/run.json", "text": text, "instead": True}, red=True
+        )
         for shape, text in shapes.items()
     ]
     place.run(*tests)
@@ -265,7 +273,6 @@ def test_a_kubeconfig_that_names_a_program(place: Place, attack: Begin) -> None:
 
 
 def _ml_metrics(home: Home, *arguments: str) -> str:
-    import subprocess  # noqa: PLC0415
     done = subprocess.run(
         [sys.executable, "-m", "ml_metrics.cli", *arguments], env=home.environment, capture_output=True, text=True,
         check=False, timeout=120,
