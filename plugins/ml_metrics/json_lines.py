@@ -68,13 +68,14 @@ class LineReader:
         """
         with self.file.open() as raw:
             source = _decompressed(raw)
+            packed = source is not raw
             size = BLOCK_BYTES if source is raw else COMPRESSED_BLOCK_BYTES
             self._rest = b""
             try:
                 source.seek(self._position)
                 while data := source.read(size):
                     self.progress(len(data))
-                    if isinstance(source, gzip.GzipFile):
+                    if packed:
                         self.unpacked(len(data))
                     yield from self._complete_lines(data)
             except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
@@ -144,14 +145,14 @@ def parse_lines(
 
 def is_nested(value: Any, nesting: int) -> bool:
     """Whether a JSON value has more lists and objects within each other than `nesting`."""
-    level = [value]
+    level: list[Any] = [value]
     for _ in range(nesting + 1):
         level = [
             inner
             for outer in level
-            if type(outer) is list or type(outer) is dict
-            for inner in (outer if type(outer) is list else outer.values())
-            if type(inner) is list or type(inner) is dict
+            if isinstance(outer, list | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, list | dict)
         ]
         if not level:
             return False

@@ -72,7 +72,7 @@ class LinesFile:
 
         def reject(number: int, line: bytes) -> None:
             self.line = first_line + number
-            self.reject(f"not JSON, or more than {nesting} lists and objects within each other", line)
+            self.reject(f"not JSON, or nested more than {nesting} deep", line)
 
         for number, value in parse_lines(block, reject, nesting):
             self.line = first_line + number

@@ -172,8 +172,8 @@ class Accumulator:
 
 def _chosen(chunk: Columns, kept: NDArray[np.bool_]) -> Columns:
     part = chunk.part[kept]
-    step, wall_time, value = (column[kept] for column in (chunk.step, chunk.wall_time, chunk.value))
-    return Columns(chunk.order[kept], part, step, wall_time, value, tuple(set(part.tolist())))
+    wall_time, value = chunk.wall_time[kept], chunk.value[kept]
+    return Columns(chunk.order[kept], part, chunk.step[kept], wall_time, value, tuple(set(part.tolist())))
 
 
 def _name(tag: bytes) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ml_metrics.goodput.entries import Checkpoint, Slices
+    from ml_metrics.goodput.entry_parts import Checkpoint, Slices
 
 MOST_STEPS = 0.5
 """The worker whose clock counts recorded at least this share of the steps of the one that recorded the most."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ml_metrics.goodput import entry_parts
+from ml_metrics.goodput.entry_parts import LATEST, MAX_COUNT, Checkpoint, Slices, parse_count, parse_seconds
 from ml_metrics.goodput.writer import UNKNOWN, Writer
 from ml_metrics.limits import UNLIMITED, Allowance
 
@@ -78,40 +80,8 @@ SAVE_SECONDS = "checkpoint_manager_blocking_duration_secs"
 RESTORE_SECONDS = "checkpoint_manager_duration_secs"
 _RESTORES = {"restore", "emergency_restore"}
 
-LATEST = 253_402_300_800.0
-"""The year 10000 in seconds. A time beyond it, or as far before 1970, is invalid; it may be in milliseconds."""
-_MAX_COUNT = 2**62
-MAX_WRITERS = 2_000
-MAX_NAMES = 1_000
-"""The custom events, by name. Further ones count as one, `other`."""
-MAX_OBJECTS = 200_000
-MAX_OTHER_JOBS = 1_000
-LONGEST_NAME = 1_000
-"""The characters of a name that are kept."""
 _MAX_JOBS_NAMED = 3
 """How many other jobs a warning names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """One save or restore, as Orbax reports it when it has ended."""
-
-    step: str
-    remote: bool
-    seconds: float
-    start: float | None
-    first_time: float | None = None
-    """The first of its times, which the older library uses as the time of the entry."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slices:
-    """How many slices of an elastic job were stepping, were available, and exist in all."""
-
-    time: float
-    active: int
-    available: int
-    total: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +167,7 @@ class EntriesBuilder:
         for payload in payloads:
             try:
                 name, time, number = payload["job_name"], payload["step_start_time"], payload["step_count"]
-                plain = type(time) is float and type(number) is int and abs(time) <= LATEST and abs(number) < _MAX_COUNT
+                plain = type(time) is float and type(number) is int and abs(time) <= LATEST and abs(number) < MAX_COUNT
             except (KeyError, TypeError):
                 plain = False
             if plain and name == self.job_name:
@@ -236,11 +206,11 @@ class EntriesBuilder:
         """
         writer = self.source
         if isinstance(host, str) and host:
-            writer = Writer(writer.file, host[:LONGEST_NAME], pid if type(pid) is int else 0)
+            writer = Writer(writer.file, host[: entry_parts.LONGEST_NAME], pid if type(pid) is int else 0)
         found = self._writers.get(writer)
         if found is None:
             found = len(self._writers)
-            if found >= MAX_WRITERS:
+            if found >= entry_parts.MAX_WRITERS:
                 self._of_further_writers += 1
                 return -1
             self._writers[writer] = found
@@ -251,20 +221,20 @@ class EntriesBuilder:
         if job_name is None:
             return True
         name = str(job_name)
-        name = name if name == self.job_name else name[:LONGEST_NAME]
+        name = name if name == self.job_name else name[: entry_parts.LONGEST_NAME]
         if self.job_name is None:
             self.job_name = name
         if name == self.job_name:
             return True
-        if name not in self._other_jobs and len(self._other_jobs) >= MAX_OTHER_JOBS:
+        if name not in self._other_jobs and len(self._other_jobs) >= entry_parts.MAX_OTHER_JOBS:
             name = "and more"
         self._other_jobs[name] = self._other_jobs.get(name, 0) + count
         return False
 
     def name(self, name: str) -> int:
         """Return the index of a name in the entries' `names`."""
-        name = name[:LONGEST_NAME]
-        if name not in self._names and len(self._names) >= MAX_NAMES:
+        name = name[: entry_parts.LONGEST_NAME]
+        if name not in self._names and len(self._names) >= entry_parts.MAX_NAMES:
             name = "other"
         return self._names.setdefault(name, len(self._names))
 
@@ -300,7 +270,7 @@ class EntriesBuilder:
         yield from self._warnings
         yield from self.allowance.warnings()
         if self._of_further_writers:
-            yield f"{self._of_further_writers} entries of further processes than {MAX_WRITERS:,} were left out"
+            yield f"{self._of_further_writers} entries of further processes than {entry_parts.MAX_WRITERS:,} were left out"
         if len(self._other_jobs) > _MAX_JOBS_NAMED:
             named = ", ".join(repr(name) for name in list(self._other_jobs)[:_MAX_JOBS_NAMED])
             count = sum(self._other_jobs.values())
@@ -340,8 +310,8 @@ class EntriesBuilder:
         return self._timed_row(TIME_FIELDS[time_field], payload, time_field)
 
     def _check_room(self, kept: int) -> None:
-        if kept >= MAX_OBJECTS:
-            raise ValueError(f"more than {MAX_OBJECTS:,} saves, restores or counts of slices")
+        if kept >= entry_parts.MAX_OBJECTS:
+            raise ValueError(f"more than {entry_parts.MAX_OBJECTS:,} saves, restores or counts of slices")
 
     def _timed_row(self, kind: Kind, payload: dict[str, Any], time_field: str) -> tuple[int, float, int]:
         time = parse_seconds(payload[time_field])
@@ -368,7 +338,7 @@ class EntriesBuilder:
         self._check_room(len(self._checkpoints))
         self._checkpoints.append(
             Checkpoint(
-                step=str(payload["step"])[:LONGEST_NAME],
+                step=str(payload["step"])[: entry_parts.LONGEST_NAME],
                 remote=str(payload.get("directory")).startswith("gs://"),
                 seconds=parse_seconds(payload[seconds]),
                 start=None if start is None else parse_seconds(start),
@@ -376,26 +346,3 @@ class EntriesBuilder:
             )
         )
         return kind, math.nan, len(self._checkpoints) - 1
-
-
-def parse_seconds(value: Any) -> float:
-    """Return a time or duration. Raises ValueError if the value is neither."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if isinstance(value, bool) or not abs(number) <= LATEST:
-        raise ValueError("a value is not a time in seconds")
-    return number
-
-
-def parse_count(value: Any) -> int:
-    """Return a step or a count. Raises ValueError if the value is not a whole number."""
-    try:
-        number = int(value)
-        is_count = not isinstance(value, bool) and number == float(value) and abs(number) < _MAX_COUNT
-    except (TypeError, ValueError, OverflowError):
-        is_count = False
-    if not is_count:
-        raise ValueError("a value is not a whole number")
-    return number

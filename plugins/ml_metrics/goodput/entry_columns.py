@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ml_metrics.goodput.entries import LATEST, NAME_FIELDS, TIME_FIELDS, EntriesBuilder, Kind
+from ml_metrics.goodput.entries import NAME_FIELDS, TIME_FIELDS, EntriesBuilder, Kind
+from ml_metrics.goodput.entry_parts import LATEST
 from ml_metrics.json_lines import parse_table
 
 if TYPE_CHECKING:

@@ -91,7 +91,10 @@ def test_rows_that_do_not_fit_are_left_out_and_reported(tmp_path: Path) -> None:
     assert found.warnings == (
         "metrics.csv: 1 line or value was left out: fewer cells than the header: a list of 1 in line 2",
         "metrics.csv: 1 line or value was left out: more cells than the header: a list of 3 in line 3",
-        "metrics.csv: 3 lines or values were left out: the step 'step' is not a whole number: text of 5 characters in line 4",
+        (
+            "metrics.csv: 3 lines or values were left out: the step 'step' is not a whole number: "
+            "text of 5 characters in line 4"
+        ),
     )
 
 

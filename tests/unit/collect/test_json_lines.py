@@ -153,9 +153,9 @@ def test_a_value_that_is_not_a_number_is_left_out(tmp_path: Path) -> None:
     assert [by_name(found)[name].non_finite for name in "bcefg"] == [0, 1, 0, 1, 1]
     assert found.warnings == (
         "r.jsonl: 1 line or value was left out: metric 'a' is not a number: text of 2 characters in line 1",
-        "r.jsonl: 1 line or value was left out: metric 'd' is not a number: [1]",
-        'r.jsonl: 1 line or value was left out: not JSON: \'{"metrics": {"a"\'',
-        "r.jsonl: 2 lines or values were left out: without metrics: {'metrics': 7}",
+        "r.jsonl: 1 line or value was left out: metric 'd' is not a number: a list of 1 in line 1",
+        "r.jsonl: 1 line or value was left out: not JSON, or nested more than 64 deep: 16 bytes in line 2",
+        "r.jsonl: 2 lines or values were left out: without metrics: an object of 1 in line 3",
     )
 
 
