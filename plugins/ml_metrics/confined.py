@@ -143,7 +143,7 @@ def remove_file(root: str, name: str) -> None:
 
 def make_folder(root: str, name: str) -> None:
     """Create a folder and those above it."""
-    with _parent(root, f"{name}/.", create=True):
+    with _folder(root, name, create=True):
         pass
 
 
@@ -152,8 +152,8 @@ def list_below(
 ) -> Iterator[tuple[str, int]]:
     """Yield the name, relative to `below`, and the size of each regular file. Nothing, if there is no such folder."""
     try:
-        with _parent(root, f"{below}/." if below else ".") as (folder, here):
-            handle = os.open(here, FOLDER, dir_fd=folder)
+        with _folder(root, below) as folder:
+            handle = os.open(".", FOLDER, dir_fd=folder)
     except OSError as error:
         if error.errno not in GONE:
             on_unreadable("", error)
@@ -164,8 +164,8 @@ def list_below(
 def subfolders(root: str, below: str, most: int) -> list[str]:
     """Return the names of the folders in a folder; of more than `most` entries, those that are found first."""
     try:
-        with _parent(root, f"{below}/." if below else ".") as (folder, here):
-            handle = os.open(here, FOLDER, dir_fd=folder)
+        with _folder(root, below) as folder:
+            handle = os.open(".", FOLDER, dir_fd=folder)
     except OSError as error:
         if error.errno in GONE:
             return []
@@ -240,21 +240,30 @@ def _files(
 @contextmanager
 def _parent(root: str, name: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
     """Give a handle of the folder that a name is in, and the last part of the name."""
-    *folders, last = name.split("/")
-    if name != "." and (problem := name_problem(name.removesuffix("/."))):
+    above, _, last = name.rpartition("/")
+    if problem := name_problem(name):
+        raise OSError(errno.EINVAL, f"the name {problem}")
+    with _folder(root, above, create=create) as handle:
+        yield handle, last
+
+
+@contextmanager
+def _folder(root: str, name: str, *, create: bool = False) -> Iterator[int]:
+    """Give a handle of a folder below the root; of the root itself, if the name is empty."""
+    if name and (problem := name_problem(name)):
         raise OSError(errno.EINVAL, f"the name {problem}")
     if create:
         Path(root).mkdir(parents=True, exist_ok=True)
     handle = os.open(root, ON_THE_WAY & ~os.O_NOFOLLOW)
     try:
-        for folder in folders:
+        for part in filter(None, name.split("/")):
             if create:
                 with suppress(FileExistsError):
-                    os.mkdir(folder, dir_fd=handle)
-            inner = os.open(folder, ON_THE_WAY, dir_fd=handle)
+                    os.mkdir(part, dir_fd=handle)
+            inner = os.open(part, ON_THE_WAY, dir_fd=handle)
             os.close(handle)
             handle = inner
-        yield handle, last
+        yield handle
     finally:
         os.close(handle)
 

@@ -110,18 +110,21 @@ def _refused(test: TestDefinition, error: Exception) -> Problem:
 
 def accelerator_test(test: TestDefinition) -> DAG:
     """Return the DAG of a test: run the workload, measure, judge, record, and decide whether the run passes."""
-    with DAG(
-        dag_id=test.name,
-        schedule=test.schedule,
-        description=test.description,
-        doc_md=documentation(test),
-        tags={"ml-metrics", *test.tags},
-        default_args={"owner": test.owner},
-        catchup=False,
-        max_active_runs=1,
-        deadline=None if _in_dags_test() else deadline_of(test),
-        on_failure_callback=notify_lost_gate,
-    ) as dag, _unregistered_on_error(dag):
+    with (
+        DAG(
+            dag_id=test.name,
+            schedule=test.schedule,
+            description=test.description,
+            doc_md=documentation(test),
+            tags={"ml-metrics", *test.tags},
+            default_args={"owner": test.owner},
+            catchup=False,
+            max_active_runs=1,
+            deadline=None if _in_dags_test() else deadline_of(test),
+            on_failure_callback=notify_lost_gate,
+        ) as dag,
+        _unregistered_on_error(dag),
+    ):
         run_workload = workload_operator(
             test,
             task_id="run_workload",

@@ -11,7 +11,7 @@ import os
 import shlex
 import subprocess
 from configparser import ConfigParser, Error
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from ml_metrics.errors import ConfigError
@@ -94,7 +94,7 @@ class Settings:
     monitoring_project: str = ""
     """The Google Cloud project whose Cloud Monitoring has the memory usage of workloads on `kubernetes_conn_id`.
     Default: none."""
-    documents_key: str = ""
+    documents_key: str = field(default="", repr=False)
     """The key that signs the documents in run folders, at least 16 letters; after commas, earlier keys that are still
     believed. Default: derived from Airflow's Fernet key, else the file `$AIRFLOW_HOME/ml_metrics/documents.key`."""
     listed_files: str = "100000"

@@ -24,7 +24,8 @@ HOSTILE: dict[str, str | dict[str, Any]] = {
     "default-against-pattern": {"params": {"p": {"default": "abc", "pattern": "^z$"}}},
     "default-against-length": {"params": {"p": {"default": "abc", "minLength": 9}}},
     "default-against-format": {"params": {"p": {"default": "abc", "format": "date"}}},
-    "no-finite-example": 'name: no-finite-example\nimage: i\ncommand: [c]\nparams: {p: {default: 1, examples: [.nan]}}\n',
+    "no-finite-example": "name: no-finite-example\nimage: i\ncommand: [c]\n"
+    "params: {p: {default: 1, examples: [.nan]}}\n",
     "retries": {"retries": 10**13},
     "slow-pattern": {"params": {"p": {"default": "a" * 200 + "!", "pattern": "^(a+)+$"}}},
     "slow-tag": {"metric_collection_config": {"metric_to_aggregation_strategy": {r"re:(a+)+\1": ["final"]}}},
@@ -119,7 +120,9 @@ JSON = st.recursive(
 PARAMETER = st.fixed_dictionaries(
     {"default": JSON},
     optional={
-        "type": st.sampled_from(["string", "integer", "number", "array", "object", "null", "boolean", ["null", "string"]]),
+        "type": st.sampled_from(
+            ["string", "integer", "number", "array", "object", "null", "boolean", ["null", "string"]]
+        ),
         "minimum": st.integers() | st.floats(),
         "maximum": st.integers() | st.floats(),
         "minLength": st.integers(0, 2**80),

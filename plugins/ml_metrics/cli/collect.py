@@ -130,4 +130,5 @@ def run_folder(place: str) -> RunFolder:
     if storage.is_local(place) and not storage.local_path(place).is_dir():
         problem = "is a file: give the folder that contains it" if storage.exists(place) else "there is no such folder"
         raise UnreadableInputError(f"{place}: {problem}")
-    return RunFolder(place)
+    # what is shown is not stored, so a folder may be a copy that has another name
+    return RunFolder(place, believe_unsigned=True)

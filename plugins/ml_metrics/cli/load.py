@@ -18,6 +18,7 @@ from ml_metrics import steps
 from ml_metrics.cli.arguments import text
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.cli.output import counted, print_json, warn
+from ml_metrics.documents import NOT_OURS
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
@@ -80,14 +81,18 @@ def process_each(
                     others.add(own)
                 runs.append(process(state, warehouse.in_deployment(own)))
             except UnreadableInputError as error:
-                unreadable.append(str(error))
-                warn(str(error))
+                unreadable.append(f"{error}{_advice(error)}")
+                warn(unreadable[-1])
                 continue
             if not arguments.json:
                 print(line(runs[-1]))
     if arguments.json:
         print_json({**document, "runs": runs, "unreadable": unreadable})
     return 2 if unreadable else 0
+
+
+def _advice(error: Exception) -> str:
+    return "; load an older folder, in which nobody else could write, with --unsigned" if NOT_OURS in str(error) else ""
 
 
 def _load(state: RunState, warehouse: Warehouse) -> dict[str, Any]:

@@ -15,6 +15,7 @@ MAX_ENTRIES = 2_000
 """Entries of one list or mapping."""
 MAX_TOTAL = 250_000
 """Values and kilobytes of text in all tests of one file: what 500 tests with 500 values each have."""
+MAX_BITS = 64
 SHOWN = 100
 """How many mistakes of a file are described. Each is a few lookups, and nobody reads more."""
 
@@ -29,22 +30,12 @@ def check_contents(document: Document) -> int:
         size += 1
         if isinstance(value, str):
             size += len(value) >> 10
-            if what := _wrong_in(value):
-                problems.append(document.problem(where, what))
-        elif isinstance(value, int):
-            if value.bit_length() > 64:  # noqa: PLR2004  (what databases and Kubernetes hold)
-                problems.append(document.problem(where, "is a number with too many digits"))
-        elif isinstance(value, dict | list):
-            if len(value) > MAX_ENTRIES:
-                problems.append(document.problem(where, f"has {len(value):,} entries, at most {MAX_ENTRIES:,} are allowed"))
-            elif isinstance(value, list):
-                stack += [((*where, position), inner) for position, inner in enumerate(value)]
-            else:
-                for key, inner in value.items():
-                    if what := _wrong_in(key):
-                        problems.append(document.problem(where, f"a key {what}"))
-                    else:
-                        stack.append(((*where, key), inner))
+        if what := _wrong(value):
+            problems.append(document.problem(where, what))
+        elif isinstance(value, list):
+            stack += [((*where, position), inner) for position, inner in enumerate(value)]
+        elif isinstance(value, dict):
+            stack += [((*where, key), inner) for key, inner in value.items()]
         if size > MAX_TOTAL:
             problems.append(document.problem((), f"has more than {MAX_TOTAL:,} values or kilobytes of text"))
             break
@@ -56,8 +47,23 @@ def check_contents(document: Document) -> int:
 def check_total(size: int, tests: int, document: Document) -> None:
     """Raise InvalidFileError if the tests of a sweep are too large together."""
     if size * tests > MAX_TOTAL:
-        what = f"makes {tests} tests of {size:,} values or kilobytes of text each, at most {MAX_TOTAL:,} in all are allowed"
+        what = f"makes {tests} tests of {size:,} values or kilobytes of text each, at most {MAX_TOTAL:,} in all"
         raise InvalidFileError([document.problem(("sweep",), what)])
+
+
+def _wrong(value: Any) -> str:
+    """Return what makes a value unusable, without what it contains; empty if nothing does."""
+    if isinstance(value, str):
+        return _wrong_in(value)
+    if isinstance(value, int):
+        # what databases and Kubernetes hold
+        return "is a number with too many digits" if value.bit_length() > MAX_BITS else ""
+    if not isinstance(value, dict | list):
+        return ""
+    if len(value) > MAX_ENTRIES:
+        return f"has {len(value):,} entries, at most {MAX_ENTRIES:,} are allowed"
+    wrong_keys = (f"a key {what}" for key in value if isinstance(value, dict) and (what := _wrong_in(key)))
+    return next(wrong_keys, "")
 
 
 def _wrong_in(text: str) -> str:

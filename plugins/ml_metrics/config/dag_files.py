@@ -47,8 +47,9 @@ def _ids_in(path: Path, names: frozenset[str]) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             for value in _id_arguments(node):
-                if isinstance(value, ast.Constant) and value.value in named:
-                    yield value.value
+                name = value.value if isinstance(value, ast.Constant) else None
+                if isinstance(name, str) and name in named:
+                    yield name
 
 
 def _id_arguments(call: ast.Call) -> Iterator[ast.expr]:

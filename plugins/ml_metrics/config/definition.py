@@ -140,7 +140,7 @@ class TestDefinition(Strict):
     """Environment variables; a value can use earlier ones, as in `$(MODEL_DIR)/checkpoints`."""
 
     by_hand: tuple[Literal["command", "image"], ...] = ()
-    """What a run by hand may replace besides `params`: `image`, `command`. Default: what the setting `by_hand` allows."""
+    """What a run by hand may replace besides `params`: `image`, `command`. Default: the setting `by_hand`."""
 
     schedule: Schedule | None = None
     """A cron expression or a preset of Airflow. Without one, the test runs only when it is triggered by hand."""

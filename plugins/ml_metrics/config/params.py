@@ -114,14 +114,17 @@ class Parameter(Strict):
             raise ValueError("enum and examples must consist of finite numbers")
         if self.enum is not None and not any(same(self.default, each) for each in self.enum):
             raise ValueError(f"the default {self.default!r} is not one of {', '.join(map(repr, self.enum))}")
-        if isinstance(self.default, int | float) and not isinstance(self.default, bool):
-            low, high = self.minimum, self.maximum
-            if (low is not None and self.default < low) or (high is not None and self.default > high):
-                raise ValueError(f"the default {self.default!r} is not between minimum and maximum")
+        self._check_number()
         self._check_text()
         if wrong := self.wrong(self.default):
             raise ValueError(f"the default {wrong}")
         return self
+
+    def _check_number(self) -> None:
+        if isinstance(self.default, int | float) and not isinstance(self.default, bool):
+            low, high = self.minimum, self.maximum
+            if (low is not None and self.default < low) or (high is not None and self.default > high):
+                raise ValueError(f"the default {self.default!r} is not between minimum and maximum")
 
     def wrong(self, value: Any) -> str:
         """Return what is wrong with a text by `pattern`, which Airflow does not check; empty if it fits."""
@@ -151,7 +154,9 @@ class Parameter(Strict):
             return
         low, high = self.min_length or 0, self.max_length
         if len(self.default) < low or (high is not None and len(self.default) > high):
-            raise ValueError(f"the default {self.default[:MAX_SHOWN]!r} has not the length that minLength and maxLength ask for")
+            raise ValueError(
+                f"the default {self.default[:MAX_SHOWN]!r} has not the length that minLength and maxLength ask for"
+            )
         if self.format is not None and not _has_format(self.default, self.format):
             raise ValueError(f"the default {self.default[:MAX_SHOWN]!r} is no {self.format}")
 
@@ -182,7 +187,9 @@ def check_given(given: Mapping[str, Any], params: Mapping[str, Parameter]) -> No
     """Raise ConfigError if a value that a run was started with does not match the pattern of its parameter."""
     for name, param in params.items():
         if wrong := param.wrong(given.get(name)):
-            raise ConfigError(f"the parameter {name!r} of this run: {wrong}; trigger another run with a value that does")
+            raise ConfigError(
+                f"the parameter {name!r} of this run: {wrong}; trigger another run with a value that does"
+            )
 
 
 KEYWORDS = frozenset(field.alias or name for name, field in Parameter.model_fields.items())
@@ -216,7 +223,7 @@ def _has_format(text: str, name: str) -> bool:
     """Return whether a text has a format, as Airflow checks it."""
     from jsonschema import FormatChecker  # Airflow has it; most test files have no format
 
-    return FormatChecker().conforms(text, name)
+    return bool(FormatChecker().conforms(text, name))
 
 
 def _is_finite(value: Any) -> bool:

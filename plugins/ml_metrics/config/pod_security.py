@@ -115,8 +115,9 @@ class PodRules:
         for part in CONTAINERS:
             yield from self._of_each(part, spec, self.of_container)
         yield from self._of_each("volumes", spec, self._of_volume)
-        for where, name in _secrets(spec):
-            yield from self.listed("secrets", name, where)
+        if self.policy.secrets is not None:
+            for where, name in _secrets(spec):
+                yield from self.listed("secrets", name, where)
 
     @staticmethod
     def _of_each(key: str, spec: dict[str, Any], rules: Callable[[Any], Iterator[Found]]) -> Iterator[Found]:

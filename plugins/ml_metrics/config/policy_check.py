@@ -11,9 +11,10 @@ from ml_metrics.config.templates import TEMPLATED, is_template, rendered, templa
 from ml_metrics.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.config.document import Where
     from ml_metrics.config.pod_security import Found
     from ml_metrics.config.policy import Policy
 
@@ -50,7 +51,7 @@ def refused_in(test: TestDefinition, policy: Policy) -> Iterator[Found]:
 def templates_in(test: TestDefinition) -> Iterator[Found]:
     """Yield the place and the reason of every template that a run could not fill in."""
     for key in TEMPLATED:
-        for where, text in _texts(getattr(test, key), (key,)):
+        for where, text in _templates(getattr(test, key), (key,)):
             if problem := template_problem(text):
                 yield where, problem
     if test.namespace and is_template(test.namespace):
@@ -85,12 +86,12 @@ def _image(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
 
 def _volumes(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
     for path, volume in test.volumes.items():
-        where = ("volumes", path, volume.kind)
-        yield from rules.listed("volumes", KUBERNETES_NAMES[volume.kind], where)
+        if rules.policy.volumes is not None:
+            yield from rules.listed("volumes", KUBERNETES_NAMES[volume.kind], ("volumes", path, volume.kind))
         if volume.host_path is not None:
-            yield from rules.of_host_path(volume.host_path, where)
+            yield from rules.of_host_path(volume.host_path, ("volumes", path, "host_path"))
         if volume.secret is not None:
-            yield from rules.listed("secrets", volume.secret, where)
+            yield from rules.listed("secrets", volume.secret, ("volumes", path, "secret"))
 
 
 def _pod(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
@@ -110,16 +111,25 @@ def _pod(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
             yield ("pod", "metadata", "labels", *where), what
 
 
-def _texts(value: Any, where: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield every text that may have a template, with its place."""
-    if isinstance(value, str):
-        if is_template(value):
-            yield where, value
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _texts(inner, (*where, key))
-    elif isinstance(value, BaseModel):
-        yield from _texts(dict(value), where)
-    elif isinstance(value, list | tuple):
-        for number, inner in enumerate(value):
-            yield from _texts(inner, (*where, number))
+def _templates(value: Any, where: Where) -> list[tuple[Where, str]]:
+    """Return every text with a template and its place. Thousands of tests are looked at whenever Airflow parses."""
+    found: list[tuple[Where, str]] = []
+    waiting = [(where, value)]
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, str):
+            inner: Iterable[tuple[Any, Any]] = ()
+            if is_template(value):
+                found.append((place, value))
+        elif isinstance(value, dict):
+            inner = value.items()
+        elif isinstance(value, list | tuple):
+            inner = enumerate(value)
+        else:
+            inner = value.__dict__.items() if isinstance(value, BaseModel) else ()
+        for key, one in inner:
+            if not isinstance(one, str):
+                waiting.append(((*place, key), one))
+            elif "{" in one:
+                found += _templates(one, (*place, key))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from datetime import UTC, datetime
 from functools import partial
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from ml_metrics.dashboard.access import Visitor
     from ml_metrics.dashboard.page import Page
     from ml_metrics.warehouse import JobRow
+
+log = logging.getLogger(__name__)
 
 FORMATS = ("html", "json", "csv")
 LINKS = ServerLinks()
@@ -165,7 +168,7 @@ def _respond_test(visitor: Visitor, query: Mapping[str, str]) -> Response:
         newest = warehouse.runs.latest(name)
         dag = (newest.dag_id if newest else None) or name
         visitor.require("GET", dag)
-        page = page_of_test(warehouse, query, now=datetime.now(UTC), links=LINKS)
+        page = page_of_test(warehouse, query, now=datetime.now(UTC), links=LINKS, readable=visitor.readable)
     done = DONE.get(query.get("done", ""), "")
     token = csrf.token(visitor.id)
     return _respond(page, query, name, csrf_token=token, may_change=visitor.may("PUT", dag), done=done)
@@ -174,7 +177,7 @@ def _respond_test(visitor: Visitor, query: Mapping[str, str]) -> Response:
 def _respond_run(visitor: Visitor, found: JobRow, query: Mapping[str, str]) -> Response:
     visitor.require("GET", found.dag_id or found.test_name)
     with SOURCE.open() as warehouse:
-        page = page_of_run(warehouse, found, LINKS)
+        page = page_of_run(warehouse, found, LINKS, query, visitor.readable)
     return _respond(page, query, found.uuid)
 
 
@@ -212,7 +215,10 @@ def failure(request: Request, error: Exception) -> Response:
         case BadQueryError():
             return _error(request, 400, "Bad request", str(error))
         case _:
-            return _error(request, 503, "The warehouse cannot be read", str(error))
+            # the reason names hosts, users and databases
+            log.error("%s: the warehouse cannot be read: %s", request.url.path, error)
+            reason = "The log of the API server has the reason."
+            return _error(request, 503, "The warehouse cannot be read", reason)
 
 
 @app.exception_handler(RequestValidationError)

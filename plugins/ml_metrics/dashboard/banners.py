@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from ml_metrics.errors import MlMetricsError
@@ -11,13 +12,16 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse import Warehouse
 
+log = logging.getLogger(__name__)
+
 
 def banners_of(warehouse: Warehouse, now: datetime) -> list[str]:
     """Return what is wrong with the sending of messages, since when, and what to do. It takes one query."""
     try:
         state = warehouse.senders.state(now)
     except MlMetricsError as error:
-        return [f"It is unknown whether messages are sent: {error}"]
+        log.warning("it is unknown whether messages are sent: %s", error)
+        return ["It is unknown whether messages are sent; the log of the API server has the reason."]
     banners = []
     since = state.silent_since(now)
     if since is not None:

@@ -121,6 +121,11 @@ def charts_of_test(
     return charts
 
 
+def is_time_part(metric: str) -> bool:
+    """Whether a metric is a part of the chart of productive and lost time."""
+    return metric == "goodput" or (metric.startswith(BADPUT_PREFIX) and metric.endswith(BADPUT_SUFFIX))
+
+
 def time_parts(curves: Iterable[Curve]) -> dict[str, dict[str, float]]:
     """Return the percentage of each run's time that was productive, and that was lost by each cause."""
     parts: dict[str, dict[str, float]] = defaultdict(dict)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.dashboard.formatting import bounds_text, value_text
 from ml_metrics.dashboard.links import airflow_run, http_link
 from ml_metrics.model import JobStatus, Outcome, Severity
+from ml_metrics.warehouse.page_queries import MOST_BROKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -97,7 +98,8 @@ def reason_of(run: JobRow | RunSummary, letter: Letter, broken: Sequence[StoredM
         return f"{run.job_status}: {run.failure_reason}" if run.failure_reason else run.job_status
     if not broken or letter not in BAD | {Letter.WARNED}:
         return MEANINGS[letter]
-    more = f" (+{len(broken) - 1} more)" if len(broken) > 1 else ""
+    or_more = " or" if len(broken) >= MOST_BROKEN else ""
+    more = f" (+{len(broken) - 1}{or_more} more)" if len(broken) > 1 else ""
     return f"{_reason_of_metric(broken[0])}{more}"
 
 
@@ -122,4 +124,6 @@ def _reason_of_metric(metric: StoredMetric) -> str:
         case Outcome.NON_FINITE:
             return f"{metric.metric} is not a finite number"
         case _:
+            if metric.lower is None and metric.upper is None:
+                return f"{metric.metric} = {value_text(metric)} is out of bounds"
             return f"{metric.metric} = {value_text(metric)}, must be {bounds_text(metric)}"

@@ -270,7 +270,7 @@ class EntriesBuilder:
         yield from self._warnings
         yield from self.allowance.warnings()
         if self._of_further_writers:
-            yield f"{self._of_further_writers} entries of further processes than {entry_parts.MAX_WRITERS:,} were left out"
+            yield f"{self._of_further_writers} entries of more than {entry_parts.MAX_WRITERS:,} processes left out"
         if len(self._other_jobs) > _MAX_JOBS_NAMED:
             named = ", ".join(repr(name) for name in list(self._other_jobs)[:_MAX_JOBS_NAMED])
             count = sum(self._other_jobs.values())

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 MASK = "***"
 MIN_SECRET_LENGTH = 5
 """Shorter values occur in ordinary words and numbers, as in Airflow's own masker."""
+MIN_ENCODED_LENGTH = 8
+"""Shorter values are not looked for in base64 or hexadecimal: those letters occur in ordinary words, too."""
 SENSITIVE_WORDS = frozenset({
     "password", "passwd", "pwd", "passphrase", "secret", "secrets", "token", "apikey", "authorization", "credential",
     "credentials",
@@ -48,7 +53,7 @@ class Secrets:
 
     def __post_init__(self) -> None:
         """Prepare one pattern for all values, the longest first: one value may begin another."""
-        parts = {part for value in self.values for part in (value.strip(), *_lines(value))}
+        parts = {form for value in self.values for part in (value.strip(), *_lines(value)) for form in _forms(part)}
         long_enough = sorted(
             (part for part in parts if len(part) >= MIN_SECRET_LENGTH), key=lambda one: (-len(one), one)
         )
@@ -65,8 +70,8 @@ class Secrets:
 
     @property
     def longest(self) -> int:
-        """The length of the longest known value."""
-        return max(map(len, self.values), default=0)
+        """The length of the longest form of a known value."""
+        return max((len(form) for value in self.values for form in _forms(value)), default=0)
 
 
 NONE = Secrets()
@@ -87,6 +92,23 @@ def is_sensitive(name: str, more: Iterable[str] = ()) -> bool:
 def _lines(value: str) -> list[str]:
     """Return the lines of a value of several lines, such as a private key: a log shows one at a time."""
     return [line.strip() for line in value.splitlines()] if "\n" in value else []
+
+
+def _forms(value: str) -> Iterator[str]:
+    """Yield a value as programs print it: plain, in an address, in JSON, in Python, in hexadecimal, in base64."""
+    plain = value.encode(errors="replace")
+    yield from {value, quote(plain), quote(plain, safe=""), json.dumps(value)[1:-1], repr(value)[1:-1]}
+    if len(value) < MIN_ENCODED_LENGTH:
+        return
+    yield plain.hex()
+    yield plain.hex().upper()
+    for offset in range(3):
+        # in a longer text, such as `user:password`, the letters at both ends belong to the neighbours as well
+        whole = base64.b64encode(b"\0" * offset + plain).decode()
+        spoiled = len(plain + b"\0" * offset) % 3
+        inner = whole[(0, 2, 3)[offset] : len(whole) - (0, 3, 2)[spoiled]]
+        yield inner
+        yield inner.replace("+", "-").replace("/", "_")
 
 
 def _mask(match: re.Match[str]) -> str:

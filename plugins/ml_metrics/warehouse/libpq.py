@@ -12,8 +12,9 @@ from ml_metrics.errors import ConfigError
 OPTIONS = frozenset({
     "application_name", "channel_binding", "connect_timeout", "fallback_application_name", "gssdelegation",
     "gssencmode", "gsslib", "hostaddr", "keepalives", "keepalives_count", "keepalives_idle", "keepalives_interval",
-    "krbsrvname", "load_balance_hosts", "options", "passfile", "require_auth", "requirepeer", "ssl_max_protocol_version",
-    "ssl_min_protocol_version", "sslcert", "sslcertmode", "sslcompression", "sslcrl", "sslcrldir", "sslkey", "sslmode",
+    "krbsrvname", "load_balance_hosts", "options", "passfile", "require_auth", "requirepeer",
+    "ssl_max_protocol_version", "ssl_min_protocol_version",
+    "sslcert", "sslcertmode", "sslcompression", "sslcrl", "sslcrldir", "sslkey", "sslmode",
     "sslnegotiation", "sslpassword", "sslrootcert", "sslsni", "target_session_attrs", "tcp_user_timeout",
 })  # fmt: skip
 """Those of libpq 17 that are about the connection. Address, login and database are fields of the connection."""

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.kinds import kind_of
 from ml_metrics.model import JobStatus, Outcome, Severity, StoredMetric
 from ml_metrics.values import as_utc
-from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
+from ml_metrics.warehouse import page_queries as pages
+from ml_metrics.warehouse.deployment import of_deployment
 from ml_metrics.warehouse.history import read_history
+from ml_metrics.warehouse.page_queries import METRICS
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
-from ml_metrics.warehouse.tables import VERDICT_IS_BROKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,18 +23,6 @@ if TYPE_CHECKING:
 
 STATUSES = {status.value: status for status in JobStatus}
 OUTCOMES = {outcome.value: outcome for outcome in Outcome}
-
-COLUMNS = """job.uuid AS run_key, job.test_name AS test, job.dag_id, job.timestamp, job.job_status,
-  metric.metric_name AS metric, metric.metric_value AS value, metric.metric_lower_bound AS lower,
-  metric.metric_upper_bound AS upper, metric.verdict AS outcome, metric.rule, metric.baseline_points, metric.reference,
-  metric.spread, metric.step, metric.timestamp AS written_at, metric.condition,
-  metric.unit, metric.better, metric.non_finite, metric.severity, job.trial"""
-"""The fields of a `StoredMetric`."""
-
-METRICS = f"""
-SELECT {COLUMNS}
-FROM job_history AS job
-JOIN metric_history AS metric ON metric.uuid = job.uuid"""  # noqa: S608
 
 VALUES = f"""{METRICS}
 WHERE {of_deployment("job")} AND job.test_name = :test AND metric.test_name = :test AND metric.metric_name = :metric
@@ -48,42 +37,6 @@ OF_RUN = f"""{METRICS}
 WHERE {of_deployment("job")} AND job.uuid = :run AND metric.uuid = :run
 ORDER BY metric.metric_name
 """
-
-OF_TEST = f"""{METRICS}
-WHERE {of_deployment("job")} AND job.test_name = :test AND job.timestamp >= :since AND job.timestamp < :until
-  AND metric.test_name = :test AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
-ORDER BY metric.metric_name
-"""
-
-OF_TESTS = f"""{METRICS}
-WHERE {of_deployment("job")} AND job.test_name IN :tests AND job.timestamp >= :since AND job.timestamp < :until
-  AND metric.test_name IN :tests AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
-  AND metric.metric_name IN :metrics
-  AND job.trial IS NULL
-ORDER BY metric.metric_name, job.test_name, job.timestamp, job.uuid
-LIMIT :limit
-"""
-
-NAMES = f"""
-SELECT DISTINCT metric_name
-FROM metric_history
-WHERE {OF_DEPLOYMENT} AND test_name IN :tests AND timestamp >= :since AND timestamp < :until
-  AND trial IS NULL
-ORDER BY metric_name
-"""  # noqa: S608  (constants)
-
-BROKEN = f"""
-SELECT {COLUMNS}
-FROM (
-  SELECT * FROM metric_history
-  WHERE {VERDICT_IS_BROKEN} AND timestamp >= :scan_from AND timestamp < :scan_to
-) AS metric
-CROSS JOIN job_history AS job
-WHERE job.uuid = metric.uuid AND {of_deployment("job")} AND job.timestamp >= :since AND job.timestamp < :until
-  AND job.trial IS NULL
-ORDER BY job.uuid, metric.metric_name
-"""  # noqa: S608  (constants)
-"""The cross join makes SQLite begin with the few broken metrics, which have an index of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +64,42 @@ class Metrics:
         """
         return read_history(self.database, needs, exclude=exclude, before=before, metrics=set(metrics))
 
-    def of_test(self, test: str, since: datetime, until: datetime) -> list[StoredMetric]:
-        """Return every metric of a test's runs in a time span, by name. Trials are included."""
-        return [_stored_metric(row) for row in self.database.query(OF_TEST, test=test, **_span(since, until))]
+    def page_of_run(self, run_key: str, limit: int, skipped: int = 0) -> list[StoredMetric]:
+        """Return some metrics of one run: broken ones first, then those with a condition, then by name."""
+        rows = self.database.query(pages.PAGE_OF_RUN, run=run_key, limit=limit, skipped=skipped)
+        return [_stored_metric(row) for row in rows]
+
+    def count_of_run(self, run_key: str) -> int:
+        """Return the number of metrics of one run."""
+        return int(self.database.query(pages.COUNT_OF_RUN, run=run_key)[0]["metrics"])
+
+    def named_of_run(self, run_key: str, metrics: Sequence[str]) -> dict[str, StoredMetric]:
+        """Return those metrics of one run that have one of some names."""
+        rows = self.database.query(pages.NAMED_OF_RUN, run=run_key, metrics=list(metrics)) if metrics else ()
+        return {row["metric"]: _stored_metric(row) for row in rows}
+
+    def only_in(self, run_key: str, other: str, limit: int) -> list[str]:
+        """Return the names of the first metrics that one run has and another has not."""
+        rows = self.database.query(pages.ONLY_IN, run=run_key, other=other, limit=limit)
+        return [row["metric_name"] for row in rows]
+
+    def names_of_test(self, test: str, newest_run: str, since: datetime, until: datetime) -> dict[str, bool]:
+        """Return the names of a test's metrics in a time span, and whether a condition covers each.
+
+        All names of its newest run are among them, and of very many others the first.
+        """
+        span = {name: when for name, when in _span(since, until).items() if name.startswith("scan")}
+        limits = {"limit": pages.MOST_NAMES, "scanned": pages.MOST_SCANNED}
+        rows = self.database.query(pages.NAMES_OF_TEST, test=test, newest=newest_run, **limits, **span)
+        return {row["metric"]: bool(row["judged"]) for row in rows}
+
+    def of_test(self, test: str, metrics: Sequence[str], since: datetime, until: datetime) -> list[StoredMetric]:
+        """Return the values of some metrics of a test's runs in a time span, by name. Trials are included."""
+        if not metrics:
+            return []
+        span = _span(since, until)
+        rows = self.database.query(pages.OF_TEST, test=test, metrics=list(metrics), limit=pages.MOST_VALUES, **span)
+        return [_stored_metric(row) for row in rows]
 
     def of_tests(
         self, tests: Sequence[str], metrics: Sequence[str], since: datetime, until: datetime, limit: int
@@ -122,19 +108,28 @@ class Metrics:
         if not tests or not metrics:
             return []
         names = {"tests": list(tests), "metrics": list(metrics)}
-        rows = self.database.query(OF_TESTS, **names, limit=limit, **_span(since, until))
+        rows = self.database.query(pages.OF_TESTS, **names, limit=limit, **_span(since, until))
         return [_stored_metric(row) for row in rows]
 
     def names(self, tests: Sequence[str], since: datetime, until: datetime) -> list[str]:
-        """Return the names of the metrics of some tests."""
+        """Return the names of the metrics of some tests; of very many, the first."""
         if not tests:
             return []
-        rows = self.database.query(NAMES, tests=list(tests), since=as_utc(since), until=as_utc(until))
+        span = {"since": as_utc(since), "until": as_utc(until)}
+        limits = {"limit": pages.MOST_NAMES, "scanned": pages.MOST_SCANNED}
+        rows = self.database.query(pages.NAMES, tests=list(tests), **span, **limits)
         return [row["metric_name"] for row in rows]
 
     def broken(self, since: datetime, until: datetime) -> list[StoredMetric]:
-        """Return every metric that is out of bounds, missing or not finite, of runs in a time span."""
-        return [_stored_metric(row) for row in self.database.query(BROKEN, **_span(since, until))]
+        """Return the first metrics of each run in a time span that are out of bounds, missing or not finite."""
+        rows = self.database.query(pages.BROKEN, most=pages.MOST_BROKEN, **_span(since, until))
+        return [_stored_metric(row) for row in rows]
+
+    def broken_of_test(self, test: str, since: datetime, until: datetime) -> list[StoredMetric]:
+        """Return the same of one test, newest run first. Trials are included."""
+        limits = {"most": pages.MOST_BROKEN, "limit": pages.MOST_BROKEN_OF_TEST}
+        rows = self.database.query(pages.BROKEN_OF_TEST, test=test, **limits, **_span(since, until))
+        return [_stored_metric(row) for row in rows]
 
 
 def _span(since: datetime, until: datetime) -> dict[str, datetime]:

@@ -28,9 +28,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with access(documented_role()) as granted, recording(granted.server, granted.authority) as requests:
         kubeconfig = Path(home.path / "kubeconfig")
         granted.write_kubeconfig(kubeconfig, requests.url)
+        policy = home.path / "policy.yaml"
+        policy.write_text(json.dumps({"host_paths": [str(home.runs)]}))
         extra = {"kube_config_path": str(kubeconfig), "namespace": granted.namespace}
         environment = {
             "AIRFLOW__ML_METRICS__CLUSTER": "kubernetes",
+            "AIRFLOW__ML_METRICS__POLICY": str(policy),
             "AIRFLOW_CONN_KUBERNETES_DEFAULT": json.dumps({"conn_type": "kubernetes", "extra": extra}),
         }
         yield Cluster(home, granted, requests, environment)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ml_metrics import cli
+from ml_metrics.cli import backfill
 from ml_metrics.model import JobStatus, Run, Workload
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.warehouse import open_warehouse
@@ -174,3 +176,56 @@ def test_a_run_of_another_deployment_is_recorded_as_one(
     assert capsys.readouterr().err.count("is a run of deployment local") == 1
     with open_warehouse(address) as warehouse:
         assert len(warehouse.runs.newest(TEST)) == 3
+
+
+def _plant(folder: Path, document: str, **changes: object) -> None:
+    """Change a document as a workload would, which has no key."""
+    path = folder / "_ml_metrics" / f"{document}.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize("command", ["load", "backfill"])
+@pytest.mark.parametrize("document", ["run", "workload"])
+def test_a_run_whose_documents_somebody_else_wrote_is_refused(
+    address: str, runs: Path, capsys: pytest.CaptureFixture[str], command: str, document: str
+) -> None:
+    assert cli.main(["backfill", TEST, "--runs", str(runs), "--warehouse", address]) == 0
+    before = _rows(address)
+    folder = runs / TEST / before[0].uuid
+    _plant(folder, document, status="failure", run_id="scheduled__1")
+    place = [str(folder)] if command == "load" else [TEST, "--runs", str(runs)]
+    assert cli.main([command, *place, "--warehouse", address]) == 2
+    assert f"{document}.json: was not written by this deployment for this run" in capsys.readouterr().err
+    assert [(row.uuid, row.job_status) for row in _rows(address)] == [(row.uuid, row.job_status) for row in before]
+
+
+def test_documents_of_another_run_do_not_replace_its_row(
+    address: str, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, _ = sorted((runs / TEST).iterdir())
+    for path in (first / "_ml_metrics").iterdir():
+        shutil.copy(path, second / "_ml_metrics" / path.name)
+    assert cli.main(["load", str(second), "--warehouse", address]) == 2
+    assert cli.main(["load", str(second), "--unsigned", "--warehouse", address]) == 2
+    assert "is in the folder of another" in capsys.readouterr().err
+
+
+def test_a_run_folder_inside_a_run_folder_is_none(address: str, runs: Path) -> None:
+    first, second, _ = sorted((runs / TEST).iterdir())
+    shutil.copytree(second, first / "nested" / second.name)
+    assert cli.main(["backfill", TEST, "--runs", str(runs), "--warehouse", address]) == 0
+    assert len(_rows(address)) == 3
+    assert len(backfill.run_folders(str(runs), TEST)) == 3
+
+
+def test_documents_of_an_older_version_are_loaded_on_demand(
+    address: str, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in (runs / TEST).iterdir():
+        for document in ("run", "workload"):
+            _plant(folder, document)
+    argv = ["backfill", TEST, "--runs", str(runs), "--warehouse", address]
+    assert cli.main(argv) == 2
+    assert capsys.readouterr().err.count("--unsigned") == 3
+    assert cli.main([*argv, "--unsigned"]) == 0
+    assert len(_rows(address)) == 3

@@ -27,8 +27,14 @@ def problems_of(tmp_path: Path, content: dict[str, object]) -> list[str]:
     [
         ({"description": "a\0b"}, "description: contains the character NUL, which no database stores"),
         ({"env": {"A\0": "b"}}, "env: a key contains the character NUL, which no database stores"),
-        ({"args": ["x" * (MAX_TEXT + 1)]}, f"args[0]: has {MAX_TEXT + 1:,} characters, at most {MAX_TEXT:,} are allowed"),
-        ({"args": ["x"] * (MAX_ENTRIES + 1)}, f"args: has {MAX_ENTRIES + 1:,} entries, at most {MAX_ENTRIES:,} are allowed"),
+        (
+            {"args": ["x" * (MAX_TEXT + 1)]},
+            f"args[0]: has {MAX_TEXT + 1:,} characters, at most {MAX_TEXT:,} are allowed",
+        ),
+        (
+            {"args": ["x"] * (MAX_ENTRIES + 1)},
+            f"args: has {MAX_ENTRIES + 1:,} entries, at most {MAX_ENTRIES:,} are allowed",
+        ),
         ({"params": {"a": 2**65}}, "params.a: is a number with too many digits"),
         ({"priority": 10**400}, "priority: is a number with too many digits"),
     ],

@@ -65,7 +65,8 @@ def test_a_warehouse_that_is_down_is_an_error(shown: TestClient, monkeypatch: py
     answer = shown.get(page)
     assert answer.status_code == 503
     assert "The warehouse cannot be read" in answer.text
-    assert "secret" not in answer.text
+    for word in ("secret", "nobody", "127.0.0.1", "none", "postgresql"):
+        assert word not in answer.text.replace("'none'", "")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -89,7 +90,7 @@ def test_a_page_needs_the_same_number_of_queries_for_any_number_of_rows(
         filled.incidents.report(f"tf-more{number}", run_of(f"tf-more{number}", 0).key, fingerprint="x", reasons=["x"])
     queries.clear()
     browser.get(page)
-    assert len(queries) == few <= 11
+    assert len(queries) == few <= 13
 
 
 @pytest.mark.parametrize(

@@ -50,4 +50,6 @@ def test_a_warehouse_that_fails_is_reported(warehouse: Warehouse, monkeypatch: p
         raise WarehouseError("the disk is full")
 
     monkeypatch.setattr(warehouse.database, "query", fail)
-    assert banners_of(warehouse, NOW) == ["It is unknown whether messages are sent: the disk is full"]
+    assert banners_of(warehouse, NOW) == [
+        "It is unknown whether messages are sent; the log of the API server has the reason."
+    ]

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import base64
+import json
+from urllib.parse import quote
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,3 +71,36 @@ def test_ordinary_lines_stay(line: str) -> None:
 def test_no_known_value_remains(values: list[str], text: str) -> None:
     masked = Secrets(frozenset(values)).masked(text + "".join(values))
     assert not any(value in masked for value in values if "*" not in value)
+
+
+@pytest.mark.parametrize("around", ["", "a", "user:", "me", "x" * 7])
+@pytest.mark.parametrize("secret", ["hunter2/+=?>", "correct horse battery", "pässwörter-123", "12345678"])
+def test_a_known_value_in_base64_or_hexadecimal_is_masked_wherever_it_begins(around: str, secret: str) -> None:
+    """A masker that knows the plain value alone is passed by `echo $TOKEN | base64`."""
+    secrets = Secrets(frozenset({secret}))
+    plain = f"{around}{secret}{around}".encode()
+    for encoded in (base64.b64encode(plain), base64.urlsafe_b64encode(plain)):
+        masked = secrets.masked(f"sends {encoded.decode()} now")
+        assert MASK in masked
+        assert secret.encode()[2:-2] not in base64.urlsafe_b64decode(_padded(masked.split()[1].replace(MASK, "")))
+    assert secrets.masked(plain.hex()) == f"{around.encode().hex()}{MASK}{around.encode().hex()}"
+    assert (
+        secrets.masked(plain.hex().upper()) == f"{around.encode().hex().upper()}{MASK}{around.encode().hex().upper()}"
+    )
+
+
+@pytest.mark.parametrize("secret", ['with "quotes" \\ and more', "spaces and/slashes+x", "ünïcode-secret"])
+def test_a_known_value_in_an_address_or_in_json_is_masked(secret: str) -> None:
+    secrets = Secrets(frozenset({secret}))
+    for form in (quote(secret), quote(secret, safe=""), json.dumps(secret)[1:-1], repr(secret)[1:-1]):
+        assert secrets.masked(f"<{form}>") == f"<{MASK}>"
+
+
+def test_short_values_are_not_searched_in_base64() -> None:
+    """`YWJjZGU` is `abcde`: so few letters occur by chance."""
+    assert Secrets(frozenset({"abcde"})).masked("YWJjZGU") == "YWJjZGU"
+
+
+def _padded(encoded: str) -> str:
+    letters = encoded.replace("+", "-").replace("/", "_").rstrip("=")
+    return letters[: len(letters) // 4 * 4]

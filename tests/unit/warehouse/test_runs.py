@@ -61,7 +61,7 @@ def test_the_runs_and_metrics_of_a_test_in_a_time_span(warehouse: Warehouse) -> 
     since, until = MONDAY + timedelta(days=1), MONDAY + timedelta(days=4)
     runs = warehouse.runs.of_test(TEST, since, until, limit=2)
     assert [run.uuid for run in runs] == [run_of(3).key, run_of(2).key]
-    metrics = warehouse.metrics.of_test(TEST, runs[-1].timestamp, until)
+    metrics = warehouse.metrics.of_test(TEST, ["a", "b"], runs[-1].timestamp, until)
     assert sorted((one.metric, one.value) for one in metrics) == [("a", 2), ("a", 3), ("b", 1), ("b", 1)]
     assert warehouse.metrics.names([TEST, "other"], since - WEEK, until) == ["a", "b"]
     assert warehouse.metrics.names([], since, until) == []

@@ -109,7 +109,7 @@ def test_the_metrics_of_a_trial_name_what_was_changed(trial_at_each_end: Warehou
         None,
         "image, size",
     ]
-    by_key = {row.run_key: row.trial for row in metrics.of_test(TEST, MONDAY, MONDAY + WEEK)}
+    by_key = {row.run_key: row.trial for row in metrics.of_test(TEST, [METRIC], MONDAY, MONDAY + WEEK)}
     assert by_key == dict(zip(keys(0, 1, 2, 3), ("image, size", None, None, "image, size"), strict=True))
 
 

@@ -8,6 +8,7 @@ from markupsafe import Markup, escape
 
 from ml_metrics.dashboard.formatting import duration_text
 from ml_metrics.dashboard.heatmap import PASSED_ONCE, heatmap_of
+from ml_metrics.dashboard.other_tests import without_unreadable
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.pages.not_running import notices_of, problems_by_test
 from ml_metrics.dashboard.query import MAX_DAYS, choice, span_of, text, whole_number
@@ -58,7 +59,7 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
     heatmap = heatmap_of(
         statuses,
         [run for run in runs if run.dag_id in dags],
-        warehouse.metrics.broken(shown.since, max(shown.until, now)),
+        without_unreadable(warehouse.metrics.broken(shown.since, max(shown.until, now)), readable)[0],
         span=shown,
         incidents=warehouse.incidents.all_open(),
         quarantines=warehouse.quarantines.newest(),

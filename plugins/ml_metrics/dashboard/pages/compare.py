@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.charts import Axis, comparison_chart
 from ml_metrics.dashboard.chart_data import charts_script
 from ml_metrics.dashboard.formatting import value_text
+from ml_metrics.dashboard.other_tests import without_unreadable
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.query import BadQueryError, choice, span_of, text
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 MAX_TESTS, MAX_METRICS, MAX_VALUES, MAX_PATTERNS = 20, 20, 20_000, 40
 MAX_LIST_LENGTH = 3000
+MAX_NAMES = 2000
+"""The names that the field for metrics proposes."""
 AXES = (Axis.LINEAR.value, Axis.LOG.value)
 Table = dict[str, dict[str, str]]
 
@@ -46,7 +49,7 @@ def page_of_comparison(
     values = warehouse.metrics.of_tests(tests, metrics, span.since, span.until, MAX_VALUES + 1)
     if len(values) > MAX_VALUES:
         more.append(f"Only the first {MAX_VALUES:,} values are shown; choose fewer days to see all.")
-    values = [one for one in values[:MAX_VALUES] if one.dag_id in dags]
+    values, _ = without_unreadable([one for one in values[:MAX_VALUES] if one.dag_id in dags], readable)
     metrics = [metric for metric in metrics if any(one.metric == metric for one in values)]
     lines = _lines(values)
     return Page(
@@ -60,7 +63,7 @@ def page_of_comparison(
             "axis": axis.value,
             "axes": AXES,
             "test_names": test_names,
-            "metric_names": metric_names,
+            "metric_names": metric_names[:MAX_NAMES],
             "comparisons": [(index, metric, *_by_day(values, metric, span)) for index, metric in enumerate(metrics)],
             "charts": charts_script(
                 [

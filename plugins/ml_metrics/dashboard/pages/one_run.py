@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import email
 import email.policy
+import logging
 import re
 from dataclasses import asdict
 from datetime import timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
 from ml_metrics.alerts.mail import file_name
 from ml_metrics.charts import curve_chart
 from ml_metrics.dashboard.chart_data import charts_script
+from ml_metrics.dashboard.other_tests import without_folders, without_unreadable
 from ml_metrics.dashboard.page import Page
+from ml_metrics.dashboard.query import text, whole_number
 from ml_metrics.dashboard.status_letters import status_and_links
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.logs.documents import failing_log, lines_of, listed_logs
@@ -23,30 +27,48 @@ from ml_metrics.settings import Settings
 from ml_metrics.warehouse.record import metric_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.dashboard.links import Links
     from ml_metrics.logs.documents import ContainerLog
     from ml_metrics.model import CurveBand, StoredMetric, TagCurve
     from ml_metrics.warehouse import JobRow, Warehouse
 
-MAX_FILES = 200
+MAX_FILES, MAX_LISTED = 200, 5000
+MAX_METRICS, MAX_EXPORTED = 500, 5000
+"""The metrics of one page, and of one JSON document or CSV file."""
+MAX_MISSING, MAX_CURVES, MAX_METADATA = 100, 50, 500
 MAX_LOGS = 20
 MAX_MESSAGES = 1000
 MAX_MAIL_LENGTH = 100_000
+log = logging.getLogger(__name__)
+
 OCCASIONS = ("broken", "worse", "recovered")
 FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """Names in rows are untrusted: a name like `..` would lead out of the storage root."""
 
 
-def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
-    """Return the page of a run."""
-    rows = warehouse.metrics.of_run(run.uuid)
+def page_of_run(
+    warehouse: Warehouse,
+    run: JobRow,
+    links: Links,
+    query: Mapping[str, str],
+    readable: Callable[[Iterable[str]], frozenset[str]] = frozenset,
+) -> Page:
+    """Return the page of a run. The query has the page of the metrics, and `format`, as the page's address."""
+    size = MAX_METRICS if text(query, "format") in {"", "html"} else MAX_EXPORTED
+    count = warehouse.metrics.count_of_run(run.uuid)
+    pages = max(1, -(-count // size))
+    page = min(whole_number(query, "page", 1, 1_000_000), pages)
+    found = warehouse.metrics.page_of_run(run.uuid, size, (page - 1) * size)
+    first = found if page == 1 else warehouse.metrics.page_of_run(run.uuid, 1)
+    rows, hidden = without_unreadable(sorted(found, key=lambda row: row.metric), readable)
     good = warehouse.runs.last_good(run.test_name, run.timestamp, run.uuid)
-    before = {row.metric: row for row in warehouse.metrics.of_run(good.uuid)} if good else {}
-    metadata = warehouse.runs.metadata(run.uuid)
-    curves, curves_error = _curves(warehouse, rows)
-    broken = [row for row in rows if row.outcome in BROKEN]
+    before = warehouse.metrics.named_of_run(good.uuid, [row.metric for row in rows]) if good else {}
+    missing = warehouse.metrics.only_in(good.uuid, run.uuid, MAX_MISSING + 1) if good else []
+    metadata = dict(islice(warehouse.runs.metadata(run.uuid).items(), MAX_METADATA))
+    curves, curves_error = _curves(warehouse, rows, hidden)
+    broken, _ = without_unreadable([row for row in first if row.outcome in BROKEN], readable)
     status = status_and_links(run, broken)
     since = run.timestamp - timedelta(days=1)
     messages = [one for one in warehouse.messages.since(since, run.test_name, MAX_MESSAGES) if one.run_key == run.uuid]
@@ -58,18 +80,28 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
             "title": f"{run.test_name}: run of {run.timestamp:%Y-%m-%d %H:%M} UTC",
             **status,
             "metrics": [_compared(row, before.get(row.metric)) for row in rows],
-            "notes": _notes(folder),
-            "missing": sorted(before.keys() - {row.metric for row in rows}),
+            "count": count,
+            "page": page,
+            "pages": pages,
+            "notes": [without_folders(note) for note in _notes(folder)],
+            "missing": missing[:MAX_MISSING],
+            "more_missing": len(missing) > MAX_MISSING,
             "good": good,
             "differences": list(_differences(good, run)) if good else [],
             "metadata": metadata,
             "messages": messages,
-            "mails": _mails(run.uuid, {one.message for one in messages}),
+            "details": {
+                one.message: {name: without_folders(result.detail) for name, result in one.channels.items()}
+                for one in messages
+            },
+            "mails": [] if hidden else _mails(run.uuid, {one.message for one in messages}),
+            "hidden": bool(hidden),
             "container_logs": logs,
             "more_logs": more_logs,
-            "folder": folder,
+            "folder": f"{run.test_name}/{run.uuid}" if folder else "",
             "files": files[:MAX_FILES],
             "more_files": max(0, len(files) - MAX_FILES),
+            "all_listed": len(files) < MAX_LISTED,
             "files_error": files_error,
             "links": links,
             "curves_error": curves_error,
@@ -82,6 +114,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
             "run": asdict(run),
             "letter": status["letter"],
             "metrics": [metric_columns(row) for row in rows],
+            "metrics_in_all": count,
             "metadata": metadata,
             "last_good_run": good.uuid if good else None,
         },
@@ -89,13 +122,17 @@ def page_of_run(warehouse: Warehouse, run: JobRow, links: Links) -> Page:
     )
 
 
-def _curves(warehouse: Warehouse, rows: Sequence[StoredMetric]) -> tuple[list[tuple[TagCurve, CurveBand | None]], str]:
+def _curves(
+    warehouse: Warehouse, rows: Sequence[StoredMetric], hidden: Collection[str]
+) -> tuple[list[tuple[TagCurve, CurveBand | None]], str]:
     """Return the curves of the run, with the envelopes that they were judged by, and an error if they are damaged."""
     run = next((row.run_key for row in rows if row.metric.endswith(CURVE_SUFFIX)), None)
     try:
-        return ([] if run is None else warehouse.curves.of_run(run)), ""
+        found = [] if run is None else warehouse.curves.of_run(run)[:MAX_CURVES]
     except MlMetricsError as error:
-        return [], f"The curves of this run cannot be shown: {error}"
+        log.warning("run %s: its curves cannot be shown: %s", run, error)
+        return [], "The curves of this run cannot be shown; the log of the API server has the reason."
+    return [(curve, None if f"{curve.tag}{CURVE_SUFFIX}" in hidden else band) for curve, band in found], ""
 
 
 def _compared(row: StoredMetric, before: StoredMetric | None) -> dict[str, Any]:
@@ -120,9 +157,11 @@ def _files(run: JobRow) -> tuple[str, list[storage.File], str]:
     root = Settings.load().storage_root
     folder = RunFolder(storage.join(root, run.test_name, run.uuid), root)
     try:
-        return folder.path, sorted(folder.files(), key=lambda file: file.name), ""
+        listed = islice(folder.files(), MAX_LISTED)
+        return folder.path, sorted(listed, key=lambda file: file.name), ""
     except (MlMetricsError, OSError) as error:
-        return folder.path, [], f"The folder cannot be read from this server: {error}"
+        log.warning("run %s: its folder cannot be read: %s", run.uuid, error)
+        return folder.path, [], "The folder cannot be read from this server; the log of the API server has the reason."
 
 
 def _logs(folder: str, run: JobRow) -> tuple[list[dict[str, Any]], int]:
@@ -176,9 +215,9 @@ def _mails(run_key: str, messages: set[str]) -> list[dict[str, str]]:
 def _mail(path: str) -> dict[str, str]:
     message = email.message_from_bytes(storage.read_bytes(path), policy=email.policy.default)
     body = message.get_body(("plain", "html"))
-    text = str(body.get_content()) if body is not None else ""
+    content = str(body.get_content()) if body is not None else ""
     headers = {name: str(message[name] or "") for name in ("subject", "to", "date")}
-    return {**headers, "text": text[:MAX_MAIL_LENGTH]}
+    return {**headers, "text": content[:MAX_MAIL_LENGTH]}
 
 
 def _table(rows: Sequence[StoredMetric]) -> Iterator[Sequence[Any]]:

@@ -8,16 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.charts import PRODUCTIVE, Axis
 from ml_metrics.config.regression import DEFAULT
-from ml_metrics.dashboard.chart_data import charts_of_test, charts_script, curves_of, environment_changes, time_parts
+from ml_metrics.dashboard.chart_data import (
+    charts_of_test,
+    charts_script,
+    curves_of,
+    environment_changes,
+    is_time_part,
+    time_parts,
+)
 from ml_metrics.dashboard.links import airflow_dag
+from ml_metrics.dashboard.other_tests import without_unreadable
 from ml_metrics.dashboard.page import NotFoundError, Page
 from ml_metrics.dashboard.pages.not_running import problems_by_test, sentences_of
-from ml_metrics.dashboard.query import choice, required, span_of, text
+from ml_metrics.dashboard.query import choice, required, span_of, text, whole_number
 from ml_metrics.dashboard.status_letters import by_run, status_and_links
-from ml_metrics.model import BROKEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from ml_metrics.dashboard.chart_data import Curve
@@ -29,11 +36,23 @@ MAX_RUNS = 1000
 MAX_TABLE_ROWS = 4000
 """The most rows of all tables behind the charts together, which keeps the page fast. CSV has every value."""
 MIN_TABLE_ROWS = 50
+MAX_CHARTS, MAX_NAMED = 100, 500
+"""The metrics that one page draws, and those on other pages that it names."""
+MAX_EXPORTED, MAX_VALUES = 5000, 200_000
+"""The metrics of one JSON document or CSV file, and their values."""
 DEFAULT_DAYS = 90
 AXES = tuple(axis.value for axis in Axis)
 
 
-def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetime, links: Links) -> Page:
+def page_of_test(  # noqa: PLR0913  (the report and the server differ in each)
+    warehouse: Warehouse,
+    query: Mapping[str, str],
+    *,
+    now: datetime,
+    links: Links,
+    readable: Callable[[Iterable[str]], frozenset[str]] = frozenset,
+    most: int = MAX_CHARTS,
+) -> Page:
     """Return the page of the test that the query names."""
     test, axis = required(query, "test"), Axis(choice(query, "axis", AXES))
     part, span = text(query, "q"), span_of(query, now, DEFAULT_DAYS)
@@ -44,13 +63,20 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
     if newest is None:
         raise NotFoundError(f"There is no test {test!r}, or no run of it was recorded.")
     since = listed[-1].timestamp if listed else span.since
-    metrics = warehouse.metrics.of_test(test, since, span.until) if listed else []
+    found_broken = warehouse.metrics.broken_of_test(test, since, span.until) if listed else []
+    names = warehouse.metrics.names_of_test(test, newest.uuid, since, span.until) if listed else {}
+    chosen = _ranked({name: names[name] for name in names if part.casefold() in name.casefold()}, found_broken)
+    exported = text(query, "format") not in {"", "html"}
+    size = max(1, min(MAX_EXPORTED, MAX_VALUES // max(1, len(listed)))) if exported else most
+    pages = max(1, -(-len(chosen) // size))
+    page = min(whole_number(query, "page", 1, 1_000_000), pages)
+    on_page = chosen[(page - 1) * size : page * size]
+    shown, _ = without_unreadable(warehouse.metrics.of_test(test, on_page, since, span.until), readable)
     acceptances = warehouse.acceptances.of_test(test)
-    shown = [one for one in metrics if part.casefold() in one.metric.casefold()]
     attributes = warehouse.attributes([test], {run.uuid: run.timestamp for run in runs})
     curves = curves_of(runs, shown, acceptances, attributes)
     quarantine = warehouse.quarantines.newest().get(test)
-    broken = by_run(one for one in metrics if one.outcome in BROKEN)
+    broken = by_run(without_unreadable(found_broken, readable)[0])
     rows = [status_and_links(run, broken.get(run.uuid, [])) for run in listed]
     parts = time_parts(curves)
     notices = []
@@ -60,6 +86,8 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
         notices.append(
             f"No run stopped between {span.first} and {span.last}. The newest stopped on {newest.timestamp:%Y-%m-%d}."
         )
+    if pages > 1:
+        notices.append(f"{len(chosen):,} metrics: {len(on_page):,} are on this page, broken ones on the first.")
     notices += sentences_of(problems_by_test(warehouse).get(test, {}))
     return Page(
         "one_test_page.html",
@@ -72,6 +100,9 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
             "axis": axis.value,
             "axes": AXES,
             "q": part,
+            "page": page,
+            "pages": pages,
+            "elsewhere": sorted(set(chosen) - set(on_page))[:MAX_NAMED],
             "curves": list(enumerate(curves)),
             "covered": _covered(curves),
             "table_rows": max(MIN_TABLE_ROWS, MAX_TABLE_ROWS // max(1, len(curves))),
@@ -89,8 +120,16 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], *, now: datetim
             "links": links,
         },
         document=lambda: _document(test, rows, curves, acceptances),
-        table=lambda: _table(rows, metrics),
+        table=lambda: _table(rows, shown),
     )
+
+
+def _ranked(names: Mapping[str, bool], broken: Iterable[StoredMetric]) -> list[str]:
+    """Return names in the order in which pages have them: broken most recently, with a condition, by name."""
+    last: dict[str, float] = {}
+    for one in broken:
+        last[one.metric] = max(last.get(one.metric, 0.0), one.timestamp.timestamp())
+    return sorted(names, key=lambda name: (-last.get(name, 0.0), not names[name] and not is_time_part(name), name))
 
 
 def _covered(curves: Sequence[Curve]) -> list[tuple[str, list[str]]]:

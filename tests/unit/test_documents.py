@@ -1,0 +1,136 @@
+"""Documents are believed only if this deployment wrote them, for this place, and as they are."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ml_metrics.documents import MAX_BYTES, SIGNATURE, Documents
+from ml_metrics.errors import FileMissingError, StorageError, UnreadableInputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = "AIRFLOW__ML_METRICS__DOCUMENTS_KEY"
+CONTENT = {"outcome": "pass", "values": [1.5, None, {"é": "\n"}]}
+JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5)
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Documents:
+    return Documents.of_run(str(tmp_path / "t" / "k"), root=str(tmp_path))
+
+
+def test_a_document_is_json_with_its_fields_and_a_signature(documents: Documents) -> None:
+    documents.write("verdicts", CONTENT)
+    from pathlib import Path
+
+    plain = json.loads(Path(documents.path_of("verdicts")).read_text())
+    assert {key: plain[key] for key in CONTENT} == CONTENT
+    assert list(plain)[-1] == SIGNATURE
+    assert documents.read("verdicts") == CONTENT
+
+
+@given(content=st.dictionaries(st.text(), JSON))
+def test_any_content_is_read_as_written(content: dict[str, object]) -> None:
+    documents = Documents.of_run("memory://bucket/runs/t/k")
+    documents.write("metrics", content)
+    assert documents.read("metrics") == {key: value for key, value in content.items() if key != SIGNATURE}
+
+
+@given(position=st.integers(0, 10_000), letter=st.integers(0, 255))
+def test_a_document_that_was_changed_anywhere_is_not_believed(position: int, letter: int) -> None:
+    documents = Documents.of_run("memory://bucket/runs/t/changed")
+    data = bytearray(documents.encoded("verdicts", CONTENT))
+    position %= len(data)
+    if data[position] == letter:
+        letter ^= 1
+    data[position] = letter
+    with pytest.raises(UnreadableInputError, match="was not written by this deployment"):
+        documents.decoded("verdicts", bytes(data), "x")
+
+
+@given(cut=st.integers(1, 400), added=st.binary(max_size=20))
+def test_a_part_of_a_document_or_more_than_one_is_not_believed(cut: int, added: bytes) -> None:
+    documents = Documents.of_run("memory://bucket/runs/t/part")
+    data = documents.encoded("verdicts", CONTENT)
+    for wrong in (data[:-cut], data[cut:], data + added + b" ", added + b" " + data, data + data):
+        with pytest.raises(UnreadableInputError):
+            documents.decoded("verdicts", wrong, "x")
+
+
+def test_a_document_of_another_place_is_not_believed(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    own = Documents.of_run(f"{root}/t/k", root=root)
+    data = own.encoded("verdicts", CONTENT)
+    others = {
+        "another run": (Documents.of_run(f"{root}/t/other", root=root), "verdicts"),
+        "another test": (Documents.of_run(f"{root}/other/k", root=root), "verdicts"),
+        "another name": (own, "metrics"),
+        "another folder": (Documents.of_run(f"{root}/t/k", "messages", root=root), "verdicts"),
+        "the deployment's own": (Documents.of_deployment(root, "messages", "local"), "verdicts"),
+    }
+    for documents, name in others.values():
+        with pytest.raises(UnreadableInputError, match="was not written by this deployment"):
+            documents.decoded(name, data, "x")
+    assert own.decoded("verdicts", data, "x") == CONTENT
+    moved = Documents.of_run("/elsewhere/t/k")
+    assert moved.decoded("verdicts", data, "x") == CONTENT, "a storage root may move"
+
+
+def test_keys_are_changed_without_losing_older_documents(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = "the-old-key-of-all", "the-new-key-of-all"
+    monkeypatch.setenv(KEY, old)
+    documents.write("verdicts", CONTENT)
+    monkeypatch.setenv(KEY, f"{new}, {old}")
+    assert documents.read("verdicts") == CONTENT
+    documents.write("metrics", CONTENT)
+    monkeypatch.setenv(KEY, new)
+    assert documents.read("metrics") == CONTENT
+    with pytest.raises(UnreadableInputError, match="was not written by this deployment"):
+        documents.read("verdicts")
+
+
+def test_a_planted_document_is_absent_and_replaced(documents: Documents) -> None:
+    documents.place.write(f"{documents.below}/told.json", json.dumps(CONTENT).encode())
+    assert not documents.exists("told")
+    assert documents.create("told", {"mine": 1})
+    assert not documents.create("told", {"mine": 2})
+    assert documents.read("told") == {"mine": 1}
+    documents.remove("told")
+    with pytest.raises(FileMissingError):
+        documents.read("told")
+
+
+def test_a_document_without_end_is_not_read_into_memory(documents: Documents) -> None:
+    from pathlib import Path
+
+    documents.write("metrics", CONTENT)
+    with Path(documents.path_of("metrics")).open("r+b") as file:
+        file.truncate(8 << 40)  # sparse
+    with pytest.raises(UnreadableInputError, match=f"has more than {MAX_BYTES:,} bytes"):
+        documents.read("metrics")
+
+
+def test_without_a_key_nothing_is_written_or_believed(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents.write("verdicts", CONTENT)
+    monkeypatch.setenv(KEY, "short")
+    with pytest.raises(StorageError, match="cannot be signed"):
+        documents.write("verdicts", {})
+    with pytest.raises(UnreadableInputError, match="cannot be checked") as error:
+        documents.read("verdicts")
+    assert "short;" not in str(error.value)
+
+
+def test_unsigned_documents_are_believed_only_on_demand(documents: Documents) -> None:
+    from dataclasses import replace
+
+    documents.place.write(f"{documents.below}/run.json", b'{"test": "t"}')
+    assert replace(documents, believe_unsigned=True).read("run") == {"test": "t"}
+    documents.place.write(f"{documents.below}/run.json", b"[" * 200_000)
+    with pytest.raises(UnreadableInputError, match="is not JSON: RecursionError"):
+        replace(documents, believe_unsigned=True).read("run")
