@@ -44,7 +44,8 @@ def cluster_kubeconfig() -> str | None:
         return None
     from ml_metrics.clusters import local_cluster
 
-    return local_cluster.start(settings.local_cluster_root, settings.local_image)
+    access = local_cluster.Access.of(settings)
+    return local_cluster.start(settings.local_cluster_root, settings.local_image, access)
 
 
 def find_connection(conn_id: str) -> Any | None:

@@ -51,6 +51,11 @@ class Settings:
     `ml-metrics pools --create` creates them."""
     local_cluster_root: str = ""
     """The folder of the local cluster: pods, logs and kubeconfig. Default: `$AIRFLOW_HOME/ml_metrics/cluster`."""
+    local_cluster_confine: str = "auto"
+    """`auto` confines workloads on the local cluster where the kernel has Landlock, `require` runs none where it has
+    not, `off` runs them with Airflow's own rights."""
+    local_cluster_folders: str = ""
+    """Folders of this machine that workloads on the local cluster may read and write, separated by commas."""
     local_image: str = ""
     """The folder that every image maps to on the local cluster. Default: the parent of the DAGs folder."""
     by_hand: str = ""

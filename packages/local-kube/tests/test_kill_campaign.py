@@ -16,6 +16,7 @@ from urllib3.exceptions import HTTPError
 
 from harness import NAMESPACE, connect, wait_for
 from local_kube import LocalCluster
+from local_kube.pods.confinement import Confinement
 from local_kube.processes.process_tree import MARK
 
 if TYPE_CHECKING:
@@ -34,7 +35,11 @@ pytestmark = pytest.mark.usefixtures("killed_during_handshake")
 
 @pytest.fixture
 def busy(tmp_path: Path, image_folder: Path) -> Iterator[Pods]:
-    pods = connect(LocalCluster(str(tmp_path / "cluster"), str(image_folder)))
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "ran").touch()
+    (tmp_path / "shared" / "ran").chmod(0o666)  # each pod may be another user
+    confinement = Confinement(shared=(tmp_path / "shared",))
+    pods = connect(LocalCluster(str(tmp_path / "cluster"), str(image_folder), confinement=confinement))
     yield pods
     pods.cluster.stop()
 
@@ -88,7 +93,7 @@ def still_running(root: Path) -> list[str]:
 
 def test_kills_at_random_moments_lose_no_pod_run_none_twice_and_leave_no_process(busy: Pods, tmp_path: Path) -> None:
     print(f"LOCAL_KUBE_SEED={SEED}")
-    chance, ran = random.Random(SEED), tmp_path / "ran"
+    chance, ran = random.Random(SEED), tmp_path / "shared" / "ran"
     batch = BatchV1Api(busy.core.api_client)
 
     def single_pod(name: str) -> None:

@@ -13,6 +13,7 @@ from kubernetes.client import ApiException
 from harness import NAMESPACE, wait_for
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Any
 
     from harness import Pods
@@ -131,18 +132,18 @@ def test_a_watch_from_an_old_version_ends_with_410(pods: Pods) -> None:
     assert caught.value.status == 410
 
 
-def test_a_deleted_pod_gets_its_grace_period(pods: Pods) -> None:
+def test_a_deleted_pod_gets_its_grace_period(pods: Pods, tmp_path: Path) -> None:
     script = "trap 'sleep 0.3; echo tidy > /data/end; exit 0' TERM; echo ready; while true; do sleep 0.05; done"
     name = pods.create(
         *("sh", "-c", script),
         volumeMounts=[{"name": "data", "mountPath": "/data"}],
-        spec={"volumes": [{"name": "data", "hostPath": {"path": str(pods.root / "kept")}}]},
+        spec={"volumes": [{"name": "data", "hostPath": {"path": str(tmp_path / "kept")}}]},
     )
     wait_for(lambda: pods.get(name).status.phase == "Running" and pods.log(name))
     pods.core.delete_namespaced_pod(name, NAMESPACE, grace_period_seconds=60)
     assert pods.get(name).metadata.deletion_timestamp is not None
     pods.gone(name)
-    assert (pods.root / "kept" / "end").read_text() == "tidy\n"
+    assert (tmp_path / "kept" / "end").read_text() == "tidy\n"
 
 
 def test_a_program_that_ignores_sigterm_is_killed_after_the_grace_period(pods: Pods) -> None:

@@ -103,10 +103,15 @@ def test_server_and_shim_killed_together_leave_no_process_after_the_next_start(o
 
 
 def test_repeated_kills_of_the_server_run_each_pod_once(own: Pods, tmp_path: Path) -> None:
-    ran = tmp_path / "ran"
+    ran = tmp_path / "shared" / "ran"
+    ran.parent.mkdir()
+    ran.touch()
+    ran.chmod(0o666)  # each pod may be another user
+    mounts = [{"name": "shared", "mountPath": "/shared"}]
+    spec = {"volumes": [{"name": "shared", "hostPath": {"path": str(ran.parent)}}]}
     names = []
     for number in range(6):
-        names.append(own.create("sh", "-c", f"echo {number} >> {ran}; sleep 0.3"))
+        names.append(own.create("sh", "-c", f"echo {number} >> /shared/ran; sleep 0.3", volumeMounts=mounts, spec=spec))
         kill_server(own)
         own.cluster.ensure_running()
     assert [own.ended(name).status.phase for name in names] == ["Succeeded"] * 6

@@ -15,9 +15,10 @@ Every Kubernetes client can use it, with the kubeconfig that it writes:
   kubectl get pods
   kubectl logs -f my-pod
 
-A container is a process with your own rights: nothing is isolated, no image is
-pulled, and commands must be installed on this machine. Its working folder holds
-links to everything in --image-folder. See docs/local-cluster.md.
+A container is a process of this machine: no image is pulled, and commands must
+be installed here. Where the kernel has Landlock, it reaches nothing of Airflow's
+home but its own run folder. Its working folder holds links to everything in
+--image-folder. See docs/local-cluster.md.
 """
 
 from __future__ import annotations
@@ -38,4 +39,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command and return the exit code."""
-    return local_cluster.run(arguments, Settings.load().local_cluster_root)
+    settings = Settings.load()
+    return local_cluster.run(arguments, settings.local_cluster_root, local_cluster.Access.of(settings))

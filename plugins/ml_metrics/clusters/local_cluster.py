@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import argparse
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ml_metrics.errors import ClusterError
+from ml_metrics.clusters.manifests import RUN_FOLDER_ANNOTATION
+from ml_metrics.errors import ClusterError, ConfigError
+from ml_metrics.settings import airflow_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ml_metrics.settings import Settings
+
+PROJECT_FOLDERS = {"dags", "include", "plugins"}
+KEPT_BY_AIRFLOW = {"airflow.cfg", "config", "logs", "ml_metrics"} | {f"airflow.db{end}" for end in ("", "-wal", "-shm")}
+"""What Airflow keeps in its home, some of it later than the local cluster starts."""
 MOUNT_VARIABLE_PREFIX = "ML_METRICS_MOUNT_"
 NOT_INSTALLED = (
     "[ml_metrics] cluster: workloads would run on the local cluster, but the package local-kube is not installed here. "
@@ -19,12 +28,35 @@ NOT_INSTALLED = (
 )
 
 
-def start(root: str, image_folder: str | None) -> str:
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What workloads on the local cluster may reach beside their run folder, the system and the project."""
+
+    confine: str = "auto"
+    hidden: tuple[Path, ...] = ()
+    shared: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Settings) -> Access:
+        """Return what the settings allow: nothing of Airflow's home, and the folders that they name."""
+        if settings.local_cluster_confine not in {"auto", "require", "off"}:
+            given = repr(settings.local_cluster_confine)
+            raise ConfigError(f"[ml_metrics] local_cluster_confine: {given} is not one of auto, require, off")
+        shared = (Path(name.strip()).expanduser() for name in settings.local_cluster_folders.split(",") if name.strip())
+        own = (*_airflow_files(settings.local_image), settings.storage_root, settings.outbox, settings.warehouse_file)
+        hidden = tuple(Path(path).expanduser().absolute() for path in own if "://" not in str(path))
+        return cls(settings.local_cluster_confine, hidden, tuple(path.absolute() for path in shared))
+
+
+def start(root: str, image_folder: str | None, access: Access | None = None) -> str:
     """Start the local cluster if it is not running, and return the path of its kubeconfig."""
+    access = access or Access()
     with _errors_translated():
         from local_kube import LocalCluster
+        from local_kube.pods.confinement import Confinement
 
-        cluster = LocalCluster(root, image_folder, mount_variable_prefix=MOUNT_VARIABLE_PREFIX)
+        confinement = Confinement(access.confine, access.hidden, access.shared, RUN_FOLDER_ANNOTATION)
+        cluster = LocalCluster(root, image_folder, mount_variable_prefix=MOUNT_VARIABLE_PREFIX, confinement=confinement)
         return cluster.ensure_running()
 
 
@@ -36,14 +68,29 @@ def add_arguments(parser: argparse.ArgumentParser, default_root: str) -> None:
         parser.add_argument("arguments", nargs=argparse.REMAINDER, help="not available: local-kube is not installed")
     else:
         cli.add_arguments(parser, default_root)
+        parser.set_defaults(folder_annotation=RUN_FOLDER_ANNOTATION)
 
 
-def run(arguments: argparse.Namespace, default_root: str) -> int:
-    """Run the command that the arguments describe and return its exit code."""
+def run(arguments: argparse.Namespace, default_root: str, access: Access | None = None) -> int:
+    """Run the command that the arguments describe, where it says nothing with this access, and return its exit code."""
+    access = access or Access()
     with _errors_translated():
         from local_kube import cli
 
+        arguments.confine = arguments.confine or access.confine
+        arguments.hide = [*arguments.hide, *access.hidden]
+        arguments.share = [*arguments.share, *access.shared]
         return cli.run(arguments, arguments.root or default_root, MOUNT_VARIABLE_PREFIX)
+
+
+def _airflow_files(image_folder: str) -> list[Path]:
+    """Return what is Airflow's: its home, and where that is the image folder too, everything in it but the project."""
+    home = airflow_home().absolute()
+    if Path(image_folder).absolute() != home or not home.is_dir():
+        return [home]
+    return [
+        home / name for name in sorted(({path.name for path in home.iterdir()} | KEPT_BY_AIRFLOW) - PROJECT_FOLDERS)
+    ]
 
 
 @contextmanager

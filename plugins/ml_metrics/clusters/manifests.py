@@ -25,6 +25,7 @@ KEEP_FINISHED_SECONDS = 7 * 24 * 3600
 AS_CRON = {"@quarterly": "0 0 1 */3 *"}
 """Presets of Airflow that Kubernetes does not support, as cron expressions."""
 WITHOUT_CRON = frozenset({None, "@once", "@continuous"})
+RUN_FOLDER_ANNOTATION = "ml-metrics/run-folder"
 BUCKET_DRIVER = "gcsfuse.csi.storage.gke.io"
 """The GKE driver that mounts Cloud Storage."""
 
@@ -44,7 +45,7 @@ def pod(
     made: Manifest = _merged(
         _pod(test, "metadata.name", run_dir, env or {}, {**_queue(test), **(labels or {})}), test.pod
     )
-    return made
+    return _with_run_folder(made, run_dir)
 
 
 def job(
@@ -60,6 +61,7 @@ def job(
         _pod(test, JOB_NAME_FIELD, run_dir, env or {}, labels or {}, _discovery(test, name)),
         test.pod,
     )
+    template = _with_run_folder(template, run_dir)
     for key in ("apiVersion", "kind"):
         template.pop(key)
     for key in ("name", "namespace"):
@@ -120,6 +122,15 @@ def service(
             "selector": {"job-name": name} if name else {"ml-metrics/test": test.name},
         },
     }
+
+
+def _with_run_folder(made: Manifest, run_dir: str | None) -> Manifest:
+    """Return a pod with its run folder, which the test file cannot replace: the local cluster opens it to the pod."""
+    if run_dir is None:
+        return made
+    metadata = made["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), RUN_FOLDER_ANNOTATION: run_dir}
+    return {**made, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _pod(  # noqa: PLR0913, PLR0917  (the differences between a single pod and a pod of a Job)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
@@ -74,8 +73,3 @@ def some_of(shapes: Mapping[str, Shape]) -> dict[str, Shape]:
     names = list(shapes)
     chosen = names if VARIANTS >= WHOLE else random.Random(SEED).sample(names, min(SHORT_SHAPES, len(names)))
     return {name: shapes[name] for name in chosen}
-
-
-def safe_name(text: str) -> str:
-    """Return a text as the name of a test."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -10,7 +10,6 @@ from airflow_home import home
 from campaigns.hostile.attack import NOT_RUN, SEED, VARIANTS, Attack, table
 
 __all__ = ["home"]
-ATTACKS = pytest.StashKey[list[Attack]]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -53,32 +53,22 @@ def _document(name: str) -> str:
 
 
 def _link(shape: str, at: str, target: Path) -> list[Deed]:
-    name = Path(at).name
-    match shape:
-        case "relative":
-            # so many parents lead to the root, from wherever the folder is
-            return [{"do": "symlink", "at": at, "to": f"{'../' * 40}{str(target).lstrip('/')}", "instead": True}]
-        case "chain":
-            hop = {"do": "symlink", "at": ".hop", "to": str(target), "instead": True}
-            return [hop, {"do": "symlink", "at": at, "to": f"{'../' * at.count('/')}.hop", "instead": True}]
-        case "long chain":
-            hops = [{"do": "symlink", "at": f".hop{n}", "to": f".hop{n + 1}", "instead": True} for n in range(30)]
-            last = {"do": "symlink", "at": ".hop30", "to": str(target), "instead": True}
-            return [*hops, last, {"do": "symlink", "at": at, "to": f"{'../' * at.count('/')}.hop0", "instead": True}]
-        case "folder":
-            # a folder that is a link, with the wanted name in it if the target is called so
-            return [{"do": "symlink", "at": f"linked-{name}", "to": str(target.parent), "instead": True}]
-        case "parent":
-            parent = at.rpartition("/")[0] or "sub"
-            return [{"do": "symlink", "at": parent, "to": str(target.parent), "instead": True}]
-        case "proc":
-            return [{"do": "symlink", "at": at, "to": f"/proc/self/root{target}", "instead": True}]
-        case "hard":
-            return [{"do": "hardlink", "at": at, "to": str(target), "instead": True}]
-        case "dots":
-            return [{"do": "symlink", "at": at, "to": f"{target.parent}/./../{target.parent.name}/{target.name}",
-                     "instead": True}]  # fmt: skip
-        case "upper":
-            return [{"do": "symlink", "at": f"{at}/..{name}", "to": str(target), "instead": True}]
-        case _:
-            return [{"do": "symlink", "at": at, "to": str(target), "instead": True}]
+    name, up = Path(at).name, "../" * at.count("/")
+    hops = 31 if shape == "long chain" else 1
+    place, to = {
+        # so many parents lead to the root, from wherever the folder is
+        "relative": (at, f"{'../' * 40}{str(target).lstrip('/')}"),
+        "chain": (at, f"{up}.hop0"),
+        "long chain": (at, f"{up}.hop0"),
+        # a folder that is a link, with the wanted name in it if the target is called so
+        "folder": (f"linked-{name}", str(target.parent)),
+        "parent": (at.rpartition("/")[0] or "sub", str(target.parent)),
+        "proc": (at, f"/proc/self/root{target}"),
+        "dots": (at, f"{target.parent}/./../{target.parent.name}/{target.name}"),
+        "upper": (f"{at}/..{name}", str(target)),
+    }.get(shape, (at, str(target)))
+    last: Deed = {"do": "hardlink" if shape == "hard" else "symlink", "at": place, "to": to, "instead": True}
+    if not shape.endswith("chain"):
+        return [last]
+    targets = [*(f".hop{number + 1}" for number in range(hops - 1)), str(target)]
+    return [*({"do": "symlink", "at": f".hop{n}", "to": to, "instead": True} for n, to in enumerate(targets)), last]

@@ -1,4 +1,4 @@
-"""Variants that hypothesis draws, as a list: for attacks whose variants are played together, in one run or one folder."""
+"""Variants that hypothesis draws, as a list: many are played together, in one run or one folder."""
 
 from __future__ import annotations
 

@@ -271,14 +271,16 @@ PODS: Mapping[str, dict[str, Any]] = {
     "hostNetwork": {"pod": {"spec": {"hostNetwork": True}}},
     "host path": {"volumes": {"/host": {"host_path": "/"}}},
     "host path in the pod": {"pod": {"spec": {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}}},
-    "host port": {"pod": {"spec": {"containers": [{"name": "workload", "ports": [{"hostPort": 22, "containerPort": 22}]}]}}},
+    "host port": {"pod": {"spec": {"containers": [
+        {"name": "workload", "ports": [{"hostPort": 22, "containerPort": 22}]}]}}},
     "privileged init container": {"init_containers": [
         {"name": "i", "image": "i", "securityContext": {"privileged": True}}]},
     "ephemeral container": {"pod": {"spec": {"ephemeralContainers": [
         {"name": "e", "image": "i", "securityContext": {"privileged": True}}]}}},
     "seccomp": {"pod": {"spec": {"securityContext": {"seccompProfile": {"type": "Unconfined"}}}}},
     "AppArmor": {"annotations": {"container.apparmor.security.beta.kubernetes.io/workload": "unconfined"}},
-    "procMount": {"pod": {"spec": {"containers": [{"name": "workload", "securityContext": {"procMount": "Unmasked"}}]}}},
+    "procMount": {"pod": {"spec": {"containers": [
+        {"name": "workload", "securityContext": {"procMount": "Unmasked"}}]}}},
     "SELinux": {"pod": {"spec": {"securityContext": {"seLinuxOptions": {"type": "spc_t"}}}}},
     "sysctls": {"pod": {"spec": {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}}}},
     "host process": {"pod": {"spec": {"securityContext": {"windowsOptions": {"hostProcess": True}}}}},

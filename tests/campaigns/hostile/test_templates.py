@@ -30,7 +30,8 @@ SECRETS = {
 }
 EXPRESSIONS = (
     "conn.smtp_default.password", "conn.get('another').extra_dejson", "var.value.api_key", "var.json.get('api_key')",
-    "macros.os.environ", "macros.datetime.__init__.__globals__", "ti.xcom_pull(task_ids='x')", "ti.get_template_context()",
+    "macros.os.environ", "macros.datetime.__init__.__globals__", "ti.xcom_pull(task_ids='x')",
+    "ti.get_template_context()",
     "task.dag.__class__.__mro__", "dag.folder", "task_instance.task.test", "params.__class__.__init__.__globals__",
     "''.__class__.__mro__[1].__subclasses__()", "cycler.__init__.__globals__.os.environ", "self.__init__.__globals__",
     "lipsum.__globals__['os'].popen('env').read()", "namespace.__init__.__globals__", "joiner.__init__.__globals__",
@@ -41,6 +42,17 @@ EXPRESSIONS = (
     "(1,) * 10**10", "10 ** 10 ** 10", "'%0999999999d' % 1", "'x' | center(10**10)",
 )  # fmt: skip
 """What a template asks for: secrets, Airflow, Python, or all memory."""
+
+
+WRAPPED = (
+    "{{{{ {0} }}}}",
+    "{{% for a in {0} %}}{{{{ a }}}}{{% endfor %}}",
+    "{{% set a = {0} %}}{{{{ a }}}}",
+    "{{% if {0} %}}x{{% endif %}}",
+    "{{% macro m() %}}{{{{ {0} }}}}{{% endmacro %}}{{{{ m() }}}}",
+    "{{% include {0} %}}",
+    "{{% import {0} as m %}}{{{{ m }}}}",
+)
 
 
 def say_environment() -> list[str]:
@@ -91,9 +103,7 @@ def test_generated_templates(monkeypatch: pytest.MonkeyPatch, attack: Begin) -> 
     filters = st.sampled_from(["", " | list", " | string", " | attr('__init__')", " | map('upper') | join", " | tojson",
                                "|format", " | pprint", ".__class__", "['__globals__']", " ~ params"])  # fmt: skip
     expressions = st.builds("{0}{1}{2}".format, st.sampled_from(EXPRESSIONS), filters, filters)
-    wrapped = st.sampled_from(["{{{{ {0} }}}}", "{{% for a in {0} %}}{{{{ a }}}}{{% endfor %}}", "{{% set a = {0} %}}{{{{ a }}}}",
-                               "{{% if {0} %}}x{{% endif %}}", "{{% macro m() %}}{{{{ {0} }}}}{{% endmacro %}}{{{{ m() }}}}",
-                               "{{% include {0} %}}", "{{% import {0} as m %}}{{{{ m }}}}"])  # fmt: skip
+    wrapped = st.sampled_from(WRAPPED)
     templates = st.builds(lambda shape, expression: shape.format(expression), wrapped, expressions)
     with attack("S3 generated templates") as tried:
         for template in drawn(templates, VARIANTS):

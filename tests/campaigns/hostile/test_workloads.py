@@ -122,6 +122,8 @@ def test_documents_that_are_links(place: Place, attack: Begin) -> None:
         "nowhere": [{"do": "symlink", "at": DOCUMENTS, "to": str(config / "made"), "instead": True}],
         "messages": [{"do": "symlink", "at": f"{DOCUMENTS}/messages", "to": str(config), "instead": True}],
         "logs": [{"do": "symlink", "at": f"{DOCUMENTS}/logs", "to": str(config), "instead": True}],
+        "run-folder": [{"do": "run folder", "to": str(place.innocents_folder)}],
+        "run-folder-config": [{"do": "run folder", "to": str(config)}],
         "a-file": [{"do": "write", "at": DOCUMENTS, "text": "", "instead": True}],
         "a-fifo": [{"do": "fifo", "at": DOCUMENTS, "instead": True}],
         **{

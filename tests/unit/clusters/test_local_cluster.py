@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +15,10 @@ from kubernetes import client, config
 
 from ml_metrics.cli import main
 from ml_metrics.clusters import local_cluster
+from ml_metrics.clusters.local_cluster import Access
 from ml_metrics.connections import cluster_kubeconfig
-from ml_metrics.errors import ClusterError
+from ml_metrics.errors import ClusterError, ConfigError
+from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,3 +93,21 @@ def test_workloads_find_their_volumes_in_variables_of_ml_metrics(root: str) -> N
     core.create_namespaced_pod("default", {"metadata": {"name": "one"}, "spec": spec})
     log = core.read_namespaced_pod_log("one", "default", follow=True, _preload_content=False)
     assert log.data.decode() == "x\n0\n"
+
+
+def test_the_settings_say_what_workloads_may_reach(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "other").touch()
+    settings = Settings(
+        storage_root="gs://bucket/runs", local_image="/project", local_cluster_folders=" /data , ~/more"
+    )
+    access = Access.of(settings)
+    assert access.hidden[0] == tmp_path
+    assert Path("gs://bucket/runs") not in access.hidden
+    assert access.shared == (Path("/data"), Path("~/more").expanduser())
+    beside = Access.of(replace(settings, local_image=str(tmp_path))).hidden
+    assert {tmp_path / "airflow.cfg", tmp_path / "airflow.db-wal", tmp_path / "other"} <= set(beside)
+    assert not {tmp_path, tmp_path / "dags"} & set(beside)
+    with pytest.raises(ConfigError, match="'yes' is not one of auto, require, off"):
+        Access.of(replace(settings, local_cluster_confine="yes"))

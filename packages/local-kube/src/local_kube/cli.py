@@ -16,7 +16,9 @@ from local_kube.kubeconfig import kubeconfig_path
 from local_kube.options import (
     MOUNT_VARIABLE_PREFIX,
     ServerOptions,
+    add_confinement_arguments,
     add_node_arguments,
+    confinement_from,
     duration,
     node_from,
     port,
@@ -42,8 +44,9 @@ Every Kubernetes client can use it:
   export KUBECONFIG=$(local-kube kubeconfig)
   kubectl get pods
 
-A container is a process with your own rights: nothing is isolated, no image is
-pulled, and commands must be installed on this machine."""
+A container is a process of this machine: no image is pulled, and commands must
+be installed here. Where the kernel has Landlock, it reaches its own files, the
+system and the image folder only; elsewhere it has your own rights."""
 VERBS = ("start", "run", "status", "stop", "kubeconfig")
 
 
@@ -69,6 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser, default_root: str) -> None:
     parser.add_argument("--port", type=port, default=0, help="for run: the port (default: the previous one)")
     parser.add_argument("--idle-minutes", type=duration, help="stop after so long without pods or requests; 0: never")
     add_node_arguments(parser)
+    add_confinement_arguments(parser)
+    parser.add_argument("--kubeconfig-copy", metavar="FILE", help="for run: a copy that our group may read")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -78,10 +83,21 @@ def run(arguments: argparse.Namespace, root: str, mount_variable_prefix: str = M
     if arguments.verb == "run":
         folders = (Path(root).expanduser().absolute(), Path(arguments.image_folder or Path.cwd()).absolute())
         idle_seconds = 60 * (arguments.idle_minutes or 0)
-        _serve(ServerOptions(*folders, node, arguments.port, idle_seconds, mount_variable_prefix), arguments)
+        copy = None if arguments.kubeconfig_copy is None else Path(arguments.kubeconfig_copy).absolute()
+        options = ServerOptions(
+            *folders, node, arguments.port, idle_seconds, mount_variable_prefix, confinement_from(arguments), copy
+        )
+        _serve(options, arguments)
         return 0
     idle = {} if arguments.idle_minutes is None else {"idle_seconds": 60 * arguments.idle_minutes}
-    cluster = LocalCluster(root, arguments.image_folder, node=node, mount_variable_prefix=mount_variable_prefix, **idle)
+    cluster = LocalCluster(
+        root,
+        arguments.image_folder,
+        node=node,
+        mount_variable_prefix=mount_variable_prefix,
+        confinement=confinement_from(arguments),
+        **idle,
+    )
     match arguments.verb:
         case "start":
             _start(cluster, arguments)

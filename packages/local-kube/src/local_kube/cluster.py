@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from local_kube.errors import ClusterError
 from local_kube.kubeconfig import Address, kubeconfig_path, read_address, responds
 from local_kube.node import Node
-from local_kube.options import MOUNT_VARIABLE_PREFIX, node_arguments
+from local_kube.options import MOUNT_VARIABLE_PREFIX, confinement_arguments, node_arguments
+from local_kube.pods.confinement import Confinement
+from local_kube.pods.environment import INHERITED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +29,8 @@ IDLE_SECONDS = 15 * 60
 """A server in the background stops by itself after so long without an active pod or a request."""
 MAX_LOG_TAIL = 2000
 PACKAGES = Path(__file__).parents[1]
+KEPT_VARIABLES = {*INHERITED, "PATH", "LOGNAME", "PYTHONDONTWRITEBYTECODE", "PYTHONWARNINGS"}
+"""The variables that the server is started with. All others, which may hold passwords, stay here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class LocalCluster:
     options apply to a server that is started here; a server that is already running keeps its own.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (each has a default)
         self,
         root: str,
         image_folder: str | None = None,
@@ -57,12 +61,14 @@ class LocalCluster:
         idle_seconds: float = IDLE_SECONDS,
         node: Node | None = None,
         mount_variable_prefix: str = MOUNT_VARIABLE_PREFIX,
+        confinement: Confinement | None = None,
     ) -> None:
         self._root = Path(root).expanduser().absolute()
         self._image_folder = Path(image_folder or Path.cwd()).absolute()
         self._idle_seconds = idle_seconds
         self._node = node or Node()
         self._mount_variable_prefix = mount_variable_prefix
+        self._confinement = confinement or Confinement()
 
     def ensure_running(self) -> str:
         """Start the server if none responds, and return the path of the kubeconfig. Many processes can call it."""
@@ -99,7 +105,7 @@ class LocalCluster:
         try:
             with log_file.open("ab") as log:
                 subprocess.run(
-                    [sys.executable, "-m", "local_kube.server", "--detach", *self._arguments()],
+                    [sys.executable, "-P", "-m", "local_kube.server", "--detach", *self._arguments()],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -118,12 +124,17 @@ class LocalCluster:
             "idle-seconds": self._idle_seconds,
             "mount-variable-prefix": self._mount_variable_prefix,
         }
-        return [*(f"--{name}={value}" for name, value in options.items()), *node_arguments(self._node)]
+        named = [f"--{name}={value}" for name, value in options.items()]
+        return [*named, *node_arguments(self._node), *confinement_arguments(self._confinement)]
 
     @staticmethod
     def _environment() -> dict[str, str]:
-        """Return our environment with this package on the path, however our own process found it."""
-        return {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGES), os.environ.get("PYTHONPATH", "")])}
+        """Return the server's environment: without our secrets, and with this package on the path, however we found it.
+
+        A process can read the environment of others of its user, and the server goes on when we have ended.
+        """
+        kept = {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES or name.startswith("LC_")}
+        return {**kept, "PYTHONPATH": os.pathsep.join([str(PACKAGES), os.environ.get("PYTHONPATH", "")])}
 
     def _address(self) -> Address | None:
         """Return the address of a server that responds."""

@@ -22,12 +22,13 @@ def write_json(path: Path, document: Document) -> None:
     replace_file(path, json.dumps(document).encode())
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file atomically, readable by its owner only."""
+def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Replace a file atomically, by default readable by its owner only."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, mode)  # also where the umask is narrower
             file.write(content)
         temporary.replace(path)
     except BaseException:

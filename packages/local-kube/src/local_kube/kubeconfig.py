@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
-from local_kube.json_files import read_json, write_json
+from local_kube.json_files import read_json, replace_file, write_json
 
 TIMEOUT_SECONDS = 10
 
@@ -44,6 +44,11 @@ def write_address(root: Path, address: Address, authority: bytes) -> None:
     write_json(kubeconfig_path(root), config)
     record = {"port": address.port, "pid": address.pid, "image_folder": str(address.image_folder)}
     write_json(root / "server.json", record)
+
+
+def copy_kubeconfig(root: Path, copy: Path) -> None:
+    """Copy the kubeconfig to where other users of our group find it, who may read it and not change it."""
+    replace_file(copy, kubeconfig_path(root).read_bytes(), mode=0o640)
 
 
 def read_address(root: Path) -> Address | None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from local_kube.formats import parse_quantity
 from local_kube.node import DEFAULT_MAX_PODS, Node
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from local_kube.pods.confinement import MODES, Confinement
 
 MOUNT_VARIABLE_PREFIX = "LOCAL_KUBE_MOUNT_"
 MAX_PORT = 65535
@@ -34,6 +32,38 @@ class ServerOptions:
     """How long to run without an active pod or a request; 0: forever."""
     mount_variable_prefix: str = MOUNT_VARIABLE_PREFIX
     """The prefix of the variables in which containers find the real paths of their volumes."""
+    confinement: Confinement = field(default_factory=Confinement)
+    """Which files containers may reach."""
+    kubeconfig_copy: Path | None = None
+    """Where a copy of the kubeconfig is written, for clients that are other users of the same group."""
+
+
+def add_confinement_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments for what containers may reach."""
+    parser.add_argument(
+        "--confine", choices=MODES, help="confine containers with Landlock (default: if the kernel can)"
+    )
+    parser.add_argument(
+        "--share", action="append", default=[], metavar="FOLDER", type=_path, help="containers may use it; repeatable"
+    )
+    parser.add_argument(
+        "--hide", action="append", default=[], metavar="FOLDER", type=_path, help="no container may read it; repeatable"
+    )
+    parser.add_argument("--folder-annotation", default=Confinement().folder_annotation, help=argparse.SUPPRESS)
+
+
+def confinement_from(arguments: argparse.Namespace) -> Confinement:
+    """Return the confinement that the arguments describe."""
+    hidden, shared = tuple(arguments.hide), tuple(arguments.share)
+    return Confinement(arguments.confine or "auto", hidden, shared, arguments.folder_annotation)
+
+
+def confinement_arguments(confinement: Confinement) -> list[str]:
+    """Return the arguments that describe a confinement."""
+    folders = [("--hide", str(path)) for path in confinement.hidden]
+    folders += [("--share", str(path)) for path in confinement.shared]
+    named = [f"--confine={confinement.mode}", f"--folder-annotation={confinement.folder_annotation}"]
+    return [*named, *(f"{name}={path}" for name, path in folders)]
 
 
 def add_node_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,6 +111,10 @@ def duration(text: str) -> float:
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration: a number of 0 or more")
     return number
+
+
+def _path(text: str) -> Path:
+    return Path(text).expanduser().absolute()
 
 
 def _pod_count(text: str) -> int:

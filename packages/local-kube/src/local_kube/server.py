@@ -32,9 +32,19 @@ from local_kube.errors import ApiError, ClusterError
 from local_kube.jobs import admission as job_admission
 from local_kube.jobs.controller import JobController, JobLedger
 from local_kube.kinds import CONFIG_MAP, JOB, SECRET, SERVICE
-from local_kube.kubeconfig import Address, read_address, write_address
-from local_kube.options import MOUNT_VARIABLE_PREFIX, ServerOptions, add_node_arguments, duration, node_from, port
+from local_kube.kubeconfig import Address, copy_kubeconfig, read_address, write_address
+from local_kube.options import (
+    MOUNT_VARIABLE_PREFIX,
+    ServerOptions,
+    add_confinement_arguments,
+    add_node_arguments,
+    confinement_from,
+    duration,
+    node_from,
+    port,
+)
 from local_kube.pods.kubelet import Kubelet
+from local_kube.processes import process_tree
 from local_kube.state.owner_references import GarbageCollector
 from local_kube.state.store import Objects, Store
 
@@ -63,6 +73,7 @@ def main() -> None:
     parser.add_argument("--mount-variable-prefix", default=MOUNT_VARIABLE_PREFIX)
     parser.add_argument("--detach", action="store_true", help="return when the server responds, and leave it running")
     add_node_arguments(parser)
+    add_confinement_arguments(parser)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     options = ServerOptions(
@@ -72,6 +83,7 @@ def main() -> None:
         arguments.port,
         arguments.idle_seconds,
         arguments.mount_variable_prefix,
+        confinement_from(arguments),
     )
     try:
         serve(options, _detach() if arguments.detach else lambda: None)
@@ -81,7 +93,11 @@ def main() -> None:
 
 def serve(options: ServerOptions, when_ready: Callable[[], None]) -> None:
     """Serve in this process until SIGTERM, SIGINT or idleness."""
+    os.umask(0o077)
+    confined = options.confinement.check()
+    process_tree.hide_from_others()
     options.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log.info("containers are %s", "confined by Landlock" if confined else "not confined: they have your own rights")
     with server_lock(options.root):
         asyncio.run(_serve(options, when_ready))
 
@@ -141,6 +157,8 @@ async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None
     kubelet.adopt()
     address = Address(port, token, os.getpid(), options.image_folder)
     write_address(options.root, address, certificate.authority.read_bytes())
+    if options.kubeconfig_copy:
+        copy_kubeconfig(options.root, options.kubeconfig_copy)
     log.info("serving %s on 127.0.0.1:%d", options.root, port)
 
     def busy() -> bool:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from local_kube.json_files import Document
+    from local_kube.pods.confinement import Confinement
     from local_kube.pods.environment import References
 
 HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*(?::[0-9]+)?/)?"
@@ -47,6 +48,9 @@ class PodContext:
     folder: Path
     image_folder: Path
     mount_variable_prefix: str
+    confinement: Confinement
+    root: Path
+    """The folder of the whole cluster, which no container may reach."""
     references: References
     record_event: Callable[..., None]
     """Takes the reason, the message and, unless it is Normal, the type."""
@@ -141,11 +145,14 @@ class ContainerRunner:
             return self._resolve_names(files.mounts.translate(text))
 
         try:
-            files.prepare(self._references)
+            made = files.prepare(self._references)
         except MissingReferenceError as error:
             self._record_event("FailedMount", f"MountVolume.SetUp failed: {error}", "Warning")
             return statuses.waiting("ContainerCreating")
+        confinement = self._context.confinement.of(self._pod, files, self._context.root, made)
         mounts = mount_variables(files.volumes, self._context.mount_variable_prefix)
+        if confinement:  # its home is its own, and so are its temporary files
+            mounts |= {"HOME": str(files.home), "TMPDIR": str(files.temporary)}
         try:
             variables = container_variables(self._pod, self._container, translate, mounts, self._references)
         except MissingReferenceError as error:
@@ -159,6 +166,7 @@ class ContainerRunner:
             cwd=files.working_folder,
             env=variables,
             memory_limit=None if limit is None else int(parse_quantity(limit)),
+            confinement=confinement,
         )
         self.attempts.append(attempt)
         self._record_event("Created", f"Created container: {self.name}")

@@ -56,18 +56,54 @@ class ContainerFiles:
             return path if path.is_dir() else self._own
         return self._own / path
 
-    def prepare(self, references: References) -> None:
-        """Create the folders, files and links; raise MissingReferenceError if a volume is not available."""
+    def prepare(self, references: References) -> list[Path]:
+        """Create the folders, files and links; raise MissingReferenceError if a volume is not available.
+
+        Return the folders of this machine that were not there before.
+        """
         for name in self.volumes:
             self._fill(self._pod_volumes[name], references)
-        for folder in (self._own, self.attempt_folder, *self._mounted.values()):
+        made = [path for path in self.host_folders if not path.exists()]
+        for folder in (self._own, self.temporary, self.attempt_folder, *made, *self._mounted.values()):
             if not folder.is_file():  # a `subPath` can name one file of a volume
                 folder.mkdir(parents=True, exist_ok=True)
+        (self.attempt_folder / "termination-log").touch(mode=0o600)
         for entry in self.image_folder.iterdir():
-            if not self.pod_folder.is_relative_to(entry):  # the cluster's own root is not part of an image
+            # the cluster's own root is not part of an image, and neither are hidden files: `.env`, `.git`, `.airflow`
+            if not entry.name.startswith(".") and not self.pod_folder.is_relative_to(entry):
                 with suppress(FileExistsError):
                     (self._own / entry.name).symlink_to(entry)
         self.working_folder.mkdir(parents=True, exist_ok=True)
+        return made
+
+    @property
+    def home(self) -> Path:
+        """The home folder of a confined container."""
+        return self._own
+
+    @property
+    def temporary(self) -> Path:
+        """The pod's folder for temporary files, which other pods do not share."""
+        return self.pod_folder / "tmp"
+
+    @property
+    def own_paths(self) -> list[Path]:
+        """What belongs to this container, or to its pod: it may write there."""
+        volumes = self._pod_volumes
+        empty = [path for name, path in self.volumes.items() if _kind(volumes[name]) == "emptyDir"]
+        return [self._own, self.temporary, self.attempt_folder / "termination-log", *empty]
+
+    @property
+    def read_only_folders(self) -> list[Path]:
+        """The volumes with Secrets and ConfigMaps, which are read-only, as in Kubernetes."""
+        volumes = self._pod_volumes
+        return [path for name, path in self.volumes.items() if _kind(volumes[name]) not in {"emptyDir", "hostPath"}]
+
+    @property
+    def host_folders(self) -> list[Path]:
+        """The volumes that are folders of this machine."""
+        volumes = self._pod_volumes
+        return [path for name, path in self.volumes.items() if _kind(volumes[name]) == "hostPath"]
 
     @property
     def _own(self) -> Path:
@@ -95,7 +131,7 @@ class ContainerFiles:
         return self.pod_folder / "volumes" / str(volume["name"])
 
     def _fill(self, volume: Document, references: References) -> None:
-        kind = next((key for key, source in volume.items() if key != "name" and source is not None), "emptyDir")
+        kind = _kind(volume)
         if kind in {"emptyDir", "hostPath"}:
             return
         if kind not in {"secret", "configMap"}:
@@ -104,3 +140,7 @@ class ContainerFiles:
             file = self._volume_path(volume) / path
             file.parent.mkdir(parents=True, exist_ok=True)
             replace_file(file, content)
+
+
+def _kind(volume: Document) -> str:
+    return next((key for key, source in volume.items() if key != "name" and source is not None), "emptyDir")

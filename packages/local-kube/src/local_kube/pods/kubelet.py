@@ -113,6 +113,8 @@ class Kubelet:
             self._store.folder(pod),
             self._options.image_folder,
             self._options.mount_variable_prefix,
+            self._options.confinement,
+            self._options.root,
             References(pod["metadata"]["namespace"], self._objects.find),
             partial(self._store.record_event, pod),
         )

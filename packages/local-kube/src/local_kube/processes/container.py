@@ -55,8 +55,16 @@ class Container:
         """Whether the attempt has been started."""
         return (self.folder / "container.json").exists()
 
-    def start(self, argv: list[str], *, cwd: Path, env: dict[str, str], memory_limit: int | None) -> None:
-        """Record what to run, and start the shim that runs it."""
+    def start(
+        self,
+        argv: list[str],
+        *,
+        cwd: Path,
+        env: dict[str, str],
+        memory_limit: int | None,
+        confinement: Document | None = None,
+    ) -> None:
+        """Record what to run and what it may reach, and start the shim that runs it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         container_id = uuid.uuid4().hex
         specification = {
@@ -65,6 +73,7 @@ class Container:
             "cwd": str(cwd),
             "env": {**env, process_tree.MARK: container_id},
             "memory_limit_bytes": memory_limit,
+            "confinement": confinement,
         }
         write_json(self.folder / "container.json", specification)
         self._start_shim()
@@ -117,8 +126,8 @@ class Container:
 
     def termination_message(self, *, or_log: bool) -> str:
         """Return the content of the termination message file; with `or_log`, the end of a failed container's log."""
-        with suppress(FileNotFoundError):
-            if message := (self.folder / "termination-log").read_bytes()[:MAX_MESSAGE_BYTES]:
+        with suppress(FileNotFoundError), (self.folder / "termination-log").open("rb") as file:
+            if message := file.read(MAX_MESSAGE_BYTES):
                 return message.decode(errors="replace")
         failed = self.state().get("exit_code") != 0
         return tail(self.log, MAX_MESSAGE_BYTES // 2) if or_log and failed else ""

@@ -16,7 +16,7 @@ from pathlib import Path
 PROC = Path("/proc")
 ON_LINUX = sys.platform == "linux"
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 
 MARK = "LOCAL_KUBE_CONTAINER_ID"
 """The variable that marks every process of a container, also those that left its session."""
@@ -28,6 +28,14 @@ def adopt_orphans() -> None:
         import ctypes
 
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def hide_from_others() -> None:
+    """Keep other processes of the same user from reading the memory and the environment of this one (Linux only)."""
+    if ON_LINUX:
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def descendants(pid: int) -> list[int]:

@@ -26,12 +26,14 @@ from typing import Any
 from local_kube.formats import now, precise_now
 from local_kube.json_files import overwrite_json, read_json, write_json
 from local_kube.processes import process_tree
+from local_kube.processes.confinement import confine
 from local_kube.processes.log_file import LogWriter
 
 CHECK_SECONDS = 0.1
 """How often memory and orders are checked."""
 DRAIN_SECONDS = 2
 """How long an escaped process may keep the output open after the container has ended."""
+MAX_REASON_BYTES = 1000
 START_ERROR = 128
 """The exit code of a container that could not be started, as container runtimes report it."""
 
@@ -75,14 +77,24 @@ class Shim:
                 stdout=container_output,
                 stderr=container_output,
                 start_new_session=True,
+                preexec_fn=self._confine if self.specification.get("confinement") else None,  # noqa: PLW1509  (no threads)
             )
-        except (OSError, ValueError, IndexError) as error:
-            self._end(START_ERROR, "StartError", _start_error(self.specification, error))
+        except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
+            os.close(container_output)
+            reason = os.read(output, MAX_REASON_BYTES).decode() if isinstance(error, subprocess.SubprocessError) else ""
+            self._end(START_ERROR, "StartError", reason or _start_error(self.specification, error))
             return
         os.close(container_output)
         self.state |= {"phase": "running", "pid": container.pid, "birth": process_tree.birth(container.pid)}
         self._record()
         self._follow(container, output)
+
+    def _confine(self) -> None:
+        try:
+            confine(self.specification["confinement"])
+        except Exception as error:
+            os.write(1, str(error).encode()[:MAX_REASON_BYTES])
+            raise
 
     def _follow(self, container: subprocess.Popen[bytes], output: int) -> None:
         os.set_blocking(output, False)

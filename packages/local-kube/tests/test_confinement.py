@@ -1,0 +1,164 @@
+"""Containers reach their own files, the system and what was shared with them, and nothing else of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness import Pods, connect, wait_for
+from local_kube import ClusterError, LocalCluster
+from local_kube.pods.confinement import Confinement
+from local_kube.processes import landlock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ANNOTATION = "test/folder"
+needs_landlock = pytest.mark.skipif(landlock.version() == 0, reason="this kernel has no Landlock")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a container as another user")
+
+
+@pytest.fixture
+def confined(tmp_path: Path, image_folder: Path) -> Iterator[Pods]:
+    """A cluster in a home with secrets, as that of Airflow."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "airflow.cfg").write_text("secret = canary\n")
+    for name in ("mine", "theirs", "hooks"):
+        (home / "runs" / name).mkdir(parents=True)
+        (home / "runs" / name / "result").write_text("canary\n")
+    confinement = Confinement("require", hidden=(home,), folder_annotation=ANNOTATION)
+    cluster = LocalCluster(str(home / "cluster"), str(image_folder), confinement=confinement)
+    yield connect(cluster)
+    cluster.stop()
+
+
+def run(pods: Pods, script: str, folder: Path | None = None) -> str:
+    """Run a script and return what it printed."""
+    name = f"pod-{os.urandom(4).hex()}"
+    annotations = {ANNOTATION: str(folder)} if folder else {}
+    base = {"name": "base", "image": "x", "command": ["sh", "-c", script]}
+    spec = {"restartPolicy": "Never", "containers": [base]}
+    pods.core.create_namespaced_pod("default", {"metadata": {"name": name, "annotations": annotations}, "spec": spec})
+    pods.ended(name)
+    return pods.log(name)
+
+
+@needs_landlock
+def test_of_the_hidden_folder_only_the_named_one_is_in_reach(confined: Pods) -> None:
+    home = confined.root.parent
+    mine, theirs = home / "runs" / "mine", home / "runs" / "theirs"
+    reads = f"cat {home}/airflow.cfg {theirs}/result {confined.root}/kubeconfig; ls {home} {home}/runs"
+    writes = f"echo x > {theirs}/result; echo x >> {confined.root}/kubeconfig; ln {theirs}/result {mine}/stolen"
+    printed = run(confined, f"{reads}; {writes}; rm -r {theirs}; mv {theirs} {mine}/; echo new > {mine}/new", mine)
+    assert "canary" not in printed
+    assert "clusters" not in printed
+    assert printed.count("Permission denied") + printed.count("Operation not permitted") >= 7
+    assert (mine / "new").read_text() == "new\n"
+    assert sorted(path.name for path in mine.iterdir()) == ["new", "result"]
+    assert (theirs / "result").read_text() == "canary\n"
+    assert json.loads((confined.root / "kubeconfig").read_text())["kind"] == "Config"
+
+
+@needs_landlock
+def test_a_folder_that_is_a_link_is_not_opened(confined: Pods) -> None:
+    link = confined.root.parent / "runs" / "link"
+    link.symlink_to("theirs")
+    assert "canary" not in run(confined, f"cat {link}/result; echo x > {link}/new", link)
+    assert not (link / "new").exists()
+
+
+@needs_landlock
+def test_the_files_of_the_supervisor_are_out_of_reach(confined: Pods) -> None:
+    """Whoever writes them starts programs and ends processes of others."""
+    script = 'for f in container.json state.json stop.json log alive; do echo x >> "../../containers/base/0/$f"; done'
+    printed = run(confined, f"{script}; cat ../../containers/base/0/container.json; ls ../../..")
+    assert printed.count("Permission denied") == 7
+
+
+@needs_landlock
+def test_neither_memory_nor_environment_of_other_processes_can_be_read(confined: Pods) -> None:
+    pid = confined.cluster.status().pid
+    printed = run(
+        confined, f"cat /proc/{pid}/environ /proc/{os.getpid()}/environ /proc/{pid}/mem; kill -0 {pid} && echo ok"
+    )
+    assert printed.count("Permission denied") >= 3
+    assert "ok" not in printed
+
+
+@needs_landlock
+def test_a_confined_program_has_what_programs_need(confined: Pods) -> None:
+    script = """
+import multiprocessing, os, socket, sys, tempfile
+with tempfile.TemporaryFile() as file:
+    file.write(b"x")
+open(os.path.expanduser("~/.cache"), "w").close()
+open("/dev/stderr", "w").write("error\\n")
+open("/dev/null", "w").write("x")
+multiprocessing.Lock()
+server = socket.create_server(("127.0.0.1", 0))
+socket.create_connection(server.getsockname()).close()
+print(len(os.urandom(4)), socket.gethostbyname("localhost"), open("include/hello.py").read().splitlines()[0])
+"""
+    assert run(confined, f"python3 -c '{script}'") == "error\n4 127.0.0.1 import sys\n"
+
+
+@needs_landlock
+@needs_root
+def test_under_root_pods_are_other_users_without_rights_of_root(confined: Pods) -> None:
+    runs = confined.root.parent / "runs"
+    script = "id -u; grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status; cat /etc/shadow"
+    mine, theirs = (run(confined, script, runs / name) for name in ("mine", "theirs"))
+    user, *status = mine.splitlines()[:4]
+    assert int(user) >= 1_900_000_000
+    assert user != theirs.splitlines()[0]
+    assert [line.split()[1].lstrip("0") for line in status] == ["4", "4", "1"]
+    assert "root:" not in mine
+
+
+@needs_landlock
+@needs_root
+def test_documents_that_others_wrote_into_the_folder_stay_theirs(confined: Pods) -> None:
+    mine = confined.root.parent / "runs" / "mine"
+    (mine / "documents").mkdir()
+    run(confined, f"rm -rf {mine}/documents; mv {mine}/documents {mine}/gone; echo x > {mine}/documents/x", mine)
+    assert (mine / "documents").is_dir()
+    assert not list((mine / "documents").iterdir())
+
+
+def test_the_server_starts_without_the_environment_of_its_starter(
+    tmp_path: Path, image_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "canary")
+    monkeypatch.setenv("DATABASE_PASSWORD", "canary")
+    cluster = LocalCluster(str(tmp_path / "cluster"), str(image_folder))
+    cluster.ensure_running()
+    try:
+        environment = Path(f"/proc/{cluster.status().pid}/environ").read_bytes()
+    except PermissionError:
+        environment = b""
+    finally:
+        cluster.stop()
+    assert b"canary" not in environment
+
+
+def test_without_landlock_a_cluster_that_must_confine_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landlock, "version", lambda: 0)
+    assert not Confinement("auto").check()
+    with pytest.raises(ClusterError, match=r"Landlock, of Linux 5\.13, is missing"):
+        Confinement("require").check()
+
+
+def test_containers_that_are_not_confined_keep_the_rights_of_the_server(tmp_path: Path, image_folder: Path) -> None:
+    cluster = LocalCluster(str(tmp_path / "cluster"), str(image_folder), confinement=Confinement("off"))
+    pods = connect(cluster)
+    (tmp_path / "file").write_text("found\n")
+    try:
+        assert run(pods, f"cat {tmp_path}/file") == "found\n"
+    finally:
+        cluster.stop()
+        wait_for(lambda: not cluster.status().running)
