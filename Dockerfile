@@ -13,9 +13,10 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
 RUN useradd --uid 50000 --gid 0 --create-home airflow
 
 WORKDIR /opt/ml-metrics
-COPY requirements.lock ./
+COPY requirements.lock requirements-uv.lock ./
 # compiled now: the user of the processes could not keep what Python compiles, and each would do it again for seconds
-RUN pip install uv==0.13.9 && uv pip install --compile-bytecode -r requirements.lock
+RUN pip install --require-hashes -r requirements-uv.lock && \
+    uv pip install --require-hashes --compile-bytecode -r requirements.lock
 
 COPY --chown=50000:0 pyproject.toml README.md LICENSE ./
 COPY --chown=50000:0 packages packages
@@ -24,12 +25,14 @@ COPY --chown=50000:0 dags dags
 COPY --chown=50000:0 include include
 COPY --chown=50000:0 deploy deploy
 # editable: plugins/ is the only copy of ml_metrics, also if a newer one is mounted over it
-RUN uv pip install --no-deps -e . -e packages/local-kube
+RUN uv pip install --no-deps --no-build-isolation -e . -e packages/local-kube
 
 # named volumes take over the owner of the folder that they cover
-RUN for folder in auth cluster logs outbox runs; do \
+# (the local cluster is user 50001: only it writes to handover and pods, and what it writes is of Airflow's group)
+RUN for folder in auth cluster handover logs outbox pods runs; do \
       install -d -o 50000 -g 0 -m 0770 /opt/airflow/$folder; \
-    done && chown 50000:0 /opt/airflow
+    done && chown 50000:0 /opt/airflow && chmod 0710 /opt/airflow && \
+    chown 50001:0 /opt/airflow/handover /opt/airflow/pods && chmod 0750 /opt/airflow/handover && chmod 0700 /opt/airflow/pods
 
 USER 50000:0
 CMD ["airflow", "version"]

@@ -1,7 +1,6 @@
 # The commands for users and developers. `make help` lists them.
 
 PYTHON ?= python3.11
-UV_VERSION := 0.13.9
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv --no-progress
@@ -25,11 +24,11 @@ install: $(VENV)/.installed $(AIRFLOW_HOME)/airflow.db ## the environment in .ve
 install-dev: $(VENV)/.installed-dev $(AIRFLOW_HOME)/airflow.db ## the same, and what the tests need
 
 demo: install ## one test on this machine fails and recovers, in about two minutes
-	@ml-metrics demo
+	@umask 077; ml-metrics demo
 
 up: install ## Airflow with the dashboard on http://localhost:8080
 	@echo "Airflow starts on http://localhost:8080; the password of user admin is in $(AIRFLOW_HOME)/simple_auth_manager_passwords.json.generated"
-	@airflow standalone
+	@umask 077; chmod 700 $(AIRFLOW_HOME); airflow standalone
 
 test: install-dev lint ## every check and every test
 	@python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # the long DAG runs first, not last on one worker
@@ -83,9 +82,11 @@ campaign-hostile-short: install-dev ## the same with few variants of each attack
 	@ML_METRICS_HOSTILE_VARIANTS=25 python -m pytest -q -s tests/campaigns/hostile \
 		--ignore tests/campaigns/hostile/test_api_server.py --ignore tests/campaigns/hostile/night
 
-lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for
-	$(UV) pip compile --quiet --universal --python-version 3.11 --no-header requirements.txt -o requirements.lock
-	$(UV) pip compile --quiet --universal --python-version 3.11 --no-header -c requirements.lock requirements-dev.txt -o requirements-dev.lock
+COMPILE := --quiet --universal --python-version 3.11 --no-header --no-emit-index-url --generate-hashes
+lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for, with hashes
+	$(UV) pip compile $(COMPILE) requirements-uv.txt -o requirements-uv.lock
+	$(UV) pip compile $(COMPILE) requirements.txt -o requirements.lock
+	$(UV) pip compile $(COMPILE) -c requirements.lock requirements-dev.txt -o requirements-dev.lock
 
 vega: ## rebuild the dashboard's chart library from its package-lock.json; needs npm
 	cd plugins/ml_metrics/dashboard/bundle && npm ci --no-audit --no-fund && npm run build && rm -rf node_modules
@@ -94,33 +95,34 @@ clean: ## remove the environment and everything that runs left behind
 	-@[ -x $(BIN)/ml-metrics ] && ml-metrics cluster stop
 	rm -rf $(VENV) .airflow .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-$(VENV)/.uv:
+$(VENV)/.uv: requirements-uv.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' \
 		|| { echo "Python 3.11 or 3.12 is needed: make install PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
 	@touch $@
 
 # Compiled now: where PYTHONDONTWRITEBYTECODE is set, every process would do it again, for seconds.
 $(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml packages/local-kube/pyproject.toml
 	@echo "Installing what requirements.lock lists (about 1.6 GB, once) ..."
-	@$(UV) pip install --quiet --compile-bytecode -r requirements.lock
-	@$(UV) pip install --quiet --no-deps -e . -e packages/local-kube
+	@$(UV) pip install --quiet --require-hashes --compile-bytecode -r requirements.lock
+	@$(UV) pip install --quiet --no-deps --no-build-isolation -e . -e packages/local-kube # setuptools is in the lock
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 	@echo "Installing what the tests need ..."
-	@$(UV) pip install --quiet --compile-bytecode -r requirements-dev.lock
+	@$(UV) pip install --quiet --require-hashes --compile-bytecode -r requirements-dev.lock
 	@touch $@
 
 $(AIRFLOW_HOME)/airflow.cfg: include/laptop.cfg
-	@mkdir -p $(AIRFLOW_HOME)
+	@umask 077; mkdir -p $(AIRFLOW_HOME); chmod 700 $(AIRFLOW_HOME)
 	@umask 077; secret=$$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n'); \
-		sed -e 's|@PROJECT@|$(CURDIR)|' -e "s|@SECRET@|$$secret|" $< >$@
+		fernet=$$(head -c 32 /dev/urandom | base64 | tr -d '\n' | tr '+/' '-_'); \
+		sed -e 's|@PROJECT@|$(CURDIR)|' -e "s|@SECRET@|$$secret|" -e "s|@FERNET@|$$fernet|" $< >$@
 
 # WAL, which the file keeps: Airflow's many processes read while one of them writes.
 $(AIRFLOW_HOME)/airflow.db: $(AIRFLOW_HOME)/airflow.cfg | $(VENV)/.installed
 	@echo "Making Airflow's database ..."
-	@airflow db migrate >$(AIRFLOW_HOME)/migrate.log 2>&1 || { tail -20 $(AIRFLOW_HOME)/migrate.log; exit 1; }
-	@python -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA journal_mode=WAL")' $@
+	@umask 077; airflow db migrate >$(AIRFLOW_HOME)/migrate.log 2>&1 || { tail -20 $(AIRFLOW_HOME)/migrate.log; exit 1; }
+	@umask 077; python -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA journal_mode=WAL")' $@
 	@touch $@

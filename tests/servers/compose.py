@@ -119,11 +119,13 @@ def server(folder: Path, env: dict[str, str], configs: Path) -> Iterator[Server]
             '"host": "mail", "port": 1025': f'"host": "127.0.0.1", "port": {mail_port}',
         }
         made = Server(folder, load(env)["services"], places, ports, configs)
-        for name in ("auth", "cluster", "logs", "outbox", "runs"):
+        for name in ("auth", "cluster", "handover", "logs", "outbox", "pods", "runs"):
             (folder / "airflow" / name).mkdir(parents=True)
         stack.enter_context(mails(folder, mail_port))
         made.once("airflow-init")
         stack.enter_context(made.running("local-cluster"))
+        wait_until(lambda: made.healthy("local-cluster"), "the local cluster answers")
+        made.once("local-kubeconfig")
         stack.enter_context(made.running("airflow-apiserver"))
         stack.enter_context(made.running("airflow-dag-processor"))
         wait_until(lambda: is_up(made.url), "the api-server answers")

@@ -43,8 +43,13 @@ class Access:
             given = repr(settings.local_cluster_confine)
             raise ConfigError(f"[ml_metrics] local_cluster_confine: {given} is not one of auto, require, off")
         shared = (Path(name.strip()).expanduser() for name in settings.local_cluster_folders.split(",") if name.strip())
-        own = (*_airflow_files(settings.local_image), settings.storage_root, settings.outbox, settings.warehouse_file)
-        hidden = tuple(Path(path).expanduser().absolute() for path in own if "://" not in str(path))
+        own = (
+            *map(str, _airflow_files(settings.local_image)),
+            settings.storage_root,
+            settings.outbox,
+            settings.warehouse_file,
+        )
+        hidden = tuple(Path(path).expanduser().absolute() for path in own if "://" not in path)
         return cls(settings.local_cluster_confine, hidden, tuple(path.absolute() for path in shared))
 
 
@@ -88,9 +93,8 @@ def _airflow_files(image_folder: str) -> list[Path]:
     home = airflow_home().absolute()
     if Path(image_folder).absolute() != home or not home.is_dir():
         return [home]
-    return [
-        home / name for name in sorted(({path.name for path in home.iterdir()} | KEPT_BY_AIRFLOW) - PROJECT_FOLDERS)
-    ]
+    names = {path.name for path in home.iterdir()} | KEPT_BY_AIRFLOW
+    return [home / name for name in sorted(names - PROJECT_FOLDERS)]
 
 
 @contextmanager

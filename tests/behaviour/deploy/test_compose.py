@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import stat
@@ -19,7 +20,9 @@ from servers.compose_file import FILE, PROJECT, UnsetError, load, new_env
 
 AIRFLOW = ("airflow-apiserver", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 SECRETS = ("POSTGRES_PASSWORD", "AIRFLOW_JWT_SECRET", "AIRFLOW_API_SECRET_KEY", "AIRFLOW_FERNET_KEY", "ADMIN_PASSWORD")
-ONE_SHOT = {"airflow-init", "k3s-kubeconfig"}
+ONE_SHOT = {"airflow-init", "k3s-kubeconfig", "local-kubeconfig"}
+WORKLOADS = "50001:0"
+"""The user of workloads, whose group lets Airflow read what they write."""
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +73,8 @@ def test_no_service_runs_as_root_except_the_node_of_k3s(services: dict[str, Any]
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert "privileged" not in service, name
-        assert name == "postgres" or service["user"] == "50000:0", name
+        own = WORKLOADS if name == "local-cluster" else "50000:0"
+        assert name == "postgres" or service["user"] == own, name
 
 
 def test_ports_are_open_only_to_this_machine(services: dict[str, Any]) -> None:
@@ -105,14 +109,32 @@ def test_workloads_get_no_secret_of_airflow(services: dict[str, Any], env: dict[
     cluster = yaml.safe_dump(services["local-cluster"])
     assert not [name for name in SECRETS if env[name] in cluster]
     assert "environment" not in services["local-cluster"]
-    assert not [mount for mount in services["local-cluster"]["volumes"] if mount.split(":")[0] in {"auth", "logs"}]
+    airflow_only = {"auth", "cluster", "logs", "outbox", "postgres"}
+    assert not [mount for mount in services["local-cluster"]["volumes"] if mount.split(":")[0] in airflow_only]
+
+
+def test_workloads_are_confined_or_do_not_run(services: dict[str, Any]) -> None:
+    command = services["local-cluster"]["command"]
+    assert {"--confine=require", "--hide=/opt/airflow"} <= set(command)
+
+
+def test_airflow_reads_a_kubeconfig_that_no_workload_can_write(services: dict[str, Any]) -> None:
+    kubeconfig = json.loads(services["airflow-scheduler"]["environment"]["AIRFLOW_CONN_KUBERNETES_DEFAULT"])
+    assert kubeconfig["extra"]["kube_config_path"] == "/opt/airflow/cluster/kubeconfig"
+    writers, readers = (
+        {name for name, service in services.items() if mount in service.get("volumes", [])}
+        for mount in ("cluster:/opt/airflow/cluster", "cluster:/opt/airflow/cluster:ro")
+    )
+    assert writers == {"local-kubeconfig", "k3s-kubeconfig"}
+    assert readers == {"airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"}
+    for name in writers:
+        assert services[name]["command"][2].startswith("umask 077; "), name
 
 
 def test_the_local_cluster_shares_the_loopback_interface_of_its_clients(services: dict[str, Any]) -> None:
     together = {name for name, service in services.items() if service.get("network_mode") == "service:loopback"}
     assert together == {"airflow-scheduler", "airflow-triggerer", "local-cluster"}
-    folders = {"cluster:/opt/airflow/cluster", "runs:/opt/airflow/runs"}
-    assert all(folders <= set(services[name]["volumes"]) for name in together)
+    assert all("runs:/opt/airflow/runs" in services[name]["volumes"] for name in together)
 
 
 def test_the_parts_of_airflow_share_secrets_and_wait_for_the_database(services: dict[str, Any]) -> None:
@@ -132,7 +154,11 @@ def test_the_image_contains_what_services_start(services: dict[str, Any]) -> Non
     assert "USER 50000:0" in dockerfile
     requires = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["requires-python"]
     assert f"FROM python:{requires.removeprefix('>=')}-slim" in dockerfile
-    assert "uv pip install --no-deps -e . -e packages/local-kube" in dockerfile, "the service local-cluster needs it"
+    assert "pip install --require-hashes -r requirements-uv.lock" in dockerfile
+    assert "uv pip install --require-hashes --compile-bytecode -r requirements.lock" in dockerfile
+    assert "uv pip install --no-deps --no-build-isolation -e . -e packages/local-kube" in dockerfile, (
+        "the service local-cluster needs it"
+    )
     own = [mount.split(":") for service in services.values() for mount in service.get("volumes", [])]
     folders = {target.removeprefix("/opt/airflow/") for source, target, *_ in own if target.startswith("/opt/airflow/")}
     assert f"for folder in {' '.join(sorted(folders))}; do" in dockerfile

@@ -34,6 +34,8 @@ CHECK_SECONDS = 0.1
 DRAIN_SECONDS = 2
 """How long an escaped process may keep the output open after the container has ended."""
 MAX_REASON_BYTES = 1000
+UMASK = 0o022
+"""That of a container, as container runtimes set it: the server's own is narrower."""
 START_ERROR = 128
 """The exit code of a container that could not be started, as container runtimes report it."""
 
@@ -77,6 +79,7 @@ class Shim:
                 stdout=container_output,
                 stderr=container_output,
                 start_new_session=True,
+                umask=UMASK,
                 preexec_fn=self._confine if self.specification.get("confinement") else None,  # noqa: PLW1509  (no threads)
             )
         except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:

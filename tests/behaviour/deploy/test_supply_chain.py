@@ -1,0 +1,112 @@
+"""What is installed is what was locked: hashes of packages, digests of images, and files for their owner only."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from cryptography.fernet import Fernet
+
+from servers.compose_file import PROJECT
+
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-uv.lock")
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+DOCKER = f"""#!/bin/sh
+test "$1 $2 $3" = "buildx imagetools inspect" || exit 9
+echo "${{ANSWER-{DIGEST}}}"
+"""
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_each_locked_package_has_a_hash_and_no_registry_is_named(name: str) -> None:
+    text = (PROJECT / name).read_text()
+    packages = re.split(r"\n(?=[a-zA-Z0-9])", text)
+    assert packages
+    for package in packages:
+        assert re.match(r"[A-Za-z0-9_.-]+(\[[a-z,-]+\])?==\S+", package), package[:100]
+        assert "--hash=sha256:" in package, package[:100]
+    assert "://" not in text
+    assert "--index" not in text
+    assert "--find-links" not in text
+
+
+def test_everything_that_is_asked_for_is_locked_at_its_version() -> None:
+    for name in ("requirements", "requirements-dev", "requirements-uv"):
+        locked = (PROJECT / f"{name}.lock").read_text()
+        for line in (PROJECT / f"{name}.txt").read_text().splitlines():
+            if line and not line.startswith("#"):
+                asked = line.replace("[binary]", "").lower()
+                assert re.search(rf"^{re.escape(asked)}[ ;\\]", locked.replace("[binary]", ""), re.MULTILINE), line
+
+
+def test_no_recipe_installs_without_hashes() -> None:
+    installs = [
+        line
+        for name in ("Makefile", "Dockerfile")
+        for line in (PROJECT / name).read_text().splitlines()
+        if "pip install" in line
+    ]
+    assert len(installs) >= 6
+    for line in installs:
+        assert "--require-hashes" in line or "--no-deps --no-build-isolation" in line, line
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for name in ("docker-compose.yaml", "Dockerfile", "deploy/pin-images.sh"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(PROJECT / name, tmp_path / name)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "docker").write_text(DOCKER)
+    (tmp_path / "bin" / "docker").chmod(0o755)
+    return tmp_path
+
+
+def pin(checkout: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": f"{checkout}/bin:/usr/bin:/bin", **variables}
+    command = ["sh", "deploy/pin-images.sh"]
+    return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_images_are_pinned_by_digest_again_and_again(checkout: Path) -> None:
+    other = DIGEST.replace("0", "9")
+    for digest in (DIGEST, other):
+        done = pin(checkout, ANSWER=digest)
+        assert done.returncode == 0, done.stderr
+        services = yaml.safe_load((checkout / "docker-compose.yaml").read_text())["services"]
+        images = {service["image"] for service in services.values()} - {"ml-metrics:local"}
+        assert len(images) == 3
+        assert all(image.endswith(f"@{digest}") for image in images)
+        assert re.search(rf"^FROM python:\S+@{digest}$", (checkout / "Dockerfile").read_text(), re.MULTILINE)
+
+
+def test_an_answer_that_is_no_digest_changes_nothing(checkout: Path) -> None:
+    done = pin(checkout, ANSWER="latest")
+    assert done.returncode == 1
+    assert "the registry gave no digest: 'latest'" in done.stderr
+    assert (checkout / "docker-compose.yaml").read_text() == (PROJECT / "docker-compose.yaml").read_text()
+
+
+def test_the_home_that_make_creates_is_for_its_owner_only(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    command = ["sh", "-c", f"umask 022; make -s AIRFLOW_HOME={home} {home}/airflow.cfg"]
+    subprocess.run(command, cwd=PROJECT, check=True)
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    assert stat.S_IMODE((home / "airflow.cfg").stat().st_mode) == 0o600
+    config = (home / "airflow.cfg").read_text()
+    (key,) = re.findall(r"^fernet_key = (\S+)$", config, re.MULTILINE)
+    Fernet(key)
+    assert not re.search(r"@[A-Z]+@", config)
+
+
+def test_every_recipe_that_starts_airflow_keeps_its_files_private() -> None:
+    recipes = [line for line in (PROJECT / "Makefile").read_text().splitlines() if line.startswith("\t")]
+    starts = [line for line in recipes if re.search(r"\b(airflow standalone|airflow db|ml-metrics demo)\b", line)]
+    assert len(starts) == 3
+    for line in starts:
+        assert line.startswith("\t@umask 077;"), line
