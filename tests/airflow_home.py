@@ -15,10 +15,14 @@ import pytest
 
 import run_dags
 from local_kube import LocalCluster
+from local_kube.pods.confinement import Confinement
+from ml_metrics.clusters.manifests import RUN_FOLDER_ANNOTATION
 from ml_metrics.warehouse import Warehouse, open_warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from local_kube.node import Node
 
 PROJECT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
@@ -34,6 +38,8 @@ class Home:
     def make(cls, path: Path) -> Home:
         home = cls(path)
         home.configs.mkdir(parents=True)
+        home.shared.mkdir()
+        home.shared.chmod(0o777)  # workloads run as other users
         cfg = path / "airflow.cfg"
         subprocess.run(["make", "-s", f"AIRFLOW_HOME={path}", f"{path}/airflow.db"], cwd=PROJECT, check=True)
         cfg.write_text(f"{cfg.read_text()}config_root = {home.configs}\n")
@@ -52,6 +58,11 @@ class Home:
         return self.path / "ml_metrics" / "cluster"
 
     @property
+    def shared(self) -> Path:
+        """A folder in which workloads leave something for later ones; they reach nothing of Airflow's home."""
+        return self.path.with_name(f"{self.path.name}-shared")
+
+    @property
     def outbox(self) -> Path:
         return self.path / "ml_metrics" / "outbox"
 
@@ -62,6 +73,7 @@ class Home:
             "AIRFLOW_HOME": str(self.path),
             "PATH": f"{BIN}:{os.environ['PATH']}",
             "PYTHONWARNINGS": "",
+            "AIRFLOW__ML_METRICS__LOCAL_CLUSTER_FOLDERS": str(self.shared),
             # all failing tests here have the same owner, and fail within the same hour
             "AIRFLOW__ML_METRICS__MAILS_PER_HOUR": "1000",
             "AIRFLOW__ML_METRICS__MASS_FAILURE_TESTS": "0",
@@ -112,8 +124,13 @@ class Home:
             (mail for mail in found if test in mail.read_text().split("\n\n")[0]), key=lambda m: m.stat().st_mtime
         )
 
+    def local_cluster(self, node: Node | None = None) -> LocalCluster:
+        """Return the cluster of the workloads, which gives them their run folders, whoever starts it."""
+        confinement = Confinement(shared=(self.shared,), folder_annotation=RUN_FOLDER_ANNOTATION)
+        return LocalCluster(str(self.cluster), node=node, confinement=confinement)
+
     def stop(self) -> None:
-        LocalCluster(str(self.cluster)).stop()
+        self.local_cluster().stop()
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from kubernetes import client, config
 
-from local_kube import LocalCluster
 from standalone_airflow import wait_until
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 def core(home: Home) -> client.CoreV1Api:
     """Return the API of the home's local cluster."""
-    return client.CoreV1Api(config.new_client_from_config(LocalCluster(str(home.cluster)).ensure_running()))
+    return client.CoreV1Api(config.new_client_from_config(home.local_cluster().ensure_running()))
 
 
 def recorded_workload(home: Home, test: str) -> dict[str, Any]:

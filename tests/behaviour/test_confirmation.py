@@ -36,7 +36,7 @@ def add_test(home: Home, name: str, bad: str) -> None:
         name,
         command=["python3", "-c", WORK],
         by_hand=["image"],
-        env={"COUNTER": str(home.path / f"{name}.count"), "BAD": bad},
+        env={"COUNTER": str(home.shared / f"{name}.count"), "BAD": bad},
         regression_test_config={"metric_success_conditions": {"loss_final": condition}},
     )
 

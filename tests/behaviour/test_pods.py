@@ -9,7 +9,6 @@ import yaml
 from kubernetes import client
 
 from airflow_home import Home
-from local_kube import LocalCluster
 from workload_ends import core, recorded_workload
 
 pytestmark = [pytest.mark.e2e]
@@ -96,7 +95,7 @@ for dag in tests_from():
 
 
 def test_tests_run_on_their_own_gke_cluster(home: Home, tmp_path: Path) -> None:
-    kubeconfig = yaml.safe_load(Path(LocalCluster(str(home.cluster)).ensure_running()).read_text())
+    kubeconfig = yaml.safe_load(Path(home.local_cluster().ensure_running()).read_text())
     cluster, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
     dag_file = GOOGLE.format(
         server=cluster["server"], authority=cluster["certificate-authority-data"], token=user["token"]

@@ -10,7 +10,7 @@ import pytest
 from kubernetes import client
 
 from airflow_home import Home
-from local_kube import LocalCluster, Node
+from local_kube import Node
 from workload_ends import assert_reported, core, interfere
 
 pytestmark = [pytest.mark.e2e]
@@ -51,7 +51,7 @@ ENDS: list[tuple[str, dict[str, Any], str, str]] = [
 @pytest.fixture(scope="module", autouse=True)
 def node(home: Home) -> Iterator[None]:
     """A node with limited resources."""
-    earlier, cluster = LocalCluster(str(home.cluster)), LocalCluster(str(home.cluster), node=NODE)
+    earlier, cluster = home.local_cluster(), home.local_cluster(NODE)
     earlier.stop()
     cluster.ensure_running()
     yield
@@ -145,7 +145,7 @@ def test_a_node_that_is_shut_down(home: Home) -> None:
     test = home.add_test("shut-down", command=["sleep", "600"])
 
     def shut_down(_: client.V1Pod) -> None:
-        cluster = LocalCluster(str(home.cluster))
+        cluster = home.local_cluster()
         cluster.stop()
         cluster.ensure_running()
 
