@@ -20,6 +20,8 @@ from tensorboard.summary import Writer
 counter = pathlib.Path(os.environ["COUNTER"])
 number = int(counter.read_text()) + 1 if counter.exists() else 1
 counter.write_text(str(number))
+if number == 1:
+    counter.chmod(0o666)  # each run is another user
 log = Writer(os.environ["MODEL_DIR"])
 log.add_scalar("loss", 5.0 if str(number) in os.environ["BAD"] else 0.1, 1)
 log.close()
