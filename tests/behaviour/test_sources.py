@@ -81,8 +81,8 @@ MEASURED = {
 """Metrics whose values differ from run to run."""
 
 
-def test_the_metrics_of_all_sources_become_rows_of_one_run(home: Home, tmp_path: Path) -> None:
-    program = tmp_path / "sources.py"
+def test_the_metrics_of_all_sources_become_rows_of_one_run(home: Home) -> None:
+    program = home.shared / "sources.py"
     program.write_text(WORKLOAD)
     limit = {"comparison": "less", "success_threshold": {"fixed_value": 4.5}}
     home.add_test(

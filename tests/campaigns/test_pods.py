@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -45,9 +44,8 @@ def database() -> Iterator[str]:
     server.stop()
 
 
-def test_all_of_them_run_at_once(home: Home, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = tmp_path / "place"
-    place.mkdir()
+def test_all_of_them_run_at_once(home: Home, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = home.shared
     tests = [f"pod-{number}" for number in range(PODS)]
     for test in tests:
         home.add_test(test, command=["python3", "-c", MEET, str(place)], timeout="1h")
