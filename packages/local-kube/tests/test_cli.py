@@ -62,6 +62,16 @@ def test_whether_containers_are_confined_is_shown(tmp_path: Path, capsys: pytest
     assert log.count("WARNING containers are not confined: they have your own rights") == 1
 
 
+def test_a_cluster_that_must_confine_and_cannot_is_not_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landlock, "version", lambda: 0)
+    root = tmp_path / "cluster"
+    assert main(["run", "--root", str(root), "--confine", "require"]) == 2
+    assert "Landlock, of Linux 5.13, is missing or turned off. Use another kernel" in capsys.readouterr().err
+    assert not root.exists()
+
+
 def test_run_serves_until_it_is_interrupted(tmp_path: Path) -> None:
     root = tmp_path / "cluster"
     command = [sys.executable, "-m", "local_kube.cli", "run", "--root", str(root)]
