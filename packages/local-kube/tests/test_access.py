@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from harness import Pods
 
 
+READS = ("/bin/sh", "-c", "cat /airflow/xcom/return.json")
+
+
 def status_of(pods: Pods, path: str, headers: dict[str, str], method: str = "GET") -> int:
     port = int((pods.cluster.status().url or "").rpartition(":")[2])
     tls = ssl.create_default_context(cafile=str(pods.root / "authority.pem"))
@@ -66,15 +69,10 @@ def test_containers_get_neither_the_token_nor_variables_of_airflow(pods: Pods, m
     assert "AIRFLOW" not in pods.log(name)
 
 
-@pytest.fixture
-def sidecar(pods: Pods) -> Iterator[str]:
+def with_sidecar(pods: Pods, script: str) -> str:
+    """Return a pod with Airflow's sidecar, whose workload has ended."""
     mounts = [{"name": "xcom", "mountPath": "/airflow/xcom"}]
-    base = {
-        "name": "base",
-        "image": "x",
-        "command": ["sh", "-c", "echo '{\"loss\": 1.5}' > /airflow/xcom/return.json"],
-        "volumeMounts": mounts,
-    }
+    base = {"name": "base", "image": "x", "command": ["sh", "-c", script], "volumeMounts": mounts}
     side = {
         "name": "airflow-xcom-sidecar",
         "image": "alpine",
@@ -83,6 +81,12 @@ def sidecar(pods: Pods) -> Iterator[str]:
     }
     name = pods.create(spec={"containers": [base, side], "volumes": [{"name": "xcom", "emptyDir": {}}]})
     wait_for(lambda: pods.terminated(pods.until(name, "Running")))
+    return name
+
+
+@pytest.fixture
+def sidecar(pods: Pods) -> Iterator[str]:
+    name = with_sidecar(pods, "echo '{\"loss\": 1.5}' > /airflow/xcom/return.json")
     yield name
     pods.delete(name)
 
@@ -127,3 +131,11 @@ def test_the_xcom_result_is_returned_without_running_the_command(pods: Pods, sid
     command = ("/bin/sh", "-c", f"touch {proof}; cat /airflow/xcom/return.json")
     assert execute(pods, sidecar, *command, container="airflow-xcom-sidecar") == '{"loss": 1.5}\n'
     assert not proof.exists()
+
+
+@pytest.mark.parametrize("how", ["ln -s {file} {result}", "mkfifo {result}", "mkdir {result}"])
+def test_a_result_that_is_no_file_of_the_workload_is_not_read(pods: Pods, how: str) -> None:
+    script = how.format(file=pods.root / "kubeconfig", result="/airflow/xcom/return.json")
+    name = with_sidecar(pods, script)
+    assert execute(pods, name, *READS, container="airflow-xcom-sidecar") == "__airflow_xcom_result_empty__"
+    pods.delete(name)

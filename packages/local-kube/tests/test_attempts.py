@@ -10,6 +10,7 @@ import pytest
 
 from local_kube.formats import now
 from local_kube.pods import container_runner, statuses
+from local_kube.pods.confinement import Confinement
 from local_kube.pods.container_runner import ContainerRunner, PodContext
 from local_kube.pods.environment import References
 
@@ -49,7 +50,8 @@ def test_a_container_that_ends_while_its_state_is_read_follows_its_restart_polic
     monkeypatch.setattr(Ends, "ends_after", reads)
     spec = {"restartPolicy": policy, "containers": [CONTAINER]}
     pod = {"metadata": {"name": "pod", "namespace": "default", "uid": "1"}, "spec": spec}
-    context = PodContext(tmp_path, tmp_path, "", References("default", lambda *_: None), lambda *_: None)
+    references = References("default", lambda *_: None)
+    context = PodContext(tmp_path, tmp_path, "", Confinement("off"), tmp_path, references, lambda *_: None)
     runner = ContainerRunner(pod, CONTAINER, context)
     phases = [statuses.pod_phase([], [runner.advance(None, stopping=False)]) for _ in range(reads + 2)]
     assert set(phases) <= {"Running", end}

@@ -13,6 +13,7 @@ import pytest
 
 from harness import ENVIRONMENT
 from local_kube.cli import main
+from local_kube.processes import landlock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,12 +31,14 @@ def test_every_verb_prints_one_json_document(tmp_path: Path, capsys: pytest.Capt
     root = str(tmp_path / "cluster")
     options = ["--root", root, "--json"]
     kubeconfig = f"{root}/kubeconfig"
-    stopped = {"root": root, "kubeconfig": kubeconfig, "running": False, "url": None, "pid": None, "image_folder": None}
+    unknown = dict.fromkeys(("url", "pid", "image_folder", "confined"))
+    stopped = {"root": root, "kubeconfig": kubeconfig, "running": False, **unknown}
     assert main(["status", *options]) == 1
     assert document(capsys) == stopped
     assert main(["start", *options]) == 0
     started = document(capsys)
     assert (started["started"], started["running"]) == (True, True)
+    assert started["confined"] == (landlock.version() > 0)
     assert main(["start", *options]) == 0
     assert document(capsys) == {**started, "started": False}
     assert main(["status", *options]) == 0
@@ -46,6 +49,27 @@ def test_every_verb_prints_one_json_document(tmp_path: Path, capsys: pytest.Capt
     assert document(capsys) == {"root": root, "stopped": True}
     assert main(["stop", *options]) == 0
     assert document(capsys) == {"root": root, "stopped": False}
+
+
+def test_whether_containers_are_confined_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--root", str(tmp_path / "cluster"), "--confine", "off"]
+    assert main(["start", *options]) == 0
+    capsys.readouterr()
+    assert main(["status", *options]) == 0
+    assert main(["stop", *options]) == 0
+    assert "containers are not confined: they have your own rights\n" in capsys.readouterr().out
+    log = (tmp_path / "cluster" / "server.log").read_text()
+    assert log.count("WARNING containers are not confined: they have your own rights") == 1
+
+
+def test_a_cluster_that_must_confine_and_cannot_is_not_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landlock, "version", lambda: 0)
+    root = tmp_path / "cluster"
+    assert main(["run", "--root", str(root), "--confine", "require"]) == 2
+    assert "Landlock, of Linux 5.13, is missing or turned off. Use another kernel" in capsys.readouterr().err
+    assert not root.exists()
 
 
 def test_run_serves_until_it_is_interrupted(tmp_path: Path) -> None:

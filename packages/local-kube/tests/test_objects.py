@@ -110,6 +110,11 @@ def test_objects_are_changed_selected_and_validated(objects: Pods) -> None:
         core.create_namespaced_secret(NAMESPACE, {"metadata": {"name": "keys"}})
     with pytest.raises(ApiException, match="is not base64"):
         core.create_namespaced_secret(NAMESPACE, {"metadata": {"name": "bad"}, "data": {"x": "%"}})
+    for key in ("../x", "..", "a/b", ""):
+        with pytest.raises(ApiException, match="a valid key consists of"):
+            core.create_namespaced_config_map(NAMESPACE, {"metadata": {"name": "bad"}, "data": {key: "x"}})
+        with pytest.raises(ApiException, match="a valid key consists of"):
+            core.create_namespaced_secret(NAMESPACE, {"metadata": {"name": "bad"}, "stringData": {key: "x"}})
     with pytest.raises(ApiException, match="not found"):
         core.read_namespaced_secret("ghost", NAMESPACE)
     for file in (objects.root / "objects").iterdir():

@@ -28,6 +28,10 @@ def test_a_name_can_be_used_once(pods: Pods) -> None:
     assert pods.ended(pods.create("true", name=name))
 
 
+def secret_at(path: str) -> dict[str, Any]:
+    return {"name": "keys", "secret": {"secretName": "keys", "items": [{"key": "token", "path": path}]}}
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -37,6 +41,10 @@ def test_a_name_can_be_used_once(pods: Pods) -> None:
         ({"spec": {"activeDeadlineSeconds": 0}}, "spec.activeDeadlineSeconds"),
         ({"volumeMounts": [{"name": "ghost", "mountPath": "/x"}]}, "volumeMounts: Not found"),
         ({"resources": {"limits": {"memory": "lots"}}}, "is not a quantity"),
+        ({"spec": {"volumes": [{"name": "../../..", "emptyDir": {}}]}}, "spec.volumes[0].name"),
+        ({"spec": {"volumes": [secret_at("../x")]}}, "spec.volumes[0].secret.items"),
+        ({"spec": {"volumes": [secret_at("/etc/x")]}}, "spec.volumes[0].secret.items"),
+        ({"volumeMounts": [{"name": "ghost", "mountPath": "/x", "subPath": "a/../.."}]}, "volumeMounts.subPath"),
     ],
 )
 def test_an_invalid_pod_is_rejected(pods: Pods, change: dict[str, Any], reason: str) -> None:

@@ -125,8 +125,10 @@ def _print_status(cluster: LocalCluster, arguments: argparse.Namespace) -> int:
     status = cluster.status()
     text = f"not running; its state is in {status.root}"
     if status.running:
+        rights = "confined" if status.confined else "not confined: they have your own rights"
         text = (
             f"running at {status.url} (process {status.pid}), images from {status.image_folder}\n"
+            f"containers are {rights}\n"
             f"  export KUBECONFIG={status.kubeconfig}"
         )
     _print(arguments, dataclasses.asdict(status), text)

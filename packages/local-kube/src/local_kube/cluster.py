@@ -43,6 +43,8 @@ class ClusterStatus:
     url: str | None = None
     pid: int | None = None
     image_folder: str | None = None
+    confined: bool | None = None
+    """Whether containers are kept to what they may reach; else they have the rights of the server."""
 
 
 class LocalCluster:
@@ -98,7 +100,10 @@ class LocalCluster:
         if address is None:
             return ClusterStatus(*paths)
         url = f"https://127.0.0.1:{address.port}"
-        return ClusterStatus(*paths, running=True, url=url, pid=address.pid, image_folder=str(address.image_folder))
+        image_folder, confined = str(address.image_folder), address.confined
+        return ClusterStatus(
+            *paths, running=True, url=url, pid=address.pid, image_folder=image_folder, confined=confined
+        )
 
     def _start(self) -> None:
         log_file = self._root / "server.log"

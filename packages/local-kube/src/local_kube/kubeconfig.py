@@ -20,6 +20,8 @@ class Address:
     token: str
     pid: int
     image_folder: Path
+    confined: bool
+    """Whether the kernel keeps containers to what they may reach."""
 
 
 def kubeconfig_path(root: Path) -> Path:
@@ -42,7 +44,12 @@ def write_address(root: Path, address: Address, authority: bytes) -> None:
         "users": [{"name": "local", "user": {"token": address.token}}],
     }
     write_json(kubeconfig_path(root), config)
-    record = {"port": address.port, "pid": address.pid, "image_folder": str(address.image_folder)}
+    record = {
+        "port": address.port,
+        "pid": address.pid,
+        "image_folder": str(address.image_folder),
+        "confined": address.confined,
+    }
     write_json(root / "server.json", record)
 
 
@@ -59,7 +66,8 @@ def read_address(root: Path) -> Address | None:
         if record is None or config is None:
             return None
         token = config["users"][0]["user"]["token"]
-        return Address(int(record["port"]), str(token), int(record["pid"]), Path(record["image_folder"]))
+        confined = bool(record.get("confined"))
+        return Address(int(record["port"]), str(token), int(record["pid"]), Path(record["image_folder"]), confined)
     except (OSError, KeyError, IndexError, TypeError, ValueError):
         return None
 

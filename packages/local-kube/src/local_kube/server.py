@@ -25,7 +25,7 @@ from local_kube.api import discovery
 from local_kube.api.authentication import TokenAuthentication
 from local_kube.api.discovery import NodeObjects
 from local_kube.api.exec import ExecApi
-from local_kube.api.objects import ObjectsApi, Rules, admit_secret, admit_service
+from local_kube.api.objects import ObjectsApi, Rules, admit_config_map, admit_secret, admit_service
 from local_kube.api.pods import PodsApi
 from local_kube.certificate import Certificate
 from local_kube.errors import ApiError, ClusterError
@@ -97,9 +97,10 @@ def serve(options: ServerOptions, when_ready: Callable[[], None]) -> None:
     confined = options.confinement.check()
     process_tree.hide_from_others()
     options.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    log.info("containers are %s", "confined by Landlock" if confined else "not confined: they have your own rights")
     with server_lock(options.root):
-        asyncio.run(_serve(options, when_ready))
+        if not confined:
+            log.warning("containers are not confined: they have your own rights")
+        asyncio.run(_serve(options, when_ready, confined=confined))
 
 
 @contextlib.contextmanager
@@ -125,7 +126,7 @@ def server_lock(root: Path) -> Iterator[None]:
         os.close(handle)
 
 
-async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None:
+async def _serve(options: ServerOptions, when_ready: Callable[[], None], *, confined: bool) -> None:
     store = Store(options.root)
     objects = Objects(options.root)
     kubelet = Kubelet(store, objects, options)
@@ -155,7 +156,7 @@ async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None
     for stop in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(stop, server.stop)
     kubelet.adopt()
-    address = Address(port, token, os.getpid(), options.image_folder)
+    address = Address(port, token, os.getpid(), options.image_folder, confined)
     write_address(options.root, address, certificate.authority.read_bytes())
     if options.kubeconfig_copy:
         copy_kubeconfig(options.root, options.kubeconfig_copy)
@@ -176,7 +177,7 @@ async def _serve(options: ServerOptions, when_ready: Callable[[], None]) -> None
 def _rules(jobs: JobController) -> dict[Kind, Rules]:
     return {
         SECRET: Rules(admit_secret),
-        CONFIG_MAP: Rules(),
+        CONFIG_MAP: Rules(admit_config_map),
         SERVICE: Rules(admit_service),
         # the one kind whose dependents stay unless a client requests otherwise, as in Kubernetes
         JOB: Rules(job_admission.admit, job_admission.admit_change, jobs.reconcile, "Orphan"),

@@ -8,7 +8,10 @@ sidecar are recognised and answered without running them; every other command is
 from __future__ import annotations
 
 import json
+import os
 import signal
+import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse
@@ -35,6 +38,7 @@ EMPTY_RESULT = "__airflow_xcom_result_empty__"
 PROTOCOL = "v4.channel.k8s.io"
 STDIN, STDOUT, STATUS = b"\x00", b"\x01", b"\x03"
 CHUNK_BYTES = 32 * 1024
+MAX_RESULT_BYTES = 64 * 1024**2
 GRACE_SECONDS = 5
 REJECTION = "the local cluster executes nothing in its containers: they are processes of your own machine"
 
@@ -98,7 +102,13 @@ def ends_sidecar(line: str) -> bool:
 
 
 def _result(file: Path) -> bytes:
-    content = file.read_bytes() if file.is_file() else b""
+    """Return the file that a workload wrote. A link could lead to what only the server can read."""
+    content = b""
+    with suppress(OSError):
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as opened:
+            if stat.S_ISREG(os.fstat(handle).st_mode):
+                content = opened.read(MAX_RESULT_BYTES)
     return content or EMPTY_RESULT.encode()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from local_kube.state.owner_references import GarbageCollector
     from local_kube.state.store import Objects, Store
 
+KEY = re.compile(r"[-._a-zA-Z0-9]+")
+"""What Kubernetes allows as keys of Secrets and ConfigMaps, which become names of files."""
 SERVER_FIELDS = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 """The metadata that clients cannot change."""
 
@@ -141,6 +144,13 @@ class ObjectsApi:
         return self._objects.find(self._kind.singular, metadata["namespace"], metadata["name"])
 
 
+def admit_config_map(document: Document) -> Document:
+    """Return a ConfigMap; raise ApiError if one of its keys cannot be the name of a file."""
+    for key in [*(document.get("data") or {}), *(document.get("binaryData") or {})]:
+        _check_key(document, key)
+    return document
+
+
 def admit_secret(secret: Document) -> Document:
     """Return a Secret with `stringData` merged into `data`; raise ApiError if `data` is not base64."""
     plain = secret.get("stringData") or {}
@@ -149,6 +159,7 @@ def admit_secret(secret: Document) -> Document:
         **{name: base64.b64encode(text.encode()).decode() for name, text in plain.items()},
     }
     for name, text in data.items():
+        _check_key(secret, name)
         try:
             base64.b64decode(text, validate=True)
         except (binascii.Error, TypeError, ValueError) as error:
@@ -166,3 +177,9 @@ def admit_service(service: Document) -> Document:
             422, f'Service "{name}" is invalid: spec.clusterIP: the local cluster has headless Services only: "None"'
         )
     return {**service, "spec": {**spec, "clusterIPs": ["None"]}, "status": {"loadBalancer": {}}}
+
+
+def _check_key(document: Document, key: str) -> None:
+    if not KEY.fullmatch(key) or key.startswith(".."):
+        name, rule = document["metadata"]["name"], "a valid key consists of letters, digits, '-', '_' and '.'"
+        raise ApiError(422, f'"{name}" is invalid: data: Invalid value: "{key}": {rule}')

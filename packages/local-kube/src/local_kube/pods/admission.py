@@ -72,6 +72,8 @@ def _spec_errors(spec: Document) -> list[str]:
     errors: list[str] = []
     names: set[str] = set()
     volumes = {volume.get("name") for volume in spec.get("volumes") or []}
+    for number, volume in enumerate(spec.get("volumes") or []):
+        errors += _volume_errors(volume, f"spec.volumes[{number}]")
     for kind in ("initContainers", "containers"):
         for number, container in enumerate(spec.get(kind) or []):
             field = f"spec.{kind}[{number}]"
@@ -97,6 +99,11 @@ def _container_errors(container: Document, field: str, volumes: set[Any]) -> lis
         if mount.get("name") not in volumes
     ]
     errors += [
+        _outside(f"{field}.volumeMounts.subPath", mount["subPath"])
+        for mount in container.get("volumeMounts") or []
+        if _leads_out(mount.get("subPath") or "")
+    ]
+    errors += [
         f"{field}.env[{number}].name: Required value"
         for number, entry in enumerate(container.get("env") or [])
         if not entry.get("name")
@@ -108,6 +115,25 @@ def _container_errors(container: Document, field: str, volumes: set[Any]) -> lis
             except ValueError as error:
                 errors.append(f'{field}.resources.{kind}.{resource}: Invalid value: "{quantity}": {error}')
     return errors
+
+
+def _volume_errors(volume: Document, field: str) -> list[str]:
+    """Names and paths become parts of paths of this machine, so none may lead out of the pod's folder."""
+    name, errors = volume.get("name") or "", []
+    if not LABEL.fullmatch(name):
+        errors.append(f'{field}.name: Invalid value: "{name}": a lowercase RFC 1123 label is required')
+    for kind in ("secret", "configMap"):
+        items = (volume.get(kind) or {}).get("items") or []
+        errors += [_outside(f"{field}.{kind}.items", item["path"]) for item in items if _leads_out(item["path"])]
+    return errors
+
+
+def _leads_out(path: str) -> bool:
+    return path.startswith("/") or ".." in path.split("/")
+
+
+def _outside(field: str, path: str) -> str:
+    return f'{field}: Invalid value: "{path}": must be a relative path without ".."'
 
 
 def _qos_class(containers: list[Document]) -> str:

@@ -153,6 +153,10 @@ class ContainerRunner:
         mounts = mount_variables(files.volumes, self._context.mount_variable_prefix)
         if confinement:  # its home is its own, and so are its temporary files
             mounts |= {"HOME": str(files.home), "TMPDIR": str(files.temporary)}
+        else:
+            for folder in files.inner_folders:
+                if not folder.exists():  # a `subPath` can name one file of a volume
+                    folder.mkdir(parents=True)
         try:
             variables = container_variables(self._pod, self._container, translate, mounts, self._references)
         except MissingReferenceError as error:

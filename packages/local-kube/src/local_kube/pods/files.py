@@ -64,17 +64,28 @@ class ContainerFiles:
         for name in self.volumes:
             self._fill(self._pod_volumes[name], references)
         made = [path for path in self.host_folders if not path.exists()]
-        for folder in (self._own, self.temporary, self.attempt_folder, *made, *self._mounted.values()):
-            if not folder.is_file():  # a `subPath` can name one file of a volume
-                folder.mkdir(parents=True, exist_ok=True)
+        for folder in (self._own, self.temporary, self.attempt_folder, *made, *self.volumes.values()):
+            folder.mkdir(parents=True, exist_ok=True)
         (self.attempt_folder / "termination-log").touch(mode=0o600)
-        for entry in self.image_folder.iterdir():
-            # the cluster's own root is not part of an image, and neither are hidden files: `.env`, `.git`, `.airflow`
-            if not entry.name.startswith(".") and not self.pod_folder.is_relative_to(entry):
-                with suppress(FileExistsError):
-                    (self._own / entry.name).symlink_to(entry)
-        self.working_folder.mkdir(parents=True, exist_ok=True)
+        for entry in self.image_entries:
+            with suppress(FileExistsError):
+                (self._own / entry.name).symlink_to(entry)
         return made
+
+    @property
+    def image_entries(self) -> list[Path]:
+        """What the image holds: neither hidden files, such as `.env` and `.airflow`, nor the cluster's own root."""
+        entries = self.image_folder.iterdir()
+        return [one for one in entries if not one.name.startswith(".") and not self.pod_folder.is_relative_to(one)]
+
+    @property
+    def inner_folders(self) -> list[Path]:
+        """The folders that a container needs inside of what containers may write to."""
+        volumes = self._pod_volumes
+        written = {name for name in self.volumes if _kind(volumes[name]) in {"emptyDir", "hostPath"}}
+        parts = [mount for mount in self._volume_mounts if mount.get("subPath") and mount["name"] in written]
+        folders = [self._mounted[mount["mountPath"].rstrip("/")] for mount in parts]
+        return [*folders, *([self.working_folder] if self.working_folder != self._own else [])]
 
     @property
     def home(self) -> Path:

@@ -47,7 +47,7 @@ class Ruleset:
         scopes = SCOPES if self._version >= SCOPES_SINCE else 0
         size = 24 if self._version >= SCOPES_SINCE else 16 if self._version >= NETWORK_SINCE else 8
         attributes = struct.pack("=QQQ", self._rights, 0, scopes)[:size]
-        self._handle = _checked(_syscall(CREATE_RULESET, attributes, size, 0))
+        self._handle = checked(_syscall(CREATE_RULESET, attributes, size, 0))
 
     def allow_reading(self, paths: Iterable[str]) -> None:
         """Allow to read and to execute what is at or below the paths. A path that does not exist is left out."""
@@ -59,8 +59,8 @@ class Ruleset:
 
     def enforce(self) -> None:
         """Restrict this process. Nothing lifts that again."""
-        _checked(ctypes.CDLL(None, use_errno=True).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-        _checked(_syscall(RESTRICT_SELF, self._handle, 0))
+        checked(ctypes.CDLL(None, use_errno=True).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        checked(_syscall(RESTRICT_SELF, self._handle, 0))
         os.close(self._handle)
 
     def _allow(self, paths: Iterable[str], rights: int) -> None:
@@ -70,9 +70,17 @@ class Ruleset:
                 try:
                     on_this = rights if stat.S_ISDIR(os.fstat(handle).st_mode) else rights & ON_FILES
                     rule = struct.pack("=Qi", on_this & self._rights, handle)
-                    _checked(_syscall(ADD_RULE, self._handle, PATH_BENEATH, rule, 0))
+                    checked(_syscall(ADD_RULE, self._handle, PATH_BENEATH, rule, 0))
                 finally:
                     os.close(handle)
+
+
+def checked(result: int) -> int:
+    """Return the result of a system call; raise OSError if it failed."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"the container cannot be confined: {os.strerror(number)}")
+    return result
 
 
 def _syscall(number: int, *arguments: bytes | int | None) -> int:
@@ -80,10 +88,3 @@ def _syscall(number: int, *arguments: bytes | int | None) -> int:
     call.restype = ctypes.c_long
     wide = (ctypes.c_long(one) if isinstance(one, int) else one for one in arguments)
     return int(call(ctypes.c_long(number), *wide))
-
-
-def _checked(result: int) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"the container cannot be confined: {os.strerror(number)}")
-    return result

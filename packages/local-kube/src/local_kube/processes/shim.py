@@ -26,7 +26,7 @@ from typing import Any
 from local_kube.formats import now, precise_now
 from local_kube.json_files import overwrite_json, read_json, write_json
 from local_kube.processes import process_tree
-from local_kube.processes.confinement import confine
+from local_kube.processes.given_up_rights import confine
 from local_kube.processes.log_file import LogWriter
 
 CHECK_SECONDS = 0.1
@@ -73,7 +73,7 @@ class Shim:
         try:
             container = subprocess.Popen(
                 self.specification["argv"],
-                cwd=self.specification["cwd"],
+                cwd="/" if self.specification.get("confinement") else self.specification["cwd"],
                 env=self.specification["env"],
                 stdin=subprocess.DEVNULL,
                 stdout=container_output,
@@ -95,6 +95,7 @@ class Shim:
     def _confine(self) -> None:
         try:
             confine(self.specification["confinement"])
+            os.chdir(self.specification["cwd"])
         except Exception as error:
             os.write(1, str(error).encode()[:MAX_REASON_BYTES])
             raise
