@@ -28,6 +28,7 @@ HOSTILE: dict[str, str | dict[str, Any]] = {
     "params: {p: {default: 1, examples: [.nan]}}\n",
     "retries": {"retries": 10**13},
     "slow-pattern": {"params": {"p": {"default": "a" * 200 + "!", "pattern": "^(a+)+$"}}},
+    "long-text-with-pattern": {"params": {"p": {"default": "a" * 100_000, "pattern": "(a?){900}"}}},
     "slow-tag": {"metric_collection_config": {"metric_to_aggregation_strategy": {r"re:(a+)+\1": ["final"]}}},
     "merges": MERGES,
     "never": {"schedule": "0 0 30 2 *"},
