@@ -19,7 +19,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from ml_metrics.clusters.pools import configured_pools, pool_of
 from ml_metrics.config.contact import Contact, contact_in
 from ml_metrics.config.load import load_test, load_tests
-from ml_metrics.config.naming import is_reserved
+from ml_metrics.config.naming import CANNOT_BE_READ, is_reserved
 from ml_metrics.config.params import RUN_OVERRIDES, allowed_by_hand
 from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
 from ml_metrics.config.reading_time import ReadingTime
@@ -53,8 +53,6 @@ MAX_PROBLEMS, MAX_PROBLEM = 50, 1_000
 """How many problems the DAG of an invalid test shows, and how many characters of each."""
 READ_TEST_FILE = "read_test_file"
 """The task of an invalid test."""
-CANNOT_BE_READ = "--cannot-be-read"
-"""Follows the name of an invalid test whose own name belongs to another DAG."""
 
 
 def tests_from(config_root: str | None = None) -> Iterator[DAG]:  # noqa: PT028  (no pytest function)

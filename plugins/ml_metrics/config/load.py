@@ -40,7 +40,7 @@ class LoadedTests:
     """Each with the name of the test that it breaks, as far as that is known."""
     warnings: tuple[str, ...] = ()
     foreign: frozenset[str] = frozenset()
-    """The names of tests that are DAG ids of files in the DAGs folder. Those tests are among the problems."""
+    """The names of tests, also of invalid ones, that are DAG ids of files in the DAGs folder. None is in `tests`."""
 
 
 def load_file(path: Path | str, root: Path | str | None = None, policy: Policy | None = None) -> LoadedFile:
@@ -83,7 +83,8 @@ def load_tests(root: Path | str, policy: Policy | None = None, reading_time: Rea
                 tests += loaded.tests
                 problems += loaded.problems
                 warnings += loaded.warnings
-    others = dag_ids_beside({test.name for test in tests}, Path(root))
+    named = {test.name for test in tests} | {problem.test for problem in problems}
+    others = dag_ids_beside(named, Path(root))
     duplicates = [*_duplicate_names(tests), *_foreign_names(tests, others)]
     rejected = {problem.test for problem in duplicates}
     return LoadedTests(
