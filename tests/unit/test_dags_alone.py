@@ -40,6 +40,7 @@ HOSTILE: dict[str, str | dict[str, Any]] = {
     "surrogate": '{"name": "surrogate", "image": "\\ud800"}',
     "ml-metrics-digest": {},
     "ml-metrics": {},
+    "ml-messages": {},
 }
 
 
@@ -62,7 +63,7 @@ def test_a_hostile_file_takes_no_other_down(innocent: Path, name: str) -> None:
     (other,) = made.values()
     assert other.task_ids == [dags.READ_TEST_FILE]
     assert DagSerialization.to_dict(other)
-    assert other.dag_id == (f"{name}{CANNOT_BE_READ}" if name.startswith("ml-metrics") else name)
+    assert other.dag_id == (f"{name}{CANNOT_BE_READ}" if name.startswith("ml-m") else name)
 
 
 def test_whatever_raises_while_a_dag_is_built_becomes_a_dag_that_says_so(
