@@ -19,9 +19,10 @@ from airflow.sdk.definitions.param import ParamsDict
 from ml_metrics.clusters.pools import configured_pools, pool_of
 from ml_metrics.config.contact import Contact, contact_in
 from ml_metrics.config.load import load_test, load_tests
-from ml_metrics.config.naming import is_reserved
+from ml_metrics.config.naming import CANNOT_BE_READ, is_reserved
 from ml_metrics.config.params import RUN_OVERRIDES, allowed_by_hand
-from ml_metrics.config.problems import InvalidFileError, Problem
+from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
+from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.judge.wording import rule_of
 from ml_metrics.notify import notify_lost_gate, notify_overdue, notify_run, post_run_message
 from ml_metrics.operators.tasks import AssertSuccess, CollectMetrics, ConfirmRun, JudgeRun, LoadHistory, MeasureGoodput
@@ -52,8 +53,6 @@ MAX_PROBLEMS, MAX_PROBLEM = 50, 1_000
 """How many problems the DAG of an invalid test shows, and how many characters of each."""
 READ_TEST_FILE = "read_test_file"
 """The task of an invalid test."""
-CANNOT_BE_READ = "--cannot-be-read"
-"""Follows the name of an invalid test whose own name belongs to another DAG."""
 
 
 def tests_from(config_root: str | None = None) -> Iterator[DAG]:  # noqa: PT028  (no pytest function)
@@ -72,11 +71,15 @@ def tests_from(config_root: str | None = None) -> Iterator[DAG]:  # noqa: PT028 
 
 
 def _all(root: str) -> Iterator[DAG]:
-    library = load_tests(root)
+    reading_time = ReadingTime.of_settings()
+    library = load_tests(root, reading_time=reading_time)
     problems, taken = list(library.problems), set(library.foreign)
     for test in library.tests:
         try:
-            dag = accelerator_test(test)
+            with reading_time.of(Path(test.source)):
+                dag = accelerator_test(test)
+        except TooSlowError as error:
+            problems += [problem.of_test(test.name) for problem in error.problems]
         except Exception as error:  # noqa: BLE001  (whatever Airflow refuses in one test must not stop all tests)
             problems.append(_refused(test, error))
         else:
@@ -85,7 +88,7 @@ def _all(root: str) -> Iterator[DAG]:
     test_of = attrgetter("test")
     for name, own in groupby(sorted(problems, key=test_of), key=test_of):
         dag_id = name if name not in taken and not is_reserved(name) else f"{name}{CANNOT_BE_READ}"
-        yield placeholder(dag_id, tuple(own), root)
+        yield placeholder(dag_id, tuple(own), root, reading_time)
 
 
 def _one(root: str, name: str) -> Iterator[DAG]:
@@ -214,19 +217,19 @@ def documentation(test: TestDefinition) -> str:
     )
 
 
-def placeholder(dag_id: str, problems: Sequence[Problem], root: str) -> DAG:
+def placeholder(dag_id: str, problems: Sequence[Problem], root: str, reading_time: ReadingTime | None = None) -> DAG:
     """Return the DAG that takes the place of a test, whatever its problems contain."""
     try:
-        return invalid_test(dag_id, problems, root)
+        contact = contact_in(Path(problems[0].file), Path(root), reading_time)
+        return invalid_test(dag_id, problems, contact)
     except Exception as error:  # noqa: BLE001  (nothing in one file may stop all tests)
         what = f"its problems cannot be shown: {type(error).__name__}"
-        return invalid_test(dag_id, [Problem("the test file", None, "", what)], root, Contact())
+        return invalid_test(dag_id, [Problem("the test file", None, "", what)], Contact())
 
 
-def invalid_test(dag_id: str, problems: Sequence[Problem], root: str, contact: Contact | None = None) -> DAG:
+def invalid_test(dag_id: str, problems: Sequence[Problem], contact: Contact) -> DAG:
     """Return the DAG of an invalid test, which shows its problems and belongs to the owner whom its file names."""
     lines = tuple(dict.fromkeys(_shown(problem) for problem in problems[:MAX_PROBLEMS]))
-    contact = contact or contact_in(Path(problems[0].file), Path(root))
     with DAG(
         dag_id=dag_id,
         schedule=None,

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ml_metrics import dags
 from ml_metrics.config.contents import MAX_TEXT
+from ml_metrics.config.naming import CANNOT_BE_READ
 from ml_metrics.config.problems import Problem
 
 TEST = {"image": "i", "command": ["c"], "schedule": "0 8 * * *"}
@@ -28,6 +29,7 @@ HOSTILE: dict[str, str | dict[str, Any]] = {
     "params: {p: {default: 1, examples: [.nan]}}\n",
     "retries": {"retries": 10**13},
     "slow-pattern": {"params": {"p": {"default": "a" * 200 + "!", "pattern": "^(a+)+$"}}},
+    "long-text-with-pattern": {"params": {"p": {"default": "a" * 100_000, "pattern": "(a?){900}"}}},
     "slow-tag": {"metric_collection_config": {"metric_to_aggregation_strategy": {r"re:(a+)+\1": ["final"]}}},
     "merges": MERGES,
     "never": {"schedule": "0 0 30 2 *"},
@@ -38,6 +40,7 @@ HOSTILE: dict[str, str | dict[str, Any]] = {
     "surrogate": '{"name": "surrogate", "image": "\\ud800"}',
     "ml-metrics-digest": {},
     "ml-metrics": {},
+    "ml-messages": {},
 }
 
 
@@ -60,7 +63,7 @@ def test_a_hostile_file_takes_no_other_down(innocent: Path, name: str) -> None:
     (other,) = made.values()
     assert other.task_ids == [dags.READ_TEST_FILE]
     assert DagSerialization.to_dict(other)
-    assert other.dag_id == (f"{name}{dags.CANNOT_BE_READ}" if name.startswith("ml-metrics") else name)
+    assert other.dag_id == (f"{name}{CANNOT_BE_READ}" if name.startswith("ml-m") else name)
 
 
 def test_whatever_raises_while_a_dag_is_built_becomes_a_dag_that_says_so(
@@ -96,11 +99,31 @@ def test_the_task_of_an_invalid_test_shows_its_problems_though_another_test_has_
     innocent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (innocent / "other.yaml").write_text(json.dumps({"name": "innocent", **TEST, "timout": 1}))
-    wanted = f"innocent{dags.CANNOT_BE_READ}"
+    wanted = f"innocent{CANNOT_BE_READ}"
     assert {dag.dag_id for dag in dags.tests_from(str(innocent))} == {"innocent", wanted}
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", wanted)
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_TASK_ID", dags.READ_TEST_FILE)
     assert [dag.dag_id for dag in dags.tests_from(str(innocent))] == [wanted]
+
+
+@pytest.mark.parametrize("content", [{}, {"timout": 1}, "{"], ids=["valid", "invalid", "unreadable"])
+def test_no_file_takes_the_dag_id_of_a_python_file(
+    innocent: Path, content: str | dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(innocent))
+    (innocent / "another_team.py").write_text('with DAG("another-team"):\n    ...\n')
+    write(innocent, "another-team", content)
+    made = {dag.dag_id: dag for dag in dags.tests_from(str(innocent))}
+    assert set(made) == {"innocent", f"another-team{CANNOT_BE_READ}"}
+
+
+def test_the_name_of_a_dag_that_shows_problems_belongs_to_it(innocent: Path) -> None:
+    """Of two DAGs with one id in one file, Airflow would use none."""
+    write(innocent, "hostile", {"name": f"innocent{CANNOT_BE_READ}"})
+    write(innocent, "invalid", {"name": "innocent", "timout": 1})
+    made = [dag.dag_id for dag in dags.tests_from(str(innocent))]
+    assert len(made) == len(set(made)) == 3
+    assert "innocent" in made
 
 
 def test_every_task_has_a_time_limit(innocent: Path) -> None:

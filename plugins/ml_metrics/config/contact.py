@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.definition import check_address
-from ml_metrics.config.document import MAX_BYTES
+from ml_metrics.config.document import content_of
 from ml_metrics.config.inherit import ConfigFolder
+from ml_metrics.config.linear import compiled
+from ml_metrics.config.problems import InvalidFileError
+from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,9 +19,10 @@ if TYPE_CHECKING:
 
 UNOWNED = "unowned"
 MAX_OWNER = 100
-OWNER = re.compile(r"""^\s*["']?owner["']?\s*:\s*["']?([^"'#,\n]+)""", re.MULTILINE)
-EMAILS = re.compile(r"""^\s*["']?emails["']?\s*:(.*(?:\n\s*-.*)*)""", re.MULTILINE)
-ADDRESS = re.compile(r"[^\s,;\[\]\"'<>]+@[^\s,;\[\]\"'<>]+")
+OWNER = r"""(?m)^\s*["']?owner["']?\s*:\s*["']?([^"'#,\n]+)"""
+EMAILS = r"""(?m)^\s*["']?emails["']?\s*:(.*(?:\n\s*-.*)*)"""
+ADDRESS = r"[^\s,;\[\]\"'<>]+@[^\s,;\[\]\"'<>]+"
+"""Any text is searched for these, so it is done in linear time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +33,15 @@ class Contact:
     emails: tuple[str, ...] = ()
 
 
-def contact_in(path: Path, root: Path) -> Contact:
+def contact_in(path: Path, root: Path, reading_time: ReadingTime | None = None) -> Contact:
     """Return the owner and the recipients that an invalid file names, or inherits, as far as they can be read."""
-    with ConfigFolder(root) as folder:
+    reading_time = reading_time or ReadingTime.of_settings()
+    with ConfigFolder(root, reading_time=reading_time) as folder:
         try:
-            content = folder.complete(path).content
+            with reading_time.of(path):
+                content = folder.complete(path).content
         except (ConfigError, OSError):
-            content = _from_lines(path)
+            content = _from_lines(path, root)
         emails = content.get("emails")
         addresses = filter(_is_address, emails if isinstance(emails, list | tuple) else ())
         return Contact(_owner(content.get("owner")), tuple(dict.fromkeys(_allowed(addresses, folder))))
@@ -51,19 +56,18 @@ def _allowed(addresses: Iterable[str], folder: ConfigFolder) -> Iterator[str]:
     yield from (address for address in addresses if policy.allows("recipients", address))
 
 
-def _from_lines(path: Path) -> dict[str, Any]:
+def _from_lines(path: Path, root: Path) -> dict[str, Any]:
     """Return what single lines of a file state that cannot be parsed as a whole."""
-    if path.suffix == ".jsonnet" or not path.is_file():
+    if path.suffix == ".jsonnet":
         return {}
     try:
-        with path.open("rb") as opened:
-            text = opened.read(MAX_BYTES).decode("utf-8", errors="replace")
-    except OSError:
+        text = content_of(path, root).decode("utf-8", errors="replace")
+    except InvalidFileError:
         return {}
-    owner, emails = OWNER.search(text), EMAILS.search(text)
+    owner, emails = compiled(OWNER).search(text), compiled(EMAILS).search(text)
     return {
         "owner": owner.group(1).strip() if owner else None,
-        "emails": ADDRESS.findall(emails.group(1)) if emails else [],
+        "emails": compiled(ADDRESS).findall(emails.group(1)) if emails else [],
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +19,8 @@ Key = str | int
 Where = tuple[Key, ...]
 """The path from the top of a document to a value: keys of mappings, indices of lists."""
 
-MAX_BYTES = 4 << 20
-"""A longer file would take the DAG processor seconds."""
+MAX_BYTES = 1 << 20
+"""A longer file would take the DAG processor seconds, in which libyaml cannot be interrupted."""
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonnet")
 REPLACED_WHOLE = frozenset({"success_threshold", "accelerator", "sweep"})
 """Mappings that are not merged with an inherited one: half of one threshold and half of another make no sense."""
@@ -86,18 +88,32 @@ class Document:
         return Document(self.file, kept, self.places, self.warnings)
 
 
-def read_document(path: Path) -> Document:
-    """Read a YAML or JSON file, which must hold one mapping."""
+def read_document(path: Path, root: Path | None = None) -> Document:
+    """Read a YAML or JSON file, which must hold one mapping. `root` is as for `content_of`."""
+    return parse_document(path, content_of(path, root))
+
+
+def content_of(path: Path, root: Path | None = None) -> bytes:
+    """Return the bytes of a file that somebody else may exchange at any moment, such as for a pipe.
+
+    With a root, a link may lead to files below it only: what is wrong in a file is shown to its author, who may have no
+    right to read the file that a link names.
+    """
     try:
-        if path.exists() and not path.is_file():  # opening a named pipe would wait for its writer
-            raise InvalidFileError.of(path, "is not a file that can be read, but a pipe, a device or a socket")
-        with path.open("rb") as opened:
+        if root is not None and path.is_symlink():
+            path, link = path.resolve(), path
+            if not path.is_relative_to(root.resolve()):
+                raise InvalidFileError.of(link, f"is a link that leads out of {root}")
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_NOFOLLOW if root else 0))
+        with os.fdopen(handle, "rb") as opened:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise InvalidFileError.of(path, "is not a file that can be read, but a pipe, a device or a socket")
             data = opened.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InvalidFileError.of(path, f"cannot be read: {error.strerror or error}") from error
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links that lead to each other
+        raise InvalidFileError.of(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if len(data) > MAX_BYTES:
         raise InvalidFileError.of(path, f"is longer than {MAX_BYTES >> 20} MiB, so it is no test file")
-    return parse_document(path, data)
+    return data
 
 
 def parse_document(path: Path, data: bytes) -> Document:

@@ -17,6 +17,7 @@ from ml_metrics.config.problems import InvalidFileError, did_you_mean
 if TYPE_CHECKING:
     from ml_metrics.config.jsonnet import Jsonnet
     from ml_metrics.config.policy import Policy
+    from ml_metrics.config.reading_time import ReadingTime
 
 METRIC_KEYS = frozenset({"metric_collection_config", "regression_test_config"})
 TEST_KEYS = TestDefinition.model_fields.keys() - METRIC_KEYS - {"description", "extends", "metric_config"}
@@ -33,6 +34,8 @@ class ConfigFolder:
     _jsonnet: Jsonnet | None = None
     chosen_policy: Policy | None = None
     """A policy in place of that of the settings."""
+    reading_time: ReadingTime | None = None
+    """Where the time of files is counted; nowhere if only one is read."""
 
     @property
     def policy(self) -> Policy:
@@ -66,7 +69,8 @@ class ConfigFolder:
     def document(self, path: Path) -> Document:
         """Return the document of a file without inheritance."""
         if path not in self._read:
-            self._read[path] = self._jsonnet_document(path) if path.suffix == ".jsonnet" else read_document(path)
+            is_program = path.suffix == ".jsonnet"
+            self._read[path] = self._jsonnet_document(path) if is_program else read_document(path, self.root)
         return self._read[path]
 
     def use_content(self, path: Path, data: bytes) -> None:
@@ -77,7 +81,7 @@ class ConfigFolder:
         from ml_metrics.config.jsonnet import Jsonnet
 
         if self._jsonnet is None:
-            self._jsonnet = Jsonnet(self.root)
+            self._jsonnet = Jsonnet(self.root, self.reading_time)
         return self._jsonnet.read(path)
 
     def _extended(self, path: Path, extended_by: tuple[Path, ...]) -> Document:

@@ -7,6 +7,7 @@ The result of a file is a test (`mnist.test`) or, as with older templates, the K
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import select
@@ -16,16 +17,22 @@ import time
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.document import Document, Place, Where
-from ml_metrics.config.problems import InvalidFileError, Problem
+from ml_metrics.config.document import Document, Place, Where, content_of
+from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
+
+if TYPE_CHECKING:
+    from ml_metrics.config.reading_time import ReadingTime
 
 ANNOTATION = "ml-metrics/test-file"
 """The annotation in which Kubernetes objects from the templates keep their test."""
 CPU_SECONDS = 2
-"""A hundred times what a test needs, and short enough for several endless programs within Airflow's parsing timeout."""
+"""A hundred times what a test needs."""
 TIMEOUT_SECONDS = 8.0
+"""The elapsed time, on a busy machine. Less if the files of the folder have less time left."""
+LEAST_SECONDS = 0.5
+"""The elapsed time for any program, which may include the start of the process."""
 MAX_OUTPUT = 8 << 20
 WORKER = Path(__file__).with_name("jsonnet_worker.py")
 WORKER_ENVIRONMENT = ("LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
@@ -37,13 +44,15 @@ class Jsonnet:
     """Evaluates Jsonnet files in a process that starts with the first file and ends with `close`."""
 
     root: Path
+    reading_time: ReadingTime | None = None
     _worker: subprocess.Popen[bytes] | None = field(default=None)
 
     def read(self, path: Path) -> Document:
         """Return the test that a program makes."""
-        output = self._evaluate(path)
+        source = content_of(path, self.root).decode("utf-8-sig", errors="replace")
+        output = self._evaluate(path, source)
         content = _test_in(output, path)
-        return Document(str(path), content, dict(_places(content, path)))
+        return Document(str(path), content, dict(_places(content, path, source)))
 
     def close(self) -> None:
         """End the process."""
@@ -52,7 +61,7 @@ class Jsonnet:
             worker.kill()
             worker.communicate()
 
-    def _evaluate(self, path: Path) -> Any:
+    def _evaluate(self, path: Path, source: str) -> Any:
         if self._worker is None:
             if find_spec("_gojsonnet") is None:
                 raise InvalidFileError.of(path, "cannot be evaluated here: the package gojsonnet is not installed")
@@ -69,15 +78,22 @@ class Jsonnet:
         templates = _templates(self.root)
         request = {
             "file": str(path.resolve()),
+            "source": source,
             "search": [str(self.root), *(str(folder) for folder in templates for folder in (folder.parent, folder))],
             "allowed": [str(self.root), *map(str, templates)],
             "cpu_seconds": CPU_SECONDS,
         }
-        answer = self._request(json.dumps(request).encode() + b"\n")
+        began, answer = time.monotonic(), None
+        try:
+            answer = self._request(json.dumps(request).encode() + b"\n")
+        finally:
+            if answer is None:
+                self.close()
+            if self.reading_time is not None:
+                self.reading_time.waited(time.monotonic() - began)
         if answer is None:
-            self.close()
             what = f"does not end, or exceeds the limits of {CPU_SECONDS} s of processor time and 512 MiB of memory"
-            raise InvalidFileError.of(path, what)
+            raise TooSlowError.of(path, what)
         if "error" in answer:
             raise InvalidFileError([_evaluation_problem(answer["error"], path)])
         return json.loads(answer["output"])
@@ -93,7 +109,8 @@ class Jsonnet:
             worker.stdin.flush()
         except BrokenPipeError:
             return None
-        deadline, answer = time.monotonic() + TIMEOUT_SECONDS, b""
+        left = math.inf if self.reading_time is None else max(LEAST_SECONDS, self.reading_time.left)
+        deadline, answer = time.monotonic() + min(TIMEOUT_SECONDS, left), b""
         while not answer.endswith(b"\n"):
             ready, _, _ = select.select([worker.stdout], [], [], max(0.0, deadline - time.monotonic()))
             part = os.read(worker.stdout.fileno(), 1 << 16) if ready else b""
@@ -130,11 +147,10 @@ def _templates(root: Path) -> list[Path]:
     return [folder for folder in (*beside, own) if (folder / "base.libsonnet").is_file()][:1]
 
 
-def _places(content: dict[str, Any], path: Path, where: Where = ()) -> Any:
+def _places(content: dict[str, Any], path: Path, source: str) -> Any:
     """Yield a place for each value: the line of its key, if the key occurs once in the program."""
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     lines_of_key: dict[str, list[int]] = {}
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(source.splitlines(), start=1):
         for key in re.findall(r"['\"]?([\w/-]+)['\"]?\s*\+?::?:?", line.partition("//")[0]):
             lines_of_key.setdefault(_snake(key), []).append(number)
     stack: list[tuple[Where, Any]] = [((), content)]

@@ -1,8 +1,8 @@
 """The process that evaluates Jsonnet programs one after the other, each with limited resources.
 
-It reads requests from standard input, one JSON line each: `{"file", "search", "allowed", "cpu_seconds"}`. The answer is
-one line: `{"output"}` or `{"error"}`. A program can read files below the allowed folders only. The kernel limits its
-memory and processor time; the caller limits the elapsed time.
+It reads requests from standard input, one JSON line each: `{"file", "source", "search", "allowed", "cpu_seconds"}`. The
+answer is one line: `{"output"}` or `{"error"}`. A program can read files below the allowed folders only. The kernel
+limits its memory and processor time; the caller limits the elapsed time.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (int(used) + 1 + request["cpu_seconds"], hard))
         rejected: list[str] = []
         try:
-            output = _gojsonnet.evaluate_file(
+            output = _gojsonnet.evaluate_snippet(
                 request["file"],
+                request["source"],
                 max_stack=MAX_STACK,
                 max_trace=3,
                 import_callback=importer(request, rejected),
@@ -59,7 +60,7 @@ def importer(request: dict[str, Any], rejected: list[str]) -> Callable[[str, str
     within = [os.path.realpath(folder) + os.sep for folder in request["allowed"]]
 
     def reject(name: str, what: str) -> tuple[str, bytes]:
-        rejected.append(f"{what}\n{place_of_import(request['file'], name)}")
+        rejected.append(f"{what}\n{place_of_import(request, name)}")
         return f"rejected:{name}", b""
 
     def read(folder: str, name: str) -> tuple[str, bytes]:
@@ -79,12 +80,11 @@ def importer(request: dict[str, Any], rejected: list[str]) -> Callable[[str, str
     return read
 
 
-def place_of_import(path: str, name: str) -> str:
+def place_of_import(request: dict[str, Any], name: str) -> str:
     """Return where a file imports another, in the format of Jsonnet traces; empty if the import is indirect."""
-    with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-        for number, line in enumerate(file, start=1):
-            if "import" in line and name in line:
-                return f"{path}:{number}:1"
+    for number, line in enumerate(request["source"].splitlines(), start=1):
+        if "import" in line and name in line:
+            return f"{request['file']}:{number}:1"
     return ""
 
 

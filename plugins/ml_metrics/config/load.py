@@ -16,7 +16,8 @@ from ml_metrics.config.dag_files import dag_ids_beside
 from ml_metrics.config.document import SUFFIXES
 from ml_metrics.config.inherit import ConfigFolder
 from ml_metrics.config.naming import as_name
-from ml_metrics.config.problems import InvalidFileError, Problem
+from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
+from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.errors import StorageError
 from ml_metrics.settings import Settings, airflow_home
 
@@ -39,7 +40,7 @@ class LoadedTests:
     """Each with the name of the test that it breaks, as far as that is known."""
     warnings: tuple[str, ...] = ()
     foreign: frozenset[str] = frozenset()
-    """The names of tests that are DAG ids of files in the DAGs folder. Those tests are among the problems."""
+    """The names of tests, also of invalid ones, that are DAG ids of files in the DAGs folder. None is in `tests`."""
 
 
 def load_file(path: Path | str, root: Path | str | None = None, policy: Policy | None = None) -> LoadedFile:
@@ -56,8 +57,9 @@ def load_file(path: Path | str, root: Path | str | None = None, policy: Policy |
     return loaded
 
 
-def load_tests(root: Path | str, policy: Policy | None = None) -> LoadedTests:
-    """Load every test file below a folder. An invalid file does not affect the others."""
+def load_tests(root: Path | str, policy: Policy | None = None, reading_time: ReadingTime | None = None) -> LoadedTests:
+    """Load every test file below a folder. An invalid file does not affect the others, nor does one that takes long."""
+    reading_time = reading_time or ReadingTime.of_settings()
     tests: list[TestDefinition] = []
     problems: list[Problem] = []
     warnings: list[str] = []
@@ -65,10 +67,13 @@ def load_tests(root: Path | str, policy: Policy | None = None) -> LoadedTests:
         problems.append(
             Problem(str(root), None, "", "the folder of test files does not exist", name_of_file(Path(root)))
         )
-    with ConfigFolder(Path(root), chosen_policy=policy) as folder:
-        for path in config_files(folder.root):
+    with ConfigFolder(Path(root), chosen_policy=policy, reading_time=reading_time) as folder:
+        for path in sorted(config_files(folder.root), key=_quickest_first):
             try:
-                loaded = read_file(path, folder)
+                with reading_time.of(path):
+                    loaded = read_file(path, folder)
+            except TooSlowError as error:
+                problems += [problem.of_test(name_of_file(path)) for problem in error.problems]
             except InvalidFileError as error:
                 problems += error.problems
             except Exception as error:  # noqa: BLE001  (a bug that one file triggers must not stop all tests)
@@ -78,7 +83,8 @@ def load_tests(root: Path | str, policy: Policy | None = None) -> LoadedTests:
                 tests += loaded.tests
                 problems += loaded.problems
                 warnings += loaded.warnings
-    others = dag_ids_beside({test.name for test in tests}, Path(root))
+    named = {test.name for test in tests} | {problem.test for problem in problems}
+    others = dag_ids_beside(named, Path(root))
     duplicates = [*_duplicate_names(tests), *_foreign_names(tests, others)]
     rejected = {problem.test for problem in duplicates}
     return LoadedTests(
@@ -98,10 +104,12 @@ def load_test(root: Path | str, name: str) -> TestDefinition:
     root = Path(root)
     hinted = _recall(root, name)
     problems: list[Problem] = []
-    with ConfigFolder(root) as folder:
+    reading_time = ReadingTime.of_settings()
+    with ConfigFolder(root, reading_time=reading_time) as folder:
         for path in chain(hinted, _likely_first(root, name)):
             try:
-                loaded = read_file(path, folder)
+                with reading_time.of(path):
+                    loaded = read_file(path, folder)
             except InvalidFileError as error:
                 problems += error.problems
                 continue
@@ -128,6 +136,11 @@ def root_of(path: Path) -> Path:
     if path.resolve().is_relative_to(configured.resolve()):
         return configured
     return next((folder for folder in path.parents if folder.name == "metric_configs"), path.parent)
+
+
+def _quickest_first(path: Path) -> bool:
+    """Sort programs behind files that only state something."""
+    return path.suffix == ".jsonnet"
 
 
 def _likely_first(root: Path, name: str) -> Iterator[Path]:

@@ -6,8 +6,10 @@ import re
 
 MAX_NAME = 46
 """Names in Kubernetes have at most 63 characters; the rest is for the suffixes of CronJobs, Jobs and pods."""
-RESERVED = "ml-metrics"
-"""Names with this prefix belong to the product: `ml-metrics-digest` is one of its DAGs."""
+RESERVED = ("ml-metrics", "ml-messages", "ml_")
+"""Names that begin so belong to the product, or look like those of its DAGs: `ml-metrics-digest`, `ml_messages`."""
+CANNOT_BE_READ = "--cannot-be-read"
+"""Follows the name of an invalid test whose own name belongs to another DAG."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -24,13 +26,13 @@ def check_name(name: str) -> str:
             f"the name {name!r} must consist of lower-case letters, digits and '-', like names of pods{meant}"
         )
     if is_reserved(name):
-        raise ValueError(f"the name {name!r} is reserved: names with {RESERVED!r} in front are DAGs of the product")
+        raise ValueError(f"the name {name!r} is reserved for DAGs of the product; choose another")
     return name
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether a DAG id belongs to the product: `ml-metrics...` or `ml_...`."""
-    return name.startswith((RESERVED, "ml_"))
+    """Return whether a DAG id belongs to the product."""
+    return name.startswith(RESERVED) or name.endswith(CANNOT_BE_READ)
 
 
 def as_name(text: str) -> str:

@@ -32,6 +32,7 @@ SELINUX_TYPES = frozenset({"container_t", "container_init_t", "container_kvm_t",
 PROFILES = frozenset({"RuntimeDefault", "Localhost"})
 PROFILE_ANNOTATIONS = ("container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/",
                        "container.seccomp.security.alpha.kubernetes.io/")  # fmt: skip
+DEFAULT_PROFILES = ("runtime/default", "docker/default")
 HANDLERS = ("livenessProbe", "readinessProbe", "startupProbe")
 CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 SECRET_REFERENCES = frozenset({"secretRef", "secretKeyRef", "nodePublishSecretRef", "secret"})
@@ -58,7 +59,7 @@ class PodRules:
         metadata, spec = _mapping(pod.get("metadata")), _mapping(pod.get("spec"))
         if not self.policy.privileged:
             for key, value in _mapping(metadata.get("annotations")).items():
-                allowed = str(value).startswith(("runtime/default", "docker/default", "localhost/"))
+                allowed = value in DEFAULT_PROFILES or str(value).startswith("localhost/")
                 if str(key).startswith(PROFILE_ANNOTATIONS) and not allowed:
                     yield ("metadata", "annotations", key), _refused("a container without its profile", "privileged")
         for where, what in self._of_spec(spec):

@@ -48,9 +48,17 @@ class InvalidFileError(ConfigError):
         return cls([Problem(str(file), line, path, what)])
 
 
+class TooSlowError(InvalidFileError):
+    """A file cannot be read in the time that it has."""
+
+
+MAX_WORD = 100
+"""Comparing longer words takes a time that nobody's mistake is worth."""
+
+
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """Return `; did you mean 'x'?`, or nothing if no option is similar."""
-    near = get_close_matches(word, list(options), n=1, cutoff=0.6)
+    near = get_close_matches(word, list(options), n=1, cutoff=0.6) if len(word) <= MAX_WORD else []
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

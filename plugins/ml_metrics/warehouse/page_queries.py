@@ -43,7 +43,9 @@ WHERE {of_deployment("job")} AND job.uuid = :run AND metric.uuid = :run AND metr
 ONLY_IN = f"""
 SELECT metric_name FROM metric_history
 WHERE {OF_DEPLOYMENT} AND uuid = :run
-  AND metric_name NOT IN (SELECT other.metric_name FROM metric_history AS other WHERE other.uuid = :other)
+  AND metric_name NOT IN (
+    SELECT other.metric_name FROM metric_history AS other WHERE {of_deployment("other")} AND other.uuid = :other
+  )
 ORDER BY metric_name
 LIMIT :limit
 """  # noqa: S608  (constants)

@@ -43,12 +43,22 @@ def test_what_a_file_inherits_counts(tmp_path: Path) -> None:
         b"owner: " + b"x" * 1000,
         b'owner: "a\\u202eb"\nemails: ["a@b\\n"]\n',
         b"[" * 100_000,
+        b"[" + b"\n" * 900_000,
+        b"[\nemails: " + b"a" * 900_000,
     ],
 )
 def test_a_hostile_file_names_nobody(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "broken.yaml"
     file.write_bytes(content)
     assert contact_in(file, tmp_path) == Contact()
+
+
+def test_a_link_to_a_file_elsewhere_names_nobody(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("owner: vision-team\n[")
+    root = tmp_path / "tests"
+    root.mkdir()
+    (root / "link.yaml").symlink_to(tmp_path / "elsewhere")
+    assert contact_in(root / "link.yaml", root) == Contact()
 
 
 def test_a_file_that_is_gone_or_a_folder_names_nobody(tmp_path: Path) -> None:

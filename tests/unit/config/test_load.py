@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -105,6 +106,45 @@ def test_a_bug_triggered_by_one_file_does_not_affect_others(tmp_path: Path, monk
     library = load_tests(tmp_path)
     assert [test.name for test in library.tests] == ["tf-mnist-example-cpu"]
     assert [problem.test for problem in library.problems] == ["odd"]
+
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json", "jsonnet"])
+def test_a_link_out_of_the_folder_shows_nothing_of_its_file(tmp_path: Path, suffix: str) -> None:
+    """What is wrong in a file is shown on the page of its DAG."""
+    secret = write(tmp_path / "password", SECRET)
+    root = tmp_path / "tests"
+    write(root / "innocent.yaml", MNIST)
+    (root / f"link.{suffix}").symlink_to(secret)
+    loaded = load_tests(root)
+    (problem,) = loaded.problems
+    assert problem.what == f"is a link that leads out of {root}"
+    assert [test.model for test in loaded.tests] == ["mnist"]
+
+
+def test_links_within_the_folder_are_followed(tmp_path: Path) -> None:
+    """Kubernetes mounts a config map as links to files of a hidden folder."""
+    root = tmp_path / "tests"
+    write(root / "..2026" / "mnist.yaml", MNIST)
+    (root / "..data").symlink_to("..2026")
+    (root / "mnist.yaml").symlink_to("..data/mnist.yaml")
+    (tmp_path / "current").symlink_to(root)
+    assert [test.model for test in load_tests(tmp_path / "current").tests] == ["mnist"]
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json", "jsonnet"])
+def test_what_is_no_file_keeps_nobody_waiting(tmp_path: Path, suffix: str) -> None:
+    os.mkfifo(tmp_path / f"pipe.{suffix}")
+    (tmp_path / f"device.{suffix}").symlink_to("/dev/zero")
+    (tmp_path / f"circle.{suffix}").symlink_to(f"circle.{suffix}")
+    with (tmp_path / f"sparse.{suffix}").open("wb") as sparse:
+        sparse.truncate(8 << 40)
+    write(tmp_path / "innocent.yaml", MNIST)
+    loaded = load_tests(tmp_path)
+    assert [test.model for test in loaded.tests] == ["mnist"]
+    assert {problem.test for problem in loaded.problems} == {"pipe", "device", "circle", "sparse"}
 
 
 def test_a_missing_folder_is_reported(tmp_path: Path) -> None:

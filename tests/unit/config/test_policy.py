@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ml_metrics.cli import main
 from ml_metrics.config.contact import Contact, contact_in
 from ml_metrics.config.load import load_file, load_test, load_tests
-from ml_metrics.config.pod_security import PodRules
+from ml_metrics.config.pod_security import CAPABILITIES, SYSCTLS, PodRules
 from ml_metrics.config.policy import Policy, current_policy, read_policy
 from ml_metrics.config.problems import InvalidFileError
 
@@ -36,6 +36,8 @@ BASELINE: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (container(securityContext={"capabilities": {"add": ["SYS_ADMIN"]}}), {"capabilities": ["SYS_ADMIN"]}),
     (container(securityContext={"capabilities": {"add": ["CAP_SYS_PTRACE"]}}), {"capabilities": ["SYS_*"]}),
     (container(securityContext={"capabilities": {"add": ["ALL"]}}), {"privileged": True}),
+    (container(securityContext={"capabilities": {"add": ["chown"]}}), {"capabilities": ["CHOWN"]}),
+    (container(securityContext={"privileged": "{{ params.p }}"}), {"privileged": True}),
     ({"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}}, {"host_paths": ["/"]}),
     ({"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/mnt/a/b/"}}]}}, {"host_paths": ["/mnt/*"]}),
     (container(ports=[{"containerPort": 1, "hostPort": 80}]), {"host_network": True}),
@@ -46,6 +48,10 @@ BASELINE: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (container(securityContext={"appArmorProfile": {"type": "Unconfined"}}), {"privileged": True}),
     (
         {"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/base": "unconfined"}}},
+        {"privileged": True},
+    ),
+    (
+        {"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/base": "runtime/default-not"}}},
         {"privileged": True},
     ),
     ({"metadata": {"annotations": {"seccomp.security.alpha.kubernetes.io/pod": "unconfined"}}}, {"privileged": True}),
@@ -66,6 +72,30 @@ def test_the_baseline_is_the_default(pod: dict[str, Any], allowing: dict[str, An
     moved = {**pod, "spec": {{"containers": part}.get(key, key): value for key, value in pod.get("spec", {}).items()}}
     assert len(refused(moved)) == 1
     assert refused(moved, **allowing) == []
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        container(securityContext={"capabilities": {"add": sorted(CAPABILITIES), "drop": ["ALL"]}}),
+        {"spec": {"securityContext": {"sysctls": [{"name": name, "value": "1"} for name in SYSCTLS]}}},
+        {"spec": {"securityContext": {"seLinuxOptions": {"type": "container_t", "level": "s0:c1", "user": ""}}}},
+        container(securityContext={"procMount": "Default", "privileged": False}),
+        container(securityContext={"seccompProfile": {"type": "Localhost", "localhostProfile": "p"}}),
+        {"spec": {"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}}},
+        {"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/base": "localhost/p"}}},
+        container(ports=[{"containerPort": 80, "hostPort": 0}]),
+        container(livenessProbe={"httpGet": {"port": 80, "host": ""}, "grpc": {"port": 1}}),
+        {"spec": {"hostNetwork": False, "hostPID": None, "hostUsers": False, "shareProcessNamespace": True}},
+        {
+            "spec": {
+                "volumes": [{"name": "v", kind: {}} for kind in ("nfs", "csi", "projected", "ephemeral", "emptyDir")]
+            }
+        },
+    ],
+)
+def test_what_the_baseline_allows_is_allowed(pod: dict[str, Any]) -> None:
+    assert refused(pod) == []
 
 
 @pytest.mark.parametrize(

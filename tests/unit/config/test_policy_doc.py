@@ -9,6 +9,7 @@ from docstrings import docstrings
 from golden import check
 from ml_metrics.config.policy import Policy, read_policy
 from ml_metrics.config.templates import NAMES, TEMPLATED
+from unit.config.test_policy import BASELINE
 
 DOC = Path(__file__).parents[3] / "docs" / "policy.md"
 
@@ -20,6 +21,13 @@ def test_every_key_is_listed() -> None:
     table = "\n".join(["| key | meaning |", "| --- | --- |", *rows])
     filled = f"<!-- keys: Policy -->\n\n{table}\n\n<!-- end -->"
     check(str(DOC), re.sub(r"<!-- keys: Policy -->.*?<!-- end -->", lambda _: filled, text, flags=re.DOTALL))
+
+
+def test_the_keys_of_the_controls_are_those_that_allow_something() -> None:
+    """Each control has a pod in `test_policy.py` that is refused without its key."""
+    table = DOC.read_text(encoding="utf-8").partition("| control of")[2].partition("\n\n")[0]
+    keys = {key for row in table.splitlines()[2:] for key in re.findall(r"`([a-z_]+)`", row.split(" | ")[-1])}
+    assert keys == {key for _, allowing in BASELINE for key in allowing} - {"priority_classes"}
 
 
 def test_what_templates_know_is_listed() -> None:

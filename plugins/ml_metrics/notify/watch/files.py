@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics.config.contact import contact_in
+from ml_metrics.config.naming import CANNOT_BE_READ
 from ml_metrics.warehouse import KnownTest
 from ml_metrics.warehouse.known_definition import carried_over, known_test
 from ml_metrics.warehouse.known_tests import RENAMED, UNREADABLE, VANISHED
@@ -101,7 +102,7 @@ def _add_unknown(found: FileFindings, problems: Sequence[Problem], root: Path) -
             by_test.setdefault(problem.test, []).append(problem)
     for name, own in by_test.items():
         contact = contact_in(Path(own[0].file), root)
-        test = f"{name}--cannot-be-read" if name in found.tests else name
+        test = f"{name}{CANNOT_BE_READ}" if name in found.tests else name
         _add_unreadable(found, KnownTest(test, owner=contact.owner, emails=contact.emails, file=own[0].file), own)
 
 

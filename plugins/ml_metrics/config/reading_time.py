@@ -1,0 +1,157 @@
+"""The time that test files take, so that the files of one author leave enough of it for all others.
+
+A file has half of what is left of the time of the folder, and never less than LEAST. One that needs more is given up,
+and remembered by its path and content: it is not read again for as many hours as it took seconds, unless it changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import signal
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from ml_metrics.config.document import content_of
+from ml_metrics.config.problems import InvalidFileError, TooSlowError
+from ml_metrics.errors import ConfigError
+from ml_metrics.settings import Settings, airflow_home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LEAST = 0.25
+"""Seconds that every file has, a hundred times what a test needs. A file that takes less costs the folder nothing."""
+MOST = 2
+"""How many times the time of the folder can be used up by the least of so many files. Then no other file is read."""
+SECONDS_IN_HOUR = 3600
+
+
+class OutOfTimeError(BaseException):
+    """Raised where the program is when the time of a file is over. It is no Exception, which the program may catch."""
+
+
+@dataclass(slots=True)
+class ReadingTime:
+    """The time of one reading of the folder."""
+
+    seconds: float
+    memory: Path
+    """The folder with an empty file for each test file that was given up. Its time is when that one is read again."""
+    _until: dict[str, float] = field(default_factory=dict)
+    _spent: dict[Path, float] = field(default_factory=dict)
+    _used: float = 0.0
+    _ends: float = math.inf
+    """When the time of the present file is over, by the processor time of this process."""
+
+    @classmethod
+    def of_settings(cls) -> ReadingTime:
+        """Return the time that the settings grant, and what is remembered."""
+        text = Settings.load().reading_seconds
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds < math.inf:
+            raise ConfigError(f"[ml_metrics] reading_seconds: {text!r} is not a number of seconds above 0")
+        memory = airflow_home() / "ml_metrics" / "slow_files"
+        return cls(seconds, memory, _recalled(memory))
+
+    @property
+    def left(self) -> float:
+        """How many seconds the present file may still take."""
+        return self._ends - time.process_time()
+
+    def waited(self, seconds: float) -> None:
+        """Count the seconds that another process has worked for the present file."""
+        self._ends -= seconds
+
+    @contextmanager
+    def of(self, path: Path) -> Iterator[None]:
+        """Read a file, or make something of it. Raises TooSlowError if that takes too long, now or when last tried."""
+        if self._until and (until := self._until.get(_key(path), 0.0)) > time.time():
+            raise _given_up(path, until)
+        if self._used >= MOST * self.seconds:
+            raise TooSlowError.of(path, "is read later, because other files have used up the time of the folder")
+        before = self._spent.get(path, 0.0)
+        granted = max(LEAST, (self.seconds - self._used) / 2) - before
+        self._ends = time.process_time() + granted
+        try:
+            with _interrupted_after(granted):
+                yield
+        except (OutOfTimeError, TooSlowError):
+            until = time.time() + (before + granted - self.left) * SECONDS_IN_HOUR
+            self._remember(path, until)
+            raise _given_up(path, until) from None
+        finally:
+            self._spent[path] = before + granted - self.left
+            self._used += _counted(self._spent[path]) - _counted(before)
+            self._ends = math.inf
+
+    def _remember(self, path: Path, until: float) -> None:
+        key = _key(path)
+        self._until[key] = until
+        file = self.memory / key
+        with suppress(OSError):  # then it costs its time again
+            self.memory.mkdir(parents=True, exist_ok=True)
+            file.touch()
+            os.utime(file, (until, until))
+
+
+def _recalled(memory: Path) -> dict[str, float]:
+    """Return until when each file is not read, by its key. What is over is forgotten."""
+    until: dict[str, float] = {}
+    with suppress(OSError):
+        for entry in os.scandir(memory):
+            if (ends := entry.stat().st_mtime) > time.time():
+                until[entry.name] = ends
+            else:
+                Path(entry).unlink()
+    return until
+
+
+def _key(path: Path) -> str:
+    """Return the key of a file. Its path is part of it: nobody can make others' files known by a copy of them."""
+    try:
+        content = content_of(path)
+    except InvalidFileError:
+        content = b""
+    return hashlib.sha256(os.fsencode(path.resolve()) + b"\0" + content).hexdigest()
+
+
+def _counted(seconds: float) -> float:
+    return seconds if seconds > LEAST else 0.0
+
+
+def _given_up(path: Path, until: float) -> TooSlowError:
+    when = datetime.fromtimestamp(until, UTC)
+    what = f"takes too long to read; it is read again when it changes, or after {when:%d %B %H:%M} UTC. Make it simpler"
+    return TooSlowError.of(path, f"{what}, or ask the administrator for more `reading_seconds` in the settings")
+
+
+@contextmanager
+def _interrupted_after(seconds: float) -> Iterator[None]:
+    """Raise OutOfTimeError after some seconds of processor time, which other work of the machine does not use up.
+
+    Airflow's own timeout has the one timer of elapsed time. Only the main thread can be interrupted.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGVTALRM, _interrupt)
+    signal.setitimer(signal.ITIMER_VIRTUAL, max(seconds, 0.001))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, previous)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise OutOfTimeError

@@ -1,0 +1,173 @@
+"""Test files that take long cost the others nothing, and cost their time once."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from ml_metrics import dags
+from ml_metrics.config import reading_time
+from ml_metrics.config.contact import Contact, contact_in
+from ml_metrics.config.load import load_test, load_tests
+from ml_metrics.config.problems import TooSlowError
+from ml_metrics.config.reading_time import ReadingTime
+from ml_metrics.errors import ConfigError
+from ml_metrics.settings import airflow_home
+
+LOOP = "std.foldl(function(a, b) a + b + %d, std.range(1, 100000000), 0)"
+SECONDS = 0.05
+TEST = "image: i\ncommand: [c]\nowner: team\nname: "
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__READING_SECONDS", str(SECONDS))
+    monkeypatch.setattr(reading_time, "LEAST", SECONDS / 10)
+
+
+def endless(*_: object) -> None:
+    while True:
+        pass
+
+
+def given_up(path: Path) -> str:
+    """Return what is said about a file that takes for ever."""
+    with pytest.raises(TooSlowError) as error, ReadingTime.of_settings().of(path):
+        endless()
+    return str(error.value)
+
+
+def is_remembered(path: Path) -> bool:
+    try:
+        with ReadingTime.of_settings().of(path):
+            return False
+    except TooSlowError:
+        return True
+
+
+def test_a_file_that_takes_for_ever_is_given_up_and_remembered_until_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(TEST)
+    what = given_up(path)
+    assert "takes too long to read; it is read again when it changes, or after " in what
+    assert is_remembered(path)
+    path.write_text(f"{TEST}t")
+    assert not is_remembered(path)
+
+
+def test_a_copy_of_anothers_file_in_a_slow_place_does_not_make_the_others_known(tmp_path: Path) -> None:
+    slow, innocent = tmp_path / "slow.yaml", tmp_path / "innocent.yaml"
+    slow.write_text(TEST)
+    innocent.write_text(TEST)
+    given_up(slow)
+    assert not is_remembered(innocent)
+
+
+def test_a_file_that_was_slow_is_read_again_after_as_many_hours_as_it_took_seconds(tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    given_up(path)
+    (entry,) = (airflow_home() / "ml_metrics" / "slow_files").iterdir()
+    hours = (entry.stat().st_mtime - time.time()) / 3600
+    assert SECONDS / 3 < hours < SECONDS * 5
+    os.utime(entry, (0, 0))
+    assert not is_remembered(path)
+    assert not entry.exists()
+
+
+def test_whoever_comes_first_leaves_time_for_the_others(tmp_path: Path) -> None:
+    times, granted = ReadingTime.of_settings(), []
+    for number in range(8):
+        with pytest.raises(TooSlowError), times.of(tmp_path / f"{number}.yaml"):
+            endless(granted.append(times.left))
+    assert granted[0] < SECONDS
+    assert granted[3] < granted[1] < granted[0]
+    assert min(granted) > 0
+
+
+def test_what_is_made_of_a_file_counts_for_it(tmp_path: Path) -> None:
+    times, path = ReadingTime.of_settings(), tmp_path / "sweep.yaml"
+    with times.of(path):
+        times.waited(SECONDS)
+    with pytest.raises(TooSlowError), times.of(path):
+        endless()
+    with times.of(tmp_path / "innocent.yaml"):
+        assert times.left > 0
+
+
+def test_very_many_slow_files_end_the_reading(tmp_path: Path) -> None:
+    times = ReadingTime.of_settings()
+    for number in range(2):
+        with times.of(tmp_path / f"{number}.yaml"):
+            times.waited(SECONDS * 1.1)
+    with pytest.raises(TooSlowError, match="is read later"), times.of(tmp_path / "next.yaml"):
+        pass
+    assert not is_remembered(tmp_path / "next.yaml")
+
+
+def test_outside_the_main_thread_files_are_read_without_interruption(tmp_path: Path) -> None:
+    times, done = ReadingTime.of_settings(), []
+
+    def read() -> None:
+        with times.of(tmp_path / "t.yaml"):
+            done.append(True)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    thread.join()
+    assert done
+
+
+def test_a_home_that_cannot_be_written_is_ignored(tmp_path: Path) -> None:
+    airflow_home().write_text("no folder")
+    given_up(tmp_path / "t.yaml")
+
+
+@pytest.mark.parametrize("seconds", ["", "0", "-1", "nan", "inf", "ten"])
+def test_the_setting_is_a_number_of_seconds(seconds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__READING_SECONDS", seconds)
+    if seconds:
+        with pytest.raises(ConfigError, match=r"reading_seconds: .* is not a number of seconds above 0"):
+            ReadingTime.of_settings()
+    else:
+        assert ReadingTime.of_settings().seconds == 10
+
+
+def test_programs_that_loop_leave_all_others_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S5: fourteen Jsonnet files that loop, each within its own limit, took all DAGs away."""
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__READING_SECONDS", "2")
+    monkeypatch.setattr(reading_time, "LEAST", 0.2)
+    monkeypatch.setattr("ml_metrics.config.jsonnet.LEAST_SECONDS", 0.2)
+    for number in range(14):
+        (tmp_path / f"loop-{number:02}.jsonnet").write_text(LOOP % number)
+    for name in ("aa", "mm", "zz"):
+        (tmp_path / f"{name}.yaml").write_text(TEST + name)
+    made = {dag.dag_id: dag for dag in dags.tests_from(str(tmp_path))}
+    innocent = {name for name, dag in made.items() if "run_workload" in dag.task_ids}
+    assert innocent == {"aa", "mm", "zz"}
+    assert len(made) == 3 + 14
+    started: list[object] = []
+    monkeypatch.setattr("ml_metrics.config.jsonnet.subprocess.Popen", lambda *given, **_: started.append(given))
+    known = [name for name in made if is_remembered(tmp_path / f"{name}.jsonnet")]
+    assert known
+    for name in known:
+        assert contact_in(tmp_path / f"{name}.jsonnet", tmp_path) == Contact()
+    assert not started, "a program that is known is not evaluated again"
+
+
+def test_a_slow_file_does_not_hide_another_from_its_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__READING_SECONDS", "2")
+    monkeypatch.setattr(reading_time, "LEAST", 0.2)
+    slow = tmp_path / "a.yaml"
+    slow.write_text(TEST)
+    (tmp_path / "z.yaml").write_text(f"{TEST}a-b")
+    read = reading_time.content_of
+    monkeypatch.setattr(
+        "ml_metrics.config.document.content_of",
+        lambda path, root=None: endless() if path == slow else read(path, root),
+    )
+    assert load_test(tmp_path, "a-b").name == "a-b"
+    assert [test.name for test in load_tests(tmp_path).tests] == ["a-b"]
