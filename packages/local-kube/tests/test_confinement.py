@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from harness import Pods, connect, needs_landlock, needs_root, wait_for
+from harness import ENVIRONMENT, Pods, connect, needs_landlock, needs_root, wait_for
 from local_kube import ClusterError, LocalCluster
 from local_kube.pods.confinement import Confinement
+from local_kube.pods.files import ContainerFiles
 from local_kube.processes import landlock
 
 if TYPE_CHECKING:
@@ -106,6 +109,26 @@ def test_under_root_pods_are_other_users_without_rights_of_root(confined: Pods) 
     assert user != theirs.splitlines()[0]
     assert [line.split()[1].lstrip("0") for line in status] == ["4", "4", "1"]
     assert "root:" not in mine
+
+
+@needs_landlock
+def test_a_user_whose_folder_is_used_by_another_one_may_clear_it(
+    tmp_path: Path, image_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under docker compose, where Airflow and workloads are two users of one group."""
+    monkeypatch.setattr(os, "geteuid", lambda: 50_001)
+    container = {"name": "base", "image": "x"}
+    pod = {"metadata": {"uid": "1", "annotations": {ANNOTATION: str(tmp_path)}}, "spec": {"containers": [container]}}
+    files = ContainerFiles(pod, container, tmp_path / "pod", image_folder, tmp_path / "pod" / "0")
+    made = Confinement(folder_annotation=ANNOTATION).of(pod, files, tmp_path / "cluster", [])
+    assert made
+    program = (
+        "import json, os, sys; from local_kube.processes.given_up_rights import confine; "
+        "confine(json.loads(sys.argv[1])); os.makedirs(sys.argv[2]); print(oct(os.stat(sys.argv[2]).st_mode))"
+    )
+    command = [sys.executable, "-c", program, json.dumps(made), str(tmp_path / "logs" / "host")]
+    printed = subprocess.run(command, env=ENVIRONMENT, umask=0o077, capture_output=True, text=True, check=True).stdout
+    assert printed == "0o40775\n"
 
 
 @needs_landlock
