@@ -32,9 +32,9 @@ MAX_PROCESSES = 10_000
 def confine(confinement: Mapping[str, Any]) -> None:
     """Confine this process and everything that it will start, for good.
 
-    `read` and `write` are the paths that it may still reach, `uid` is the user that it becomes, `umask` replaces the usual
-    one, and `make` are the folders that it makes as that user: the way to them may lead through links that a container
-    made.
+    `read` and `write` are the paths that it may still reach, `uid` is the user that it becomes, `umask` replaces the
+    usual one, and `make` are the folders that it makes as that user: the way to them may lead through links that a
+    container made.
     """
     uid, writable = confinement.get("uid"), confinement["write"]
     if uid and not _have_own_mounts():  # it could read the memory that other users share
