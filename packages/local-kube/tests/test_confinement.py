@@ -141,6 +141,33 @@ def test_documents_that_others_wrote_into_the_folder_stay_theirs(confined: Pods)
     assert not list((mine / "documents").iterdir())
 
 
+@pytest.mark.parametrize("version", range(1, landlock.version() + 1))
+def test_older_versions_of_landlock_confine_too(tmp_path: Path, version: int) -> None:
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    for folder in (mine, theirs):
+        folder.mkdir()
+    program = f"""
+import pathlib, sys
+from local_kube.processes import landlock
+landlock.version = lambda: {version}
+rules = landlock.Ruleset()
+rules.allow_writing([sys.argv[1]])
+rules.enforce()
+mine, theirs = map(pathlib.Path, sys.argv[1:])
+(mine / "file").touch()
+writes, lists = lambda: (theirs / "file").touch(), lambda: list(theirs.iterdir())
+for attempt in (writes, lists, lambda: (mine / "file").rename(theirs / "file")):
+    try:
+        attempt()
+    except OSError:
+        print("refused")
+"""
+    command = [sys.executable, "-c", program, str(mine), str(theirs)]
+    printed = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+    assert printed == "refused\n" * 3
+    assert (mine / "file").exists()
+
+
 def test_the_server_starts_without_the_environment_of_its_starter(
     tmp_path: Path, image_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

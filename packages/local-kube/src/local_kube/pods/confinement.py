@@ -72,7 +72,7 @@ class Confinement:
         }
 
     def _folder(self, pod: Document) -> Path | None:
-        """Return the folder that a pod names, if there is one and no part of it is a link."""
+        """Return the folder that a pod names, if there is one and it is no link."""
         named = (pod["metadata"].get("annotations") or {}).get(self.folder_annotation) or ""
         path = Path(named)
         is_real = named and path.is_absolute() and path.is_dir() and real(path) == real(path.parent) / path.name
