@@ -10,6 +10,9 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 # uv trusts whom the system trusts, as pip does: a company's registry has a company's certificate
 export UV_SYSTEM_CERTS ?= 1
 
+# what is in Airflow's home is for its owner only, also if it is older than this rule
+PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1 -type f -exec chmod go= {} +
+
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo up test test-kubernetes lint docs bench lock vega clean \
 	campaign-alerts campaign-events campaign-goodput campaign-hostile campaign-hostile-short campaign-kills \
@@ -28,7 +31,7 @@ demo: install ## one test on this machine fails and recovers, in about two minut
 
 up: install ## Airflow with the dashboard on http://localhost:8080
 	@echo "Airflow starts on http://localhost:8080; the password of user admin is in $(AIRFLOW_HOME)/simple_auth_manager_passwords.json.generated"
-	@umask 077; chmod 700 $(AIRFLOW_HOME); airflow standalone
+	@$(PRIVATE); airflow standalone
 
 test: install-dev lint ## every check and every test
 	@python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # the long DAG runs first, not last on one worker
@@ -114,11 +117,13 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 	@$(UV) pip install --quiet --require-hashes --compile-bytecode -r requirements-dev.lock
 	@touch $@
 
+# A key that there is stays: connections in the database are in its cipher, and documents are signed with it.
 $(AIRFLOW_HOME)/airflow.cfg: include/laptop.cfg
-	@umask 077; mkdir -p $(AIRFLOW_HOME); chmod 700 $(AIRFLOW_HOME)
+	@umask 077; mkdir -p $(AIRFLOW_HOME); $(PRIVATE)
 	@umask 077; secret=$$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n'); \
 		fernet=$$(head -c 32 /dev/urandom | base64 | tr -d '\n' | tr '+/' '-_'); \
-		sed -e 's|@PROJECT@|$(CURDIR)|' -e "s|@SECRET@|$$secret|" -e "s|@FERNET@|$$fernet|" $< >$@
+		[ ! -f $@ ] || kept=$$(sed -nE 's/^fernet_key = *([^ ]+)$$/\1/p' $@); \
+		sed -e 's|@PROJECT@|$(CURDIR)|' -e "s|@SECRET@|$$secret|" -e "s|@FERNET@|$${kept:-$$fernet}|" $< >$@
 
 # WAL, which the file keeps: Airflow's many processes read while one of them writes.
 $(AIRFLOW_HOME)/airflow.db: $(AIRFLOW_HOME)/airflow.cfg | $(VENV)/.installed

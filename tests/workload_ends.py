@@ -38,7 +38,7 @@ def interfere(home: Home, test: str, action: Callable[[client.V1Pod], object], *
             found = api.list_namespaced_pod("default", label_selector=f"ml-metrics/test={test}").items
             return [pod for pod in found if pod.status.phase == "Running"]
 
-        wait_until(lambda: running.done() or bool(pods()), f"the pod of {test} runs", 60)
+        wait_until(lambda: running.done() or bool(pods()), f"the pod of {test} runs")
         assert not running.done(), running.result().stdout[-3000:]
         action(pods()[0])
         running.result()

@@ -157,7 +157,7 @@ ATTACKS: dict[str, Callable[[], object]] = {
     "enter the folder of a process": lambda: names(f"/proc/{VICTIM}/cwd"),
     "enter the root of a process": lambda: names(f"/proc/{VICTIM}/root"),
     "take a file of a process": lambda: call(libc.syscall(PIDFD_GETFD, os.pidfd_open(VICTIM), 0, 0)),
-    "become root": lambda: os.setresuid(0, 0, 0),
+    "become another user": lambda: os.setresuid(1, 1, 1),
     "take root's group": lambda: os.setgroups([0]),
     "mount": mount,
     "unmount": lambda: call(libc.umount2(b"/proc", 2)),
@@ -170,6 +170,7 @@ ATTACKS: dict[str, Callable[[], object]] = {
     "connect to an abstract socket": abstract_socket,
 }
 AS_ANOTHER_USER: dict[str, Callable[[], object]] = {
+    "become root": lambda: os.setresuid(0, 0, 0),
     "change the mode of a file": lambda: SECRET.chmod(0o666),
     "read shared memory": lambda: by_shared_memory() or 1 / 0,
     "read the command line of a process": Path(f"/proc/{VICTIM}/cmdline").read_bytes,

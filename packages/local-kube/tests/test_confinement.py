@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from harness import Pods, connect, needs_landlock, needs_root, wait_for
+from harness import ENVIRONMENT, Pods, connect, needs_landlock, needs_root, wait_for
 from local_kube import ClusterError, LocalCluster
 from local_kube.pods.confinement import Confinement
+from local_kube.pods.files import ContainerFiles
 from local_kube.processes import landlock
 
 if TYPE_CHECKING:
@@ -109,6 +112,26 @@ def test_under_root_pods_are_other_users_without_rights_of_root(confined: Pods) 
 
 
 @needs_landlock
+def test_a_user_whose_folder_is_used_by_another_one_may_clear_it(
+    tmp_path: Path, image_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under docker compose, where Airflow and workloads are two users of one group."""
+    monkeypatch.setattr(os, "geteuid", lambda: 50_001)
+    container = {"name": "base", "image": "x"}
+    pod = {"metadata": {"uid": "1", "annotations": {ANNOTATION: str(tmp_path)}}, "spec": {"containers": [container]}}
+    files = ContainerFiles(pod, container, tmp_path / "pod", image_folder, tmp_path / "pod" / "0")
+    made = Confinement(folder_annotation=ANNOTATION).of(pod, files, tmp_path / "cluster", [])
+    assert made
+    program = (
+        "import json, os, sys; from local_kube.processes.given_up_rights import confine; "
+        "confine(json.loads(sys.argv[1])); os.makedirs(sys.argv[2]); print(oct(os.stat(sys.argv[2]).st_mode))"
+    )
+    command = [sys.executable, "-c", program, json.dumps(made), str(tmp_path / "logs" / "host")]
+    printed = subprocess.run(command, env=ENVIRONMENT, umask=0o077, capture_output=True, text=True, check=True).stdout
+    assert printed == "0o40775\n"
+
+
+@needs_landlock
 @needs_root
 def test_documents_that_others_wrote_into_the_folder_stay_theirs(confined: Pods) -> None:
     mine = confined.root.parent / "runs" / "mine"
@@ -116,6 +139,33 @@ def test_documents_that_others_wrote_into_the_folder_stay_theirs(confined: Pods)
     run(confined, f"rm -rf {mine}/documents; mv {mine}/documents {mine}/gone; echo x > {mine}/documents/x", mine)
     assert (mine / "documents").is_dir()
     assert not list((mine / "documents").iterdir())
+
+
+@pytest.mark.parametrize("version", range(1, landlock.version() + 1))
+def test_older_versions_of_landlock_confine_too(tmp_path: Path, version: int) -> None:
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    for folder in (mine, theirs):
+        folder.mkdir()
+    program = f"""
+import pathlib, sys
+from local_kube.processes import landlock
+landlock.version = lambda: {version}
+rules = landlock.Ruleset()
+rules.allow_writing([sys.argv[1]])
+rules.enforce()
+mine, theirs = map(pathlib.Path, sys.argv[1:])
+(mine / "file").touch()
+writes, lists = lambda: (theirs / "file").touch(), lambda: list(theirs.iterdir())
+for attempt in (writes, lists, lambda: (mine / "file").rename(theirs / "file")):
+    try:
+        attempt()
+    except OSError:
+        print("refused")
+"""
+    command = [sys.executable, "-c", program, str(mine), str(theirs)]
+    printed = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+    assert printed == "refused\n" * 3
+    assert (mine / "file").exists()
 
 
 def test_the_server_starts_without_the_environment_of_its_starter(

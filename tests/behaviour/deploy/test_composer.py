@@ -167,3 +167,11 @@ def test_help_and_roles_need_no_cloud(cloud: Cloud) -> None:
     for line in roles.splitlines():
         role, scope, why = line.split(" | ")
         assert f"| `{role}` | {scope} | {why} |" in page
+
+
+def test_no_role_reads_the_secrets_of_a_cluster(cloud: Cloud) -> None:
+    """`container.developer` and those above it do, in every cluster of a project; docs/kubernetes.md has a Role."""
+    roles = set(re.findall(r"roles/container\.(\w+)", cloud.deploy("--roles").stdout))
+    assert roles == {"clusterViewer"}
+    page = (PROJECT / "docs" / "composer.md").read_text()
+    assert "kubectl create rolebinding ml-metrics --namespace ml-metrics --role ml-metrics" in page

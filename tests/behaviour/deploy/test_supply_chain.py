@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import stat
@@ -92,16 +93,58 @@ def test_an_answer_that_is_no_digest_changes_nothing(checkout: Path) -> None:
     assert (checkout / "docker-compose.yaml").read_text() == (PROJECT / "docker-compose.yaml").read_text()
 
 
-def test_the_home_that_make_creates_is_for_its_owner_only(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    command = ["sh", "-c", f"umask 022; make -s AIRFLOW_HOME={home} {home}/airflow.cfg"]
-    subprocess.run(command, cwd=PROJECT, check=True)
-    assert stat.S_IMODE(home.stat().st_mode) == 0o700
-    assert stat.S_IMODE((home / "airflow.cfg").stat().st_mode) == 0o600
-    config = (home / "airflow.cfg").read_text()
-    (key,) = re.findall(r"^fernet_key = (\S+)$", config, re.MULTILINE)
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def make(home: Path, *arguments: str, umask: str = "022", **variables: str) -> None:
+    command = ["sh", "-c", f"umask {umask}; exec make -s AIRFLOW_HOME={home} {' '.join(arguments)}"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    subprocess.run(command, cwd=PROJECT, env={**environment, **variables}, check=True)
+
+
+def fernet_key(home: Path) -> str:
+    (key,) = re.findall(r"^fernet_key = (\S+)$", (home / "airflow.cfg").read_text(), re.MULTILINE)
     Fernet(key)
-    assert not re.search(r"@[A-Z]+@", config)
+    return str(key)
+
+
+@pytest.mark.parametrize("umask", ["000", "022", "077"])
+def test_the_home_that_make_creates_is_for_its_owner_only(umask: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    make(home, str(home / "airflow.cfg"), umask=umask)
+    assert mode(home) == 0o700
+    assert mode(home / "airflow.cfg") == 0o600
+    assert fernet_key(home)
+    assert not re.search(r"@[A-Z]+@", (home / "airflow.cfg").read_text())
+
+
+def test_a_new_configuration_keeps_the_key_of_the_old_one(tmp_path: Path) -> None:
+    """Else no connection could be read any more, and no document would be believed."""
+    make(tmp_path, str(tmp_path / "airflow.cfg"))
+    key = fernet_key(tmp_path)
+    make(tmp_path, "-W include/laptop.cfg", str(tmp_path / "airflow.cfg"))
+    assert fernet_key(tmp_path) == key
+    (tmp_path / "airflow.cfg").write_text("[core]\nfernet_key =\n")  # as before there was a key
+    make(tmp_path, "-W include/laptop.cfg", str(tmp_path / "airflow.cfg"))
+    assert fernet_key(tmp_path) != key
+
+
+def test_an_older_home_is_narrowed_before_airflow_starts(tmp_path: Path) -> None:
+    home, programs = tmp_path / "home", tmp_path / "bin"
+    files = [home / name for name in ("airflow.cfg", "airflow.db", "simple_auth_manager_passwords.json.generated")]
+    for folder in (home, programs):
+        folder.mkdir()
+    for file in files:
+        file.touch()
+        file.chmod(0o644)
+    home.chmod(0o755)
+    (programs / "airflow").write_text("#!/bin/sh\ntouch $AIRFLOW_HOME/new\n")
+    (programs / "airflow").chmod(0o755)
+    # without the environment, whose program would come first
+    make(home, "-o install up VENV=none", PATH=f"{programs}:/usr/bin:/bin")
+    assert mode(home) == 0o700
+    assert [mode(file) for file in (*files, home / "new")] == [0o600] * 4
 
 
 def test_every_recipe_that_starts_airflow_keeps_its_files_private() -> None:
@@ -109,4 +152,4 @@ def test_every_recipe_that_starts_airflow_keeps_its_files_private() -> None:
     starts = [line for line in recipes if re.search(r"\b(airflow standalone|airflow db|ml-metrics demo)\b", line)]
     assert len(starts) == 3
     for line in starts:
-        assert line.startswith("\t@umask 077;"), line
+        assert line.startswith(("\t@umask 077;", "\t@$(PRIVATE);")), line

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from local_kube.pods.files import ContainerFiles
 
 MODES = ("auto", "require", "off")
+GROUP_MAY_WRITE = 0o002
+"""The umask of a container whose folder another user made and clears."""
 NO_LANDLOCK = (
     "the containers of this cluster must be confined, and this kernel cannot: Landlock, of Linux 5.13, is missing or "
     "turned off. Use another kernel, or say --confine auto to run containers with your own rights"
@@ -66,11 +68,16 @@ class Confinement:
             "read": sorted(set(map(str, readable))),
             "write": sorted(set(map(str, writable))),
             "make": list(map(str, files.inner_folders)),
+            "umask": GROUP_MAY_WRITE if uid is None and folder and _is_of_another(folder) else None,
         }
 
     def _folder(self, pod: Document) -> Path | None:
-        """Return the folder that a pod names, if there is one and no part of it is a link."""
+        """Return the folder that a pod names, if there is one and it is no link."""
         named = (pod["metadata"].get("annotations") or {}).get(self.folder_annotation) or ""
         path = Path(named)
         is_real = named and path.is_absolute() and path.is_dir() and real(path) == real(path.parent) / path.name
         return path if is_real else None
+
+
+def _is_of_another(folder: Path) -> bool:
+    return folder.stat().st_uid != os.geteuid()

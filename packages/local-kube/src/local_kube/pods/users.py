@@ -11,8 +11,8 @@ from pathlib import Path
 
 FIRST_USER, USERS = 1_900_000_000, 100_000_000
 """Users that no system gives to anybody: https://systemd.io/UIDS-GIDS."""
-NEEDED_CAPABILITIES = (0, 2, 6, 7, 8)
-"""CHOWN, DAC_READ_SEARCH, SETGID, SETUID, SETPCAP."""
+NEEDED_CAPABILITIES = (0, 2, 6, 7, 8, 21)
+"""CHOWN, DAC_READ_SEARCH, SETGID, SETUID, SETPCAP, SYS_ADMIN."""
 
 
 def user_of(owner: object) -> int | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PR_SET_KEEPCAPS, PR_CAPBSET_DROP, PR_CAP_AMBIENT, AMBIENT_RAISE = 8, 24, 47, 2
 CAPABILITIES_VERSION = 0x20080522
-DAC_READ_SEARCH = 2
+DAC_OVERRIDE, DAC_READ_SEARCH = 1, 2
 MAX_CAPABILITIES = 64
 NEW_MOUNTS, NOSUID_NODEV, NOEXEC, RECEIVE_ONLY = 0x20000, 0b110, 0b1000, (1 << 14) | (1 << 19)
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  (its place in every Linux, not a temporary file)
@@ -32,8 +32,9 @@ MAX_PROCESSES = 10_000
 def confine(confinement: Mapping[str, Any]) -> None:
     """Confine this process and everything that it will start, for good.
 
-    `read` and `write` are the paths that it may still reach, `uid` is the user that it becomes, and `make` are the
-    folders that it makes as that user: the way to them may lead through links that a container made.
+    `read` and `write` are the paths that it may still reach, `uid` is the user that it becomes, `umask` replaces the
+    usual one, and `make` are the folders that it makes as that user: the way to them may lead through links that a
+    container made.
     """
     uid, writable = confinement.get("uid"), confinement["write"]
     if uid and not _have_own_mounts():  # it could read the memory that other users share
@@ -43,7 +44,11 @@ def confine(confinement: Mapping[str, Any]) -> None:
     rules.allow_writing(writable)
     if uid:
         _become(int(uid))
+    else:
+        _give_up_capabilities({DAC_OVERRIDE, DAC_READ_SEARCH})  # of root; other users have none
     rules.enforce()
+    if confinement["umask"] is not None:
+        os.umask(confinement["umask"])
     for folder in map(Path, confinement["make"]):
         if not folder.exists():
             folder.mkdir(parents=True)
@@ -70,9 +75,7 @@ def _become(uid: int) -> None:
     files that opens is for the rules to say, which are in force before the program starts.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    for number in range(MAX_CAPABILITIES):
-        if number != DAC_READ_SEARCH:
-            libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)  # fails behind the last one that the kernel has
+    _give_up_capabilities({DAC_READ_SEARCH})
     libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0)
     for output in (1, 2):  # so that the program can open /dev/stderr
         if stat.S_ISFIFO(os.fstat(output).st_mode):
@@ -87,3 +90,10 @@ def _become(uid: int) -> None:
     header, sets = struct.pack("=Ii", CAPABILITIES_VERSION, 0), struct.pack("=IIIIII", kept, kept, kept, 0, 0, 0)
     checked(libc.capset(header, sets))
     checked(libc.prctl(PR_CAP_AMBIENT, AMBIENT_RAISE, DAC_READ_SEARCH, 0, 0))
+
+
+def _give_up_capabilities(kept: set[int]) -> None:
+    """Let no program that is started from here on have other capabilities than those."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for number in set(range(MAX_CAPABILITIES)) - kept:
+        libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)  # fails behind the last one that the kernel has
