@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from airflow_home import home
-from campaigns.hostile.attack import NOT_RUN, SEED, VARIANTS, Attack, table
+from campaigns.hostile.attack import NOT_RUN, VARIANTS, Attack, table
 
 __all__ = ["home"]
+PLAYED = pytest.StashKey[list[Attack]]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -20,19 +21,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=NOT_RUN))
 
 
-@pytest.fixture(scope="session")
-def attacks() -> Iterator[list[Attack]]:
-    played: list[Attack] = []
-    yield played
-    print(f"\n\nseed {SEED}\n{table(played)}")
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if played := config.stash.get(PLAYED, []):
+        terminalreporter.section("attacks")
+        terminalreporter.write_line(table(played))
 
 
 @pytest.fixture
-def attack(attacks: list[Attack]) -> Callable[[str], Attack]:
+def attack(request: pytest.FixtureRequest) -> Callable[[str], Attack]:
     """Begin an attack, which the table then has."""
+    played = request.config.stash.setdefault(PLAYED, [])
 
     def begin(name: str) -> Attack:
-        attacks.append(Attack(name))
-        return attacks[-1]
+        played.append(Attack(name, kind=request.path.stem.removeprefix("test_")))
+        return played[-1]
 
     return begin

@@ -272,6 +272,29 @@ def test_a_kubeconfig_that_names_a_program(place: Place, attack: Begin) -> None:
         tried.variant("the next test", held=code == 0, reached=output[-1500:])
 
 
+ESCAPES = ("\x1b]0;owned", "\x1b[2J", "\x9b2J", "\u202e")
+"""What makes a terminal do something, or show another text."""
+FORGED = "FORGED: innocent failed"
+
+
+def test_names_that_speak_to_a_terminal(place: Place, attack: Begin) -> None:
+    """Names of files and tags reach logs and the output of commands without what they would do there."""
+    names = [*(f"{escape}{number}" for number, escape in enumerate(ESCAPES)), f"x\n{FORGED}", f"x\r{FORGED}"]
+    deeds: list[Deed] = [{"do": "write", "at": f"{name}.jsonl", "text": "{]\n"} for name in names]
+    deeds += [{"do": "symlink", "at": f"telemetry.{name}.jsonl", "to": "/etc/passwd"} for name in names]
+    tagged = "".join(f"{json.dumps({'step': 1, name: 1.0})}\n" for name in names)
+    test = place.test("names", *deeds, {"do": "write", "at": "tags.jsonl", "text": tagged}, red=True)
+    output = {"its run": place.run(test)[test][1]}
+    folder, file = str(next((place.home.runs / test).iterdir())), str(place.home.configs / f"{test}.yaml")
+    for arguments in (("collect", file, folder), ("goodput", folder), ("load", folder),
+                      ("history", test), ("alerts",), ("messages",), ("tests",)):  # fmt: skip
+        output[arguments[0]] = _ml_metrics(place.home, *arguments)
+    with attack("S14 names that speak to a terminal or forge a line of a log") as tried:
+        for where, text in output.items():
+            for name in [*ESCAPES, f"\n{FORGED}"]:  # a carriage return is read as the end of a line, too
+                tried.variant(f"{name!r} in {where}", held=name not in text, reached=text[:500])
+
+
 def _ml_metrics(home: Home, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "ml_metrics.cli", *arguments], env=home.environment, capture_output=True, text=True,
