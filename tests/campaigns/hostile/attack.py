@@ -17,7 +17,7 @@ LONGEST_SHOWN = 5
 ENOUGH = 20
 """An attack ends after so many variants that were not held off: each may cost a minute."""
 Shape = TypeVar("Shape")
-WHOLE, SHORT_SHAPES = 200, 5
+WHOLE, SHORT_SHAPES = 200, 3
 
 
 @dataclass
