@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
@@ -16,7 +17,7 @@ LONGEST_SHOWN = 5
 ENOUGH = 20
 """An attack ends after so many variants that were not held off: each may cost a minute."""
 Shape = TypeVar("Shape")
-WHOLE, SHORT_SHAPES = 200, 5
+WHOLE, SHORT_SHAPES = 200, 3
 
 
 @dataclass
@@ -24,6 +25,8 @@ class Attack:
     """One way to reach beyond what is one's own, in variants."""
 
     name: str
+    kind: str = ""
+    """What is attacked: the name of the file that plays it."""
     tried: int = 0
     broken: list[str] = field(default_factory=list)
     """What each variant that was not held off has reached."""
@@ -55,17 +58,26 @@ class Attack:
         assert not self.broken, f"{self.name}: {len(self.broken)} of {self.tried} variants reached something:\n{shown}"
 
 
-def table(attacks: Iterable[Attack]) -> str:
-    """Return the figures as a table of Markdown."""
-    rows = ["| attack | variants | held |", "| --- | --- | --- |"]
-    each = list(attacks)
-    rows += [f"| {one.name} | {one.tried:,} | {_held(one)} |" for one in each]
-    total = Attack("all", sum(one.tried for one in each), [what for one in each for what in one.broken])
-    return "\n".join([*rows, f"| {len(each)} attacks | {total.tried:,} | {_held(total)} |"])
+def table(attacks: Sequence[Attack]) -> str:
+    """Return the figures as a table of Markdown, and below it what they come to."""
+    rows = ["| kind | attack | variants | held |", "| --- | --- | --- | --- |"]
+    rows += [f"| {one.kind} | {one.name} | {one.tried:,} | {_held(one)} |" for one in attacks]
+    return "\n".join([*rows, "", *_in_words(attacks)])
+
+
+def _in_words(attacks: Sequence[Attack]) -> Iterator[str]:
+    kinds = Counter(one.kind for one in attacks)
+    each = ", ".join(f"{kind} {count}" for kind, count in kinds.items())
+    tried = sum(one.tried for one in attacks)
+    yield f"{len(attacks)} attacks of {len(kinds)} kinds ({each}) in {tried:,} variants, seed {SEED}."
+    through = [one for one in attacks if one.broken or not one.tried]
+    yield from (f"NOT HELD: {one.name}" for one in through)
+    if not through:
+        yield "None got through."
 
 
 def _held(attack: Attack) -> str:
-    return f"{attack.tried - len(attack.broken):,}" if attack.broken else "all"
+    return f"not {len(attack.broken):,}" if attack.broken else "all" if attack.tried else "not played"
 
 
 def some_of(shapes: Mapping[str, Shape]) -> dict[str, Shape]:

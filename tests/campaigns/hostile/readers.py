@@ -18,6 +18,8 @@ from ml_metrics.run_state import RunState
 
 RUN = Run("hostile", "hostile", "manual__1", "local")
 TEST = TestDefinition(name="hostile", image="i", command=("c",))
+LIMITS = Limits(bytes_read=4 << 30, bytes_unpacked=64 << 20, seconds=10)
+"""As a deployment may set them: within the defaults, a file may be read for half an hour."""
 Reader = Callable[[RunState], object]
 
 
@@ -40,8 +42,8 @@ def _logs(state: RunState) -> object:
 
 
 READERS: dict[str, Reader] = {
-    "collect": lambda state: steps.collect(TEST, state, Limits()),
-    "goodput": lambda state: steps.measure_goodput(TEST, state),
+    "collect": lambda state: steps.collect(TEST, state, LIMITS),
+    "goodput": lambda state: steps.measure_goodput(TEST, state, LIMITS),
     "identity": lambda state: state.identity,
     "workload": lambda state: (state.workload, state.recorded_workload),
     "metrics": lambda state: state.metrics,

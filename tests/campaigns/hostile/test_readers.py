@@ -16,7 +16,7 @@ from campaigns.hostile.attack import VARIANTS, Attack
 from campaigns.hostile.deeds import DOCUMENT_NAMES, DOCUMENTS, NAMES, Deed, do_all
 from campaigns.hostile.drawing import drawn
 from campaigns.hostile.held_child import held
-from campaigns.hostile.readers import READERS, read_all, run_folder
+from campaigns.hostile.readers import read_all, run_folder
 from unit.events.event_files import event, record, simple, tensor
 
 Begin = Callable[[str], Attack]
@@ -135,6 +135,5 @@ def play(tried: Attack, root: Path, deeds: list[Deed], what: str, seconds: int =
     folder = run_folder(root)
     do_all(Path(folder.path), deeds)
     ended = held(lambda: read_all(folder), seconds=seconds, wall_seconds=3.0 * seconds)
-    for reader in READERS:
-        tried.variant(f"{what}, {reader}", held=ended.well, reached=ended.how)
+    tried.variant(what, held=ended.well, reached=ended.how)
     shutil.rmtree(root)

@@ -144,6 +144,16 @@ def test_documents_that_are_links(place: Place, attack: Begin) -> None:
             tried.variant(f"{test} silences its mail", held=bool(place.home.mails(test)), reached=ends[test][1][-1500:])
 
 
+SAME_RUN = """
+import sys
+from datetime import datetime, timezone
+from airflow.utils.cli import get_bagged_dag
+date = datetime(2026, 1, 1, tzinfo=timezone.utc)
+get_bagged_dag(bundle_names=None, dag_id=sys.argv[1]).test(run_after=date, logical_date=date)
+"""
+"""`airflow dags test` names each of its runs by the time of day."""
+
+
 def test_clearing_a_run_writes_nowhere_else(place: Place, attack: Begin) -> None:
     """The files of an earlier attempt are moved aside: into a link, if they were moved by path."""
     config = place.home.path / "config"
@@ -158,9 +168,12 @@ def test_clearing_a_run_writes_nowhere_else(place: Place, attack: Begin) -> None
     before = fingerprint(config)
     with attack("S2 a cleared run moves its files into a link") as tried:
         for shape, deeds in shapes.items():
-            test = place.test(f"cleared-{shape}", payload, *deeds)
-            for _ in range(2):  # the second is the same run, cleared
-                done = place.home.airflow("dags", "test", test, "2026-01-01T00:00:00+00:00", **CONNECTIONS)
+            for retries in (1, 2):  # the second is the same run, cleared: it may be tried more often than before
+                test = place.test(f"cleared-{shape}", payload, *deeds, retries=retries)
+                done = subprocess.run(
+                    [sys.executable, "-c", SAME_RUN, test], env={**place.home.environment, **CONNECTIONS},
+                    capture_output=True, text=True, check=False, timeout=300,
+                )  # fmt: skip
             after = fingerprint(config)
             tried.variant(shape, held=before == after, reached=before.items() ^ after.items())
             tried.variant(f"{shape} was cleared", held=recorded_workload(place.home, test)["attempts"] == 2,
@@ -226,10 +239,11 @@ def test_a_run_that_says_it_is_another(place: Place, attack: Begin) -> None:
     with attack("S4 a run that says it is another test's") as tried:
         for test in tests:
             tried.variant(f"{test} in its run", held=place.innocents_rows() == before, reached=place.innocents_rows())
-            for command_line in ("load", "backfill"):
-                done = _ml_metrics(place.home, command_line, str(next((place.home.runs / test).iterdir())))
-                held = place.innocents_rows() == before and "Traceback" not in done
-                tried.variant(f"{test}, {command_line}", held=held, reached=(place.innocents_rows(), done[-500:]))
+        folders = [str(next((place.home.runs / test).iterdir())) for test in tests]
+        for command_line in (["load", *folders], *(["backfill", test] for test in tests)):
+            done = _ml_metrics(place.home, *command_line)
+            held = place.innocents_rows() == before and "Traceback" not in done
+            tried.variant(" ".join(command_line), held=held, reached=(place.innocents_rows(), done[-500:]))
 
 
 def test_the_environment_of_airflow(place: Place, attack: Begin) -> None:
@@ -270,6 +284,29 @@ def test_a_kubeconfig_that_names_a_program(place: Place, attack: Begin) -> None:
     with attack("S1 a kubeconfig that names a program") as tried:
         tried.variant("the program", held=not marker.exists(), reached=marker)
         tried.variant("the next test", held=code == 0, reached=output[-1500:])
+
+
+ESCAPES = ("\x1b]0;owned", "\x1b[2J", "\x9b2J", "\u202e")
+"""What makes a terminal do something, or show another text."""
+FORGED = "FORGED: innocent failed"
+
+
+def test_names_that_speak_to_a_terminal(place: Place, attack: Begin) -> None:
+    """Names of files and tags reach logs and the output of commands without what they would do there."""
+    names = [*(f"{escape}{number}" for number, escape in enumerate(ESCAPES)), f"x\n{FORGED}", f"x\r{FORGED}"]
+    deeds: list[Deed] = [{"do": "write", "at": f"{name}.jsonl", "text": "{]\n"} for name in names]
+    deeds += [{"do": "symlink", "at": f"telemetry.{name}.jsonl", "to": "/etc/passwd"} for name in names]
+    tagged = "".join(f"{json.dumps({'step': 1, name: 1.0})}\n" for name in names)
+    test = place.test("names", *deeds, {"do": "write", "at": "tags.jsonl", "text": tagged}, red=True)
+    output = {"its run": place.run(test)[test][1]}
+    folder, file = str(next((place.home.runs / test).iterdir())), str(place.home.configs / f"{test}.yaml")
+    for arguments in (("collect", file, folder), ("goodput", folder), ("load", folder),
+                      ("history", test), ("alerts",), ("messages",), ("tests",)):  # fmt: skip
+        output[arguments[0]] = _ml_metrics(place.home, *arguments)
+    with attack("S14 names that speak to a terminal or forge a line of a log") as tried:
+        for where, text in output.items():
+            for name in [*ESCAPES, f"\n{FORGED}"]:  # a carriage return is read as the end of a line, too
+                tried.variant(f"{name!r} in {where}", held=name not in text, reached=text[:500])
 
 
 def _ml_metrics(home: Home, *arguments: str) -> str:

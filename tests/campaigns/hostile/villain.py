@@ -47,9 +47,11 @@ def nested(deed: dict, at: Path, _: Path) -> None:
 
 
 def zipped(deed: dict, at: Path, _: Path) -> None:
-    with gzip.open(at, "wb", compresslevel=9) as file:
-        for _number in range(deed["times"]):
-            file.write(deed["text"].encode() * 1024)
+    """Write the parts of a compressed file, which are all the same: one is packed, which takes its time."""
+    part = gzip.compress(deed["text"].encode() * (1 << 20), 9)
+    with at.open("wb") as file:
+        for _number in range(deed["times"] >> 10):
+            file.write(part)
 
 
 def files(deed: dict, at: Path, _: Path) -> None:
