@@ -74,8 +74,8 @@ class Limits:
         return cls(**{name: _whole(f"{PREFIX}{name}", text) for name, text in stated.items()})
 
 
-UNLIMITED = Limits(**{one.name: 1 << 62 for one in fields(Limits)})
-"""For files of one's own, such as a log that a job reads while it runs."""
+UNLIMITED = Limits(**{one.name: 1 << 62 for one in fields(Limits) if one.name != "json_nesting"})
+"""For files of one's own, such as a log that a job reads while it runs. What is nested deeper is no entry either."""
 
 
 def _whole(setting: str, text: str) -> int:

@@ -83,7 +83,7 @@ def test_a_line_that_never_ends_costs_no_memory_and_no_other_line(tmp_path: Path
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 80 << 10
     assert (found.goodput_percent, len(entries)) == (100, len(PLAIN))
     assert found.warnings == entries.warnings
-    assert "a line of more than 1048576 bytes" in found.warnings[0]
+    assert "a line of more than 1,048,576 bytes" in found.warnings[0]
     with path.open("a") as file:
         file.write(text(steps(11, 12, 120)))
     assert len(followed.read()) == len(PLAIN) + 2
