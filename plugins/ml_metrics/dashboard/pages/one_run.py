@@ -150,25 +150,25 @@ def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:
             yield name.replace("_", " "), was, now
 
 
-def _files(run: JobRow) -> tuple[str, list[storage.File], str]:
+def _files(run: JobRow) -> tuple[RunFolder | None, list[storage.File], str]:
     """Return the run folder, its files, and an error if they cannot be listed."""
     if not FOLDER_NAME.fullmatch(run.test_name) or not FOLDER_NAME.fullmatch(run.uuid):
-        return "", [], "The name of this test or run cannot be the name of a folder."
+        return None, [], "The name of this test or run cannot be the name of a folder."
     root = Settings.load().storage_root
     folder = RunFolder(storage.join(root, run.test_name, run.uuid), root)
     try:
         listed = islice(folder.files(), MAX_LISTED)
-        return folder.path, sorted(listed, key=lambda file: file.name), ""
+        return folder, sorted(listed, key=lambda file: file.name), ""
     except (MlMetricsError, OSError) as error:
         log.warning("run %s: its folder cannot be read: %s", run.uuid, error)
-        return folder.path, [], "The folder cannot be read from this server; the log of the API server has the reason."
+        return folder, [], "The folder cannot be read from this server; the log of the API server has the reason."
 
 
-def _logs(folder: str, run: JobRow) -> tuple[list[dict[str, Any]], int]:
+def _logs(folder: RunFolder | None, run: JobRow) -> tuple[list[dict[str, Any]], int]:
     """Return the last lines of each container, that of a failed one first and open, and how many logs are left out."""
-    if not folder:
+    if folder is None:
         return [], 0
-    found = listed_logs(RunFolder(folder))
+    found = listed_logs(folder)
     newest = max((log.attempt for log in found), default=0)
     failing = failing_log(found, newest) if run.job_status is not JobStatus.SUCCESS else None
     ordered = sorted(found, key=lambda log: (log != failing, -log.attempt))
@@ -176,7 +176,7 @@ def _logs(folder: str, run: JobRow) -> tuple[list[dict[str, Any]], int]:
         {
             "title": f"{log.title[0].upper()}{log.title[1:]}" + (f", attempt {log.attempt}" if newest > 1 else ""),
             "end": _end(log),
-            "lines": lines_of(RunFolder(folder), log) if log.saved else (),
+            "lines": lines_of(folder, log) if log.saved else (),
             "note": log.note,
             "open": log == failing,
         }
@@ -192,10 +192,10 @@ def _end(log: ContainerLog) -> str:
     return f"exit code {log.exit_code}{reason}"
 
 
-def _notes(folder: str) -> list[str]:
+def _notes(folder: RunFolder | None) -> list[str]:
     """Return the notes of `collect_metrics` in a run folder, if it can be read from here."""
     try:
-        notes = (RunFolder(folder).read("metrics") or {}).get("notes", ()) if folder else ()
+        notes = (folder.read("metrics") or {}).get("notes", ()) if folder else ()
     except (MlMetricsError, OSError):
         return []
     return [str(note) for note in notes] if isinstance(notes, list) else []
