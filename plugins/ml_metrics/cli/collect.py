@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Self
 
 from ml_metrics import storage
 from ml_metrics.cli.arguments import add_json, text
-from ml_metrics.cli.output import columns, counted, cut, print_json, printable, warn
+from ml_metrics.cli.output import columns, counted, cut, print_json, warn
 from ml_metrics.cli.run_environment import environment_of
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.units import quantity
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -75,7 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
             warn(warning)
         print("\n".join(_table(collected)))
     if not collected.metrics:
-        print(f"no metric was found in {counted(collected.files, 'file')} below {folder.path}", file=sys.stderr)
+        print(
+            f"no metric was found in {counted(collected.files, 'file')} below {printable(folder.path)}", file=sys.stderr
+        )
     return 0 if collected.metrics else 1
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.cli.output import columns, counted, number, printable, table
+from ml_metrics.cli.output import columns, counted, number, table
 from ml_metrics.cli.run_environment import environment_of
 from ml_metrics.config.inherit import ConfigFolder
 from ml_metrics.config.load import load_file, root_of
@@ -17,6 +17,7 @@ from ml_metrics.config.regression import DEFAULT
 from ml_metrics.judge.repeated import worse_side
 from ml_metrics.judge.wording import rule_of
 from ml_metrics.kinds import HIGHER, LOWER
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email
 import email.policy
-import logging
 import re
 from dataclasses import asdict
 from datetime import timedelta
@@ -20,6 +19,7 @@ from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.query import text, whole_number
 from ml_metrics.dashboard.status_letters import status_and_links
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.log_lines import logger_of
 from ml_metrics.logs.documents import failing_log, lines_of, listed_logs
 from ml_metrics.model import BROKEN, CURVE_SUFFIX, JobStatus
 from ml_metrics.run_folder import RunFolder
@@ -41,7 +41,7 @@ MAX_MISSING, MAX_CURVES, MAX_METADATA = 100, 50, 500
 MAX_LOGS = 20
 MAX_MESSAGES = 1000
 MAX_MAIL_LENGTH = 100_000
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 OCCASIONS = ("broken", "worse", "recovered")
 FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
