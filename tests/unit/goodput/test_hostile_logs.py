@@ -141,3 +141,9 @@ def test_gaps_in_a_log_are_warnings(tmp_path: Path) -> None:
     assert again == "the job was started again 1 times without a step in between"
     assert endless.startswith("the job recorded no end: it is taken to have run until its last entry")
     assert "until its workload ended" in measure(str(tmp_path), until=100.0).warnings[-1]
+
+
+def test_very_many_damaged_files_give_few_warnings(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"goodput.{number}.jsonl").write_text('{"job_name"')
+    assert len(measure(str(tmp_path)).warnings) <= 203
