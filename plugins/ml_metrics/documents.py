@@ -182,6 +182,13 @@ def place_of(run_folder: str) -> tuple[str, str]:
     return test, key
 
 
+def root_of(run_folder: str) -> str:
+    """Return the storage root on a disk that the place of a run folder states; empty if the path is too short."""
+    above, _, _ = run_folder.rstrip("/").rpartition("/")
+    root, _, _ = above.rpartition("/")
+    return root if storage.is_local(run_folder) and storage.local_path(root).name else ""
+
+
 def without_non_finite(content: Any) -> Any:
     """Return the same JSON value with null in place of NaN and the infinities, which JSON does not have."""
     if isinstance(content, float):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from ml_metrics.errors import ConfigError, MlMetricsError
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -74,8 +75,8 @@ class Limits:
         return cls(**{name: _whole(f"{PREFIX}{name}", text) for name, text in stated.items()})
 
 
-UNLIMITED = Limits(**{one.name: 1 << 62 for one in fields(Limits)})
-"""For files of one's own, such as a log that a job reads while it runs."""
+UNLIMITED = Limits(**{one.name: 1 << 62 for one in fields(Limits) if one.name != "json_nesting"})
+"""For files of one's own, such as a log that a job reads while it runs. What is nested deeper is no entry either."""
 
 
 def _whole(setting: str, text: str) -> int:
@@ -211,9 +212,7 @@ def few(warnings: Iterable[str]) -> list[str]:
 def _readable(warning: str) -> str:
     """Return a warning without control characters, which names of files and tags may have, and not too long."""
     text = warning if len(warning) <= MAX_WARNING else f"{warning[:MAX_WARNING]}..."
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return printable(text)
 
 
 def short_texts(texts: Mapping[str, str], longest: int, allowance: Allowance) -> dict[str, str]:

@@ -7,7 +7,6 @@ alone.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -15,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 from ml_metrics import storage
 from ml_metrics.documents import DOCUMENTS, Documents, place_of, without_non_finite
 from ml_metrics.errors import ConfigError, FileMissingError, UnreadableInputError
+from ml_metrics.log_lines import logger_of
 from ml_metrics.model import JobStatus, Run, Workload
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DOCUMENTS", "RunFolder", "without_non_finite"]
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 T = TypeVar("T")
 
 

@@ -9,7 +9,6 @@ others may write there is `Folder`: a name in it never leads out of it.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -17,11 +16,12 @@ from typing import IO, TYPE_CHECKING
 from ml_metrics import buckets, confined
 from ml_metrics.buckets import errors_naming
 from ml_metrics.errors import StorageError, TooLargeError
+from ml_metrics.log_lines import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,8 @@
-"""The rules for values: a naive time is UTC, only finite numbers are stored, and a hash stands for a text in a key."""
+"""The rules for values.
+
+A naive time is UTC, only finite numbers are stored, a hash stands for a text in a key, and text
+from elsewhere is shown without control characters.
+"""
 
 from __future__ import annotations
 
@@ -20,3 +24,13 @@ def finite(value: float | None) -> float | None:
 def short_hash(text: str) -> str:
     """Return 16 letters that stand for a text in keys and names of files."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def printable(text: str) -> str:
+    """Return the text with control characters, line ends, marks of direction and halves of letters escaped.
+
+    A name from elsewhere must neither move the cursor of a terminal nor forge a line.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pyarrow import json as pyarrow_json
 
 from ml_metrics import json_lines, storage
 from ml_metrics.errors import UnreadableInputError
@@ -124,10 +125,48 @@ def test_a_block_is_a_table_only_if_every_line_is_a_regular_object() -> None:
         assert parse_table(LINES + odd, SCHEMA) is None
 
 
-def test_other_fields_are_parsed_or_ignored() -> None:
+def test_other_fields_end_the_parsing_or_are_ignored() -> None:
     block = b'{"n": 1, "m": 2}\n'
-    tables = [parse_table(block, SCHEMA, other_fields=mode) for mode in ("infer", "ignore")]
-    assert [table.column_names for table in tables if table is not None] == [["n", "m"], ["n"]]
+    assert parse_table(block, SCHEMA) is None
+    table = parse_table(block, SCHEMA, ignored_nesting=64)
+    assert table is not None
+    assert table.column_names == ["n"]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_table"),
+    [
+        (b"[" * 8 + b"]" * 8, False),
+        (b'{"a":' * 8 + b"1" + b"}" * 8, False),
+        (b'[{"a":[1]}]', True),
+        (b'"' + b"[" * 3 + b'"', True),
+    ],
+)
+def test_pyarrow_gets_no_line_with_more_brackets_than_may_be_nested(
+    value: bytes, is_table: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_json, seen = pyarrow_json.read_json, []
+
+    def watched(source: pa.BufferReader, **options: object) -> pa.Table:
+        seen.append(source)
+        return read_json(source, **options)
+
+    monkeypatch.setattr(pyarrow_json, "read_json", watched)
+    block = LINES + b'{"n": 1, "m": ' + value + b"}\n" + LINES
+    assert (parse_table(block, SCHEMA, ignored_nesting=8) is not None) is is_table
+    assert bool(seen) is is_table
+    assert parse_table(block, SCHEMA) is None
+
+
+@given(st.lists(st.text("[{ab ", max_size=12), max_size=20), st.integers(1, 8), st.integers(1, 30))
+def test_no_line_with_more_brackets_is_overlooked(lines: list[str], nesting: int, size: int) -> None:
+    block = "".join(f"{line}\n" for line in lines).encode()
+    most = max((len(line) - len(line.replace("[", "").replace("{", "")) for line in lines), default=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_lines, "COUNTED_BYTES", size)
+        suspected = json_lines.may_be_nested(block, nesting)
+    assert suspected or most <= nesting
+    assert not suspected or most > nesting // 2
 
 
 def parsed_by_the_json_module(line: bytes) -> str:

@@ -98,17 +98,41 @@ def test_a_warning_tells_no_content_and_has_no_control_characters(tmp_path: Path
     assert len(few(str(number) for number in range(10_000))) == 201
 
 
+REGULAR = {
+    "goodput.jsonl": '{"job_name": "j", "step_start_time": 1.5, "step_count": 1, "o": VALUE}\n',
+    "telemetry.jsonl": '{"timestamp": 1.5, "group": "g", "name": "n", "value": 2.5, "o": VALUE}\n',
+    "metrics.jsonl": '{"step": 1, "loss": 2.5, "o": VALUE}\n',
+    "results.jsonl": '{"metrics": {"a": 1.5, "o": VALUE}}\n',
+}
+
+
+@pytest.mark.parametrize("name", REGULAR)
+@pytest.mark.parametrize("value", ["[" * 70 + "]" * 70, '{"a":' * 70 + "1" + "}" * 70, "[" * 70])
+def test_a_line_that_is_nested_too_deep_is_left_out_with_one_warning(tmp_path: Path, name: str, value: str) -> None:
+    lines = [REGULAR[name].replace("VALUE", content) for content in (*["1"] * 50, value, *["1"] * 50)]
+    (tmp_path / name).write_text("".join(lines))
+    everything = [*limited(tmp_path).warnings, *measure(str(tmp_path)).warnings]
+    (warning,) = [one for one in everything if "or nested" in one]
+    assert "line 51" in warning
+    assert "[[" not in warning
+
+
 @pytest.mark.parametrize("name", ["goodput.jsonl", "telemetry.jsonl", "metrics.jsonl", "perfzero_summary.json"])
 @pytest.mark.parametrize(
     "content",
     [
         b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
         b"[" * 1_000_000 + b"]" * 1_000_000,
+        b"".join(
+            line.replace("VALUE", value).encode() * 20
+            for line in REGULAR.values()
+            for value in ("1", "[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000)
+        ),
         b"[" + b"[]," * 10_000_000 + b"[]]",
         b"".join(b'{"step":1,"k%d":1}\n' % number for number in range(200_000)),
         gzip.compress(b'{"step": 1, "a": 1}\n' * 5_000_000, 1),
     ],
-    ids=["objects", "lists", "wide", "new names", "packed"],
+    ids=["objects", "lists", "after regular lines", "wide", "new names", "packed"],
 )
 def test_no_file_takes_the_memory_or_crashes_its_reader(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
     from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.alerts.message import Message
+from ml_metrics.log_lines import logger_of
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 MARGIN_SECONDS = 1.0
 """How much longer than its limit a channel may take to notice it."""

@@ -6,7 +6,6 @@ messages of a run whose process was killed, or whose warehouse was down, without
 
 from __future__ import annotations
 
-import logging
 import posixpath
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,12 +15,13 @@ from ml_metrics import storage
 from ml_metrics.alerts.mail import file_name
 from ml_metrics.documents import DOCUMENTS, Documents
 from ml_metrics.errors import FileMissingError, MlMetricsError, UnreadableInputError
+from ml_metrics.log_lines import logger_of
 from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 PENDING = "pending"
 

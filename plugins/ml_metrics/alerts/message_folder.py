@@ -13,7 +13,7 @@ from ml_metrics import storage
 from ml_metrics.alerts.mail import file_name
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.alerts.outgoing import from_document
-from ml_metrics.documents import DOCUMENTS, SUFFIX, Documents
+from ml_metrics.documents import DOCUMENTS, SUFFIX, Documents, root_of
 from ml_metrics.errors import FileMissingError, UnreadableInputError
 
 if TYPE_CHECKING:
@@ -91,8 +91,9 @@ class MessageFolder:
     @property
     def _documents(self) -> Documents:
         above, _, names = self.path.rpartition(f"/{DOCUMENTS}/")
-        of = Documents.of_run if names == MESSAGES else Documents.of_deployment
-        return of(above, *names.split("/"))
+        if names == MESSAGES:
+            return Documents.of_run(above, names, root=root_of(above))  # a run folder may have become a link
+        return Documents.of_deployment(above, *names.split("/"))
 
 
 def run_message_name(outgoing: Outgoing, names: list[str], ended: str = "") -> str:

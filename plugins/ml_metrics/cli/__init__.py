@@ -7,10 +7,12 @@ unreadable input.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, Any, cast
 
 from ml_metrics import __version__
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +26,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if reconfigure := getattr(sys.stdout, "reconfigure", None):
         reconfigure(errors="backslashreplace")  # escape, instead of failing on, what the encoding of the terminal lacks
+    shown = _OneLine(sys.stdout)
     try:
-        return _run(arguments)
+        with redirect_stdout(cast("Any", shown)):
+            return _run(arguments)
     except BrokenPipeError:  # `ml-metrics ... | head` is no error
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
+    finally:
+        shown.stream = None
+
+
+class _OneLine:
+    """Standard output without control characters: what a command prints may quote names that others have chosen."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        """None after the command: a log handler that was made meanwhile then writes to whatever is standard output."""
+
+    def write(self, text: str) -> int:
+        (self.stream or sys.stdout).write("\n".join(map(printable, text.split("\n"))))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream or sys.stdout, name)
 
 
 def _run(argv: list[str]) -> int:
@@ -71,8 +92,6 @@ def _run_command(name: str, argv: list[str]) -> int:
 
 
 def _fail(command: str, message: str) -> int:
-    from ml_metrics.cli.output import printable
-
     text = "\n".join(map(printable, message.splitlines()))
     print(f"{' '.join(filter(None, ('ml-metrics', command)))}: {text}", file=sys.stderr)
     return USAGE

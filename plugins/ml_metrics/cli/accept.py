@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.cli.arguments import UsageError, add_by, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, unknown_metric
-from ml_metrics.cli.output import minute, number, print_json, printable
+from ml_metrics.cli.output import minute, number, print_json
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     import argparse

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.cli.arguments import add_by, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
-from ml_metrics.cli.output import print_json, printable
+from ml_metrics.cli.output import print_json
 from ml_metrics.reports import short_name
+from ml_metrics.values import printable
 from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"alert": None if alert is None else alert.document(), "new": is_new})
     elif alert is None:
         test = printable(arguments.test)
-        print(f"{test} has no open alert; `ml-metrics alerts` lists the open ones", file=sys.stderr)
+        print(f"{printable(test)} has no open alert; `ml-metrics alerts` lists the open ones", file=sys.stderr)
     else:
         done = "Acknowledged" if is_new else "Already acknowledged"
         reasons = ", ".join(short_name(reason) for one in found for reason in one.reasons)

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from ml_metrics.cli.arguments import days, text
 from ml_metrics.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
 from ml_metrics.cli.messages import as_document
-from ml_metrics.cli.output import minute, print_json, printable, table
+from ml_metrics.cli.output import minute, print_json, table
 from ml_metrics.reports import short_name
+from ml_metrics.values import printable
 from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.test:
             raise
         if not arguments.json:
-            print(f"warehouse: {error}", file=sys.stderr)
+            print(printable(f"warehouse: {error}"), file=sys.stderr)
         found, waiting, messages = [], [], []
     if arguments.json:
         documents = {"waiting": list(map(as_document, waiting)), "messages": list(map(as_document, messages))}

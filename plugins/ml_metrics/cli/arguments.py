@@ -13,9 +13,8 @@ import textwrap
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NoReturn
 
-from ml_metrics.cli.output import printable
 from ml_metrics.errors import MlMetricsError
-from ml_metrics.values import as_utc
+from ml_metrics.values import as_utc, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -78,9 +78,10 @@ def _process(config: LoadedFile | None, state: RunState, warehouse: Warehouse) -
     if config is not None:
         sections = ("metric_collection_config", "regression_test_config")
         test = test.model_copy(update={name: getattr(config, name) for name in sections})
-    steps.collect(test, state)
+    limits = Settings.load().limits
+    steps.collect(test, state, limits)
     if test.goodput.enabled:
-        steps.measure_goodput(test, state)
+        steps.measure_goodput(test, state, limits)
     judgement = steps.judge(test, run, state, warehouse)
     loaded = test.metric_collection_config.write_to_bigquery
     if loaded:

@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cli.arguments import UsageError, text
 from ml_metrics.cli.calibration_text import calibration_document, calibration_lines
-from ml_metrics.cli.output import print_json, printable
+from ml_metrics.cli.output import print_json
 from ml_metrics.cli.past_runs import add_past_runs, past_runs
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.regression import WORSE_SIDE, Comparison
 from ml_metrics.judge.baseline import is_measured
 from ml_metrics.judge.calibration.calibrate import calibrate
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     import argparse

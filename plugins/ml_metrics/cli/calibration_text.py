@@ -6,10 +6,11 @@ import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.cli.output import WIDTH, counted, minute, printable, table
+from ml_metrics.cli.output import WIDTH, counted, minute, table
 from ml_metrics.config.regression import Comparison
 from ml_metrics.config.yaml_edit import as_yaml
 from ml_metrics.judge.calibration.simulation import WITHIN_RUNS
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -17,11 +17,12 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cli.arguments import UsageError, positive_number, text
-from ml_metrics.cli.output import WIDTH, counted, print_json, printable
+from ml_metrics.cli.output import WIDTH, counted, print_json
 from ml_metrics.cli.past_runs import add_past_runs, past_runs
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.threshold import MinChange
 from ml_metrics.judge import changes_in
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     import argparse

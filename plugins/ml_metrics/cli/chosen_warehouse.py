@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics.cli.arguments import UsageError, add_json, text
-from ml_metrics.cli.output import printable
 from ml_metrics.errors import WarehouseError
 from ml_metrics.settings import Settings
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -61,7 +61,7 @@ def open_chosen(arguments: argparse.Namespace, *, create: bool = False) -> Itera
     with _opened(arguments.warehouse, deployment, create=create) as warehouse:
         if not arguments.json:
             of_deployment = f", deployment {printable(deployment)}" if deployment else ""
-            print(f"warehouse: {warehouse.address}{of_deployment}", file=sys.stderr)
+            print(printable(f"warehouse: {warehouse.address}{of_deployment}"), file=sys.stderr)
         if deployment and not create:
             _require_deployment(warehouse, deployment)
         yield warehouse

@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Self
 
 from ml_metrics import storage
 from ml_metrics.cli.arguments import add_json, text
-from ml_metrics.cli.output import columns, counted, cut, print_json, printable, warn
+from ml_metrics.cli.output import columns, counted, cut, print_json, warn
 from ml_metrics.cli.run_environment import environment_of
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_folder import RunFolder, listing_limits
+from ml_metrics.settings import Settings
 from ml_metrics.units import quantity
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -67,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
             progress=progress,
             curve_of=judged,
             environment=environment_of(loaded.tests, folder),
+            limits=Settings.load().limits,
+            judged=loaded.regression_test_config.names,
         )
     if arguments.json:
         print_json(collected.document())
@@ -75,7 +79,9 @@ def run(arguments: argparse.Namespace) -> int:
             warn(warning)
         print("\n".join(_table(collected)))
     if not collected.metrics:
-        print(f"no metric was found in {counted(collected.files, 'file')} below {folder.path}", file=sys.stderr)
+        print(
+            f"no metric was found in {counted(collected.files, 'file')} below {printable(folder.path)}", file=sys.stderr
+        )
     return 0 if collected.metrics else 1
 
 
@@ -131,4 +137,4 @@ def run_folder(place: str) -> RunFolder:
         problem = "is a file: give the folder that contains it" if storage.exists(place) else "there is no such folder"
         raise UnreadableInputError(f"{place}: {problem}")
     # what is shown is not stored, so a folder may be a copy that has another name
-    return RunFolder(place, believe_unsigned=True)
+    return RunFolder(place, limits=listing_limits(Settings.load()), believe_unsigned=True)

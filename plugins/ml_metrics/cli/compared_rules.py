@@ -8,11 +8,12 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
 from ml_metrics.cli.arguments import UsageError
-from ml_metrics.cli.output import counted, minute, number, printable, table
+from ml_metrics.cli.output import counted, minute, number, table
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.judge.compared_rules import RUNS_TO_FIND, ComparedRules, compare_rules
 from ml_metrics.judge.level_changes import changes_in
 from ml_metrics.model import JobStatus
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING
 
 from ml_metrics import storage
 from ml_metrics.cli.arguments import UsageError, add_json, moment, seconds, text
-from ml_metrics.cli.output import print_json, printable, warn
+from ml_metrics.cli.output import print_json, warn
 from ml_metrics.errors import MlMetricsError, UnreadableInputError
 from ml_metrics.goodput.report import Part
 from ml_metrics.goodput.report_builder import measure
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     import argparse

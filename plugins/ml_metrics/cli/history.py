@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cli.arguments import add_json, text, whole_number
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
-from ml_metrics.cli.output import WIDTH, duration, minute, number, print_json, printable, sparkline, table
+from ml_metrics.cli.output import WIDTH, duration, minute, number, print_json, sparkline, table
 from ml_metrics.model import CURVE_SUFFIX
-from ml_metrics.values import finite
+from ml_metrics.values import finite, printable
 
 if TYPE_CHECKING:
     import argparse

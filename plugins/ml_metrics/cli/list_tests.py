@@ -13,8 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ml_metrics.cli.chosen_warehouse import HOW_TO_RECORD, NothingRecordedError, add_warehouse, open_chosen
-from ml_metrics.cli.output import minute, print_json, printable, table
+from ml_metrics.cli.output import minute, print_json, table
 from ml_metrics.reports import short_name
+from ml_metrics.values import printable
 from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.cli.output import counted, print_json, warn
 from ml_metrics.documents import NOT_OURS
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_folder import RunFolder, listing_limits
 from ml_metrics.run_state import RunState
+from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def strict_folder(place: str, root: str = "", *, unsigned: bool = False) -> RunFolder:
     """Return a run folder whose documents are believed or refused: an absent one would empty the rows of the run."""
-    return RunFolder(place, root, strict=True, believe_unsigned=unsigned)
+    return RunFolder(place, root, listing_limits(Settings.load()), strict=True, believe_unsigned=unsigned)
 
 
 def process_each(

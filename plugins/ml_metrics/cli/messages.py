@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cli.arguments import days, text
 from ml_metrics.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
-from ml_metrics.cli.output import counted, minute, print_json, printable
+from ml_metrics.cli.output import counted, minute, print_json
+from ml_metrics.values import printable
 from ml_metrics.warehouse import MessageState, SendersState
 from ml_metrics.warehouse.messages import IN_DIGEST
 
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.test or arguments.send:
             raise
         if not arguments.json:
-            print(f"warehouse: {error}", file=sys.stderr)
+            print(printable(f"warehouse: {error}"), file=sys.stderr)
     if arguments.json:
         print_json(_document(messages, newest, state, now) | ({"pass": asdict(done)} if done else {}))
     else:

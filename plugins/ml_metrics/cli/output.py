@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.model import Bounds, Outcome, Severity
 from ml_metrics.run_folder import without_non_finite
 from ml_metrics.units import interval, quantity
-from ml_metrics.values import finite
+from ml_metrics.values import finite, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -55,11 +55,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence
 def columns() -> int:
     """Return the length of a line: the width of the terminal, and 80 where it is narrower or there is none."""
     return max(WIDTH, shutil.get_terminal_size().columns)
-
-
-def printable(text: str) -> str:
-    """Return the text with control characters escaped: a name from elsewhere must not move a terminal's cursor."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def minute(when: datetime) -> str:

@@ -30,10 +30,11 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.cli.arguments import UsageError, text
 from ml_metrics.cli.compared_rules import compared, print_comparison
-from ml_metrics.cli.output import alert_lines, counted, minute, print_json, printable
+from ml_metrics.cli.output import alert_lines, counted, minute, print_json
 from ml_metrics.cli.past_runs import add_past_runs, past_runs
 from ml_metrics.cli.rule_argument import rule
 from ml_metrics.judge import replay
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     import argparse

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.cli.arguments import text
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, unknown_test
-from ml_metrics.cli.output import counted, print_json, printable
+from ml_metrics.cli.output import counted, print_json
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     import argparse

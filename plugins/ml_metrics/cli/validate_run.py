@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.cli.output import columns, counted, number, printable, table
+from ml_metrics.cli.output import columns, counted, number, table
 from ml_metrics.cli.run_environment import environment_of
 from ml_metrics.config.inherit import ConfigFolder
 from ml_metrics.config.load import load_file, root_of
@@ -17,6 +17,8 @@ from ml_metrics.config.regression import DEFAULT
 from ml_metrics.judge.repeated import worse_side
 from ml_metrics.judge.wording import rule_of
 from ml_metrics.kinds import HIGHER, LOWER
+from ml_metrics.settings import Settings
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,13 +139,20 @@ def _run(
     from ml_metrics.collect.source import COMPUTED
     from ml_metrics.goodput import measure
 
+    limits = Settings.load().limits
     every_tag = collection.model_copy(update={"tags_to_ignore": (), "include_tags": ()})
     found = collect_run(
-        every_tag, folder, folder.read_workload(), curve_of=regression.judges_curve, environment=environment
+        every_tag,
+        folder,
+        folder.read_workload(),
+        curve_of=regression.judges_curve,
+        environment=environment,
+        limits=limits,
+        judged=regression.names,
     ).metrics
     computed = {one.name for one in found if one.strategy in {COMPUTED, CURVE} or one.tag in collection.expressions}
     wanted = [one for one in found if is_wanted(one.tag, collection, included=one.name in computed)]
-    of_goodput = measure(folder.files()).metrics()
+    of_goodput = measure(folder.files(), limits=limits).metrics()
     metrics = [*wanted, *generated(of_goodput, collection)]
     tags = {one.tag for one in found} | {one.name for one in of_goodput}
     return RunOfTest(test, metrics, matched(collection, regression, tags, [one.name for one in metrics]), regression)

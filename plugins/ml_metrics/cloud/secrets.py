@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
-log = logging.getLogger(__name__)
+from ml_metrics.log_lines import logger_of
+
+log = logger_of(__name__)
 
 TIMEOUT_SECONDS = 10.0
 """Short, because other messages wait behind the one that needs the secret."""

@@ -11,7 +11,7 @@ import numpy as np
 from ml_metrics.collect.counts import counts_of
 from ml_metrics.collect.strategies import BY_TIME, BY_VALUE, NUMBERS, latest, mean
 from ml_metrics.collect.texts import shortened_list
-from ml_metrics.collect.untrusted_values import printable, quoted
+from ml_metrics.collect.untrusted_values import quoted, storable
 from ml_metrics.collect.windows import window_of, without_warm_up
 from ml_metrics.config.aggregation import Strategy, TagAggregation
 from ml_metrics.config.metric_facts import known_about
@@ -56,7 +56,7 @@ def by_tag(sources: Mapping[str, Iterable[Series]], config: MetricCollectionConf
         for series in found:
             prefixed = config.use_run_name_prefix and series.run != "."
             tag = f"{series.run}/{series.tag}" if prefixed else series.tag
-            groups.setdefault(printable(tag), []).append(series)
+            groups.setdefault(storable(tag), []).append(series)
         for tag, group in groups.items():
             if tag in tagged:
                 warnings.append(

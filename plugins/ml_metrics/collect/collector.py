@@ -18,7 +18,7 @@ from ml_metrics.collect.kept_first import KeptFirst
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.collect.step_times import step_time_metrics
 from ml_metrics.collect.timing import times_of
-from ml_metrics.collect.untrusted_values import printable, quoted
+from ml_metrics.collect.untrusted_values import quoted, storable
 from ml_metrics.config.metric_facts import known_about
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.limits import Allowance, Limits, few, short_texts
@@ -192,11 +192,11 @@ def _read(source: str, request: Request) -> Found:
 
 
 def _wanted(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iterator[Metric]:
-    """Yield the metrics that the config selects, under printable names. Computed metrics are always included."""
+    """Yield the metrics that the config selects, under storable names. Computed metrics are always included."""
     for metric in metrics:
-        tag = printable(metric.tag)
+        tag = storable(metric.tag)
         if is_wanted(tag, config, included=metric.strategy == COMPUTED):
-            name = printable(metric.name)
+            name = storable(metric.name)
             yield metric if name == metric.name else replace(metric, name=name, tag=tag)
 
 

@@ -36,8 +36,7 @@ Types = dict[str, Any]
 class LineSchema:
     """The fields of one file.
 
-    With a schema, pyarrow does not take text that looks like a time for one. And a field that it lacks is an error: if
-    pyarrow added columns by itself, lines of ever new fields would take any amount of memory.
+    With a schema, pyarrow does not take text that looks like a time for one.
     """
 
     whole: Callable[[tuple[str, ...]], bool]
@@ -70,7 +69,7 @@ class LineSchema:
         cells = self.columns * block.count(b"\n")
         if schema is None or not MIN_BYTES_OF_CELL * cells <= len(block) <= MAX_BYTES_OF_CELL * cells:
             return None
-        return parse_table(block, schema, other_fields="error")
+        return parse_table(block, schema)
 
     def _learn(self, content: dict[str, Any], types: Types, path: tuple[str, ...]) -> None:
         for name, value in content.items():

@@ -13,7 +13,7 @@ import numpy as np
 
 from ml_metrics.collect.aggregate import is_wanted
 from ml_metrics.collect.strategies import median, percentile
-from ml_metrics.collect.untrusted_values import printable
+from ml_metrics.collect.untrusted_values import storable
 from ml_metrics.model import Metric
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def step_time_metrics(found: Iterable[Series], config: MetricCollectionConfig) -
     figures["steps_per_second"] = float(steps.sum() / seconds.sum())
     step, wall_time = int(chosen.step[-1]), float(chosen.wall_time[-1])
     return [
-        Metric(name, value, printable(chosen.tag), STRATEGY, step, wall_time, points=len(seconds))
+        Metric(name, value, storable(chosen.tag), STRATEGY, step, wall_time, points=len(seconds))
         for name, value in figures.items()
         if is_wanted(name, config, included=True) and name not in config.computed and np.isfinite(value)
     ]

@@ -39,7 +39,7 @@ def _add_columns(lines: LinesFile, points: Points[tuple[str, str]], block: bytes
 
     number, text = pa.float64(), pa.string()
     schema = pa.schema([("timestamp", number), ("group", text), ("name", text), ("value", number)])
-    table = parse_table(block, schema, other_fields="ignore")
+    table = parse_table(block, schema, ignored_nesting=lines.allowance.limits.json_nesting)
     if table is None or table["group"].null_count or table["name"].null_count:
         return False
     encoded = [table[column].combine_chunks().dictionary_encode() for column in ("group", "name")]

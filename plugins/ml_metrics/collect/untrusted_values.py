@@ -7,6 +7,8 @@ import json
 import math
 from typing import Any
 
+from ml_metrics.values import printable
+
 LAST_OF_NUMBERS = frozenset("0123456789.fFnNyY")
 """The last characters of numbers, among them those of `inf`, `nan` and `infinity`."""
 MAX_QUOTED = 120
@@ -37,16 +39,14 @@ def number_in(text: str) -> float | None:
         return None
 
 
-def printable(name: str) -> str:
+def storable(name: str) -> str:
     """Return a name without control characters, line ends and lone surrogates, short enough for mails and tables."""
-    if not name.isprintable():
-        name = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in name)
-    return shortened(name)
+    return shortened(printable(name))
 
 
 def quoted(name: str) -> str:
     """Return a name for a warning: in quotation marks, without control characters, and not too long to read."""
-    text = repr(printable(name[: MAX_QUOTED + 1]))
+    text = repr(storable(name[: MAX_QUOTED + 1]))
     return text if len(name) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}...'"
 
 

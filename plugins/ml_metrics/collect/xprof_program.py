@@ -6,6 +6,7 @@ XProf writes files next to the profiles, and many lines to standard error.
 from __future__ import annotations
 
 import json
+import resource
 import statistics
 import sys
 from pathlib import Path
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MIB = 1 << 20
+MEMORY_BYTES = 32 << 30
+"""Address space, of which libraries reserve much more than they use."""
+CPU_SECONDS = 1_200
 PROGRAM_SUFFIX = ".hlo_proto.pb"
 
 
@@ -96,5 +100,14 @@ def _rows(table: dict[str, Any]) -> Iterator[dict[str, Any]]:
     return (dict(zip(names, (cell["v"] for cell in row["c"]), strict=False)) for row in table.get("rows", []))
 
 
+def hold() -> None:
+    """Let the kernel end this process at its limits, also if the task that waits for it is gone."""
+    for what, most in ((resource.RLIMIT_AS, MEMORY_BYTES), (resource.RLIMIT_CPU, CPU_SECONDS)):
+        _, allowed = resource.getrlimit(what)
+        held = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
+        resource.setrlimit(what, (held, held))
+
+
 if __name__ == "__main__":
+    hold()
     print(json.dumps(overview(sys.argv[1:])))  # noqa: T201  (the result)

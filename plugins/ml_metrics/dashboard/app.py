@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from datetime import UTC, datetime
 from functools import partial
@@ -30,6 +29,7 @@ from ml_metrics.dashboard.pages.one_test_page import page_of_test
 from ml_metrics.dashboard.query import BadQueryError, choice, required
 from ml_metrics.dashboard.source import SOURCE
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.log_lines import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ml_metrics.dashboard.page import Page
     from ml_metrics.warehouse import JobRow
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 FORMATS = ("html", "json", "csv")
 LINKS = ServerLinks()

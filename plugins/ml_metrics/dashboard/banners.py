@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.log_lines import logger_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.warehouse import Warehouse
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 
 def banners_of(warehouse: Warehouse, now: datetime) -> list[str]:

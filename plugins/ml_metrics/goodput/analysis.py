@@ -16,6 +16,7 @@ from ml_metrics.goodput.spans import find_spans
 from ml_metrics.goodput.stalls import Stall, with_stalls
 from ml_metrics.goodput.step_deviation import StepTimes, step_times
 from ml_metrics.goodput.timeline import Timeline, build_timeline
+from ml_metrics.limits import few
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,14 +56,15 @@ def analyse(entries: Entries, *, until: float | None = None, stalls: bool = Fals
     ordered, warnings = order_entries(chosen.entries)
     segments = find_segments(ordered)
     spans = find_spans(ordered, segments)
-    all_warnings = [*entries.warnings, *chosen.warnings, *warnings, *_warnings(ordered, segments, spans.unpaired)]
+    every_warning = [*entries.warnings, *chosen.warnings, *warnings, *_warnings(ordered, segments, spans.unpaired)]
+    said = tuple(few(every_warning))
     start, end, ended = _bounds(ordered, segments, None if until is None else until - ordered.origin)
     timeline = build_timeline(segments, spans.spans, start, end)
     found = None
     if stalls:
         timeline, found = with_stalls(timeline, segments)
     hosts = host_times(entries, chosen.workers)
-    return Analysis(ordered, segments, timeline, spans.loads, ended, tuple(all_warnings), found, chosen.clock, hosts)
+    return Analysis(ordered, segments, timeline, spans.loads, ended, said, found, chosen.clock, hosts)
 
 
 def order_entries(entries: Entries) -> tuple[Entries, tuple[str, ...]]:

@@ -53,15 +53,12 @@ def add_columns(block: bytes, builder: EntriesBuilder) -> bool:
 
 
 def _parsed(block: bytes, builder: EntriesBuilder) -> pa.Table | None:
-    """Return a block as a table of known fields.
-
-    pyarrow is never asked to find fields by itself: lines of ever new fields would take any amount of memory, and
-    objects within each other would overflow its stack.
-    """
+    """Return a block as a table of known fields."""
     types = {name: kind for name, kind in _EVENT_TYPES.items() if name in builder.known_fields} | _TYPES
-    table = parse_table(block, _schema(types), other_fields="error")
+    table = parse_table(block, _schema(types))
     if table is None:
-        table = parse_table(block, _schema(_EVENT_TYPES | _TYPES), other_fields="ignore")
+        nesting = builder.allowance.limits.json_nesting
+        table = parse_table(block, _schema(_EVENT_TYPES | _TYPES), ignored_nesting=nesting)
         if table is not None:
             builder.known_fields.update(name for name in table.column_names if table[name].null_count < len(table))
     return table

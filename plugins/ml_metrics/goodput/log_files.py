@@ -47,8 +47,9 @@ class LogFile:
     def open(cls, file: storage.File, builder: EntriesBuilder) -> LogFile:
         """Return the file, of which nothing is read yet."""
         path, allowance = file.path, builder.allowance
-        reason = f"a line of more than {MAX_LINE_BYTES} bytes"
-        reader = LineReader(file, MAX_LINE_BYTES, lambda _: builder.reject(reason), allowance.read, allowance.unpacked)
+        most = min(MAX_LINE_BYTES, allowance.limits.json_bytes)
+        reason = f"a line of more than {most:,} bytes"
+        reader = LineReader(file, most, lambda _: builder.reject(reason), allowance.read, allowance.unpacked)
         return cls(path, builder, writer_of(path), reader)
 
     def read_new(self) -> None:
@@ -75,7 +76,7 @@ class LogFile:
             builder.warn(f"{self.path}: {error}")
 
     def _values(self, block: bytes) -> Iterator[Any]:
-        for number, value in parse_lines(block, self._reject):
+        for number, value in parse_lines(block, self._reject, self.builder.allowance.limits.json_nesting):
             self.builder.line = self._line + number
             yield value
 

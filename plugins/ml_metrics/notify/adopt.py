@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.errors import FileMissingError, MlMetricsError, UnreadableInputError
+from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.outgoing import record
 from ml_metrics.notify.retry import GIVEN_UP_AFTER
 from ml_metrics.notify.runs import RunNotifier
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ml_metrics.notify.mail_settings import MailSettings
     from ml_metrics.warehouse import Warehouse
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 DECIDING = timedelta(minutes=4)
 """How long a gate that has decided may take to write its message."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime
@@ -10,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.log_lines import logger_of
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ml_metrics.run_state import RunState
     from ml_metrics.warehouse import Warehouse
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 CALLBACK_SECONDS = 10.0
 """The time for everything in a callback: Airflow kills the process of a task 20 seconds after its end."""

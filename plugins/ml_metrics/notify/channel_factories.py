@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 from ml_metrics.alerts.channels.unusable import Unusable
 from ml_metrics.connections import find_connection
 from ml_metrics.errors import ConfigError, MlMetricsError
+from ml_metrics.log_lines import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.channels.outbox import Outbox
     from ml_metrics.settings import Settings
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 SENDGRID_KEY = "sendgrid-api-key"
 """The name of a secret, shared with older systems."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.alerts.outgoing import IncidentChange
 from ml_metrics.alerts.policy import CAN_WAIT, Limits, due_notification
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.log_lines import logger_of
 from ml_metrics.model import Outcome
 from ml_metrics.notify.outgoing import known_names
 from ml_metrics.notify.together import Together
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ml_metrics.run_state import RunState
     from ml_metrics.warehouse import Incident, Warehouse
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 HOUR = timedelta(hours=1)
 IN_UPDATES = "Other tests that fail for it within two hours are reported together."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,9 @@ from ml_metrics.settings import Settings
 if TYPE_CHECKING:
     from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.config.definition import TestDefinition
+from ml_metrics.log_lines import logger_of
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 RECIPIENT, SENDER = "alert-destination-email-address", "alert-sender-email-address"
 """Names of secrets, shared with older systems."""

@@ -7,7 +7,6 @@ document may send the message at once; a minute after the row was added, senders
 from __future__ import annotations
 
 import json
-import logging
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -25,6 +24,7 @@ from ml_metrics.errors import (
     UnreadableInputError,
     WarehouseError,
 )
+from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.in_time import in_time
 from ml_metrics.warehouse.messages import MessageState, StoredMessage
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ml_metrics.notify.mail_settings import MailSettings
     from ml_metrics.warehouse import Warehouse
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 RECORD_SECONDS = 20.0
 """How long a process waits for the warehouse to have a row."""

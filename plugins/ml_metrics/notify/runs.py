@@ -6,12 +6,12 @@ the state of incidents.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ml_metrics.errors import MlMetricsError, StorageError
+from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.decide import RunMessages
 from ml_metrics.notify.in_time import in_time
 from ml_metrics.notify.mass_failure import post_mass_failure
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ml_metrics.run_state import RunState
     from ml_metrics.warehouse import Warehouse
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 DECISION_SECONDS = 60.0
 """How long a gate waits for the warehouse before it decides without."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from ml_metrics.alerts.delivery import MARGIN_SECONDS, attempt
 from ml_metrics.alerts.message_folder import Accepted
 from ml_metrics.alerts.routing import channels_for
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.in_time import in_time
 from ml_metrics.warehouse.messages import BEGINNING, HOLD_OFF, IN_DIGEST, ChannelResult, ChannelState, MessageState
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ml_metrics.notify.outgoing import Posted
     from ml_metrics.warehouse import Warehouse
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 HURRY_SECONDS = 10.0
 """The time for sending one message at once, and for recording that."""

@@ -5,7 +5,6 @@ A pass may be killed at any moment: what it sent is recorded beside the message 
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from collections import deque
@@ -15,6 +14,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from ml_metrics.errors import MlMetricsError, StorageError, WarehouseError
+from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.adopt import adopt
 from ml_metrics.notify.incidents import post_updates
 from ml_metrics.notify.retry import GIVEN_UP_AFTER
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ml_metrics.notify.taken_message import Outcome
     from ml_metrics.warehouse import StoredMessage, Warehouse
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 DAG, RUN, COMMAND_LINE = "ml_messages", "run", "command line"
 """The senders."""

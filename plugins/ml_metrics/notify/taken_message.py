@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from ml_metrics.alerts.outgoing import from_document
 from ml_metrics.alerts.routing import channels_for
 from ml_metrics.documents import SUFFIX
 from ml_metrics.errors import FileMissingError, UnreadableInputError
+from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.retry import GIVEN_UP_AFTER, MAX_PAUSE, is_due, pause_after
 from ml_metrics.notify.send import SentRecord, end_state, merged_results
 from ml_metrics.warehouse import ChannelResult, ChannelState, MessageState
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ml_metrics.notify.mail_settings import MailSettings
     from ml_metrics.warehouse import StoredMessage
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 OUTBOX_SECONDS = 10.0
 FEWEST_ATTEMPTS = 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from ml_metrics.alerts.message import MessageKind
 from ml_metrics.alerts.policy import PART_OF, PART_OF_MASS_FAILURE
 from ml_metrics.documents import Documents
 from ml_metrics.errors import FileMissingError, MlMetricsError, UnreadableInputError
+from ml_metrics.log_lines import logger_of
 from ml_metrics.values import short_hash
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ml_metrics.notify.mail_settings import MailSettings
     from ml_metrics.warehouse import Incident, Warehouse
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 WINDOW = timedelta(hours=2)
 """How long after the newest member of an incident a test with the same cause joins it."""

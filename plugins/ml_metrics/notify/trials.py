@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from ml_metrics.alerts.routing import channels_for
 from ml_metrics.config.load import load_test
 from ml_metrics.config.trial import NOTIFY, Usual, addresses_in, trial_of
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.log_lines import logger_of
 from ml_metrics.reports.trial import NO_EFFECT, buttons_of, trial_notice
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ml_metrics.run_state import RunState
     from ml_metrics.warehouse import Warehouse
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 HOW_TO_GET_MAILS = (
     "fill in `notify` in the trigger form, use a mail address as name in Airflow, or set `[ml_metrics] trial_domain`"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -13,10 +12,12 @@ from ml_metrics.alerts.markers import Markers
 from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.connections import warehouse
 from ml_metrics.errors import ConfigError, StorageError, UnreadableInputError, WarehouseError
+from ml_metrics.log_lines import logger_of
 from ml_metrics.model import Run
 from ml_metrics.run_folder import RunFolder, listing_limits
 from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
+from ml_metrics.values import printable
 from ml_metrics.warehouse.known_definition import known_test
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.warehouse import Warehouse
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 
 def run_of(test: str, context: Mapping[str, Any]) -> Run:
@@ -73,11 +74,11 @@ class CollectMetrics(TestTask):
         """Collect the metrics."""
         collected = steps.collect(self.test, self.state(context), Settings.load().limits)
         for warning in collected.warnings:
-            self.log.warning("%s", warning)
+            self.log.warning("%s", printable(warning))
         for note in collected.notes:
-            self.log.info("%s", note)
+            self.log.info("%s", printable(note))
         for metric in collected.metrics:
-            self.log.info("%s = %.6g", metric.name, metric.value)
+            self.log.info("%s = %.6g", printable(metric.name), metric.value)
         return f"{len(collected.metrics)} metrics from {collected.files} files"
 
 
@@ -90,9 +91,9 @@ class MeasureGoodput(TestTask):
             raise AirflowSkipException("the test file sets `goodput: {enabled: false}`")
         report = steps.measure_goodput(self.test, self.state(context), Settings.load().limits)
         for warning in report.warnings:
-            self.log.warning("%s", warning)
+            self.log.warning("%s", printable(warning))
         for metric in report.metrics():
-            self.log.info("%s = %.6g", metric.name, metric.value)
+            self.log.info("%s = %.6g", printable(metric.name), metric.value)
         return report.summary
 
 

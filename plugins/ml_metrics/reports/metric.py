@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,8 +17,9 @@ if TYPE_CHECKING:
 
     from ml_metrics.model import Run, Verdict
     from ml_metrics.warehouse import JobRow, Warehouse
+from ml_metrics.log_lines import logger_of
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 MAX_RUNS = 100
 """How many earlier runs a report considers."""

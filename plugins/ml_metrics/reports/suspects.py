@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,13 @@ from ml_metrics.config.trial import NOTIFY, TRIAL
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.judge.attributes import FIRST, change_text
 from ml_metrics.model import JobStatus, StoredMetric
-from ml_metrics.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ml_metrics.model import Run, Verdict, Workload
     from ml_metrics.reports.metric import MetricHistory, TestHistory
+    from ml_metrics.run_folder import RunFolder
 
 
 PARAMETER = "param."
@@ -140,7 +140,7 @@ def _properties(key: str, folder: RunFolder, history: TestHistory) -> dict[str, 
     """Return what is recorded about a run in the warehouse and in its folder, if that still exists."""
     row = {_readable(name): value for name, value in history.attributes.get(key, {}).items()}
     parent, _, _ = folder.path.rstrip("/").rpartition("/")
-    return {**row, **_recorded_in(RunFolder(storage.join(parent, key)))}
+    return {**row, **_recorded_in(replace(folder, path=storage.join(parent, key)))}
 
 
 def _readable(attribute: str) -> str:

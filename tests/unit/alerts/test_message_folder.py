@@ -17,7 +17,7 @@ from ml_metrics.alerts.message import MessageKind, Reason
 from ml_metrics.alerts.message_folder import Accepted, MessageFolder, run_message_name
 from ml_metrics.alerts.outgoing import Outgoing
 from ml_metrics.documents import Documents
-from ml_metrics.errors import FileMissingError, UnreadableInputError
+from ml_metrics.errors import FileMissingError, StorageError, UnreadableInputError
 from unit.alerts.test_outgoing import MESSAGE, OUTGOING
 
 
@@ -99,6 +99,16 @@ def test_a_message_of_another_run_is_none_of_this_one(tmp_path: Path) -> None:
     of_other.create("001-broken-ab", OUTGOING)
     shutil.copytree(of_other.path, of_this.path)
     assert (of_this.names(), of_other.names()) == ([], ["001-broken-ab"])
+
+
+def test_a_run_folder_that_became_a_link_is_not_entered(tmp_path: Path) -> None:
+    of_this, of_other = (MessageFolder.of_run(str(tmp_path / "runs" / "t" / key)) for key in "ab")
+    of_other.create("001-broken-ab", OUTGOING)
+    (tmp_path / "runs" / "t" / "a").symlink_to(tmp_path / "runs" / "t" / "b")
+    assert (of_this.names(), of_this.exists("001-broken-ab")) == ([], False)
+    with pytest.raises(StorageError):
+        of_this.create("002-broken-ab", OUTGOING)
+    assert of_other.names() == ["001-broken-ab"]
 
 
 def test_a_damaged_document_is_an_error_that_names_it(folder: MessageFolder) -> None:

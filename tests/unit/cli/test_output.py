@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ml_metrics.cli.output import cut, duration, printable, sparkline, table
+from ml_metrics.cli.output import cut, duration, sparkline, table
+from ml_metrics.values import printable
 
 
 def test_a_curve() -> None:

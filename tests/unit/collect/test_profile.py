@@ -1,6 +1,8 @@
 """Profiles of a CPU, two TPU cores and a GPU's allocator, and damaged ones, read by the real XProf."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,16 @@ def test_the_reader_knows_nothing_of_this_process(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "a-key")
     program.write_text("import os, sys; sys.exit(' '.join(sorted(os.environ)))")
     assert collected(tmp_path).warnings[0].endswith("HOME LC_CTYPE PATH TMPDIR")
+
+
+def test_the_kernel_holds_the_memory_and_time_of_the_reader() -> None:
+    code = "import runpy, resource, sys; one = runpy.run_path(sys.argv[1]); one['hold'](); "
+    code += "print(*resource.getrlimit(resource.RLIMIT_AS), *resource.getrlimit(resource.RLIMIT_CPU))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(profile.PROGRAM)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [str(32 << 30)] * 2 + ["1200"] * 2
+    assert "\n    hold()\n" in profile.PROGRAM.read_text().partition("__main__")[2]
 
 
 def test_without_xprof_there_is_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,18 @@ def test_the_files_of_the_run_folder_are_listed(shown: TestClient, state: Path) 
     assert "1,234 bytes" in shown.get(PAGE).text
 
 
+def test_a_run_folder_that_became_a_link_shows_nothing_of_another_team(shown: TestClient, state: Path) -> None:
+    other = state / "another-team" / "_ml_metrics" / "logs"
+    other.mkdir(parents=True)
+    (other / "attempt-1-base.log").write_text("a secret of another team\n")
+    (state / "runs" / SHIFTED).mkdir(parents=True)
+    (state / "runs" / SHIFTED / KEY).symlink_to(state / "another-team")
+    assert "a secret of another team" not in shown.get(PAGE).text
+    (state / "runs" / SHIFTED / KEY).unlink()
+    (state / "another-team").rename(state / "runs" / SHIFTED / KEY)
+    assert "a secret of another team" in shown.get(PAGE).text, "as the log of a folder that is no link"
+
+
 def test_the_log_of_a_failed_container_is_open_and_others_are_folded(
     browser: TestClient, warehouse: Warehouse, state: Path
 ) -> None:

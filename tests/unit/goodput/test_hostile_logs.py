@@ -83,7 +83,7 @@ def test_a_line_that_never_ends_costs_no_memory_and_no_other_line(tmp_path: Path
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 80 << 10
     assert (found.goodput_percent, len(entries)) == (100, len(PLAIN))
     assert found.warnings == entries.warnings
-    assert "a line of more than 1048576 bytes" in found.warnings[0]
+    assert "a line of more than 1,048,576 bytes" in found.warnings[0]
     with path.open("a") as file:
         file.write(text(steps(11, 12, 120)))
     assert len(followed.read()) == len(PLAIN) + 2
@@ -141,3 +141,9 @@ def test_gaps_in_a_log_are_warnings(tmp_path: Path) -> None:
     assert again == "the job was started again 1 times without a step in between"
     assert endless.startswith("the job recorded no end: it is taken to have run until its last entry")
     assert "until its workload ended" in measure(str(tmp_path), until=100.0).warnings[-1]
+
+
+def test_very_many_damaged_files_give_few_warnings(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"goodput.{number}.jsonl").write_text('{"job_name"')
+    assert len(measure(str(tmp_path)).warnings) <= 203

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email
 import email.policy
-import logging
 import re
 from dataclasses import asdict
 from datetime import timedelta
@@ -20,6 +19,7 @@ from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.query import text, whole_number
 from ml_metrics.dashboard.status_letters import status_and_links
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.log_lines import logger_of
 from ml_metrics.logs.documents import failing_log, lines_of, listed_logs
 from ml_metrics.model import BROKEN, CURVE_SUFFIX, JobStatus
 from ml_metrics.run_folder import RunFolder
@@ -41,7 +41,7 @@ MAX_MISSING, MAX_CURVES, MAX_METADATA = 100, 50, 500
 MAX_LOGS = 20
 MAX_MESSAGES = 1000
 MAX_MAIL_LENGTH = 100_000
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 OCCASIONS = ("broken", "worse", "recovered")
 FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -150,25 +150,25 @@ def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:
             yield name.replace("_", " "), was, now
 
 
-def _files(run: JobRow) -> tuple[str, list[storage.File], str]:
+def _files(run: JobRow) -> tuple[RunFolder | None, list[storage.File], str]:
     """Return the run folder, its files, and an error if they cannot be listed."""
     if not FOLDER_NAME.fullmatch(run.test_name) or not FOLDER_NAME.fullmatch(run.uuid):
-        return "", [], "The name of this test or run cannot be the name of a folder."
+        return None, [], "The name of this test or run cannot be the name of a folder."
     root = Settings.load().storage_root
     folder = RunFolder(storage.join(root, run.test_name, run.uuid), root)
     try:
         listed = islice(folder.files(), MAX_LISTED)
-        return folder.path, sorted(listed, key=lambda file: file.name), ""
+        return folder, sorted(listed, key=lambda file: file.name), ""
     except (MlMetricsError, OSError) as error:
         log.warning("run %s: its folder cannot be read: %s", run.uuid, error)
-        return folder.path, [], "The folder cannot be read from this server; the log of the API server has the reason."
+        return folder, [], "The folder cannot be read from this server; the log of the API server has the reason."
 
 
-def _logs(folder: str, run: JobRow) -> tuple[list[dict[str, Any]], int]:
+def _logs(folder: RunFolder | None, run: JobRow) -> tuple[list[dict[str, Any]], int]:
     """Return the last lines of each container, that of a failed one first and open, and how many logs are left out."""
-    if not folder:
+    if folder is None:
         return [], 0
-    found = listed_logs(RunFolder(folder))
+    found = listed_logs(folder)
     newest = max((log.attempt for log in found), default=0)
     failing = failing_log(found, newest) if run.job_status is not JobStatus.SUCCESS else None
     ordered = sorted(found, key=lambda log: (log != failing, -log.attempt))
@@ -176,7 +176,7 @@ def _logs(folder: str, run: JobRow) -> tuple[list[dict[str, Any]], int]:
         {
             "title": f"{log.title[0].upper()}{log.title[1:]}" + (f", attempt {log.attempt}" if newest > 1 else ""),
             "end": _end(log),
-            "lines": lines_of(RunFolder(folder), log) if log.saved else (),
+            "lines": lines_of(folder, log) if log.saved else (),
             "note": log.note,
             "open": log == failing,
         }
@@ -192,10 +192,10 @@ def _end(log: ContainerLog) -> str:
     return f"exit code {log.exit_code}{reason}"
 
 
-def _notes(folder: str) -> list[str]:
+def _notes(folder: RunFolder | None) -> list[str]:
     """Return the notes of `collect_metrics` in a run folder, if it can be read from here."""
     try:
-        notes = (RunFolder(folder).read("metrics") or {}).get("notes", ()) if folder else ()
+        notes = (folder.read("metrics") or {}).get("notes", ()) if folder else ()
     except (MlMetricsError, OSError):
         return []
     return [str(note) for note in notes] if isinstance(notes, list) else []

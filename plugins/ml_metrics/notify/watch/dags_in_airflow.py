@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ml_metrics.warehouse import KnownTest
+from ml_metrics.log_lines import logger_of
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 SLACK = timedelta(hours=2)
 """How much later than its schedule and its longest duration allow a run may end.

@@ -6,7 +6,6 @@ Airflow calls a listener for each error, whenever it parses the file, and none w
 from __future__ import annotations
 
 import hashlib
-import logging
 import subprocess
 import sys
 import time
@@ -19,12 +18,13 @@ from typing import TYPE_CHECKING
 from ml_metrics import storage
 from ml_metrics.documents import Documents
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.log_lines import logger_of
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 REPEATED_SECONDS = 300.0
 """How often an error that lasts is written again."""

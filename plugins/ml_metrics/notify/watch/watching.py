@@ -6,7 +6,6 @@ in between is repeated by the next one, which makes the same messages under the 
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -41,8 +40,9 @@ if TYPE_CHECKING:
     from ml_metrics.notify.watch.files import FileFindings
     from ml_metrics.notify.watch.import_errors import DagImportError
     from ml_metrics.warehouse import KnownState, Warehouse
+from ml_metrics.log_lines import logger_of
 
-log = logging.getLogger(__name__)
+log = logger_of(__name__)
 
 SETTLE_SECONDS = 5.0
 """A file may be read while it is being written: a new problem counts if it is still there after this time."""

@@ -1,0 +1,44 @@
+"""Names that somebody else has chosen, in log lines: each record is one line."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ml_metrics.log_lines import logger_of
+from ml_metrics.values import printable
+from unit.test_border import calls
+
+HOSTILE = "a\n[2026-01-01] INFO - all is well\x1b[2J\u202e\ud800"
+
+
+@given(st.text())
+def test_what_is_printable_has_no_control_character_and_other_text_stays(text: str) -> None:
+    shown = printable(text)
+    assert shown.isprintable()
+    assert shown == text or not text.isprintable()
+
+
+def test_no_name_forges_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    log = logger_of("ml_metrics.test_log_lines")
+    log.warning("%s: is left out: %s", HOSTILE, ValueError(HOSTILE))
+    (record,) = caplog.records
+    assert record.getMessage().isprintable()
+    assert record.getMessage().startswith("a\\n[2026-01-01] INFO - all is well\\x1b[2J\\u202e")
+
+
+def test_every_module_of_airflows_side_has_such_a_logger() -> None:
+    """Those in the training program log what it wrote itself."""
+    others = {module for module, _, name in calls() if name == "getLogger"}
+    inside = {module for module in others if module.startswith("telemetry/")}
+    monitors = {"goodput/monitor.py", "goodput/uploader.py", "cloud/log_entries.py"}
+    assert others - inside - monitors == {"log_lines.py"}
+
+
+def test_the_filter_is_there_once() -> None:
+    assert len({id(logger_of("ml_metrics.twice")), id(logging.getLogger("ml_metrics.twice"))}) == 1
+    logger_of("ml_metrics.twice")
+    assert len(logging.getLogger("ml_metrics.twice").filters) == 1
