@@ -93,7 +93,11 @@ def main() -> None:
 
 def serve(options: ServerOptions, when_ready: Callable[[], None]) -> None:
     """Serve in this process until SIGTERM, SIGINT or idleness."""
-    os.umask(0o077)
+    with _files_for_the_owner_only():
+        _serve_alone(options, when_ready)
+
+
+def _serve_alone(options: ServerOptions, when_ready: Callable[[], None]) -> None:
     confined = options.confinement.check()
     process_tree.hide_from_others()
     options.root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -101,6 +105,15 @@ def serve(options: ServerOptions, when_ready: Callable[[], None]) -> None:
         if not confined:
             log.warning("containers are not confined: they have your own rights")
         asyncio.run(_serve(options, when_ready, confined=confined))
+
+
+@contextlib.contextmanager
+def _files_for_the_owner_only() -> Iterator[None]:
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)  # of a process that goes on, such as that of a test
 
 
 @contextlib.contextmanager
