@@ -20,7 +20,7 @@ from ml_metrics.operators.container_logs import join_in_time
 from ml_metrics.run_folder import DOCUMENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ml_metrics.run_folder import RunFolder
 
@@ -28,6 +28,11 @@ MAX_FOLLOWED_HOSTS = 64
 """How many hosts are followed while they run. The logs of others are read after the end."""
 MAX_LOG_BYTES = 64 * 1024 * 1024
 """How much of the log of a host is saved."""
+MAX_LINE_BYTES = 256 * 1024
+"""How much of a line is kept: a line may have no end."""
+MAX_WAITING_LINES = 100_000
+"""How many lines of the first host wait for the task log. A workload can write faster than Airflow logs."""
+LEFT_OUT = "{} lines came faster than they can be logged: they are in the saved log only"
 RETRY_SECONDS = 2.0
 REMAINING_HOSTS_TIMEOUT_SECONDS = 30.0
 """How long to read the logs of hosts that were not followed."""
@@ -35,6 +40,20 @@ READERS = 16
 """How many of them are read at once."""
 LAST_LINES_TIMEOUT_SECONDS = 10.0
 """How long to wait for the last lines after the workload has ended."""
+
+
+def lines_of(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a log that comes in pieces, and of a line that is too long its beginning."""
+    line = bytearray()
+    for piece in pieces:
+        *ends, rest = piece.split(b"\n")
+        for end in ends:
+            line += end[: MAX_LINE_BYTES - len(line)]
+            yield bytes(line) + b"\n"
+            line.clear()
+        line += rest[: MAX_LINE_BYTES - len(line)]
+    if line:
+        yield bytes(line)
 
 
 class HostLogs:
@@ -45,6 +64,7 @@ class HostLogs:
     ) -> None:
         self._open_log, self._log, self._mask = open_log, log, mask
         self._lines: SimpleQueue[str] = SimpleQueue()
+        self._left_out = 0
         self._threads: dict[int, Thread] = {}
         self._ended: set[int] = set()
         self._over = Event()
@@ -88,6 +108,8 @@ class HostLogs:
         self._read_in_time([pod for pod in pods if index_of(pod) not in self._threads])
         while not self._lines.empty():
             self._log(self._lines.get())
+        if self._left_out:
+            self._log(LEFT_OUT.format(self._left_out))
         saved = []
         for file in sorted(Path(self._folder.name).iterdir()):
             name = f"attempt-{attempt}-{file.name}"
@@ -139,9 +161,19 @@ class HostLogs:
                     if file.tell() < MAX_LOG_BYTES:
                         file.write(line.encode())
                     if host == 0:
-                        self._lines.put(line.rstrip("\n"))
+                        self._show(line.rstrip("\n"))
         except Exception as error:  # noqa: BLE001  (an unreadable log must not end the workload)
             if not is_outage(error):
                 self._lines.put(f"the log of host {host} cannot be read: {error}")
             return not is_outage(error), newest
         return True, newest
+
+    def _show(self, line: str) -> None:
+        """Put a line on its way to the task log, unless too many wait already."""
+        if self._lines.qsize() >= MAX_WAITING_LINES:
+            self._left_out += 1
+            return
+        if self._left_out:
+            self._lines.put(LEFT_OUT.format(self._left_out))
+            self._left_out = 0
+        self._lines.put(line)

@@ -21,9 +21,10 @@ from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known
 from ml_metrics.operators.cluster import is_outage
 from ml_metrics.operators.container_logs import known_secrets, save_logs
-from ml_metrics.operators.host_logs import HostLogs
+from ml_metrics.operators.host_logs import HostLogs, lines_of
 from ml_metrics.operators.host_objects import HostObjects
 from ml_metrics.operators.run_workload import NOT_FOUND
+from ml_metrics.operators.saves_logs import CHUNK_BYTES
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.workload_base import LOG_INTERVAL_SECONDS, RUN_KEY, WorkloadBase
 
@@ -232,10 +233,10 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         return self.hidden.without_values(line)
 
     def _open_log(self, pod: str) -> Iterable[bytes]:
-        log: Iterable[bytes] = self.client.read_namespaced_pod_log(
+        response = self.client.read_namespaced_pod_log(
             pod, self.own_namespace, container=WORKLOAD_CONTAINER, follow=True, timestamps=True, _preload_content=False
         )
-        return log
+        return lines_of(response.stream(CHUNK_BYTES))
 
     @contextmanager
     def _clean_up(self) -> Iterator[None]:

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from urllib3.exceptions import ProtocolError
 
 from ml_metrics.clusters.hosts import INDEX
 from ml_metrics.operators import host_logs
-from ml_metrics.operators.host_logs import HostLogs
+from ml_metrics.operators.host_logs import HostLogs, lines_of
 from ml_metrics.run_folder import RunFolder
 
 STARTED, ENDED = "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z"
@@ -123,3 +125,38 @@ def test_known_secrets_are_masked_in_whole_logs(tmp_path: Path) -> None:
     assert logged[0] == "*** 10"
     assert saved(paths)["attempt-1-host-0.log"] == "*** 10\n"
     assert logs.save(RunFolder(str(tmp_path)), 1, [pod(0, ended=True)]) == [], "the copies are gone"
+
+
+@given(st.lists(st.binary(max_size=9).map(lambda data: data.replace(b"x", b"\n"))), st.integers(1, 5))
+def test_lines_are_the_same_in_whatever_pieces_they_come_but_for_what_is_too_long(
+    pieces: list[bytes], most: int
+) -> None:
+    whole = b"".join(pieces)
+    expected = [line[:most] for line in whole.split(b"\n")]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(host_logs, "MAX_LINE_BYTES", most)
+        assert b"".join(lines_of(pieces)) == b"\n".join(expected)
+
+
+def test_a_line_without_an_end_takes_no_more_memory_than_is_kept() -> None:
+    pieces = (b"2026-01-02T03:04:10Z " + b"x" * 1_000_000 for _ in range(100))
+    (line,) = lines_of(pieces)
+    assert len(line) == host_logs.MAX_LINE_BYTES
+
+
+def test_lines_that_come_faster_than_they_are_logged_are_counted_and_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_logs, "MAX_WAITING_LINES", 3)
+    logged: list[str] = []
+    with HostLogs(lambda _: LINES, logged.append) as logs:
+        logs.follow([pod(0)])
+        logs.follow([pod(0, ended=True)])
+        paths = logs.save(RunFolder(str(tmp_path)), 1, [])
+    assert logged == [
+        "line 10",
+        "line 11",
+        "line 12",
+        "7 lines came faster than they can be logged: they are in the saved log only",
+    ]
+    assert saved(paths) == {"attempt-1-host-0.log": "".join(f"line {number}\n" for number in range(10, 20))}

@@ -38,7 +38,13 @@ def environment(connections: Mapping[str, Mapping[str, object]]) -> dict[str, st
 def forms(secret: str) -> frozenset[str]:
     """Return a secret as it may appear: plain, quoted for an address or for JSON, in base64, in hexadecimal."""
     plain = secret.encode()
-    found = {secret, quote(secret), quote(secret, safe=""), json.dumps(secret)[1:-1], plain.hex(), repr(plain)[2:-1]}
+    found = {
+        secret,
+        *(quote(secret, safe=kept) for kept in ("", "/", "+")),
+        json.dumps(secret)[1:-1],
+        plain.hex(),
+        repr(plain)[2:-1],
+    }
     for offset in range(3):
         # at each place in a longer text; the letters at both ends depend on the neighbours
         encoded = base64.b64encode(b"\0" * offset + plain)[4 if offset else 0 : -4].decode()
