@@ -8,7 +8,9 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from difflib import unified_diff
 from email import message_from_bytes, policy
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,9 @@ MOMENTS = frozenset({"timestamp", "started_at", "ended_at", "loaded_at", "queued
 """Columns of job_history, and of other tables, that say when a run happened and how long the machine took."""
 CLOCKED = "total_wall_time"
 """The metric whose value is how long the machine took."""
-SAMPLED = "vm_memory_usage_bytes"
-"""A short pod may end before its memory is sampled."""
+HASH = re.compile(r"\b[0-9a-f]{16}\b")
 NOISE = (
+    (re.compile(rf'(?s)<tr>\n<th scope="row">{CLOCKED}</th>.*?</tr>'), "A ROW OF DURATIONS"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d| ?UTC)?"), "MOMENT"),
     (re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? \d.{10,25}[+-]\d{4}"), "MOMENT"),
     (re.compile(r"\b\d{10}\.\d+\b"), "MOMENT"),
@@ -32,8 +34,13 @@ NOISE = (
         "DURATION",
     ),
     (re.compile(r"\bjust now\b|\bseconds ago\b|\ba minute ago\b"), "DURATION"),
-    (re.compile(rf"(?m)^.*{SAMPLED}.*\n?"), ""),
+    (HASH, "HASH"),
+    (re.compile(r"\b\d{10}\.[0-9a-f]{64}\b"), "TOKEN"),
+    (re.compile(r'(?s)<script type="application/json" id="charts">.*?</script>'), "CHARTS"),
 )
+"""Also hashes of what a message states, durations among it, the tokens of forms, and the data of charts, which have
+moments as numbers; a table behind each chart has the same values.
+"""
 
 
 @dataclass(frozen=True)
@@ -81,17 +88,13 @@ def rows(home: Home, test: str, keys: set[str]) -> dict[str, list[str]]:
         for table in tables:
             for row in connection.execute(f'SELECT * FROM "{table}"'):
                 values = dict(row)
-                if is_about(values, test, keys) and not is_noise(values):
+                if is_about(values, test, keys):
                     found.setdefault(table, []).append(as_line(values, home))
     return {table: sorted(lines) for table, lines in found.items()}
 
 
 def is_about(row: dict[str, Any], test: str, keys: set[str]) -> bool:
     return any(value == test or (isinstance(value, str) and value[:36] in keys) for value in row.values())
-
-
-def is_noise(row: dict[str, Any]) -> bool:
-    return any(isinstance(value, str) and value.startswith(SAMPLED) for value in row.values())
 
 
 def as_line(row: dict[str, Any], home: Home) -> str:
@@ -101,12 +104,13 @@ def as_line(row: dict[str, Any], home: Home) -> str:
 
 
 def mail(path: Path, home: Home) -> str:
-    """Return who gets a mail, and all its text."""
+    """Return who gets a mail, and all its text, a sentence a line: durations decide where lines are broken."""
     message = message_from_bytes(path.read_bytes(), policy=policy.default)
     head = [f"{name}: {message[name]}" for name in ("From", "To", "Cc", "Subject")]
     texts = [part.get_content() for part in message.walk() if part.get_content_maintype() == "text"]
     kinds = [part.get_content_type() for part in message.walk()]
-    return normalised("\n".join([*head, *kinds, *texts]), home)
+    sentences = re.sub(r"(?<=[.:]) ", "\n", " ".join(" ".join(texts).split()))
+    return normalised("\n".join([*head, *kinds, sentences]), home)
 
 
 def addresses(test: str, keys: list[str]) -> Iterator[str]:
@@ -122,7 +126,8 @@ def page(airflow: Standalone, home: Home, address: str) -> str:
 
 def documents(folder: Path) -> list[str]:
     """Return the files of a run folder; what they hold is in rows, mails and pages."""
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    names = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return sorted(HASH.sub("HASH", name) for name in names)
 
 
 def tries(airflow: Standalone, test: str, run: str) -> dict[str, tuple[str, int]]:
@@ -155,11 +160,9 @@ def normalised(text: str, home: Home) -> str:
 
 
 def _unlike(mine: object, others: object) -> str:
-    """Return the lines that only one side has."""
-    one, other = _lines(mine), _lines(others)
-    lines = [f"  alone: {line[:300]}" for line in one if line not in other]
-    lines += [f"  with the other: {line[:300]}" for line in other if line not in one]
-    return "\n".join(lines[:20])
+    """Return the lines in which both sides differ."""
+    lines = unified_diff(_lines(mine), _lines(others), "alone", "with the other", lineterm="", n=0)
+    return "\n".join(f"  {line[:300]}" for line in islice(lines, 20))
 
 
 def _lines(value: object) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,13 +22,24 @@ def http(status: str, *headers: str, body: str = "", echo: bool = False) -> Serv
     """Answer every request so; `echo` repeats the request in the body, as some proxies do in their error pages."""
 
     def serve(connection: socket.socket, received: bytearray) -> None:
-        request = connection.recv(1 << 16)
+        request = whole_request(connection)
         received += request
         content = request if echo else body.encode()
         head = [f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(content)}", "Connection: close", "", ""]
         connection.sendall("\r\n".join(head).encode() + content)
 
     return serve
+
+
+def whole_request(connection: socket.socket) -> bytes:
+    """Return a request with its body, which may arrive after its head."""
+    request = connection.recv(1 << 16)
+    length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", request)
+    missing = int(length[1]) - len(request.partition(b"\r\n\r\n")[2]) if length else 0
+    while missing > 0 and (more := connection.recv(1 << 16)):
+        request += more
+        missing -= len(more)
+    return request
 
 
 def silence(connection: socket.socket, received: bytearray) -> None:

@@ -24,6 +24,8 @@ def innocent() -> dict[str, Any]:
         "env": {"RUN": "{{ run_id }}"},
         "owner": OWNER,
         "emails": ["innocent@example.com"],
+        # a short pod may end before its memory is sampled, and no two runs use the same
+        "metric_collection_config": {"sources": {"memory": False}},
         "regression_test_config": {"required_metrics": ["loss_final"], "metric_success_conditions": conditions},
     }
 
