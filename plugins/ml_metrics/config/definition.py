@@ -30,6 +30,8 @@ PRESETS = ("@once", "@continuous", "@hourly", "@daily", "@weekly", "@monthly", "
 MAX_TAG, MAX_OWNER, MAX_POOL, MAX_SCHEDULE = 100, 250, 250, 200
 """Characters that fit into the tables of Airflow."""
 MAX_RETRIES, MAX_PRIORITY = 100, 1_000_000
+MAX_TAGS = 50
+"""Each tag of each test is a row of Airflow."""
 
 
 @lru_cache(maxsize=4096)
@@ -125,8 +127,8 @@ class TestDefinition(Strict):
     """The recipients of its alert mails."""
     sender: Annotated[str, AfterValidator(check_address)] | None = None
     """The sender of its alert mails. Without one, the sender of the channel."""
-    tags: tuple[Annotated[str, AfterValidator(check_tag)], ...] = ()
-    """Tags for the filter of the Airflow UI, each of at most 100 characters."""
+    tags: tuple[Annotated[str, AfterValidator(check_tag)], ...] = Field((), max_length=MAX_TAGS)
+    """Tags for the filter of the Airflow UI: at most 50, each of at most 100 characters."""
 
     params: Params = Field(default_factory=dict)
     """What can be changed when a run is triggered by hand: a default, or a mapping with `default` and JSON Schema."""
