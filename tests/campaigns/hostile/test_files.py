@@ -305,6 +305,9 @@ PODS: Mapping[str, dict[str, Any]] = {
     "host path in the pod": {"pod": {"spec": {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}}},
     "host port": {"pod": {"spec": {"containers": [
         {"name": "workload", "ports": [{"hostPort": 22, "containerPort": 22}]}]}}},
+    "a priority of the cluster": {"pod": {"spec": {"priority": 2_000_001_000}}},
+    "a namespace that leads elsewhere": {"namespace": ".."},
+    "a recipient in another": {"emails": ["x<root>@example.com"]},
     "privileged init container": {"init_containers": [
         {"name": "i", "image": "i", "securityContext": {"privileged": True}}]},
     "ephemeral container": {"pod": {"spec": {"ephemeralContainers": [
