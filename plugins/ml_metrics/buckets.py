@@ -42,12 +42,17 @@ def find_files(path: str, listing: Listing) -> Iterator[tuple[str, str, int]]:
             return
         if not name or name.endswith("/"):  # what some programs write in place of a folder
             continue
-        if problem := name_problem(name):
+        if problem := object_problem(name):
             listing.leave_out(f"the name {problem}", name)
         elif name.count("/") >= listing.most_depth:
             listing.leave_out(f"more than {listing.most_depth} folders deep", name)
         else:
             yield filesystem.unstrip_protocol(full_name), name, int(info["size"])
+
+
+def object_problem(name: str) -> str:
+    """Return why the name of an object may not be used below a folder of a bucket; empty if it may."""
+    return name_problem(name) or ("leads to another file system, as fsspec reads it" if "::" in name else "")
 
 
 def subfolders(path: str, most: int) -> list[str]:
@@ -57,7 +62,7 @@ def subfolders(path: str, most: int) -> list[str]:
     except FileNotFoundError:
         return []
     names = [str(one["name"]).rstrip("/").rpartition("/")[2] for one in found[:most] if one["type"] == "directory"]
-    return [name for name in names if not name_problem(name)]
+    return [name for name in names if not object_problem(name)]
 
 
 def exists(path: str) -> bool:
@@ -108,9 +113,11 @@ def create(path: str, data: bytes) -> bool:
 
 
 def move(source: str, target: str) -> None:
-    """Move one file."""
+    """Move one file. Its name is no pattern, which fsspec's own `mv` takes it for: of `**`, it removes everything."""
     with errors_naming(source, f"cannot be moved to {target}"):
-        _filesystem(source).mv(source, target)
+        filesystem = _filesystem(source)
+        filesystem.cp_file(source, target)
+        filesystem.rm_file(source)
 
 
 def remove(path: str) -> None:

@@ -249,7 +249,7 @@ def _raise(message: str) -> None:
 
 
 def _check_name(name: str) -> None:
-    if problem := confined.name_problem(name):
+    if problem := buckets.object_problem(name):
         raise StorageError(f"{name[:200]!r}: the name {problem}")
 
 

@@ -60,6 +60,8 @@ def read_file(path: Path, folder: ConfigFolder) -> LoadedFile:
             return _metric_config(path, document)
         documents = swept(document.without("extends", "metric_config"))  # both were resolved above
         check_total(size, len(documents), document)
+        if folder.reading_time is not None:
+            folder.reading_time.makes(size * len(documents))
     except InvalidFileError as error:
         raise InvalidFileError([problem.of_test(name) for problem in error.problems]) from error
     return _tests(path, documents, name, folder)

@@ -14,14 +14,16 @@ MAX_TEXT = 128 << 10
 MAX_ENTRIES = 2_000
 """Entries of one list or mapping."""
 MAX_TOTAL = 250_000
-"""Values and kilobytes of text in all tests of one file: what 500 tests with 500 values each have."""
+"""Values and lines of text in all tests of one file: what 500 tests with 500 values each have."""
+LINE_BITS = 6
+"""A text counts as one value for each 64 of its characters: Airflow stores all of them for each test."""
 MAX_BITS = 64
 SHOWN = 100
 """How many mistakes of a file are described. Each is a few lookups, and nobody reads more."""
 
 
 def check_contents(document: Document) -> int:
-    """Return the size of a document: its values, and its text in kilobytes. Raises InvalidFileError."""
+    """Return the size of a document: its values, and the lines of its texts. Raises InvalidFileError."""
     problems: list[Problem] = []
     size = 0
     stack: list[tuple[Where, Any]] = [((), document.content)]
@@ -29,7 +31,7 @@ def check_contents(document: Document) -> int:
         where, value = stack.pop()
         size += 1
         if isinstance(value, str):
-            size += len(value) >> 10
+            size += len(value) >> LINE_BITS
         if what := _wrong(value):
             problems.append(document.problem(where, what))
         elif isinstance(value, list):
@@ -37,7 +39,7 @@ def check_contents(document: Document) -> int:
         elif isinstance(value, dict):
             stack += [((*where, key), inner) for key, inner in value.items()]
         if size > MAX_TOTAL:
-            problems.append(document.problem((), f"has more than {MAX_TOTAL:,} values or kilobytes of text"))
+            problems.append(document.problem((), f"has more than {MAX_TOTAL:,} values or lines of text"))
             break
     if problems:
         raise InvalidFileError(problems)
@@ -47,7 +49,7 @@ def check_contents(document: Document) -> int:
 def check_total(size: int, tests: int, document: Document) -> None:
     """Raise InvalidFileError if the tests of a sweep are too large together."""
     if size * tests > MAX_TOTAL:
-        what = f"makes {tests} tests of {size:,} values or kilobytes of text each, at most {MAX_TOTAL:,} in all"
+        what = f"makes {tests} tests of {size:,} values or lines of text each, at most {MAX_TOTAL:,} in all"
         raise InvalidFileError([document.problem(("sweep",), what)])
 
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_v
 
 from ml_metrics.config.accelerator import CPU
 from ml_metrics.config.accelerator_catalogue import AcceleratorField
+from ml_metrics.config.address import is_address
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.duration import Duration
 from ml_metrics.config.expressions import check_params
@@ -24,12 +25,16 @@ from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.config.schedule import SOME_MONDAY, unfillable
 from ml_metrics.config.strict import Strict
+from ml_metrics.config.templates import is_template
 
 NAME_PARTS = ("framework", "model", "mode", "accelerator")
 PRESETS = ("@once", "@continuous", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 MAX_TAG, MAX_OWNER, MAX_POOL, MAX_SCHEDULE = 100, 250, 250, 200
 """Characters that fit into the tables of Airflow."""
 MAX_RETRIES, MAX_PRIORITY = 100, 1_000_000
+NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+MAX_TAGS = 50
+"""Each tag of each test is a row of Airflow."""
 
 
 @lru_cache(maxsize=4096)
@@ -83,8 +88,15 @@ class Quarantine(Strict):
 
 def check_address(text: str) -> str:
     """Return a mail address if it is one. Raises ValueError."""
-    if text.count("@") != 1 or text.startswith("@") or text.endswith("@") or any(map(str.isspace, text)):
+    if not is_address(text):
         raise ValueError(f"{text!r} is not a mail address")
+    return text
+
+
+def check_namespace(text: str) -> str:
+    """Return the name of a namespace, which becomes a part of addresses, if it is valid. Raises ValueError."""
+    if not is_template(text) and not NAMESPACE.fullmatch(text):
+        raise ValueError(f"{text!r} is not the name of a namespace: use up to 63 lower-case letters, digits and '-'")
     return text
 
 
@@ -125,8 +137,8 @@ class TestDefinition(Strict):
     """The recipients of its alert mails."""
     sender: Annotated[str, AfterValidator(check_address)] | None = None
     """The sender of its alert mails. Without one, the sender of the channel."""
-    tags: tuple[Annotated[str, AfterValidator(check_tag)], ...] = ()
-    """Tags for the filter of the Airflow UI, each of at most 100 characters."""
+    tags: tuple[Annotated[str, AfterValidator(check_tag)], ...] = Field((), max_length=MAX_TAGS)
+    """Tags for the filter of the Airflow UI: at most 50, each of at most 100 characters."""
 
     params: Params = Field(default_factory=dict)
     """What can be changed when a run is triggered by hand: a default, or a mapping with `default` and JSON Schema."""
@@ -163,7 +175,7 @@ class TestDefinition(Strict):
     """The number of pods that run the workload together. Default: the hosts of the accelerator."""
     cluster: Cluster | None = None
     """A GKE cluster. Without one, the cluster of the settings."""
-    namespace: str | None = None
+    namespace: Annotated[str, AfterValidator(check_namespace)] | None = None
     """The Kubernetes namespace. Without one, the namespace of the settings."""
     service_account: str | None = None
     """The Kubernetes service account of the pod."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
+from ml_metrics import confined
 from ml_metrics.config.problems import InvalidFileError, Problem, dotted
 
 if TYPE_CHECKING:
@@ -96,24 +98,30 @@ def read_document(path: Path, root: Path | None = None) -> Document:
 def content_of(path: Path, root: Path | None = None) -> bytes:
     """Return the bytes of a file that somebody else may exchange at any moment, such as for a pipe.
 
-    With a root, a link may lead to files below it only: what is wrong in a file is shown to its author, who may have no
-    right to read the file that a link names.
+    With a root, links may lead to files below it only, also if a folder on the way is exchanged for one at this moment:
+    what is wrong in a file is shown to its author, who may have no right to read the file that a link names.
     """
     try:
-        if root is not None and path.is_symlink():
-            path, link = path.resolve(), path
-            if not path.is_relative_to(root.resolve()):
-                raise InvalidFileError.of(link, f"is a link that leads out of {root}")
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_NOFOLLOW if root else 0))
-        with os.fdopen(handle, "rb") as opened:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise InvalidFileError.of(path, "is not a file that can be read, but a pipe, a device or a socket")
-            data = opened.read(MAX_BYTES + 1)
+        with _opened(path, root) as file:
+            data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links that lead to each other
         raise InvalidFileError.of(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if len(data) > MAX_BYTES:
         raise InvalidFileError.of(path, f"is longer than {MAX_BYTES >> 20} MiB, so it is no test file")
     return data
+
+
+def _opened(path: Path, root: Path | None) -> IO[bytes]:
+    if root is not None:
+        top, found = root.resolve(), path.resolve()
+        if not found.is_relative_to(top):
+            raise InvalidFileError.of(path, f"is a link that leads out of {root}")
+        return confined.open_file(str(top), found.relative_to(top).as_posix())
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise FileNotFoundError(errno.ENOENT, "it is not a regular file")
+    return os.fdopen(handle, "rb")
 
 
 def parse_document(path: Path, data: bytes) -> Document:

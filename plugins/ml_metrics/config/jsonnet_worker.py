@@ -64,20 +64,31 @@ def importer(request: dict[str, Any], rejected: list[str]) -> Callable[[str, str
         return f"rejected:{name}", b""
 
     def read(folder: str, name: str) -> tuple[str, bytes]:
-        for place in (folder, *request["search"]):
-            path = os.path.realpath(os.path.join(place, name))  # noqa: PTH118  (no pathlib: this process starts fast)
-            if not os.path.isfile(path):  # noqa: PTH113
-                continue
-            if not path.startswith(tuple(within)):
-                return reject(name, f"{name!r} is outside the folders of tests and templates")
-            try:
-                with open(path, "rb") as file:  # noqa: PTH123
-                    return path, file.read()
-            except OSError as error:
-                return reject(name, f"{name!r} cannot be read: {error.strerror}")
-        return reject(name, f"{name!r} is neither beside the file nor in the templates")
+        places = [os.path.realpath(os.path.join(place, name)) for place in (folder, *request["search"])]  # noqa: PTH118
+        # no other path is looked at: whether a file exists elsewhere is nothing that an author may know
+        inside = [path for path in places if f"{path}{os.sep}".startswith(tuple(within))]
+        path = next(filter(os.path.isfile, inside), "")
+        if not path and places[0] not in inside:
+            return reject(name, f"{name!r} is outside the folders of tests and templates")
+        if not path:
+            return reject(name, f"{name!r} is neither beside the file nor in the templates")
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123
+                if not leads_to(file.fileno(), path):
+                    return reject(name, f"{name!r} was exchanged while it was opened")
+                return path, file.read()
+        except OSError as error:
+            return reject(name, f"{name!r} cannot be read: {error.strerror}")
 
     return read
+
+
+def leads_to(handle: int, path: str) -> bool:
+    """Return whether a file that was opened by a path without links is the file of that path."""
+    try:
+        return os.readlink(f"/proc/self/fd/{handle}") == path  # noqa: PTH115
+    except OSError:  # not on Linux
+        return os.path.realpath(path) == path
 
 
 def place_of_import(request: dict[str, Any], name: str) -> str:

@@ -102,8 +102,7 @@ class PodRules:
         for key in ("serviceAccountName", "serviceAccount"):
             if spec.get(key):
                 yield from self.listed("service_accounts", spec[key], (key,))
-        if spec.get("priorityClassName"):
-            yield from self.listed("priority_classes", spec["priorityClassName"], ("priorityClassName",))
+        yield from self._of_priority(spec)
         for key, rule in (
             ("hostNetwork", "host_network"),
             ("hostPID", "host_processes"),
@@ -119,6 +118,13 @@ class PodRules:
         if self.policy.secrets is not None:
             for where, name in _secrets(spec):
                 yield from self.listed("secrets", name, where)
+
+    def _of_priority(self, spec: dict[str, Any]) -> Iterator[Found]:
+        name, number = spec.get("priorityClassName"), spec.get("priority")
+        if name:
+            yield from self.listed("priority_classes", name, ("priorityClassName",))
+        if number is not None and not self.policy.allows_priority(number):
+            yield ("priority",), "the policy allows no such number in place of a priority class"
 
     @staticmethod
     def _of_each(key: str, spec: dict[str, Any], rules: Callable[[Any], Iterator[Found]]) -> Iterator[Found]:

@@ -66,7 +66,12 @@ class Policy(Strict):
             return never is None or not fnmatchcase(value, never)
         if kind in IGNORE_CASE:
             return any(fnmatchcase(value.lower(), pattern.lower()) for pattern in patterns)
-        return any(fnmatchcase(value, pattern) for pattern in patterns)
+        fits = _fits_image if kind == "images" else fnmatchcase
+        return any(fits(value, pattern) for pattern in patterns)
+
+    def allows_priority(self, number: Any) -> bool:
+        """Return whether a pod can state a number in place of a priority class."""
+        return self.priority_classes is None and type(number) is int and number <= GREATEST_PRIORITY
 
     def allows_host_path(self, path: str) -> bool:
         """Return whether a folder of the node can be mounted."""
@@ -74,7 +79,26 @@ class Policy(Strict):
         return asked.is_absolute() and ".." not in asked.parts and self.allows("host_paths", str(asked))
 
 
+def _fits_image(image: str, pattern: str) -> bool:
+    """Whether an image fits. The tag in a pattern is one: `python:*` does not allow the registry `python:443/...`."""
+    name, tag = _name_and_tag(pattern)
+    if not tag:
+        return fnmatchcase(image, pattern)
+    own_name, own_tag = _name_and_tag(image)
+    return fnmatchcase(own_name, name) and fnmatchcase(own_tag, tag)
+
+
+def _name_and_tag(image: str) -> tuple[str, str]:
+    """Return an image without and with only its tag or digest, which follow the last `/`."""
+    start = image.rfind("/") + 1
+    marks = [place for mark in ":@" if (place := image.find(mark, start)) >= 0]
+    end = min(marks, default=len(image))
+    return image[:end], image[end:]
+
+
 NEVER_BY_DEFAULT = {"namespaces": "kube-*", "priority_classes": "system-*"}
+GREATEST_PRIORITY = 1_000_000_000
+"""Greater numbers are those of the cluster's own priority classes."""
 IGNORE_CASE = frozenset({"senders", "recipients"})
 
 _known: dict[Path, tuple[Any, Policy]] = {}

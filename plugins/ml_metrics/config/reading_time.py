@@ -1,7 +1,8 @@
 """The time that test files take, so that the files of one author leave enough of it for all others.
 
-A file has half of what is left of the time of the folder, and never less than LEAST. One that needs more is given up,
-and remembered by its path and content: it is not read again for as many hours as it took seconds, unless it changes.
+A file has half of what is left of the time of the folder, and never less than LEAST, or LAST once the folder has none
+left. One that needs more is given up, and remembered by its path and content: it is not read again for as many hours as
+it took seconds, unless it changes.
 """
 
 from __future__ import annotations
@@ -26,11 +27,17 @@ from ml_metrics.settings import Settings, airflow_home
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+FREE = 0.02
+"""Seconds that cost the folder nothing, which is what a test needs even on a slow machine."""
 LEAST = 0.25
-"""Seconds that every file has, a hundred times what a test needs. A file that takes less costs the folder nothing."""
-MOST = 2
-"""How many times the time of the folder can be used up by the least of so many files. Then no other file is read."""
+"""Seconds that every file has, a hundred times what a test needs."""
+LAST = 0.05
+"""Seconds that a file has once the time of the folder is used up."""
+SECONDS_OF_VALUE = 7e-6
+"""What Airflow takes to serialise and store one value of a test: of a large test, more than reading it takes."""
 SECONDS_IN_HOUR = 3600
+PROGRAM = ".jsonnet"
+"""Starting a program takes longer than LAST. Programs are read after all other files."""
 
 
 class OutOfTimeError(BaseException):
@@ -72,15 +79,25 @@ class ReadingTime:
         """Count the seconds that another process has worked for the present file."""
         self._ends -= seconds
 
+    def makes(self, values: int) -> None:
+        """Count what Airflow takes later for so many values in the tests of the present file."""
+        seconds = values * SECONDS_OF_VALUE
+        if seconds > self._granted():
+            raise OutOfTimeError
+        self._used += _counted(seconds)
+
     @contextmanager
     def of(self, path: Path) -> Iterator[None]:
         """Read a file, or make something of it. Raises TooSlowError if that takes too long, now or when last tried."""
         if self._until and (until := self._until.get(_key(path), 0.0)) > time.time():
             raise _given_up(path, until)
-        if self._used >= MOST * self.seconds:
+        is_over = self._used >= self.seconds
+        if is_over and path.suffix == PROGRAM:
             raise TooSlowError.of(path, "is read later, because other files have used up the time of the folder")
+        # what is made of a file that was read quickly is small, but the first DAG needs imports
+        least = LAST if is_over and self._spent.get(path, math.inf) > FREE else LEAST
         before = self._spent.get(path, 0.0)
-        granted = max(LEAST, (self.seconds - self._used) / 2) - before
+        granted = self._granted(least) - before
         self._ends = time.process_time() + granted
         try:
             with _interrupted_after(granted):
@@ -93,6 +110,10 @@ class ReadingTime:
             self._spent[path] = before + granted - self.left
             self._used += _counted(self._spent[path]) - _counted(before)
             self._ends = math.inf
+
+    def _granted(self, least: float = LEAST) -> float:
+        """Return the seconds that a file may take in all."""
+        return max(least, (self.seconds - self._used) / 2)
 
     def _remember(self, path: Path, until: float) -> None:
         key = _key(path)
@@ -126,7 +147,7 @@ def _key(path: Path) -> str:
 
 
 def _counted(seconds: float) -> float:
-    return seconds if seconds > LEAST else 0.0
+    return max(0.0, seconds - FREE)
 
 
 def _given_up(path: Path, until: float) -> TooSlowError:

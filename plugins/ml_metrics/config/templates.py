@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from ml_metrics.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from jinja2 import Environment, nodes
 
@@ -45,6 +45,10 @@ METHODS = frozenset({"strftime", "isoformat", "date"})
 MAX_TEMPLATE = 16 * 1024
 MAX_RENDERED = 256 * 1024
 """More than Kubernetes accepts for all arguments and variables of a container."""
+MAX_KNOWN = MAX_RENDERED
+"""The characters of all values that a template knows: whoever triggers a run may state parameters of any length."""
+MAX_PARTS = 200
+"""Names and filters of a template, each of which makes a text of its own."""
 MAX_PRECISION = 15
 TOO_DEEP = (RecursionError, SyntaxError, MemoryError)
 """What Jinja and Python raise for what is nested too deep."""
@@ -104,16 +108,42 @@ def _rendered_text(text: str, known: Mapping[str, Any], where: str) -> str:
 
     if problem := template_problem(text):
         raise ConfigError(f"{where}: {problem}")
+    if not _fits(known):
+        raise ConfigError(f"{where}: the parameters have more than {MAX_KNOWN} characters, too many for a template")
     try:
-        made: str = _environment().from_string(text).render(**{"params": {}, **known})
+        made = _joined_within(_environment().from_string(text).generate(**{"params": {}, **known}))
     except TemplateError as error:
         raise ConfigError(f"{where}: the template {text!r} cannot be filled in: {error.message}") from None
-    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, *TOO_DEEP) as error:
+    except (ArithmeticError, LookupError, NameError, TypeError, ValueError, AttributeError, *TOO_DEEP) as error:
         kind = type(error).__name__  # its text may hold a value
         raise ConfigError(f"{where}: the template {text!r} cannot be filled in: {kind}") from None
-    if len(made) > MAX_RENDERED:
+    if made is None:
         raise ConfigError(f"{where}: the template {text[:60]!r} makes a text of more than {MAX_RENDERED} characters")
     return made
+
+
+def _joined_within(parts: Iterable[str]) -> str | None:
+    """Return the text of all parts, or None as soon as it is too long."""
+    found, size = [], 0
+    for part in parts:
+        found.append(part)
+        size += len(part)
+        if size > MAX_RENDERED:
+            return None
+    return "".join(found)
+
+
+def _fits(known: Any) -> bool:
+    """Return whether the texts of values, however they are nested, are short enough together."""
+    waiting, size = [known], 0
+    while waiting and size <= MAX_KNOWN:
+        value = waiting.pop()
+        size += len(value) if isinstance(value, str) else 1
+        if isinstance(value, dict):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list | tuple):
+            waiting += value
+    return size <= MAX_KNOWN
 
 
 @lru_cache(maxsize=4096)
@@ -124,7 +154,10 @@ def _problem(text: str) -> str | None:
         return f"a text with templates has at most {MAX_TEMPLATE} characters, not {len(text)}"
     try:
         tree = _environment().parse(text)
-        return next(filter(None, map(_refused, _nodes(tree))), None)
+        found = _nodes(tree)
+        if sum(type(node).__name__ in {"Name", "Filter"} for node in found) > MAX_PARTS:
+            return f"a template has at most {MAX_PARTS} names and filters"
+        return next(filter(None, map(_refused, found)), None)
     except TemplateSyntaxError as error:
         return f"{_short(text)} is not a template: {error.message}"
     except (ValueError, OverflowError, *TOO_DEEP) as error:
@@ -190,7 +223,7 @@ def _environment() -> Environment:
     )
     made.globals.clear()
     made.filters = {name: made.filters[name] for name in FILTERS if name in made.filters}
-    made.filters |= {"replace": _replaced, "join": _joined, "round": _rounded, **_dates()}
+    made.filters |= {"replace": _replaced, "join": _joined, "round": _rounded, "tojson": _as_json, **_dates()}
     return made
 
 
@@ -206,6 +239,16 @@ def _joined(items: Any, between: Any = "") -> str:
     if sum(map(len, parts)) + len(parts) * len(str(between)) > MAX_RENDERED:
         raise ValueError("the text becomes too long")
     return str(between).join(parts)
+
+
+def _as_json(value: Any) -> str:
+    """Return the value as JSON. Each filter can make a text six times as long, so that several take all memory."""
+    from jinja2.utils import htmlsafe_json_dumps
+
+    text = str(htmlsafe_json_dumps(value, sort_keys=True))
+    if len(text) > MAX_RENDERED:
+        raise ValueError("the text becomes too long")
+    return text
 
 
 def _rounded(value: Any, precision: int = 0) -> float:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.config.address import is_address
 from ml_metrics.config.params import same
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ NOT_BY_HAND = frozenset({"scheduled", "backfill", "asset_triggered", "asset_mate
 SCHEDULED = "scheduled"
 YES, NO = "yes", "no"
 _SEPARATORS = re.compile(r"[,;\s]+")
-_ADDRESS = re.compile(r"[^@<>\"\x00-\x1f\x7f]+@[^@<>\"\x00-\x1f\x7f]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def changed_keys(given: Mapping[str, Any], usual: Usual) -> tuple[str, ...]:
 def addresses_in(text: Any) -> tuple[str, ...]:
     """Return the mail addresses of the field `notify`, each once. Anything else in it is left out."""
     found = _SEPARATORS.split(text) if isinstance(text, str) else ()
-    return tuple(dict.fromkeys(one for one in found if _ADDRESS.fullmatch(one)))
+    return tuple(dict.fromkeys(one for one in found if is_address(one)))
 
 
 def _overrides(name: str, given: Mapping[str, Any], usual: Usual) -> bool:

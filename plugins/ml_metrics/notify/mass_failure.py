@@ -16,6 +16,7 @@ from ml_metrics.alerts.message import Fact, MessageKind, Notice
 from ml_metrics.alerts.pages import page_of_test
 from ml_metrics.errors import FileMissingError, UnreadableInputError
 from ml_metrics.notify.outgoing import post
+from ml_metrics.notify.together import FEWEST_TESTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Incident, StoredMessage, Warehouse
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-FEWEST_TESTS = 5
-"""Fewer broken tests are no mass failure, whatever their share is."""
 MAX_NAMED = 20
 UNKNOWN = "no common cause is known"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.mail import file_name
@@ -24,6 +25,8 @@ log = logger_of(__name__)
 WINDOW = timedelta(hours=2)
 """How long after the newest member of an incident a test with the same cause joins it."""
 HOUR = timedelta(hours=1)
+FEWEST_TESTS = 5
+"""Fewer broken tests are no mass failure, whatever their share is."""
 CLAIM_MINUTES = 5
 """How long the first test with a cause is known by its claim alone, before its incident is."""
 
@@ -39,13 +42,20 @@ class Together:
 
     def reason_to_hold(self, kind: MessageKind, cause: str, incident: Incident | None) -> str:
         """Return why a message waits for one about several tests; empty if it does not."""
-        if self.warehouse.messages.of_occasion(MessageKind.MASS, self.now - HOUR):
+        if self.warehouse.messages.of_occasion(MessageKind.MASS, self.now - HOUR) and self._is_one_of_many():
             return PART_OF_MASS_FAILURE
         if kind is MessageKind.RECOVERED and incident is not None and incident.cause:
             return f"{PART_OF}{incident.cause}" if self._shared(incident) else ""
         own = incident.cause if incident is not None else ""
         joins = kind is not MessageKind.RECOVERED and cause and cause != own and self._is_known(cause)
         return f"{PART_OF}{cause}" if joins else ""
+
+    def _is_one_of_many(self) -> bool:
+        """Whether many tests of the same folder fail: with tests of its own, a team holds back no other's messages."""
+        files = {name: Path(one.file).parent for name, one in self.warehouse.known_tests.read().tests.items()}
+        own = files.get(self.run.test)
+        broken = {self.run.test, *self.warehouse.incidents.opened_since(self.now - HOUR)}
+        return own is None or sum(files.get(test) == own for test in broken) >= FEWEST_TESTS
 
     def _shared(self, incident: Incident) -> bool:
         """Whether other tests had the cause of an incident as well."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.config.params import same
 from ml_metrics.config.policy import current_policy
 from ml_metrics.config.trial import NOTIFY, addresses_in, trial_of
 from ml_metrics.judge.confirmation import origin_of
@@ -26,7 +27,7 @@ def start_of(run: Run, folder: RunFolder, dag_run: Any, params: Mapping[str, Any
     """Return the fields `trial`, `started_by` and `notify` of `run.json`.
 
     They are decided once: retries and clears keep them. A run that confirms another one is a trial exactly if that
-    one is.
+    one is. Anybody who triggers a run can give it the id of a confirming one, so it must have the same parameters.
     """
     earlier = _document(folder)
     if "trial" in earlier:
@@ -36,7 +37,7 @@ def start_of(run: Run, folder: RunFolder, dag_run: Any, params: Mapping[str, Any
     trial, user = list(trial_of(run_type, params, usual)), dag_run.triggering_user_name
     origin, number = origin_of(run.run_id)
     if number and (confirmed := _document(RunFolder.of(replace(run, run_id=origin), Settings.load().storage_root))):
-        trial = confirmed.get("trial") or []
+        trial = (confirmed.get("trial") or []) if same(dict(params), confirmed.get("params") or {}) else trial
     named, policy = () if NOTIFY in usual.params else addresses_in(params.get(NOTIFY)), current_policy()
     addresses = [address for address in named if policy.allows("recipients", address)]
     return {"trial": trial, "started_by": None if user == DAGS_TEST else user, "notify": addresses}

@@ -224,6 +224,29 @@ def test_generated_test_files(home: Home, folder: Folder, attack: Begin) -> None
         check(tried, folder, Processed(home))
 
 
+SMALL_ENOUGH: Mapping[str, dict[str, Any]] = {
+    "44,000 values": {"params": {f"p{n}": {"default": 1, "enum": list(range(1, 1000))} for n in range(44)}},
+    "a sweep of long texts": {"params": {"p": {"default": ["x" * 1023] * 480}}, "sweep": {"q": list(range(250))}},
+    "a sweep of texts that fit": {"params": {"p": {"default": ["x" * 1023] * 480}}, "sweep": {"q": list(range(30))}},
+    "a sweep of many tags": {"tags": [f"t{n}" for n in range(1900)], "sweep": {"q": list(range(80))}},
+}
+"""Files that are within every limit, and that take Airflow's time or memory if there are many of them."""
+
+
+@pytest.mark.parametrize("what", SMALL_ENOUGH)
+def test_very_many_files_within_their_limits(what: str, home: Home, folder: Folder, attack: Begin) -> None:
+    for number in range(160):
+        name = f"hostile-{number:04}"
+        parts = {"framework": "f", "model": name, "mode": "m"} if "sweep" in SMALL_ENOUGH[what] else {"name": name}
+        content = {"image": "local/image:1", "command": ["true"], **parts, **SMALL_ENOUGH[what]}
+        folder.write(name, f"{what}, {number}", json.dumps(content))
+    with attack(f"S5 160 files within their limits: {what}") as tried:
+        found = Processed(home)
+        for name in INNOCENTS:
+            tried.variant(name, held=name in found.dags, reached=(found.errors[:1], found.output[-300:]))
+        tried.none("import errors", found.errors)
+
+
 def test_generated_graphs_of_merge_keys(home: Home, folder: Folder, attack: Begin) -> None:
     graphs = st.lists(st.lists(st.integers(0, 40), max_size=12), min_size=2, max_size=40)
     for number, graph in enumerate(drawn(graphs, max(20, VARIANTS // 4))):
@@ -282,6 +305,9 @@ PODS: Mapping[str, dict[str, Any]] = {
     "host path in the pod": {"pod": {"spec": {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}}},
     "host port": {"pod": {"spec": {"containers": [
         {"name": "workload", "ports": [{"hostPort": 22, "containerPort": 22}]}]}}},
+    "a priority of the cluster": {"pod": {"spec": {"priority": 2_000_001_000}}},
+    "a namespace that leads elsewhere": {"namespace": ".."},
+    "a recipient in another": {"emails": ["x<root>@example.com"]},
     "privileged init container": {"init_containers": [
         {"name": "i", "image": "i", "securityContext": {"privileged": True}}]},
     "ephemeral container": {"pod": {"spec": {"ephemeralContainers": [

@@ -51,6 +51,12 @@ def test_the_tests_of_a_sweep_are_bounded_together(tmp_path: Path) -> None:
     assert f"at most {MAX_TOTAL:,} in all" in found
 
 
+def test_many_texts_of_a_sweep_are_bounded_by_their_length(tmp_path: Path) -> None:
+    """A file of half a megabyte made 250 tests of half a megabyte each, which Airflow serialised and stored."""
+    (found,) = problems_of(tmp_path, {"params": {"p": {"default": ["x" * 1023] * 480}}, "sweep": {"a": [*range(250)]}})
+    assert f"at most {MAX_TOTAL:,} in all" in found
+
+
 def test_thousands_of_mistakes_are_counted(tmp_path: Path) -> None:
     found = problems_of(tmp_path, {f"descripton{number}": number for number in range(1_900)})
     assert len(found) == SHOWN + 1

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from ml_metrics.config.definition import Quarantine, TestDefinition
+from ml_metrics.config.trial import addresses_in
 
 
 def definition(**fields: Any) -> TestDefinition:
@@ -85,3 +86,24 @@ def test_references_to_files_are_rejected_in_python(key: str) -> None:
 @pytest.mark.parametrize("text", ["{{ params.epochs }}", "{% if params.epochs %}x{% endif %}", "{{ ds }}", "params.x"])
 def test_other_templates_of_airflow_are_kept(text: str) -> None:
     assert definition(command=[text], params={"epochs": 1}).command == (text,)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["x<root>@example.com", '"a"<root>@example.com', "root(@example.com", "root,x@example.com", "root;x@example.com",
+     "g:x@example.com", "a\0b@example.com", "a\\b@example.com", "=?utf-8?q?a=3E?=@example.com", "a @example.com",
+     "@example.com", "a@", "a@b@c"],
+)  # fmt: skip
+def test_an_address_is_what_every_mail_program_reads_as_one(address: str) -> None:
+    """Others are sent to somebody whom no policy has seen: `x<root>@example.com` to `root`."""
+    with pytest.raises(ValidationError, match="is not a mail address"):
+        TestDefinition(name="t", image="i", command=("c",), emails=(address,))
+    with pytest.raises(ValidationError, match="is not a mail address"):
+        TestDefinition(name="t", image="i", command=("c",), sender=address)
+    assert address not in addresses_in(address)
+
+
+@pytest.mark.parametrize("name", ["..", "a/../kube-system", " kube-system", "KUBE-SYSTEM", "a" * 64, "a\n", "-a"])
+def test_a_namespace_is_a_name_of_kubernetes(name: str) -> None:
+    with pytest.raises(ValidationError, match="is not the name of a namespace"):
+        TestDefinition(name="t", image="i", command=("c",), namespace=name)

@@ -86,3 +86,13 @@ def test_jsonnet_and_yaml_can_extend_each_other(tmp_path: Path) -> None:
     jsonnet = write(tmp_path / "u.jsonnet", "{ extends: 't.yaml', model: 'u' }")
     assert load_file(yaml).tests[0].owner == "one"
     assert load_file(jsonnet).tests[0].name == "tf-u-func-cpu"
+
+
+def test_whether_a_file_exists_elsewhere_is_not_shown(tmp_path: Path) -> None:
+    """The error of a file is shown to its author."""
+    write(tmp_path / "elsewhere.json", "{}")
+    root = tmp_path / "root"
+    for name in ("elsewhere.json", "missing.json"):
+        write(root / f"{name}.jsonnet", f"{{ a: importstr '{tmp_path / name}', b: importstr '../{name}' }}")
+    shown = {problem.what.replace("elsewhere", "missing") for problem in load_tests(root).problems}
+    assert len(shown) == 1

@@ -12,6 +12,7 @@ import pytest
 
 from ml_metrics.config import load as loading
 from ml_metrics.config.collection import MetricCollectionConfig, Strategy
+from ml_metrics.config.document import content_of
 from ml_metrics.config.inherit import ConfigFolder
 from ml_metrics.config.load import LoadedFile, load_file, load_test, load_tests
 from ml_metrics.config.regression import RegressionTestConfig
@@ -245,3 +246,27 @@ def test_an_invalid_test_reports_its_problems(root: Path) -> None:
     (root / "wrong.yaml").write_text((TEST % "w").replace("image", "imgae"), encoding="utf-8")
     with pytest.raises(ConfigError, match="did you mean 'image'"):
         load_test(root, "tf-w-func-cpu")
+
+
+def test_a_folder_that_is_or_becomes_a_link_shows_nothing_of_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An author exchanges a folder between the look at it and the opening of a file in it."""
+    root, elsewhere = tmp_path / "tests", tmp_path / "elsewhere"
+    (root / "team").mkdir(parents=True)
+    elsewhere.mkdir()
+    (root / "link").symlink_to(elsewhere)
+    (elsewhere / "base.yaml").write_text("owner: canary\n")
+    with pytest.raises(ConfigError, match="is a link that leads out of"):
+        content_of(root / "link" / "base.yaml", root)
+    (root / "team" / "base.yaml").write_text("owner: me\n")
+    look = Path.is_relative_to
+
+    def swapped(path: Path, other: Path) -> bool:
+        (root / "team").rename(root / "aside")
+        (root / "team").symlink_to(elsewhere)
+        return look(path, other)
+
+    monkeypatch.setattr(Path, "is_relative_to", swapped)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        content_of(root / "team" / "base.yaml", root)

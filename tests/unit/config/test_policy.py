@@ -102,6 +102,11 @@ def test_what_the_baseline_allows_is_allowed(pod: dict[str, Any]) -> None:
     ("pod", "policy", "where"),
     [
         (container(image="docker.io/evil"), {"images": ["registry.example.com/*"]}, "spec.containers.0.image"),
+        (container(image="python:443/evil:1"), {"images": ["python:*"]}, "spec.containers.0.image"),
+        (container(image="python@evil/x"), {"images": ["python@*"]}, "spec.containers.0.image"),
+        ({"spec": {"priority": 2_000_001_000}}, {}, "spec.priority"),
+        ({"spec": {"priority": "2000001000"}}, {}, "spec.priority"),
+        ({"spec": {"priority": 1}}, {"priority_classes": ["low"]}, "spec.priority"),
         (container(image="good.org.evil/x"), {"images": ["good.org/*"]}, "spec.containers.0.image"),
         (
             {"spec": {"volumes": [{"name": "v", "image": {"reference": "evil"}}]}},
@@ -132,6 +137,21 @@ def test_what_the_baseline_allows_is_allowed(pod: dict[str, Any]) -> None:
 )
 def test_what_lists_leave_out(pod: dict[str, Any], policy: dict[str, Any], where: str) -> None:
     assert refused(pod, **policy) == [where]
+
+
+@pytest.mark.parametrize(
+    ("image", "pattern"),
+    [
+        ("python:3.11", "python:*"),
+        ("python@sha256:ab", "python@sha256:*"),
+        ("python:3@sha256:ab", "python:3@*"),
+        ("localhost:5000/a/b:1", "localhost:5000/*"),
+        ("r.example.com/p/a/b:1", "r.example.com/p/*"),
+        ("r.example.com/p/a:1", "*/a:[0-9]"),
+    ],
+)
+def test_images_that_a_pattern_fits(image: str, pattern: str) -> None:
+    assert refused(container(image=image), images=[pattern]) == []
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ TEST = "image: i\ncommand: [c]\nowner: team\nname: "
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__READING_SECONDS", str(SECONDS))
     monkeypatch.setattr(reading_time, "LEAST", SECONDS / 10)
+    monkeypatch.setattr(reading_time, "LAST", SECONDS / 20)
+    monkeypatch.setattr(reading_time, "FREE", SECONDS / 100)
 
 
 def endless(*_: object) -> None:
@@ -98,14 +100,47 @@ def test_what_is_made_of_a_file_counts_for_it(tmp_path: Path) -> None:
         assert times.left > 0
 
 
-def test_very_many_slow_files_end_the_reading(tmp_path: Path) -> None:
-    times = ReadingTime.of_settings()
+def used_up(times: ReadingTime, folder: Path) -> ReadingTime:
+    """Return the time of a folder whose first files have used it up."""
     for number in range(2):
-        with times.of(tmp_path / f"{number}.yaml"):
+        with times.of(folder / f"{number}.yaml"):
             times.waited(SECONDS * 1.1)
-    with pytest.raises(TooSlowError, match="is read later"), times.of(tmp_path / "next.yaml"):
-        pass
+    return times
+
+
+def test_very_many_slow_files_leave_every_other_what_a_test_needs(tmp_path: Path) -> None:
+    times = used_up(ReadingTime.of_settings(), tmp_path)
+    with times.of(tmp_path / "next.yaml"):
+        assert 0 < times.left <= reading_time.LAST * 1.01
+    with pytest.raises(TooSlowError, match="takes too long"), times.of(tmp_path / "slow.yaml"):
+        endless()
     assert not is_remembered(tmp_path / "next.yaml")
+
+
+def test_programs_are_read_later_if_the_time_is_used_up(tmp_path: Path) -> None:
+    times, program = used_up(ReadingTime.of_settings(), tmp_path), tmp_path / "next.jsonnet"
+    with pytest.raises(TooSlowError, match="is read later"), times.of(program):
+        pass
+    assert not is_remembered(program)
+
+
+def test_files_that_take_just_less_than_each_may_are_counted(tmp_path: Path) -> None:
+    times = ReadingTime.of_settings()
+    with times.of(tmp_path / "first.yaml"):
+        first = times.left
+        times.waited(reading_time.LEAST * 0.9)
+    with times.of(tmp_path / "second.yaml"):
+        assert times.left < first - reading_time.LEAST / 3
+
+
+def test_what_airflow_will_store_counts_as_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a list is fast, storing it for each of hundreds of tests is not."""
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__READING_SECONDS", "10")
+    (tmp_path / "large.yaml").write_text(f"{TEST}a\nparams: {{p: [{', '.join(['1'] * 500)}]}}\nsweep: {{q: [1, 2]}}")
+    assert len(load_tests(tmp_path).tests) == 2
+    monkeypatch.setattr(reading_time, "SECONDS_OF_VALUE", 6 / 1000)
+    (problem,) = load_tests(tmp_path).problems
+    assert problem.what.startswith("takes too long")
 
 
 def test_outside_the_main_thread_files_are_read_without_interruption(tmp_path: Path) -> None:
@@ -140,6 +175,7 @@ def test_programs_that_loop_leave_all_others_their_time(tmp_path: Path, monkeypa
     """S5: fourteen Jsonnet files that loop, each within its own limit, took all DAGs away."""
     monkeypatch.setenv("AIRFLOW__ML_METRICS__READING_SECONDS", "2")
     monkeypatch.setattr(reading_time, "LEAST", 0.2)
+    monkeypatch.setattr(reading_time, "FREE", 0.1)
     monkeypatch.setattr("ml_metrics.config.jsonnet.LEAST_SECONDS", 0.2)
     for number in range(14):
         (tmp_path / f"loop-{number:02}.jsonnet").write_text(LOOP % number)

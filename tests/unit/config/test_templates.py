@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.config.templates import is_template, known_of, rendered, template_problem
+from ml_metrics.config.templates import MAX_KNOWN, is_template, known_of, rendered, template_problem
 from ml_metrics.errors import ConfigError
 
 WHEN = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -123,12 +123,17 @@ def test_memory_and_time_of_hostile_templates_are_bounded() -> None:
     program = f"""
 import resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
-from ml_metrics.config.templates import rendered
+from ml_metrics.config.templates import MAX_TEMPLATE, rendered
 from ml_metrics.errors import ConfigError
 import jinja2, datetime
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 known = {{"params": {{"name": "a" * 1000, "tags": ["a"] * 1000}}, "logical_date": datetime.datetime.now(datetime.UTC)}}
-for text in {HOSTILE!r} + ["{{{{ logical_date.strftime('%999999999d') }}}}", "{{{{ params.name | int(base=36) }}}}"]:
+GROWING = [
+    "{{{{ '" + letter + "' " + "| tojson " * 60 + "}}}}" for letter in ("<", "&", chr(92) * 2)
+]
+GROWING += ["{{{{ logical_date.strftime('%999999999d') }}}}", "{{{{ params.name }}}}" * 2_000]
+GROWING += ["{{{{ " + " ~ ".join(["params.name"] * (MAX_TEMPLATE // 15)) + " }}}}"]
+for text in {HOSTILE!r} + ["{{{{ params.name | int(base=36) }}}}", *GROWING]:
     try:
         rendered(text, known, "t")
     except ConfigError:
@@ -137,6 +142,18 @@ assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_parameters_of_any_length_are_no_texts_for_templates() -> None:
+    """Who triggers a run states them."""
+    for value in ("a" * MAX_KNOWN, ["a" * 1000] * 300, {"a": {"b" * MAX_KNOWN: 1}}):
+        with pytest.raises(ConfigError, match="too many for a template"):
+            rendered("{{ params.a }}", {"params": {"a": value}}, "t")
+
+
+def test_a_number_that_python_has_no_word_for_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="cannot be filled in"):
+        rendered("{{ '1e400' | float | int }}", KNOWN, "t")
 
 
 def test_a_run_by_hand_has_no_date() -> None:

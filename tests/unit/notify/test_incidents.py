@@ -12,7 +12,7 @@ from ml_metrics.model import JobStatus
 from ml_metrics.notify.digest import send_due_digests
 from ml_metrics.notify.incidents import post_updates
 from ml_metrics.notify.send import hurry
-from ml_metrics.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import KnownTest, Warehouse, open_warehouse
 from ml_metrics.warehouse.incidents import Incidents
 from unit.notify.many_tests import IMAGE, NO_IMAGE, Tests
 
@@ -203,3 +203,16 @@ def test_a_share_of_the_tests_is_a_mass_failure_from_five_on(tests: Tests) -> No
     for number in range(5):
         tests.ended(f"t{number}", status=JobStatus.MISSED, failure_reason="E", image=f"x:{number}")
         assert len([one for one in tests.sent.messages if one.kind == "mass"]) == (number == 4)
+
+
+def test_many_failing_tests_of_one_folder_hold_back_no_message_about_another(tests: Tests) -> None:
+    """Anybody can write five tests that fail."""
+    tests.options = {"mass_failure_tests": 8}
+    names = [*(f"hostile-{number}" for number in range(9)), "innocent"]
+    known = {name: KnownTest(name, file=f"/tests/{name.partition('-')[0]}/{name}.yaml", since=1) for name in names}
+    tests.warehouse.known_tests.replace(known, 0)
+    for name in names:
+        tests.ended(name, status=JobStatus.MISSED, failure_reason="E", image=name)
+    about = [one.test for one in tests.sent.messages if one.kind == "broken"]
+    assert [one.kind for one in tests.sent.messages].count("mass") == 1
+    assert about == [*names[:8], "innocent"], "a ninth of the same folder waits"

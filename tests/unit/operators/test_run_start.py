@@ -83,6 +83,13 @@ def test_a_confirming_run_is_a_trial_exactly_if_the_confirmed_run_is(
     root: str, confirmed: dict[str, Any] | None, trial: list[str]
 ) -> None:
     if confirmed is not None:
-        write(root, RUN, **confirmed)
+        write(root, RUN, params=OTHER_IMAGE, **confirmed)
     confirming = replace(RUN, run_id="confirm__manual__1__1")
     assert start(root, confirming, OTHER_IMAGE, run_type=DagRunType.OPERATOR_TRIGGERED)["trial"] == trial
+
+
+def test_the_id_of_a_confirming_run_hides_no_other_parameters(root: str) -> None:
+    """Who triggers a run chooses its id."""
+    write(root, RUN, trial=[], params={})
+    posing = replace(RUN, run_id="confirm__manual__1__1")
+    assert start(root, posing, OTHER_IMAGE)["trial"] == ["image"]
