@@ -107,12 +107,6 @@ def create(path: str, data: bytes) -> bool:
     return True
 
 
-def move(source: str, target: str) -> None:
-    """Move one file."""
-    with errors_naming(source, f"cannot be moved to {target}"):
-        _filesystem(source).mv(source, target)
-
-
 def remove(path: str) -> None:
     """Remove a file, if it exists."""
     with errors_naming(path, "cannot be removed"), suppress(FileNotFoundError):

@@ -145,17 +145,6 @@ class Folder:
             with errors_naming(self.path_of(name), "the folder cannot be created"):
                 confined.make_folder(self._local, name)
 
-    def move(self, name: str, target: str) -> None:
-        """Move one file, creating the parent folders of the target."""
-        path = self.path_of(name)
-        with errors_naming(path, f"cannot be moved to {target}"):
-            if is_local(self.path):
-                confined.move_file(self._local, name, target)
-                return
-            _check_name(name)
-            _check_name(target)
-        buckets.move(path, self.path_of(target))
-
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""
         path = self.path_of(name)
@@ -309,16 +298,6 @@ def make_folder(path: str) -> None:
         return
     with errors_naming(path, "the folder cannot be created"):
         local_path(path).mkdir(parents=True, exist_ok=True)
-
-
-def move(source: str, target: str) -> None:
-    """Move one file, creating the parent folders of the target."""
-    if not is_local(source):
-        buckets.move(source, target)
-        return
-    with errors_naming(source, f"cannot be moved to {target}"):
-        local_path(target).parent.mkdir(parents=True, exist_ok=True)
-        local_path(source).replace(local_path(target))
 
 
 def remove(path: str) -> None:
