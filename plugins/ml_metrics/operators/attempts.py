@@ -64,8 +64,8 @@ def end_of(
         reason, status = _reason_if_rejected(error) if rejected else _reason_if_accepted(error)
         return replace(pending, status=status, failure_reason=reason, detail=_detail(error), ended_at=now)
     queued_at = observed.queued_at or pending.queued_at
-    counted = {"attempts": pending.attempts, "generation": pending.generation}
-    ended = replace(observed, queued_at=queued_at, ended_at=observed.ended_at or now, **counted)
+    ended = replace(observed, queued_at=queued_at, ended_at=observed.ended_at or now)
+    ended = replace(ended, attempts=pending.attempts, generation=pending.generation)
     if observed.status is JobStatus.SUCCESS:
         return ended
     if isinstance(error, AirflowTaskTimeout | TaskTimeoutError) and observed.started_at:
