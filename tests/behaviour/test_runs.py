@@ -6,11 +6,13 @@ import json
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from airflow_home import PROJECT, Home
+from unit.retention.run_folders import store, stored_keys
 
 pytestmark = [pytest.mark.e2e]
 
@@ -224,3 +226,19 @@ def test_a_run_that_went_well_and_is_cleared_starts_over_without_its_checkpoints
     for place in (folder, folder / "_ml_metrics" / "generation-2"):
         assert {path.name for path in place.iterdir()} >= {"checkpoint-0", "metrics.jsonl"}
         assert not (place / "checkpoint-1").exists()
+
+
+def test_the_nightly_dag_removes_old_run_folders_and_leaves_the_run_that_airflow_knows(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = {"AIRFLOW__ML_METRICS__DOCUMENTS_KEY": "a key of more than 16 letters"}
+    monkeypatch.setenv(*next(iter(key.items())))
+    test, now = home.add_test("stored", command=["true"]), datetime.now(UTC)
+    assert home.airflow("dags", "test", test, **key).returncode == 0
+    for name, days in (("old", 40), ("older", 41)):
+        store(str(home.runs), test, name, days, now=now)
+    assert len(stored_keys(str(home.runs), test)) == 3
+    done = home.airflow("dags", "test", "ml-metrics-storage", AIRFLOW__ML_METRICS__KEEP_RUNS_DAYS="30", **key)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "2 runs removed, 8 files" in done.stdout
+    assert len(stored_keys(str(home.runs), test)) == 1
