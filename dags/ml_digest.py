@@ -1,10 +1,11 @@
-"""Three DAGs for all tests: held messages, tests whose file, DAG or schedule broke, and the weekly heartbeat."""
+"""Four DAGs for all tests: held messages, what broke a test, the weekly heartbeat, and the age of run folders."""
 
 from datetime import timedelta
 
 from airflow.sdk import DAG, CronTriggerTimetable, task
 
 from ml_metrics.notify import send_digest, send_heartbeat, watch_tests
+from ml_metrics.operators.prune_storage import prune_storage
 
 RETRIES = {"retries": 2, "retry_delay": timedelta(minutes=5), "execution_timeout": timedelta(minutes=13)}
 OPTIONS = {
@@ -34,3 +35,8 @@ MONDAYS = CronTriggerTimetable("0 7 * * 1", timezone="UTC", run_immediately=time
 
 with DAG("ml-metrics-heartbeat", schedule=MONDAYS, description="Report missed tests", **OPTIONS) as heartbeat:
     task(send_heartbeat)()
+
+with DAG(
+    "ml-metrics-storage", schedule="30 3 * * *", description="Remove run folders that are kept no longer", **OPTIONS
+) as storage:
+    task(prune_storage, execution_timeout=timedelta(hours=1))()

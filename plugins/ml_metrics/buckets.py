@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import errno
 import io
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.confined import name_problem
 from ml_metrics.errors import FileMissingError, StorageError
+from ml_metrics.removal import NO_TIME, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ml_metrics.confined import Listing
 
@@ -24,6 +27,9 @@ MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 MARGIN = 20_000
 """How many objects more are requested than are listed: some of them are documents, which do not count."""
 
+REMOVED_AT_ONCE, PAGE = 16, 1000
+"""How many objects are removed at the same time, and listed at once."""
+
 
 def find_files(path: str, listing: Listing) -> Iterator[tuple[str, str, int]]:
     """Yield the path, relative name and size of every file below a folder. A folder that does not exist has none."""
@@ -31,7 +37,7 @@ def find_files(path: str, listing: Listing) -> Iterator[tuple[str, str, int]]:
     root = filesystem._strip_protocol(path).rstrip("/")  # noqa: SLF001  (the only way to fsspec's form of a path)
     with errors_naming(path, "cannot be listed"):
         try:
-            found = _objects(filesystem, path, listing)
+            found = _objects(filesystem, path, listing.most_files + MARGIN)
         except FileNotFoundError:
             return
     for full_name, info in found.items():
@@ -112,18 +118,53 @@ def create(path: str, data: bytes) -> bool:
     return True
 
 
-def move(source: str, target: str) -> None:
-    """Move one file. Its name is no pattern, which fsspec's own `mv` takes it for: of `**`, it removes everything."""
-    with errors_naming(source, f"cannot be moved to {target}"):
-        filesystem = _filesystem(source)
-        filesystem.cp_file(source, target)
-        filesystem.rm_file(source)
-
-
 def remove(path: str) -> None:
     """Remove a file, if it exists."""
     with errors_naming(path, "cannot be removed"), suppress(FileNotFoundError):
         _filesystem(path).rm_file(path)
+
+
+def usage_below(path: str, most: int) -> Usage:
+    """Return how many objects are below a folder, and their size. Of more than so many, some are not looked at."""
+    filesystem = _filesystem(path)
+    with errors_naming(path, "cannot be listed"):
+        try:
+            found = _objects(filesystem, path, most + 1)
+        except FileNotFoundError:
+            return Usage()
+    sizes = [int(info["size"]) for info in found.values()][:most]
+    return Usage(len(sizes), sum(sizes), "it has more files than are counted" if len(found) > most else "")
+
+
+def remove_below(path: str, is_late: Callable[[], bool]) -> Usage:
+    """Remove every object below a folder, and return what was removed. `problem` says why something is left."""
+    filesystem, removed = _filesystem(path), Usage()
+
+    def remove_one(item: tuple[str, Any]) -> Usage:
+        name, info = item
+        try:
+            filesystem.rm_file(name)
+        except FileNotFoundError:
+            return Usage()
+        except Exception as error:  # noqa: BLE001  (cloud clients raise errors of many families)
+            return Usage(problem=f"some of it cannot be removed: {str(error).strip().partition(chr(10))[0]}")
+        return Usage(1, int(info["size"]))
+
+    with errors_naming(path, "cannot be removed"), ThreadPoolExecutor(REMOVED_AT_ONCE) as pool:
+        while True:
+            try:
+                found = _objects(filesystem, path, PAGE)
+            except FileNotFoundError:
+                return removed
+            if not found:
+                return removed
+            if is_late():
+                return replace(removed, problem=NO_TIME)
+            before = removed.files
+            for one in pool.map(remove_one, found.items()):
+                removed.add(one)
+            if removed.files == before:
+                return replace(removed, problem=removed.problem or "some of it cannot be removed")
 
 
 class _RawFile(io.RawIOBase):
@@ -171,7 +212,7 @@ def errors_naming(path: str, failure: str) -> Iterator[None]:
         raise kind(f"{path}: {failure}: {reason or type(error).__name__}") from error
 
 
-def _objects(filesystem: Any, path: str, listing: Listing) -> dict[str, Any]:
+def _objects(filesystem: Any, path: str, most: int) -> dict[str, Any]:
     """Return the objects below a path; of too many, not all, where the file system can be asked for so many."""
     find = getattr(filesystem, "_do_list_objects", None)
     if find is None:
@@ -180,7 +221,7 @@ def _objects(filesystem: Any, path: str, listing: Listing) -> dict[str, Any]:
     from fsspec.asyn import sync
 
     # gcsfs's own `find` has no limit, and reads a million names in minutes into gigabytes
-    objects, _ = sync(filesystem.loop, find, path, max_results=listing.most_files + MARGIN, delimiter="")
+    objects, _ = sync(filesystem.loop, find, path, max_results=most, delimiter="")
     return {one["name"]: one for one in objects}
 
 

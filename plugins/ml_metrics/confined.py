@@ -147,6 +147,23 @@ def make_folder(root: str, name: str) -> None:
         pass
 
 
+@contextmanager
+def opened_folder(root: str, name: str) -> Iterator[int]:
+    """Give a handle with which a folder can be listed."""
+    with _folder(root, name) as folder:
+        handle = os.open(".", FOLDER, dir_fd=folder)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def remove_folder(root: str, name: str) -> None:
+    """Remove an empty folder."""
+    with _parent(root, name) as (parent, last):
+        os.rmdir(last, dir_fd=parent)
+
+
 def list_below(
     root: str, below: str, listing: Listing, on_unreadable: Callable[[str, OSError], None]
 ) -> Iterator[tuple[str, int]]:
@@ -164,21 +181,16 @@ def list_below(
 def subfolders(root: str, below: str, most: int) -> list[str]:
     """Return the names of the folders in a folder; of more than `most` entries, those that are found first."""
     try:
-        with _folder(root, below) as folder:
-            handle = os.open(".", FOLDER, dir_fd=folder)
-    except OSError as error:
-        if error.errno in GONE:
-            return []
-        raise
-    try:
-        with os.scandir(handle) as entries:
+        with opened_folder(root, below) as handle, os.scandir(handle) as entries:
             return [
                 entry.name
                 for entry in islice(entries, most)
                 if entry.is_dir(follow_symlinks=False) and not name_problem(entry.name)
             ]
-    finally:
-        os.close(handle)
+    except OSError as error:
+        if error.errno in GONE:
+            return []
+        raise
 
 
 def _entries(

@@ -314,6 +314,8 @@ class Workload:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     attempts: int = 1
+    generation: int = 1
+    """Which of the run's folders the workload writes to: clearing a run that went well starts the next."""
     namespace: str | None = None
     pod: str | None = None
     node: str | None = None

@@ -2,7 +2,8 @@
 
 `<storage root>/<test>/<run key>/` is the workload's: its event files, logs and metric streams are there. The subfolder
 `_ml_metrics/` holds one JSON document from each task. A run can be read, judged and loaded again from this folder
-alone.
+alone. If a run that went well is cleared, its workload starts over in `_ml_metrics/generation-2/`; `workload.json`
+states the generation, so that one write replaces both the end of the earlier workload and its folder.
 """
 
 from __future__ import annotations
@@ -26,6 +27,16 @@ __all__ = ["DOCUMENTS", "RunFolder", "without_non_finite"]
 
 log = logger_of(__name__)
 T = TypeVar("T")
+OF_ONE_ATTEMPT = ("metrics", "goodput", "verdicts", "gate")
+"""The documents about one attempt of the workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where the next attempt of the workload begins."""
+
+    attempt: int
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,33 +129,44 @@ class RunFolder:
         """Record how the workload went."""
         self.write("workload", asdict(workload))
 
-    def start_attempt(self) -> int:
-        """Prepare the folder for the workload's next attempt, and return its number.
+    def next_start(self) -> Start:
+        """Return where the next attempt begins. Nothing is written.
 
-        Documents about an earlier attempt are removed. The workload's own files stay, so that it can resume from its
-        checkpoints; but a run that already succeeded starts from scratch, and its files are moved aside.
+        The workload resumes from the checkpoints of a failed attempt; a run that already succeeded starts from scratch,
+        in the folder of the next generation.
         """
         earlier = self.read_workload()
-        attempt = earlier.attempts + 1 if earlier else 1
-        if earlier and earlier.status is JobStatus.SUCCESS:
-            for file in self.files():
-                target = self._inside(DOCUMENTS, f"attempt-{attempt - 1}", file.name)
-                self._folder.move(self._inside(file.name), target)
-        for document in ("metrics", "goodput", "verdicts", "gate"):
+        if earlier is None:
+            return Start(1, 1)
+        return Start(earlier.attempts + 1, earlier.generation + (earlier.status is JobStatus.SUCCESS))
+
+    def start_attempt(self) -> Start:
+        """Prepare the folder for the workload's next attempt. Files stay; documents about earlier attempts go.
+
+        The attempt counts, and its generation is that of the run, as soon as `workload.json` states it.
+        """
+        start = self.next_start()
+        for document in OF_ONE_ATTEMPT:
             self.remove(document)
-        if self.root:
-            self._folder.make(self._inside())
-        else:
-            storage.make_folder(self.path)
-        return attempt
+        self._folder.make(self._inside(*_names_of(start.generation)))
+        return start
+
+    def workload_path(self, generation: int) -> str:
+        """Return the folder that the workload of a generation writes to."""
+        return storage.join(self.path, *_names_of(generation))
 
     def document_path(self, document: str) -> str:
         """Return the path of a document."""
         return storage.join(self.path, DOCUMENTS, f"{document}.json")
 
     def files(self, on_unreadable: Callable[[str], None] | None = None) -> list[storage.File]:
-        """List the workload's files, within limits. `on_unreadable` is called with what is left out, and why."""
-        return self._folder.files(self._inside(), on_unreadable, self.limits, skip=DOCUMENTS)
+        """List the workload's files, within limits: those of the newest generation.
+
+        `on_unreadable` is called with what is left out, and why.
+        """
+        workload = self.read_workload()
+        below = self._inside(*_names_of(workload.generation if workload else 1))
+        return self._folder.files(below, on_unreadable, self.limits, skip=DOCUMENTS)
 
     @property
     def _folder(self) -> storage.Folder:
@@ -153,6 +175,11 @@ class RunFolder:
     def _inside(self, *names: str) -> str:
         """Return the name, in the trusted folder, of something in this one."""
         return "/".join((storage.relative(self.root, self.path), *names) if self.root else names)
+
+
+def _names_of(generation: int) -> tuple[str, ...]:
+    """Return the names, in the run folder, of the folder of a generation. The first is the run folder itself."""
+    return (DOCUMENTS, f"generation-{generation}") if generation > 1 else ()
 
 
 def listing_limits(settings: Settings) -> storage.ListingLimits:

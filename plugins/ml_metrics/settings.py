@@ -103,6 +103,11 @@ class Settings:
     """How long the names of a run's files may be together."""
     listed_depth: str = "64"
     """How many folders of a run may be inside each other."""
+    keep_runs_days: str = ""
+    """After how many days the folder of a run that passed is removed. Default: never. The newest good run of a test
+    stays, and so do runs of open incidents."""
+    keep_failed_runs_days: str = ""
+    """After how many days the folder of any other run is removed. Default: never."""
     dashboard_url: str = ""
     """The address of the dashboard in messages. Default: Airflow's `[api] base_url` with `/ml-metrics` appended."""
 

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from ml_metrics import buckets, confined
+from ml_metrics import buckets, confined, removal
 from ml_metrics.buckets import errors_naming
 from ml_metrics.errors import StorageError, TooLargeError
 from ml_metrics.log_lines import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ml_metrics.removal import Usage
 
 log = logger_of(__name__)
 
@@ -145,17 +147,6 @@ class Folder:
             with errors_naming(self.path_of(name), "the folder cannot be created"):
                 confined.make_folder(self._local, name)
 
-    def move(self, name: str, target: str) -> None:
-        """Move one file, creating the parent folders of the target."""
-        path = self.path_of(name)
-        with errors_naming(path, f"cannot be moved to {target}"):
-            if is_local(self.path):
-                confined.move_file(self._local, name, target)
-                return
-            _check_name(name)
-            _check_name(target)
-        buckets.move(path, self.path_of(target))
-
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""
         path = self.path_of(name)
@@ -207,6 +198,33 @@ class Folder:
             if is_local(self.path):
                 return sorted(confined.subfolders(self._local, below, limits.files))
             return sorted(buckets.subfolders(place, limits.files))
+
+    def usage(self, name: str, limits: ListingLimits = LIMITS) -> Usage:
+        """Return what a folder in this one takes of the disk or bucket, as far as it is looked at."""
+        if is_local(self.path):
+            return removal.usage_below(self._local, name, most_entries=limits.files, most_depth=limits.depth)
+        path = self.path_of(name)
+        with errors_naming(path, "cannot be listed"):
+            _check_name(name)
+        return buckets.usage_below(path, limits.files)
+
+    def rename(self, name: str, target: str) -> bool:
+        """Give a folder on a disk another name, whole. False if there is none, as when another process did so."""
+        with errors_naming(self.path_of(name), "cannot be renamed"):
+            try:
+                confined.move_file(self._local, name, target)
+            except FileNotFoundError:
+                return False
+        return True
+
+    def remove_all(self, name: str, is_late: Callable[[], bool] = lambda: False) -> Usage:
+        """Remove a folder with everything in it, and return what was removed and why something is left."""
+        path = self.path_of(name)
+        with errors_naming(path, "cannot be removed"):
+            _check_name(name)
+            if is_local(self.path):
+                return removal.remove_below(self._local, name, is_late)
+        return buckets.remove_below(path, is_late)
 
     def path_of(self, name: str) -> str:
         """Return the path of a name."""
@@ -309,16 +327,6 @@ def make_folder(path: str) -> None:
         return
     with errors_naming(path, "the folder cannot be created"):
         local_path(path).mkdir(parents=True, exist_ok=True)
-
-
-def move(source: str, target: str) -> None:
-    """Move one file, creating the parent folders of the target."""
-    if not is_local(source):
-        buckets.move(source, target)
-        return
-    with errors_naming(source, f"cannot be moved to {target}"):
-        local_path(target).parent.mkdir(parents=True, exist_ok=True)
-        local_path(source).replace(local_path(target))
 
 
 def remove(path: str) -> None:

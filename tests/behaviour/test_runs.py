@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from airflow_home import PROJECT, Home
+from unit.retention.run_folders import store, stored_keys
 
 pytestmark = [pytest.mark.e2e]
 
@@ -188,3 +192,53 @@ def test_a_run_by_hand_with_another_image_is_a_trial(home: Home) -> None:
     assert "alice@example.com" in text
     assert "trial of tried failed: loss_final 5, must be below 1.1" in " ".join(text.split())
     assert "team@example.com" not in text
+
+
+SAME_RUN = """
+import sys
+from datetime import datetime, timezone
+from airflow.utils.cli import get_bagged_dag
+date = datetime(2026, 1, 1, tzinfo=timezone.utc)
+get_bagged_dag(bundle_names=None, dag_id=sys.argv[1]).test(run_after=date, logical_date=date)
+"""
+"""`airflow dags test` names each of its runs by the time of day."""
+COUNTING = """
+import json, os, pathlib
+folder = pathlib.Path(os.environ["MODEL_DIR"])
+number = len(list(folder.glob("checkpoint-*")))
+(folder / f"checkpoint-{number}").touch()
+print(json.dumps({"checkpoints": number + 1}), file=(folder / "metrics.jsonl").open("w"))
+"""
+
+
+def test_a_run_that_went_well_and_is_cleared_starts_over_without_its_checkpoints(home: Home) -> None:
+    for retries in (1, 2):  # the second is the same run, cleared: it may be tried more often than before
+        test = home.add_test("cleared", command=["python3", "-c", COUNTING], retries=retries)
+        done = subprocess.run(
+            [sys.executable, "-c", SAME_RUN, test], env=home.environment, capture_output=True, text=True, check=False
+        )
+        # afterwards, Airflow's own `dag.test` may fail to look up a deadline of the run, which has none
+        assert "run_type: manual> successful" in done.stdout, done.stdout[-3000:]
+    with home.warehouse() as warehouse:
+        (run,) = warehouse.runs.newest(test)
+        assert {row.metric: row.value for row in warehouse.metrics.of_run(run.uuid)}["checkpoints_final"] == 1
+    folder = home.runs / test / run.uuid
+    for place in (folder, folder / "_ml_metrics" / "generation-2"):
+        assert {path.name for path in place.iterdir()} >= {"checkpoint-0", "metrics.jsonl"}
+        assert not (place / "checkpoint-1").exists()
+
+
+def test_the_nightly_dag_removes_old_run_folders_and_leaves_the_run_that_airflow_knows(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = {"AIRFLOW__ML_METRICS__DOCUMENTS_KEY": "a key of more than 16 letters"}
+    monkeypatch.setenv(*next(iter(key.items())))
+    test, now = home.add_test("stored", command=["true"]), datetime.now(UTC)
+    assert home.airflow("dags", "test", test, **key).returncode == 0
+    for name, days in (("old", 40), ("older", 41)):
+        store(str(home.runs), test, name, days, now=now)
+    assert len(stored_keys(str(home.runs), test)) == 3
+    done = home.airflow("dags", "test", "ml-metrics-storage", AIRFLOW__ML_METRICS__KEEP_RUNS_DAYS="30", **key)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "2 runs removed, 8 files" in done.stdout
+    assert len(stored_keys(str(home.runs), test)) == 1

@@ -13,6 +13,7 @@ OPENERS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "open
 OPENED_BY_PATH = {
     "confined.py": "the border itself",
     "buckets.py": "objects of a bucket, which has no links",
+    "removal.py": "folders, each from the handle of the one above it, to empty them",
     "storage.py": "below a folder through the border; and paths that a user or a setting names",
     "documents_key.py": "the key, which only its owner may read",
     "alerts/channels/outbox.py": "the outbox, a folder of Airflow's own",

@@ -10,11 +10,12 @@ from typing import Any
 
 import fsspec
 import pytest
+from gcsfs import GCSFileSystem
 
 from ml_metrics import buckets, storage
 from ml_metrics.errors import StorageError
 from ml_metrics.model import JobStatus, Workload
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_folder import RunFolder, Start
 from servers.channels import Answer, Service, http_service
 from unit.events.event_files import points, read
 
@@ -46,15 +47,39 @@ def test_event_files_are_read_as_on_a_disk(bucket: str) -> None:
     assert found.warnings == []
 
 
-def test_a_new_attempt_moves_the_files_of_the_earlier_one(bucket: str) -> None:
+def test_a_run_that_succeeded_starts_over_in_another_folder(bucket: str) -> None:
     folder = RunFolder(f"{bucket}/runs/1")
     assert folder.read_workload() is None
-    assert folder.start_attempt() == 1
+    assert folder.start_attempt() == Start(1, 1)
     storage.write_bytes(f"{folder.path}/logs/events", b"first")
     folder.write_workload(Workload(JobStatus.SUCCESS, attempts=1))
-    assert folder.start_attempt() == 2
+    assert folder.start_attempt() == Start(2, 2)
+    folder.write_workload(Workload(JobStatus.FAILURE, attempts=2, generation=2))
     assert folder.files() == []
-    assert storage.read_bytes(f"{folder.path}/_ml_metrics/attempt-1/logs/events") == b"first"
+    storage.write_bytes(f"{folder.workload_path(2)}/logs/events", b"second")
+    assert [(file.name, file.read(10)) for file in folder.files()] == [("logs/events", b"second")]
+    assert storage.read_bytes(f"{folder.path}/logs/events") == b"first", "files stay where their users know them"
+
+
+def test_clearing_a_run_costs_the_same_however_many_files_it_has(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[str] = []
+    call = GCSFileSystem._call
+
+    async def counted(self: GCSFileSystem, method: str, path: str, *rest: Any, **options: Any) -> Any:
+        requests.append(method)
+        return await call(self, method, path, *rest, **options)
+
+    monkeypatch.setattr(GCSFileSystem, "_call", counted)
+    costs = []
+    for files in (1, 30):
+        folder = RunFolder(f"{bucket}/runs/{files}")
+        folder.write_workload(Workload(JobStatus.SUCCESS, attempts=1))
+        for number in range(files):
+            storage.write_bytes(f"{folder.path}/checkpoints/{number}", b"x")
+        requests.clear()
+        folder.start_attempt()
+        costs.append(len(requests))
+    assert costs[0] == costs[1] > 0
 
 
 @pytest.fixture
@@ -82,7 +107,6 @@ OPERATIONS: dict[str, Callable[[str], Any]] = {
     "check": storage.exists,
     "read": storage.read_bytes,
     "write": lambda path: storage.write_bytes(path, b"1"),
-    "move": lambda path: storage.move(path, f"{path}-moved"),
     "remove": storage.remove,
 }
 

@@ -4,13 +4,16 @@ import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ml_metrics import storage
 from ml_metrics.errors import StorageError, UnreadableInputError
 from ml_metrics.model import JobStatus, Run, Workload
-from ml_metrics.run_folder import RunFolder, without_non_finite
+from ml_metrics.operators.attempts import end_without_attempt, start_attempt
+from ml_metrics.run_folder import RunFolder, Start, without_non_finite
 
 WORKLOAD = Workload(
     status=JobStatus.SUCCESS,
@@ -60,7 +63,7 @@ def test_a_document_of_somebody_else_is_absent_with_a_warning_or_refused(
 
 
 def test_the_first_attempt_creates_the_folder(folder: RunFolder) -> None:
-    assert folder.start_attempt() == 1
+    assert folder.start_attempt() == Start(1, 1)
     assert Path(folder.path).is_dir()
 
 
@@ -68,17 +71,74 @@ def test_after_a_failed_attempt_checkpoints_stay_and_verdicts_go(folder: RunFold
     folder.write_workload(replace(WORKLOAD, status=JobStatus.FAILURE))
     folder.write("verdicts", {})
     storage.write_bytes(storage.join(folder.path, "checkpoint"), b"x")
-    assert folder.start_attempt() == 2
+    assert folder.start_attempt() == Start(2, 1)
     assert folder.read("verdicts") is None
     assert [file.name for file in folder.files()] == ["checkpoint"]
 
 
-def test_after_a_successful_attempt_the_files_are_moved_aside(folder: RunFolder) -> None:
+def test_a_run_that_succeeded_starts_over_again_and_again_and_no_file_is_moved(folder: RunFolder) -> None:
+    paths = []
+    for generation in (1, 2, 3):
+        assert folder.start_attempt() == Start(generation, generation)
+        folder.write_workload(replace(WORKLOAD, attempts=generation, generation=generation))
+        assert folder.files() == []
+        paths.append(storage.join(folder.workload_path(generation), "train", "events"))
+        storage.write_bytes(paths[-1], b"x" * generation)
+        assert [(file.name, file.size) for file in folder.files()] == [("train/events", generation)]
+    assert [path.removeprefix(folder.path) for path in paths] == [
+        "/train/events",
+        "/_ml_metrics/generation-2/train/events",
+        "/_ml_metrics/generation-3/train/events",
+    ]
+    assert [len(storage.read_bytes(path)) for path in paths] == [1, 2, 3]
+
+
+def test_a_process_that_dies_while_a_run_starts_over_leaves_the_old_run_or_the_new_one(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class DiedError(BaseException):
+        """The process was killed."""
+
+    storage.write_bytes(storage.join(folder.path, "events"), b"old")
     folder.write_workload(WORKLOAD)
-    storage.write_bytes(storage.join(folder.path, "train", "events"), b"x")
-    assert folder.start_attempt() == 2
-    assert folder.files() == []
-    assert storage.exists(storage.join(folder.path, "_ml_metrics", "attempt-1", "train", "events"))
+    operations = {name: getattr(storage.Folder, name) for name in ("write", "remove", "make")}
+    steps: list[str] = []
+    survived = 0
+
+    def stopping(name: str) -> Any:
+        def operation(self: storage.Folder, *given: Any) -> Any:
+            steps.append(name)
+            if len(steps) > survived:
+                raise DiedError
+            return operations[name](self, *given)
+
+        return operation
+
+    for name in operations:
+        monkeypatch.setattr(storage.Folder, name, stopping(name))
+    ended = False
+    while not ended:
+        steps.clear()
+        before = folder.read_workload()
+        assert before == WORKLOAD, "until the last step, the run is the old one"
+        assert [file.read(9) for file in folder.files()] == [b"old"]
+        try:
+            pending = start_attempt(folder, SimpleNamespace(max_tries=3), "i")  # type: ignore[arg-type]
+            ended = True
+        except DiedError:
+            survived += 1
+    assert survived > 5
+    assert folder.read_workload() == pending
+    assert (pending.attempts, pending.generation, folder.files()) == (2, 2, [])
+
+
+def test_a_run_that_is_cleared_and_cannot_start_shows_no_file_of_the_earlier_one(folder: RunFolder) -> None:
+    storage.write_bytes(storage.join(folder.path, "events"), b"old")
+    folder.write_workload(WORKLOAD)
+    end = end_without_attempt(folder, "i")
+    folder.write_workload(end)
+    assert (end.attempts, end.generation, folder.files()) == (1, 2, [])
+    assert folder.next_start() == Start(2, 2)
 
 
 def test_a_failed_write_names_the_path_and_leaves_no_file(tmp_path: Path) -> None:

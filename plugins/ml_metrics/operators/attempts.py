@@ -15,6 +15,7 @@ from ml_metrics.clusters.hosts import rejection_reason
 from ml_metrics.errors import ClusterError, ConfigError, MlMetricsError
 from ml_metrics.model import JobStatus, Workload
 from ml_metrics.operators.cluster import is_outage
+from ml_metrics.run_folder import Start
 
 if TYPE_CHECKING:
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
@@ -37,7 +38,7 @@ class TaskTimeoutError(AirflowException):
     """The task ran longer than it may, as found outside Airflow's own timeout."""
 
 
-def unknown_end(attempt: int, image: str | None) -> Workload:
+def unknown_end(attempt: int, image: str | None, generation: int = 1) -> Workload:
     """Return what is recorded until the end of an attempt is known. It remains if the worker is lost."""
     return Workload(
         status=JobStatus.FAILURE,
@@ -45,6 +46,7 @@ def unknown_end(attempt: int, image: str | None) -> Workload:
         detail="the Airflow task ended before the end of the workload was known; clear `run_workload` to continue",
         queued_at=datetime.now(UTC),
         attempts=attempt,
+        generation=generation,
         image=image,
     )
 
@@ -62,7 +64,8 @@ def end_of(
         reason, status = _reason_if_rejected(error) if rejected else _reason_if_accepted(error)
         return replace(pending, status=status, failure_reason=reason, detail=_detail(error), ended_at=now)
     queued_at = observed.queued_at or pending.queued_at
-    ended = replace(observed, queued_at=queued_at, ended_at=observed.ended_at or now, attempts=pending.attempts)
+    ended = replace(observed, queued_at=queued_at, ended_at=observed.ended_at or now)
+    ended = replace(ended, attempts=pending.attempts, generation=pending.generation)
     if observed.status is JobStatus.SUCCESS:
         return ended
     if isinstance(error, AirflowTaskTimeout | TaskTimeoutError) and observed.started_at:
@@ -136,14 +139,20 @@ def start_attempt(folder: RunFolder, ti: RuntimeTaskInstanceProtocol, image: str
     document = folder.read(DOCUMENT)
     before = folder.read_workload() if _is_of_round(document, ti) else None
     if document and before and not end_is_known(before) and document.get("created", 0) < before.attempts:
-        attempt = before.attempts
+        start = Start(before.attempts, before.generation)
     else:
-        attempt = folder.start_attempt()
+        start = folder.start_attempt()
     if document is None or not _is_of_round(document, ti):
-        folder.write(DOCUMENT, {"round": ti.max_tries, "first_attempt": attempt, "created": 0})
-    pending = unknown_end(attempt, image)
+        folder.write(DOCUMENT, {"round": ti.max_tries, "first_attempt": start.attempt, "created": 0})
+    pending = unknown_end(start.attempt, image, start.generation)
     folder.write_workload(pending)
     return pending
+
+
+def end_without_attempt(folder: RunFolder, image: str | None) -> Workload:
+    """Return what is recorded if no attempt could be started: its generation has no files, which is what it has."""
+    start = folder.next_start()
+    return unknown_end(max(1, start.attempt - 1), image, start.generation)
 
 
 def mark_attempt_created(folder: RunFolder, pending: Workload) -> None:

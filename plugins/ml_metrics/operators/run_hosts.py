@@ -84,7 +84,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         made = job_of(
             self.test,
             name=f"{JOB_NAME_PREFIX}{self.name}",
-            run_dir=folder.path,
+            run_dir=self.workload_path(folder),
             env={"JOB_NAME": run.job_name},
             labels={RUN_KEY: run.key},
         )

@@ -64,10 +64,11 @@ class RunWorkload(WorkloadBase):
         if context is not None:
             run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
             env = {"JOB_NAME": run.job_name}
-            self.use_template(pod_of(self.test, run_dir=folder.path, env=env, labels=self.labels), context)
-        made = super().build_pod_request_obj(context, **options)
-        self.check_policy(made)
-        return made
+            made = pod_of(self.test, run_dir=self.workload_path(folder), env=env, labels=self.labels)
+            self.use_template(made, context)
+        request = super().build_pod_request_obj(context, **options)
+        self.check_policy(request)
+        return request
 
     def get_or_create_pod(self, pod_request_obj: k8s.V1Pod, context: Context) -> k8s.V1Pod:
         """Create the pod, or take over the pod of a worker that died, even if the pod has ended since."""

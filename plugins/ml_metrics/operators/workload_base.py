@@ -23,10 +23,10 @@ from ml_metrics.operators.attempts import (
     end_is_known,
     end_of,
     end_of_round,
+    end_without_attempt,
     mark_attempt_created,
     retries_left,
     start_attempt,
-    unknown_end,
 )
 from ml_metrics.operators.cluster import MAX_FIRST_OUTAGE, MAX_OUTAGE, MAX_OUTAGES, is_outage, place_of, wait_for_answer
 from ml_metrics.operators.cluster_hook import KUBECONFIG, CheckedHook, default_kubeconfig, kubeconfig_of
@@ -199,6 +199,10 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
         self.pending = replace(pending, namespace=namespace, pod=name)
         folder.write_workload(self.pending)
 
+    def workload_path(self, folder: RunFolder) -> str:
+        """Return the folder that the workload of this attempt writes to."""
+        return folder.workload_path((self.pending or folder.next_start()).generation)
+
     def mark_created(self, context: Context) -> None:
         """Record that the cluster has accepted the workload."""
         if self.pending is not None:
@@ -300,7 +304,7 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
 
     def _record_end(self, folder: RunFolder, error: BaseException | None) -> Workload:
         self._unrecorded = None
-        pending = self.pending or unknown_end(1, self.image)
+        pending = self.pending or end_without_attempt(folder, self.image)
         end = self._with_links(end_of(self._last_observed(), error, pending, created=self.created))
         folder.write_workload(end)
         self.save_logs()

@@ -134,7 +134,7 @@ def _commands(run: Run, folder: RunFolder, workload: Workload) -> Iterator[Fact]
         yield Fact("Download the logs", workload.logs_command)
     if workload.status is JobStatus.SUCCESS:
         yield Fact("See the values of earlier runs", f"ml-metrics history {run.test}")
-    yield Fact("The files of the run", folder.path)
+    yield Fact("The files of the run", folder.workload_path(workload.generation))
 
 
 def warnings_of(test: TestDefinition, state: RunState) -> Iterator[str]:

@@ -76,8 +76,8 @@ def _changes(connection: Connection) -> list[Executable]:
         else:
             changes.append(CreateTable(defined))
         missing = {index.name for index in defined.indexes} - indexes
-        old = {index.replaces for index in table.page_indexes if index.name in missing} & indexes
-        changes += [sa.text(f"DROP INDEX {name}") for name in sorted(filter(None, old))]
+        old = {name for index in table.page_indexes if index.name in missing for name in index.replaces} & indexes
+        changes += [sa.text(f"DROP INDEX {name}") for name in sorted(old)]
         changes += [CreateIndex(index) for index in defined.indexes if index.name in missing]
     return changes
 
@@ -95,7 +95,9 @@ def _defined(table: Table, metadata: sa.MetaData) -> sa.Table:
 
 def _page_index(index: PageIndex) -> sa.Index:
     where = None if index.where is None else sa.text(index.where)
-    return sa.Index(index.name, *index.columns, sqlite_where=where, postgresql_where=where)
+    return sa.Index(
+        index.name, *index.columns, sqlite_where=where, postgresql_where=where, postgresql_include=index.include
+    )
 
 
 def _check(connection: Connection, table: Table, existing: list[Any]) -> None:

@@ -40,8 +40,10 @@ class PageIndex:
     columns: tuple[str, ...]
     where: str | None = None
     """The condition of a partial index, in the same text as in the query; None for all rows."""
-    replaces: str | None = None
-    """The index of an older version for the same query, which is dropped when this one is created."""
+    replaces: tuple[str, ...] = ()
+    """Indexes of older versions for the same query, which are dropped when this one is created."""
+    include: tuple[str, ...] = ()
+    """Columns that the query reads besides. In SQLite, each index has the key of the table anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ JOB_HISTORY = Table(
     page_indexes=(
         # `trial` is among the columns because SQLite reads it although the condition of the index implies it
         PageIndex(
-            "job_history_regular",
+            "job_history_by_time",
             (
                 "timestamp",
                 "test_name",
@@ -130,14 +132,17 @@ JOB_HISTORY = Table(
                 "trial",
             ),
             "trial IS NULL",
-            replaces="job_history_shown",
+            replaces=("job_history_shown", "job_history_regular"),
+            include=("uuid",),
         ),
         PageIndex(
             "job_history_regular_standing",
             ("test_name", "timestamp", "job_status", "verdict", "deployment", "trial"),
             "trial IS NULL",
-            replaces="job_history_standing",
+            replaces=("job_history_standing",),
         ),
+        PageIndex("job_history_of_dag", ("dag_id", "run_id")),
+        PageIndex("job_history_trials", ("test_name", "deployment", "trial"), "trial IS NOT NULL"),
     ),
     partition="timestamp",
     cluster=("test_name",),

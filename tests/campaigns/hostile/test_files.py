@@ -62,7 +62,7 @@ FIXED: Mapping[str, dict[str, Any]] = {
 }
 """What a test of an author may hold beside its name, image and command."""
 RESERVED = (
-    "ml-metrics-digest", "ml-metrics-heartbeat", "ml-metrics-watch", "ml_messages", "ml-metrics-another",
+    "ml-metrics-digest", "ml-metrics-heartbeat", "ml-metrics-watch", "ml-metrics-storage", "ml_messages", "ml-metrics-another",
     "py-mnist-example-cpu",
 )  # fmt: skip
 """DAGs of the product and of other DAG files."""

@@ -155,18 +155,15 @@ get_bagged_dag(bundle_names=None, dag_id=sys.argv[1]).test(run_after=date, logic
 
 
 def test_clearing_a_run_writes_nowhere_else(place: Place, attack: Begin) -> None:
-    """The files of an earlier attempt are moved aside: into a link, if they were moved by path."""
+    """The workload starts over in a new folder, whose place, or a folder in it, an earlier attempt gave to a link."""
     config = place.home.path / "config"
     payload: Deed = {"do": "write", "at": "airflow_local_settings.py", "text": "raise SystemExit(13)\n"}
     shapes: dict[str, list[Deed]] = {
-        "attempt": [{"do": "symlink", "at": f"{DOCUMENTS}/attempt-1", "to": str(config)}],
-        "below": [
-            {"do": "symlink", "at": f"{DOCUMENTS}/attempt-1/sub", "to": str(config)},
-            {**payload, "at": f"sub/{payload['at']}"},
-        ],
+        "generation": [{"do": "symlink", "at": f"{DOCUMENTS}/generation-2", "to": str(config)}],
+        "below": [{"do": "symlink", "at": f"{DOCUMENTS}/generation-2/sub", "to": str(config)}],
     }
     before = fingerprint(config)
-    with attack("S2 a cleared run moves its files into a link") as tried:
+    with attack("S2 a cleared run starts over behind a link") as tried:
         for shape, deeds in shapes.items():
             for retries in (1, 2):  # the second is the same run, cleared: it may be tried more often than before
                 test = place.test(f"cleared-{shape}", payload, *deeds, retries=retries)
@@ -176,7 +173,7 @@ def test_clearing_a_run_writes_nowhere_else(place: Place, attack: Begin) -> None
                 )  # fmt: skip
             after = fingerprint(config)
             tried.variant(shape, held=before == after, reached=before.items() ^ after.items())
-            tried.variant(f"{shape} was cleared", held=recorded_workload(place.home, test)["attempts"] == 2,
+            tried.variant(f"{shape} was cleared", held=recorded_workload(place.home, test)["generation"] == 2,
                           reached=done.stdout[-1500:])  # fmt: skip
 
 

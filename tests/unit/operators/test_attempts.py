@@ -106,6 +106,13 @@ def test_until_the_end_is_known_the_worker_counts_as_lost() -> None:
     assert (PENDING.status, PENDING.failure_reason, PENDING.attempts) == ("failure", "WorkerLost", 3)
 
 
+@pytest.mark.parametrize("observed", [None, RAN])
+@pytest.mark.parametrize("error", [None, TaskStoppedError("stopped"), OSError("no route")])
+def test_every_end_is_that_of_the_generation_that_began(observed: Workload | None, error: Exception | None) -> None:
+    pending = replace(PENDING, generation=2)
+    assert end_of(observed, error, pending, created=True).generation == 2
+
+
 def test_the_state_in_the_cluster_takes_precedence() -> None:
     observed = Workload(status=JobStatus.FAILURE, failure_reason="OOMKilled", ended_at=datetime(2026, 1, 2, tzinfo=UTC))
     end = end_of(observed, AirflowException("pod failed"), PENDING, created=True)

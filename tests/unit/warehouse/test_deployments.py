@@ -286,11 +286,12 @@ def test_rows_of_an_older_version_belong_to_every_deployment_until_one_claims_th
 def test_indexes_of_older_versions_are_replaced_once(tmp_path: Path) -> None:
     store = SqlStore(f"sqlite:///{tmp_path}/older.db")
     store.ensure_schema()
-    store.change("DROP INDEX job_history_regular", {})
+    store.change("DROP INDEX job_history_by_time", {})
     store.change("CREATE INDEX job_history_shown ON job_history (timestamp)", {})
     store.ensure_schema()
-    names = "SELECT name FROM sqlite_master WHERE name IN ('job_history_shown', 'job_history_regular')"
-    assert [row["name"] for row in store.rows(names, {})] == ["job_history_regular"]
+    known = "'job_history_shown', 'job_history_regular', 'job_history_by_time'"
+    names = f"SELECT name FROM sqlite_master WHERE name IN ({known})"
+    assert [row["name"] for row in store.rows(names, {})] == ["job_history_by_time"]
     store.change("CREATE INDEX job_history_shown ON job_history (timestamp)", {})  # by a process of the older version
     store.ensure_schema()
     assert len(store.rows(names, {})) == 2, "two versions would create and drop it again and again"

@@ -130,7 +130,7 @@ def test_the_level_of_a_trial_is_not_accepted(trial_at_each_end: Warehouse) -> N
 
 
 @pytest.mark.parametrize(
-    ("query", "index"), [(BETWEEN, "job_history_regular"), (TESTS, "job_history_regular_standing")]
+    ("query", "index"), [(BETWEEN, "job_history_by_time"), (TESTS, "job_history_regular_standing")]
 )
 def test_the_page_of_all_tests_reads_an_index_without_the_rows(tmp_path: Path, query: str, index: str) -> None:
     with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
