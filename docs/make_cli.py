@@ -126,6 +126,7 @@ def examples() -> dict[str, list[str]]:
         "backfill": [f"ml-metrics backfill {TEST}"],
         "schema": ["ml-metrics schema"],
         "import": ["ml-metrics import sqlite:///older.db"],
+        "clusters": ["ml-metrics clusters"],
         "pools": ["ml-metrics pools"],
         "demo": [],
         "cluster": ["ml-metrics cluster status"],

@@ -19,16 +19,25 @@ from typing import TYPE_CHECKING
 from ml_metrics.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 COMMAND_SECONDS = 60
 
 
 def airflow_option(section: str, key: str) -> str | None:
     """Return an option, by Airflow's own precedence; None if it is not set."""
-    variable = f"AIRFLOW__{section}__{key}".upper()
-    found = _given(os.environ, variable, variable, "_CMD", "_SECRET")
-    return found if found is not None else _given(_section(section), key, f"[{section}] {key}", "_cmd", "_secret")
+    return airflow_options(section, (key,))[key]
+
+
+def airflow_options(section: str, keys: Iterable[str]) -> dict[str, str | None]:
+    """Return several options of a section."""
+    in_file = _section(section)
+    found: dict[str, str | None] = {}
+    for key in keys:
+        variable = f"AIRFLOW__{section}__{key}".upper()
+        value = _given(os.environ, variable, variable, "_CMD", "_SECRET")
+        found[key] = _given(in_file, key, f"[{section}] {key}", "_cmd", "_secret") if value is None else value
+    return found
 
 
 def airflow_cfg_path() -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.config.clusters import named_cluster
 from ml_metrics.errors import ConfigError
 from ml_metrics.settings import Settings
 
@@ -70,7 +71,8 @@ def _uses_local_cluster(settings: Settings) -> bool:
             connection = find_connection(settings.kubernetes_conn_id)
             return connection is None or not (connection.extra_dejson or connection.host)
         case other:
-            raise ConfigError(f"[ml_metrics] cluster: {other!r} is not one of auto, local, kubernetes")
+            named_cluster(other, "[ml_metrics] cluster (auto, local, kubernetes or a name)")
+            return False
 
 
 def _sql_address(connection: Any) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
-from ml_metrics.airflow_options import airflow_home, airflow_option, dags_folder
+from ml_metrics.airflow_options import airflow_home, airflow_option, airflow_options, dags_folder
 from ml_metrics.errors import ConfigError
 from ml_metrics.limits import Limits
 
@@ -32,9 +32,11 @@ class Settings:
     """The BigQuery dataset, if the warehouse is BigQuery."""
     cluster: str = "auto"
     """`local` runs pods as processes on this machine, `kubernetes` uses `kubernetes_conn_id`, `auto` uses
-    the connection if it exists and the local cluster otherwise."""
+    the connection if it exists and the local cluster otherwise. Or the name of one of the `clusters`."""
     kubernetes_conn_id: str = "kubernetes_default"
     """The Airflow connection of the cluster."""
+    clusters: str = ""
+    """A YAML file of clusters by name, with how Airflow connects to each. Default: none."""
     kubeconfig_programs: str = ""
     """`yes` lets a kubeconfig name programs and files, such as `gke-gcloud-auth-plugin`. They run as Airflow."""
     policy: str = ""
@@ -130,7 +132,7 @@ class Settings:
     @classmethod
     def load(cls) -> Settings:
         """Read the settings from the environment of this process."""
-        found = {field.name: airflow_option(SECTION, field.name) for field in fields(cls)}
+        found = airflow_options(SECTION, [field.name for field in fields(cls)])
         defaults = {**_default_paths(), "dashboard_url": _dashboard_url()}
         return cls(**{**defaults, **{name: value for name, value in found.items() if value}})
 

@@ -39,6 +39,7 @@ GROUPS = {
         "backfill": "measure, judge and load the runs of a test again",
         "schema": "create or update the tables of the warehouse",
         "import": "import the history of an older system",
+        "clusters": "show the clusters, and check what Airflow may do there",
         "pools": "show or create the Airflow pools of the tests",
     },
     "On a laptop": {

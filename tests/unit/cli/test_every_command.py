@@ -33,7 +33,7 @@ HOSTILE = {
 }
 NUMBERS = {
     "--limit", "--runs", "--days", "--window", "--ideal-step-time", "--interval", "--create", "--max-pods",
-    "--certainty", "--min-change",
+    "--certainty", "--min-change", "--timeout",
 }  # fmt: skip
 """Options for which every value above is wrong."""
 TEST_FILE = "{name: a-test, image: i, command: [c]}"
@@ -68,6 +68,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "backfill": [TEST, "--runs", str(empty_home / "run"), *warehouse],
         "schema": warehouse,
         "import": [address, *warehouse],
+        "clusters": [],
         "pools": [],
         "demo": ["--help"],
         "cluster": ["status", "--root", str(empty_home / "cluster")],
