@@ -141,7 +141,7 @@ check() {
 checks() {
   check "the bucket of run folders, $storage_bucket" "make it, or see whether you may read it" \
     gcloud storage buckets describe "$storage_bucket" --project "$project"
-  check "the secret of the connection ml_metrics_warehouse" "without it, rows go to a file of one worker" \
+  check "the secret of the connection ml_metrics_warehouse" "without it, no row is recorded" \
     gcloud secrets describe airflow-connections-ml_metrics_warehouse --project "$project"
   echo "not checked: the roles of $(described account) (--roles lists them), the values of secrets, the dataset, and whether"
   echo "  clusters answer from there"

@@ -169,7 +169,7 @@ def test_a_dry_run_says_what_is_missing(cloud: Cloud) -> None:
     done = cloud.deploy(*WHERE, "--dry-run")
     assert done.returncode == 1
     assert "problem: the bucket of run folders, gs://runs: make it" in done.stdout
-    assert "problem: the secret of the connection ml_metrics_warehouse: without it, rows go to a file" in done.stdout
+    assert "problem: the secret of the connection ml_metrics_warehouse: without it, no row is recorded" in done.stdout
     assert cloud.changes() == []
 
 
