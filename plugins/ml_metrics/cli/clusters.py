@@ -16,6 +16,8 @@ examples:
 from __future__ import annotations
 
 import re
+import sys
+from contextlib import redirect_stdout
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -96,11 +98,12 @@ def address_of(access: ClusterAccess) -> str:
 
 
 def _check(name: str | None, namespace: str | None, seconds: int) -> dict[str, Any]:
-    from ml_metrics.operators.cluster_check import check_cluster
-
     found: dict[str, Any] = {"cluster": name or DEFAULT}
     try:
-        check = check_cluster(name, namespace, seconds)
+        with redirect_stdout(sys.stderr):  # where Airflow logs, from its import on
+            from ml_metrics.operators.cluster_check import check_cluster
+
+            check = check_cluster(name, namespace, seconds)
     except MlMetricsError as error:
         return {**found, "usable": False, "problem": str(error)}
     missing = check.missing
@@ -153,5 +156,6 @@ def _nodes(pools: tuple[NodePool, ...] | None) -> list[str]:
 
 
 def _pool(pool: NodePool) -> str:
-    has = f"{pool.devices} x {pool.accelerator or 'accelerator'} each" if pool.devices else "no accelerators"
+    some = pool.devices or pool.accelerator
+    has = f"{pool.devices} x {pool.accelerator or 'accelerator'} each" if some else "no accelerators"
     return f"{pool.name}: {counted(pool.nodes, 'node')}, {pool.ready} ready, {pool.machine}, {has}"

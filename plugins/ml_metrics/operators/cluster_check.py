@@ -6,6 +6,7 @@ The connection is that of the operators, so that a run finds what was checked.
 from __future__ import annotations
 
 import time
+import warnings
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from threading import Thread
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import InsecureRequestWarning
 
 from ml_metrics.clusters.node_pools import NodePool, node_pools
 from ml_metrics.clusters.permissions import PERMISSIONS, Permission
@@ -64,6 +66,7 @@ def check_cluster(name: str | None, namespace: str | None, seconds: float) -> Cl
 
 
 def _perform(test: TestDefinition, deadline: float, result: Future[ClusterCheck]) -> None:
+    warnings.simplefilter("once", InsecureRequestWarning)  # a kubeconfig may ask for that: one warning is enough
     try:
         operator: Any = workload_operator(test, task_id="run_workload")
         operator.use_cluster()

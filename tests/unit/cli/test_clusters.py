@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,8 @@ from ml_metrics.cli import main
 from ml_metrics.clusters.permissions import PERMISSIONS
 from servers.access_reviews import AccessReviews
 from unit.clusters.test_node_pools import node
+
+PLUGINS = Path(__file__).parents[3] / "plugins"
 
 
 @pytest.fixture
@@ -184,3 +189,15 @@ def test_on_gke_the_operators_connection_is_checked(cluster: AccessReviews, monk
     assert cluster.authorization == {"Bearer of-google"}
     assert made[0].use_dns_endpoint is True
     assert made[0].impersonation_chain == ["a@p.iam.x.com"]
+
+
+def test_what_airflow_logs_is_not_part_of_the_document(cluster: AccessReviews, tmp_path: Path) -> None:
+    """In a process of its own, in which Airflow's log goes to standard output, at its most talkative level."""
+    environment = {**os.environ, "AIRFLOW__LOGGING__LOGGING_LEVEL": "DEBUG", "PYTHONPATH": str(PLUGINS)}
+    command = [sys.executable, "-m", "ml_metrics.cli", "clusters", "check", "lab", "--json"]
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["clusters"][0]["user"] == cluster.user
+    assert "the-token" not in done.stdout + done.stderr
