@@ -62,12 +62,15 @@ def _connection(cluster: ClusterAccess | None) -> dict[str, Any]:
     """Return the options of the provider's operators."""
     if cluster is None or not cluster.on_gke:
         raise ValueError("the test has no GKE cluster")
+    given = {
+        "use_dns_endpoint": cluster.use_dns_endpoint,
+        "use_internal_ip": cluster.use_internal_ip,
+        "impersonation_chain": list(cluster.impersonation_chain or ()),
+    }
     return {
         "project_id": cluster.project,
         "location": cluster.location,
         "cluster_name": cluster.name,
-        "use_dns_endpoint": cluster.use_dns_endpoint,
-        "use_internal_ip": cluster.use_internal_ip,
         "gcp_conn_id": cluster.gcp_conn_id or GOOGLE,
-        "impersonation_chain": list(cluster.impersonation_chain) if cluster.impersonation_chain else None,
+        **{key: value for key, value in given.items() if value},  # an older provider does not know all of them
     }
