@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Deploys this project to an environment of Cloud Composer 3; see `deploy/composer.sh --help`.
+# It runs on the bash 3.2 of macOS: an empty array is expanded as ${array[@]+"${array[@]}"}, and `paste` gets a `-`.
 set -euo pipefail
+start=$PWD
 cd "$(dirname "$0")/.."
 
 HELP='Deploy this project to an environment of Cloud Composer 3. Run again, it changes only what differs.
@@ -14,9 +16,12 @@ HELP='Deploy this project to an environment of Cloud Composer 3. Run again, it c
   --deployment NAME       part of the key of each run (default: the name of the environment)
   --dataset NAME          the BigQuery dataset of the rows (default: metrics_handler_dataset)
   --channels LIST         the channels of alerts (default: outbox)
+  --outbox URL            the folder of the channel outbox, and of messages that no channel
+                          accepts (default: gs://BUCKET/outbox, in the bucket of run folders)
+  --clusters FILE         the file of clusters, which is copied to dags/ (docs/kubernetes.md)
   --set KEY=VALUE         another setting of section [ml_metrics]; can be repeated
   --files-only            copy only the files, and skip packages and settings
-  --dry-run               print what would be done, and do nothing
+  --dry-run               check what can be checked, print what would be done, and do nothing
   --roles                 list the roles that the service account of the environment needs, and why
   --help                  this text
 
@@ -29,23 +34,26 @@ die() {
 }
 
 environment= location= project= storage_root= deployment= dataset=metrics_handler_dataset channels=outbox
-files_only= dry_run= settings=()
+outbox= clusters= files_only= dry_run= settings=()
 while [ $# -gt 0 ]; do
   case "$1" in
     --help) echo "$HELP"; exit 0 ;;
     --roles) grep -v '^#' deploy/composer-roles.txt; exit 0 ;;
     --files-only) files_only=1 ;;
     --dry-run) dry_run=1 ;;
-    --environment | --location | --project | --storage-root | --deployment | --dataset | --channels | --set)
+    --environment | --location | --project | --storage-root | --deployment | --dataset | --channels | --outbox | \
+      --clusters | --set)
       [ $# -gt 1 ] || die "$1 needs a value"
       case "$1" in
         --environment) environment=$2 ;;
         --location) location=$2 ;;
         --project) project=$2 ;;
-        --storage-root) storage_root=$2 ;;
+        --storage-root) storage_root=${2%/} ;;
         --deployment) deployment=$2 ;;
         --dataset) dataset=$2 ;;
         --channels) channels=$2 ;;
+        --outbox) outbox=${2%/} ;;
+        --clusters) case "$2" in /*) clusters=$2 ;; *) clusters=$start/$2 ;; esac ;;
         --set) settings+=("$2") ;;
       esac
       shift ;;
@@ -60,13 +68,30 @@ if [ -z "$files_only" ]; then
     gs://?*) ;;
     *) die "--storage-root must be a gs:// address: other workers cannot read run folders on the disk of a worker" ;;
   esac
+  storage_bucket=gs://$(echo "${storage_root#gs://}" | cut -d/ -f1)
+  outbox=${outbox:-$storage_bucket/outbox}
+  case "$outbox" in
+    gs://?*) ;;
+    *) die "--outbox must be a gs:// address: nobody reads mails on the disk of a worker" ;;
+  esac
+  case "$outbox/" in
+    "$storage_root"/*) die "--outbox $outbox is in the folder of run folders; give another one" ;;
+  esac
 fi
-for setting in "${settings[@]}"; do
+for setting in ${settings[@]+"${settings[@]}"}; do
   case "$setting" in *"|"*) die "--set $setting: a value cannot contain |" ;; ?*=*) ;; *) die "--set $setting: KEY=VALUE is needed" ;; esac
 done
+[ -z "$clusters" ] || [ -f "$clusters" ] || die "--clusters $clusters: there is no such file"
 command -v gcloud >/dev/null || die "gcloud is not installed: https://cloud.google.com/sdk/docs/install"
+command -v python3 >/dev/null || die "python3 is not installed"
+[ -n "$project" ] || project=$(gcloud config get-value project 2>/dev/null) || true
+case "$project" in
+  "" | "(unset)") die "no project: give --project ID, or set one with: gcloud config set project ID" ;;
+esac
 
-where=(--location "$location" ${project:+--project "$project"})
+where=(--location "$location" --project "$project")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
 run() {
   if [ -n "$dry_run" ]; then
@@ -76,8 +101,50 @@ run() {
   fi
 }
 
+# --- the environment: described once, before anything changes ---------------------------------------------------------
+
 describe() {
-  gcloud composer environments describe "$environment" "${where[@]}" --format "$1"
+  gcloud composer environments describe "$environment" "${where[@]}" --format json >"$work/environment.json" ||
+    die "the environment '$environment' cannot be read: check --environment, --location, --project and your account"
+  python3 - "$work/environment.json" >"$work/environment" <<'PYTHON' || die "the description of '$environment' is not that of an environment"
+import json, sys
+config = json.load(open(sys.argv[1]))["config"]
+software = config.get("softwareConfig") or {}
+print("bucket", config.get("dagGcsPrefix", ""))
+print("image", software.get("imageVersion", ""))
+print("address", config.get("airflowUri", ""))
+print("account", (config.get("nodeConfig") or {}).get("serviceAccount", ""))
+for name, version in sorted((software.get("pypiPackages") or {}).items()):
+    print("package", (name + version).lower())
+for name, value in sorted((software.get("airflowConfigOverrides") or {}).items()):
+    print("setting", f"{name}={value}")
+PYTHON
+}
+
+described() {
+  sed -n "s/^$1 //p" "$work/environment"
+}
+
+problems=
+check() {
+  # what is checked, its command, and what to do if that fails
+  local what=$1 advice=$2
+  shift 2
+  if "$@" >/dev/null 2>"$work/error"; then
+    echo "checked: $what"
+  else
+    problems=1
+    echo "problem: $what: $advice ($(head -1 "$work/error"))"
+  fi
+}
+
+checks() {
+  check "the bucket of run folders, $storage_bucket" "make it, or see whether you may read it" \
+    gcloud storage buckets describe "$storage_bucket" --project "$project"
+  check "the secret of the connection ml_metrics_warehouse" "without it, no row is recorded" \
+    gcloud secrets describe airflow-connections-ml_metrics_warehouse --project "$project"
+  echo "not checked: the roles of $(described account) (--roles lists them), the values of secrets, the dataset, and whether"
+  echo "  clusters answer from there"
 }
 
 # --- packages: only those that Composer does not have ------------------------------------------------------------------
@@ -86,16 +153,9 @@ packages() {
   grep -vE '^(#|$)' deploy/requirements-composer.txt | tr 'A-Z' 'a-z' | sort
 }
 
-installed() {
-  # one `name==version` per line, as in the file
-  describe 'json(config.softwareConfig.pypiPackages)' | python3 -c '
-import json, sys
-found = ((json.load(sys.stdin) or {}).get("config", {}).get("softwareConfig") or {}).get("pypiPackages") or {}
-print("\n".join(sorted((name + version).lower() for name, version in found.items())))'
-}
-
 update_packages() {
-  if [ -z "$(comm -23 <(packages) <(installed))" ]; then
+  described package | sort >"$work/installed"
+  if [ -z "$(packages | comm -23 - "$work/installed")" ]; then
     echo "packages: up to date"
     return
   fi
@@ -107,6 +167,8 @@ update_packages() {
 # --- settings: overrides of Airflow's configuration; Composer rejects AIRFLOW__* as environment variables -----------
 
 wanted_settings() {
+  local setting address
+  address=$(described address)
   cat <<SETTINGS
 secrets-backend=airflow.providers.google.cloud.secrets.secret_manager.CloudSecretManagerBackend
 secrets-backend_kwargs={"connections_prefix":"airflow-connections","variables_prefix":"airflow-variables","sep":"-"}
@@ -115,26 +177,30 @@ ml_metrics-storage_root=$storage_root
 ml_metrics-deployment=${deployment:-$environment}
 ml_metrics-dataset=$dataset
 ml_metrics-channels=$channels
+ml_metrics-outbox=$outbox
 SETTINGS
-  for setting in "${settings[@]}"; do echo "ml_metrics-$setting"; done
+  # otherwise the links in messages would lead to localhost
+  [ -z "$address" ] || echo "ml_metrics-dashboard_url=${address%/}/ml-metrics"
+  [ -z "$clusters" ] || echo "ml_metrics-clusters=/home/airflow/gcs/dags/ml_metrics_clusters.yaml"
+  for setting in ${settings[@]+"${settings[@]}"}; do echo "ml_metrics-$setting"; done
 }
 
 update_settings() {
   local missing
-  missing=$(comm -23 <(wanted_settings | sort) <(describe 'json(config.softwareConfig.airflowConfigOverrides)' | python3 -c '
-import json, sys
-software = (json.load(sys.stdin) or {}).get("config", {}).get("softwareConfig") or {}
-for name, value in (software.get("airflowConfigOverrides") or {}).items():
-    print(f"{name}={value}")' | sort))
+  described setting | sort >"$work/settings"
+  # of a key that is given twice, the last value counts
+  wanted_settings | python3 -c 'import sys; print("".join(dict((line.split("=", 1)[0], line) for line in sys.stdin).values()), end="")' |
+    sort >"$work/wanted"
+  missing=$(comm -23 "$work/wanted" "$work/settings")
   if [ -z "$missing" ]; then
     echo "settings: up to date"
     return
   fi
   echo "settings: changing"
-  sed 's/^/  /' <<<"$missing"
+  echo "$missing" | sed 's/^/  /'
   # values contain commas, so | is the separator
   run gcloud composer environments update "$environment" "${where[@]}" \
-    --update-airflow-configs "^|^$(paste -sd'|' <<<"$missing")"
+    --update-airflow-configs "^|^$(echo "$missing" | paste -sd'|' -)"
 }
 
 # --- files ----------------------------------------------------------------------------------------------------------
@@ -143,43 +209,50 @@ for name, value in (software.get("airflowConfigOverrides") or {}).items():
 # loads the dashboard only from plugins/. An ignore file keeps Airflow from parsing the package as DAG files.
 stage_files() {
   local folder
-  mkdir -p "$stage/dags/include" "$stage/plugins"
-  cp dags/*.py "$stage/dags/"
-  cp plugins/ml_metrics_plugin.py "$stage/plugins/"
+  mkdir -p "$work/dags/include" "$work/plugins"
+  cp dags/*.py "$work/dags/"
+  cp plugins/ml_metrics_plugin.py "$work/plugins/"
   for folder in dags plugins; do
-    cp -R plugins/ml_metrics "$stage/$folder/ml_metrics"
-    echo '*' >"$stage/$folder/ml_metrics/.airflowignore"
+    cp -R plugins/ml_metrics "$work/$folder/ml_metrics"
+    echo '*' >"$work/$folder/ml_metrics/.airflowignore"
   done
-  cp -R include/metric_configs include/templates "$stage/dags/include/"
-  echo '*' >"$stage/dags/include/.airflowignore"
-  find "$stage" -name __pycache__ -type d -prune -exec rm -rf {} +
+  cp -R include/metric_configs include/templates "$work/dags/include/"
+  echo '*' >"$work/dags/include/.airflowignore"
+  [ -z "$clusters" ] || cp "$clusters" "$work/dags/ml_metrics_clusters.yaml"
+  find "$work" -name __pycache__ -type d -prune -exec rm -rf {} +
 }
-
-stage=
-trap '[ -z "$stage" ] || rm -rf "$stage"' EXIT
 
 copy_files() {
   local bucket folder file
-  bucket=$(describe 'value(config.dagGcsPrefix)')
-  case "$bucket" in gs://?*/dags) bucket=${bucket%/dags} ;; *) die "the environment has no bucket for DAGs: '$bucket'" ;; esac
-  stage=$(mktemp -d)
+  bucket=$(described bucket)
+  bucket=${bucket%/dags}
   stage_files
   # code before its users; these folders belong to this project, so files that it no longer has are deleted
   for folder in plugins/ml_metrics dags/ml_metrics dags/include/templates dags/include/metric_configs; do
-    run gcloud storage rsync --recursive --delete-unmatched-destination-objects "$stage/$folder" "$bucket/$folder"
+    run gcloud storage rsync --recursive --delete-unmatched-destination-objects "$work/$folder" "$bucket/$folder"
   done
-  run gcloud storage cp "$stage/dags/include/.airflowignore" "$bucket/dags/include/.airflowignore"
-  run gcloud storage cp "$stage/plugins/ml_metrics_plugin.py" "$bucket/plugins/ml_metrics_plugin.py"
-  for file in "$stage"/dags/*.py; do
+  run gcloud storage cp "$work/dags/include/.airflowignore" "$bucket/dags/include/.airflowignore"
+  run gcloud storage cp "$work/plugins/ml_metrics_plugin.py" "$bucket/plugins/ml_metrics_plugin.py"
+  [ -z "$clusters" ] || run gcloud storage cp "$work/dags/ml_metrics_clusters.yaml" "$bucket/dags/ml_metrics_clusters.yaml"
+  for file in "$work"/dags/*.py; do
     run gcloud storage cp "$file" "$bucket/dags/$(basename "$file")"
   done
-  echo "files: in $bucket; Composer copies them to its components within minutes"
+  [ -n "$dry_run" ] || echo "files: in $bucket; Composer copies them to its components within minutes"
 }
 
-describe 'value(config.dagGcsPrefix)' >/dev/null ||
-  die "the environment '$environment' cannot be read: check --environment, --location, --project and your account"
+describe
+case "$(described bucket)" in gs://?*/dags) ;; *) die "the environment '$environment' has no bucket for DAGs" ;; esac
+case "$(described image)" in
+  composer-3-airflow-3.*) ;;
+  *) die "the environment '$environment' is '$(described image)', not Composer 3 with Airflow 3" ;;
+esac
+[ -z "$dry_run" ] || [ -n "$files_only" ] || checks
 if [ -z "$files_only" ]; then
   update_packages
   update_settings
 fi
 copy_files
+if [ -n "$problems" ]; then
+  echo "deploy/composer.sh: solve the problems above first" >&2
+  exit 1
+fi

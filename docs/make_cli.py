@@ -127,6 +127,7 @@ def examples() -> dict[str, list[str]]:
         "schema": ["ml-metrics schema"],
         "import": ["ml-metrics import sqlite:///older.db"],
         "storage": ["ml-metrics storage"],
+        "clusters": ["ml-metrics clusters"],
         "pools": ["ml-metrics pools"],
         "demo": [],
         "cluster": ["ml-metrics cluster status"],

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.errors import ConfigError
+from ml_metrics.config.clusters import named_cluster
+from ml_metrics.errors import ConfigError, WarehouseError
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ def warehouse(*, create: bool = True, deployment: str | None = None) -> Warehous
     deployment = deployment or settings.deployment
     connection = find_connection(settings.warehouse_conn_id)
     if connection is None:
+        if "COMPOSER_ENVIRONMENT" in os.environ:
+            raise WarehouseError(
+                f"connection `{settings.warehouse_conn_id}` of the warehouse cannot be read or is not defined. On "
+                "Cloud Composer, there is no file in its place: that would be on the disk of one worker"
+            )
         return open_warehouse(f"sqlite:///{settings.warehouse_file}", create=create, deployment=deployment)
     if connection.conn_type in BIGQUERY:
         from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
@@ -70,7 +76,8 @@ def _uses_local_cluster(settings: Settings) -> bool:
             connection = find_connection(settings.kubernetes_conn_id)
             return connection is None or not (connection.extra_dejson or connection.host)
         case other:
-            raise ConfigError(f"[ml_metrics] cluster: {other!r} is not one of auto, local, kubernetes")
+            named_cluster(other, "[ml_metrics] cluster (auto, local, kubernetes or a name)")
+            return False
 
 
 def _sql_address(connection: Any) -> str:

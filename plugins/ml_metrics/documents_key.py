@@ -16,8 +16,8 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ml_metrics.airflow_options import airflow_cfg_path, airflow_home, airflow_option, version_of
 from ml_metrics.errors import ConfigError
-from ml_metrics.settings import airflow_cfg_path, airflow_home, airflow_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,10 +34,10 @@ def documents_keys() -> tuple[bytes, ...]:
     """Return the keys of this deployment. The first signs; a document that any of them has signed is believed.
 
     Raises:
-        ConfigError: there is a setting or a file that is no key, or the Fernet key can only be read through Airflow.
+        ConfigError: there is a setting or a file that is no key, or the secrets backend does not return the Fernet key.
     """
     names = [f"AIRFLOW__{section}__{key}{kind}".upper() for section, key in OPTIONS for kind in KINDS]
-    return _keys(tuple(os.environ.get(name, "") for name in (*SEEN, *names)), _version(airflow_cfg_path()))
+    return _keys(tuple(os.environ.get(name, "") for name in (*SEEN, *names)), version_of(airflow_cfg_path()))
 
 
 @lru_cache(maxsize=4)
@@ -49,8 +49,8 @@ def _keys(_environment: tuple[str, ...], _configuration: tuple[int, ...]) -> tup
     texts = own or _parts(airflow_option("core", "fernet_key"))
     if not texts and "AIRFLOW__CORE__FERNET_KEY_SECRET" in os.environ:
         raise ConfigError(
-            "[ml_metrics] documents_key: has to be set, because Airflow's Fernet key is in a secrets backend, which "
-            "only Airflow can read"
+            "[ml_metrics] documents_key: has to be set, because Airflow's secrets backend does not return the Fernet "
+            "key that AIRFLOW__CORE__FERNET_KEY_SECRET names"
         )
     return tuple(_derived(text) for text in texts or (_key_of_file(airflow_home() / "ml_metrics" / FILE),))
 
@@ -61,14 +61,6 @@ def _parts(text: str | None) -> list[str]:
 
 def _derived(text: str) -> bytes:
     return hmac.new(text.encode(), b"ml-metrics documents 1", hashlib.sha256).digest()
-
-
-def _version(path: Path) -> tuple[int, ...]:
-    try:
-        status = path.stat()
-    except OSError:
-        return ()
-    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _key_of_file(path: Path) -> str:

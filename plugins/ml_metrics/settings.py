@@ -1,19 +1,13 @@
 """The settings of this package: section `[ml_metrics]` of Airflow's configuration.
 
-They are read without importing Airflow, which takes seconds: too long for `ml-metrics collect`. The precedence is
-Airflow's: the variable `AIRFLOW__ML_METRICS__<KEY>`, the output of the command in `..._CMD`, the file `airflow.cfg`,
-the default.
+They are read without importing Airflow, which takes seconds: too long for `ml-metrics collect`.
 """
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
-from configparser import ConfigParser, Error
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 
+from ml_metrics.airflow_options import airflow_home, airflow_option, airflow_options, dags_folder
 from ml_metrics.errors import ConfigError
 from ml_metrics.limits import Limits
 
@@ -38,9 +32,11 @@ class Settings:
     """The BigQuery dataset, if the warehouse is BigQuery."""
     cluster: str = "auto"
     """`local` runs pods as processes on this machine, `kubernetes` uses `kubernetes_conn_id`, `auto` uses
-    the connection if it exists and the local cluster otherwise."""
+    the connection if it exists and the local cluster otherwise. Or the name of one of the `clusters`."""
     kubernetes_conn_id: str = "kubernetes_default"
     """The Airflow connection of the cluster."""
+    clusters: str = ""
+    """A YAML file of clusters by name, with how Airflow connects to each. Default: none."""
     kubeconfig_programs: str = ""
     """`yes` lets a kubeconfig name programs and files, such as `gke-gcloud-auth-plugin`. They run as Airflow."""
     policy: str = ""
@@ -141,10 +137,8 @@ class Settings:
     @classmethod
     def load(cls) -> Settings:
         """Read the settings from the environment of this process."""
-        airflow_cfg = _airflow_cfg()
-        section = dict(airflow_cfg[SECTION]) if airflow_cfg.has_section(SECTION) else {}
-        found = {field.name: _setting(field.name, section) for field in fields(cls)}
-        defaults = {**_default_paths(_dags_folder(airflow_cfg)), "dashboard_url": _dashboard_url(airflow_cfg)}
+        found = airflow_options(SECTION, [field.name for field in fields(cls)])
+        defaults = {**_default_paths(), "dashboard_url": _dashboard_url()}
         return cls(**{**defaults, **{name: value for name, value in found.items() if value}})
 
 
@@ -158,29 +152,8 @@ def is_on(text: str, name: str) -> bool:
     raise ConfigError(f"[{SECTION}] {name}: {text!r} is neither yes nor no")
 
 
-def airflow_option(section: str, key: str) -> str | None:
-    """Return an option of Airflow's configuration, by Airflow's own precedence; None if it is not set."""
-    airflow_cfg = _airflow_cfg()
-    return _setting(key, dict(airflow_cfg[section]) if airflow_cfg.has_section(section) else {}, section)
-
-
-def airflow_cfg_path() -> Path:
-    """Return the path of Airflow's configuration, by Airflow's own rule."""
-    return Path(os.environ.get("AIRFLOW_CONFIG", airflow_home() / "airflow.cfg")).expanduser()
-
-
-def airflow_home() -> Path:
-    """Return Airflow's home folder, by Airflow's own rule."""
-    return Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
-
-
-def dags_folder() -> Path:
-    """Return the DAGs folder of Airflow."""
-    return _dags_folder(_airflow_cfg())
-
-
-def _default_paths(dags: Path) -> dict[str, str]:
-    state = airflow_home() / "ml_metrics"
+def _default_paths() -> dict[str, str]:
+    state, dags = airflow_home() / "ml_metrics", dags_folder()
     # Composer copies only `dags/` to every parser, so test files may have to be inside it
     inside = dags / "include" / "metric_configs"
     return {
@@ -193,39 +166,6 @@ def _default_paths(dags: Path) -> dict[str, str]:
     }
 
 
-def _dags_folder(airflow_cfg: ConfigParser) -> Path:
-    configured = os.environ.get("AIRFLOW__CORE__DAGS_FOLDER") or airflow_cfg.get("core", "dags_folder", fallback="")
-    return Path(configured).expanduser() if configured else airflow_home() / "dags"
-
-
-def _dashboard_url(airflow_cfg: ConfigParser) -> str:
-    base = os.environ.get("AIRFLOW__API__BASE_URL") or airflow_cfg.get("api", "base_url", fallback="")
-    return f"{(base or 'http://localhost:8080').rstrip('/')}/ml-metrics"
-
-
-def _setting(name: str, section: dict[str, str], of: str = SECTION) -> str | None:
-    variable = f"AIRFLOW__{of.upper()}__{name.upper()}"
-    if variable in os.environ:
-        return os.environ[variable]
-    command = os.environ.get(f"{variable}_CMD") or section.get(f"{name}_cmd")
-    if command and name not in section:
-        return _output_of(command, variable)
-    return section.get(name)
-
-
-def _output_of(command: str, variable: str) -> str:
-    try:
-        done = subprocess.run(shlex.split(command), check=True, capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ConfigError(f"{variable}_CMD: the command could not be run ({type(error).__name__})") from error
-    return done.stdout.strip()
-
-
-def _airflow_cfg() -> ConfigParser:
-    path = airflow_cfg_path()
-    parser = ConfigParser(interpolation=None, strict=False)
-    try:
-        parser.read(path, encoding="utf-8")
-    except Error as error:
-        raise ConfigError(f"{path}: cannot be read as Airflow's configuration: {error}") from error
-    return parser
+def _dashboard_url() -> str:
+    base = airflow_option("api", "base_url") or "http://localhost:8080"
+    return f"{base.rstrip('/')}/ml-metrics"

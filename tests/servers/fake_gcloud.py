@@ -20,8 +20,13 @@ def main() -> None:
     with (STATE / "calls").open("a") as calls:
         print(json.dumps(arguments), file=calls)
     match arguments[:3]:
+        case ["config", "get-value", "project"]:
+            print(read("project", "my-project"))
         case ["composer", "environments", "describe"]:
-            describe(arguments[arguments.index("--format") + 1])
+            print(read("description", "") or json.dumps(environment()))
+        case ["storage", "buckets", "describe"] | ["secrets", "describe", _]:
+            if arguments[2 if arguments[0] == "secrets" else 3] in read("absent", "").split():
+                sys.exit("ERROR: (gcloud) NOT_FOUND")
         case ["composer", "environments", "update"]:
             update(*arguments[-2:])
         case ["storage", "rsync", *_]:
@@ -33,13 +38,20 @@ def main() -> None:
             sys.exit(f"unknown call: {arguments}")
 
 
-def describe(shape: str) -> None:
-    if shape == "value(config.dagGcsPrefix)":
-        print(f"{BUCKET}/dags")
-        return
-    part = shape.removeprefix("json(config.softwareConfig.").removesuffix(")")
-    found = software().get(part)
-    print(json.dumps({"config": {"softwareConfig": {part: found}}} if found else None))
+def environment() -> dict[str, object]:
+    config = {
+        "airflowUri": "https://0123-dot-us-central1.composer.googleusercontent.com",
+        "dagGcsPrefix": f"{BUCKET}/dags",
+        "nodeConfig": {"serviceAccount": "composer@my-project.iam.gserviceaccount.com"},
+        "softwareConfig": {"imageVersion": read("image", "composer-3-airflow-3.3.1-build.0"), **software()},
+    }
+    return {"name": "nightly", "config": config}
+
+
+def read(name: str, default: str) -> str:
+    """Return what a test has written into the state."""
+    file = STATE / name
+    return file.read_text() if file.exists() else default
 
 
 def update(option: str, value: str) -> None:

@@ -135,6 +135,15 @@ def test_a_postgres_database_without_an_encoding(
         assert [row.metric for row in warehouse.metrics.of_run(record(1).key)] == ["Länge_最后"]
 
 
+def test_on_composer_no_file_takes_the_place_of_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the secrets backend fails, which Airflow reports like a connection that does not exist."""
+    monkeypatch.setenv("COMPOSER_ENVIRONMENT", "nightly")
+    with pytest.raises(
+        WarehouseError, match="`ml_metrics_warehouse` of the warehouse cannot be read or is not defined"
+    ):
+        connections.warehouse()
+
+
 def test_an_sqlite_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = f"sqlite:///{tmp_path}/warehouse.db"
     monkeypatch.setenv(VARIABLE, address)

@@ -40,6 +40,7 @@ GROUPS = {
         "schema": "create or update the tables of the warehouse",
         "import": "import the history of an older system",
         "storage": "show what run folders take, or remove old ones",
+        "clusters": "show the clusters, and check what Airflow may do there",
         "pools": "show or create the Airflow pools of the tests",
     },
     "On a laptop": {

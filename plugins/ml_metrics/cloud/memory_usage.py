@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cloud.cloud_monitoring import metric_client
+from ml_metrics.config.clusters import cluster_of
 from ml_metrics.model import WORKLOAD_CONTAINER
 from ml_metrics.settings import Settings
 
@@ -113,8 +114,9 @@ class MemoryReader:
 
 def memory_reader(test: TestDefinition) -> MemoryReader | None:
     """Return the reader for a test, if the test or the settings configure GKE."""
-    if test.cluster is not None:
-        return MemoryReader(test.cluster.project, test.cluster.location, test.cluster.name, test.hosts)
+    cluster = cluster_of(test)
+    if cluster is not None and cluster.project is not None:
+        return MemoryReader(cluster.project, cluster.location, cluster.name, test.hosts)
     project = Settings.load().monitoring_project
     return MemoryReader(project, hosts=test.hosts) if project else None
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ml_metrics.airflow_options import airflow_home
 from ml_metrics.clusters.manifests import RUN_FOLDER_ANNOTATION
 from ml_metrics.errors import ClusterError, ConfigError
-from ml_metrics.settings import airflow_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

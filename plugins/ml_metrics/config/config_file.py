@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field, ValidationError
 
+from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.contents import check_contents, check_total
 from ml_metrics.config.definition import NAME_PARTS, TestDefinition
@@ -18,6 +19,7 @@ from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.config.strict import BOOLEANS, Strict
 from ml_metrics.config.sweep import swept
 from ml_metrics.config.validation import annotation_at, problems_of
+from ml_metrics.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,13 +117,20 @@ def _tests(path: Path, documents: list[Document], name: str, folder: ConfigFolde
 
 
 def _refused(test: TestDefinition, document: Document, folder: ConfigFolder) -> list[Problem]:
-    """Return what the policy refuses, or why the policy cannot be used: then no test can be."""
+    """Return what policy and clusters refuse, or why the policy cannot be used: then no test can be."""
     try:
         policy = folder.policy
     except InvalidFileError as error:
         return list(error.problems)
     found = [] if policy.airflow_templates else list(templates_in(test))
-    return [document.problem(where, what) for where, what in [*found, *refused_in(test, policy)]]
+    problems = [document.problem(where, what) for where, what in [*found, *refused_in(test, policy)]]
+    try:
+        cluster_of(test)
+    except InvalidFileError as error:
+        problems += error.problems
+    except ConfigError as error:
+        problems.append(document.problem(("cluster",) if test.cluster else (), str(error).removeprefix("cluster: ")))
+    return problems
 
 
 def _text_as_boolean(document: Document, model: type[BaseModel]) -> Iterator[str]:

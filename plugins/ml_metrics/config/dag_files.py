@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ml_metrics.settings import dags_folder
+from ml_metrics.airflow_options import dags_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -20,7 +20,17 @@ from ml_metrics.config.goodput import GoodputConfig
 from ml_metrics.config.moment import Day
 from ml_metrics.config.naming import check_name
 from ml_metrics.config.params import Params, check_references
-from ml_metrics.config.pod import Cluster, EnvName, LabelValue, MountPath, PodOverride, Resources, Secrets, Text, Volume
+from ml_metrics.config.pod import (
+    ClusterOfTest,
+    EnvName,
+    LabelValue,
+    MountPath,
+    PodOverride,
+    Resources,
+    Secrets,
+    Text,
+    Volume,
+)
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.config.schedule import SOME_MONDAY, unfillable
@@ -173,8 +183,8 @@ class TestDefinition(Strict):
     """The resources that the container requests besides its accelerator."""
     hosts: int = Field(0, ge=0, validate_default=True)
     """The number of pods that run the workload together. Default: the hosts of the accelerator."""
-    cluster: Cluster | None = None
-    """A GKE cluster. Without one, the cluster of the settings."""
+    cluster: ClusterOfTest | None = None
+    """A GKE cluster, or the name of a cluster in the setting `clusters`. Without one, the cluster of the settings."""
     namespace: Annotated[str, AfterValidator(check_namespace)] | None = None
     """The Kubernetes namespace. Without one, the namespace of the settings."""
     service_account: str | None = None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics import storage
+from ml_metrics.airflow_options import airflow_home
 from ml_metrics.config.config_file import LoadedFile, name_of_file, read_file
 from ml_metrics.config.dag_files import dag_ids_beside
 from ml_metrics.config.document import SUFFIXES
@@ -19,7 +20,7 @@ from ml_metrics.config.naming import as_name
 from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
 from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.errors import StorageError
-from ml_metrics.settings import Settings, airflow_home
+from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ml_metrics.config.naming import as_label
 from ml_metrics.config.strict import OneOf, Strict
@@ -113,14 +113,36 @@ class Resources(Strict):
 
 
 class Cluster(Strict):
-    """A GKE cluster of your own."""
+    """A GKE cluster of your own, or the name of a cluster in the setting `clusters`."""
 
-    project: str
-    """The Google Cloud project."""
-    location: str
-    """The region or zone."""
+    project: str | None = None
+    """The Google Cloud project of a GKE cluster."""
+    location: str | None = None
+    """The region or zone of a GKE cluster."""
     name: str
-    """The name of the cluster."""
+    """The name of the cluster. Without project and location, one of the setting `clusters`; `cluster: tests` is short
+    for that."""
+
+    @model_validator(mode="after")
+    def whole_address(self) -> Self:
+        """Reject half an address."""
+        if (self.project is None) != (self.location is None):
+            missing = "project" if self.project is None else "location"
+            raise ValueError(f"{missing!r} is missing: give `project` and `location`, or the name of a cluster alone")
+        return self
+
+    @property
+    def address(self) -> str:
+        """The cluster in messages and in policies."""
+        return f"{self.project}/{self.location}/{self.name}" if self.project else self.name
+
+
+def _cluster(value: Any) -> Any:
+    """Accept the short form `tests`."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+ClusterOfTest = Annotated[Cluster, BeforeValidator(_cluster)]
 
 
 class SecretKey(Strict):

@@ -7,16 +7,15 @@ The policy is a YAML file that the setting `policy` names. Without one, what Kub
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import ValidationError
-
-from ml_metrics.config.document import read_document
-from ml_metrics.config.problems import InvalidFileError
+from ml_metrics.config.settings_file import read_once, settings_file
 from ml_metrics.config.strict import Strict
-from ml_metrics.config.validation import problems_of
 from ml_metrics.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Patterns = tuple[str, ...]
 """Texts in which `*` stands for any characters and `?` for one."""
@@ -30,7 +29,7 @@ class Policy(Strict):
     service_accounts: Patterns | None = None
     """The Kubernetes service accounts. Default: all."""
     clusters: Patterns | None = None
-    """The GKE clusters, as `project/location/name`. Default: all."""
+    """The clusters, as `project/location/name`, or by their name in the setting `clusters`. Default: all."""
     images: Patterns | None = None
     """The images, with their registries: `us-docker.pkg.dev/my-project/*`. Default: all."""
     secrets: Patterns | None = None
@@ -101,35 +100,15 @@ GREATEST_PRIORITY = 1_000_000_000
 """Greater numbers are those of the cluster's own priority classes."""
 IGNORE_CASE = frozenset({"senders", "recipients"})
 
-_known: dict[Path, tuple[Any, Policy]] = {}
-"""The policies that this process has read, with what tells whether their files were changed since."""
-
 
 def current_policy(config_root: Path | None = None) -> Policy:
     """Return the policy of the settings. Raises InvalidFileError if it cannot be used: then nothing is allowed."""
     settings = Settings.load()
     if not settings.policy:
         return Policy()
-    path, root = Path(settings.policy).expanduser(), Path(config_root or settings.config_root)
-    if path.resolve().is_relative_to(root.resolve()):
-        raise InvalidFileError.of(
-            path, f"the policy is in the folder of test files, {root}, whose authors could change it; move it elsewhere"
-        )
-    return read_policy(path)
+    return settings_file(settings.policy, Policy, "the policy", config_root or settings.config_root)
 
 
 def read_policy(path: Path) -> Policy:
     """Read a policy, once in a process unless its file changes."""
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise InvalidFileError.of(path, f"the policy cannot be read: {error.strerror or error}") from error
-    version = (status.st_mtime_ns, status.st_size, status.st_ino)
-    known = _known.get(path)
-    if known is None or known[0] != version:
-        document = read_document(path)
-        try:
-            known = _known[path] = version, Policy.model_validate(document.content)
-        except ValidationError as error:
-            raise InvalidFileError(problems_of(error, document, Policy)) from error
-    return known[1]
+    return read_once(path, Policy, "the policy")

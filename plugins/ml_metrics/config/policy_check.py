@@ -68,8 +68,7 @@ def _names(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
     for number, name in enumerate(test.image_pull_secrets):
         yield from rules.listed("secrets", name, ("image_pull_secrets", number))
     if test.cluster is not None:
-        cluster = test.cluster
-        yield from rules.listed("clusters", f"{cluster.project}/{cluster.location}/{cluster.name}", ("cluster",))
+        yield from rules.listed("clusters", test.cluster.address, ("cluster",))
     for where, what in rules.of_labels(test.labels):
         yield ("labels", *where), what
 

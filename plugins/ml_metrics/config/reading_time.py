@@ -19,10 +19,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from ml_metrics.airflow_options import airflow_home
 from ml_metrics.config.document import content_of
 from ml_metrics.config.problems import InvalidFileError, TooSlowError
 from ml_metrics.errors import ConfigError
-from ml_metrics.settings import Settings, airflow_home
+from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

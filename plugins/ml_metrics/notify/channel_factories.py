@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ml_metrics import storage
 from ml_metrics.alerts.channels.unusable import Unusable
 from ml_metrics.connections import find_connection
 from ml_metrics.errors import ConfigError, MlMetricsError
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ml_metrics.alerts.channels.channel import Channel
-    from ml_metrics.alerts.channels.outbox import Outbox
     from ml_metrics.settings import Settings
 
 log = logger_of(__name__)
@@ -25,7 +25,20 @@ SENDGRID_KEY = "sendgrid-api-key"
 """The name of a secret, shared with older systems."""
 
 
-def channel_of(name: str, settings: Settings, outbox: Outbox) -> Channel:
+def outbox_of(settings: Settings) -> Channel:
+    """Return the outbox folder, unless it would be on the disk of a worker that nobody can read."""
+    from ml_metrics.alerts.channels.outbox import Outbox
+
+    if "COMPOSER_ENVIRONMENT" in os.environ and storage.is_local(settings.outbox):
+        reason = (
+            f"[ml_metrics] outbox: {settings.outbox} is on the disk of one worker of Cloud Composer, where nobody "
+            "reads it; set a folder in a bucket: gs://my-bucket/outbox"
+        )
+        return Unusable("outbox", reason)
+    return Outbox(settings.outbox)
+
+
+def channel_of(name: str, settings: Settings, outbox: Channel) -> Channel:
     """Return the channel with a name from the settings: `kind` or `kind:connection`."""
     kind, _, conn_id = name.partition(":")
     if kind == "outbox":

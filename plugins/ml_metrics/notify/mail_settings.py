@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.markers import Markers
 from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.judge.undecided import SILENT_RUNS
-from ml_metrics.notify.channel_factories import channel_of, named_secret
+from ml_metrics.notify.channel_factories import channel_of, named_secret, outbox_of
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class MailSettings:
     """Everything that sending a message depends on."""
 
     channels: tuple[Channel, ...]
-    outbox: Outbox
+    outbox: Channel
     dashboard_url: str = ""
     recipients: tuple[str, ...] = ()
     """The recipients of tests that name none."""
@@ -74,7 +73,7 @@ class MailSettings:
 def load_mail_settings() -> MailSettings:
     """Return the settings of this deployment, with its channels."""
     settings = Settings.load()
-    outbox = Outbox(settings.outbox)
+    outbox = outbox_of(settings)
     names = [name for part in settings.channels.split(",") if (name := part.strip())]
     return MailSettings(
         channels=tuple(channel_of(name, settings, outbox) for name in dict.fromkeys(names)),

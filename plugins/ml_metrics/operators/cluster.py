@@ -15,6 +15,7 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from ml_metrics.config.accelerator import Kind
+from ml_metrics.config.clusters import cluster_of
 from ml_metrics.connections import cluster_kubeconfig
 from ml_metrics.errors import ConfigError
 from ml_metrics.settings import Settings
@@ -49,10 +50,17 @@ class Place:
     """The Airflow connection."""
     namespace: str | None
     """None means the namespace of the connection."""
+    context: str | None = None
+    """The context of the connection's kubeconfig; None means its current one."""
+    in_cluster: bool | None = None
+    """Whether it is the cluster in which Airflow runs; None means what the connection says."""
 
 
 def place_of(test: TestDefinition) -> Place:
-    """Return the place for a test without `cluster`. Raises ConfigError if the test cannot run there."""
+    """Return the place for a test without GKE cluster. Raises ConfigError if the test cannot run there."""
+    if cluster := cluster_of(test):
+        namespace = test.namespace or cluster.namespace
+        return Place(None, cluster.kubernetes_conn_id, namespace, cluster.context, cluster.in_cluster or None)
     settings = Settings.load()
     if kubeconfig := cluster_kubeconfig():
         return Place(kubeconfig, None, test.namespace)

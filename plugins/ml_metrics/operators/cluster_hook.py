@@ -34,8 +34,8 @@ class CheckedHook(KubernetesHook):
         return super().get_conn()
 
     def _get_field(self, field_name: str) -> Any:
-        """Return a field of the connection, without the kubeconfig once it was checked."""
-        if self._checked and field_name in IN_CONNECTION:
+        """Return a field of the connection, without the kubeconfig once it was checked or if it does not count."""
+        if (self._checked or self.in_cluster) and field_name in IN_CONNECTION:
             return None
         return super()._get_field(field_name)  # type: ignore[no-untyped-call]
 

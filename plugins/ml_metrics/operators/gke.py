@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.google.cloud.operators.kubernetes_engine import GKEStartJobOperator, GKEStartPodOperator
 
+from ml_metrics.config.clusters import GOOGLE, cluster_of
+from ml_metrics.errors import ConfigError
 from ml_metrics.operators.run_hosts import RunHosts
 from ml_metrics.operators.run_workload import RunWorkload
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from ml_metrics.config.clusters import ClusterAccess
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.config.pod import Cluster
+
+ENDPOINTS = {"use_dns_endpoint": "DNS endpoint", "use_internal_ip": "internal address"}
 
 
-class RunWorkloadOnGke(RunWorkload, GKEStartPodOperator):
+class OnGke:
+    """The part of an operator that connects to a GKE cluster."""
+
+    test: TestDefinition
+
+    @cached_property
+    def cluster_info(self) -> tuple[str, str]:
+        """The address of the control plane, and its certificate authority. Raises ConfigError if it has none."""
+        found: tuple[str, str] = super().cluster_info  # type: ignore[misc]
+        if found[0] in {"https://", "https://None"}:
+            asked = next((key for key in ENDPOINTS if getattr(self, key)), "")
+            raise ConfigError(
+                f"{self.test.name}: the GKE cluster has no {ENDPOINTS.get(asked, 'public address')}; "
+                f"{'take `' + asked + '` from' if asked else 'give another endpoint in'} [ml_metrics] clusters"
+            )
+        return found
+
+
+class RunWorkloadOnGke(OnGke, RunWorkload, GKEStartPodOperator):
     """Run the workload of a test in one pod of its own GKE cluster."""
 
     def __init__(self, *, test: TestDefinition, **options: Any) -> None:
-        super().__init__(test=test, **_where(test.cluster), **options)
+        super().__init__(test=test, **_connection(cluster_of(test)), **options)
 
 
-class RunHostsOnGke(RunHosts, GKEStartJobOperator):
+class RunHostsOnGke(OnGke, RunHosts, GKEStartJobOperator):
     """Run the workload of a test on several hosts of its own GKE cluster."""
 
     def __init__(self, *, test: TestDefinition, **options: Any) -> None:
-        super().__init__(test=test, **_where(test.cluster), **options)
+        super().__init__(test=test, **_connection(cluster_of(test)), **options)
 
     def execute(self, context: Context) -> None:
         """Run the Job, with a link from the task to its page in the Google Cloud console."""
@@ -35,7 +58,19 @@ class RunHostsOnGke(RunHosts, GKEStartJobOperator):
         super().execute(context)
 
 
-def _where(cluster: Cluster | None) -> dict[str, str]:
-    if cluster is None:
+def _connection(cluster: ClusterAccess | None) -> dict[str, Any]:
+    """Return the options of the provider's operators."""
+    if cluster is None or not cluster.on_gke:
         raise ValueError("the test has no GKE cluster")
-    return {"project_id": cluster.project, "location": cluster.location, "cluster_name": cluster.name}
+    given = {
+        "use_dns_endpoint": cluster.use_dns_endpoint,
+        "use_internal_ip": cluster.use_internal_ip,
+        "impersonation_chain": list(cluster.impersonation_chain or ()),
+    }
+    return {
+        "project_id": cluster.project,
+        "location": cluster.location,
+        "cluster_name": cluster.name,
+        "gcp_conn_id": cluster.gcp_conn_id or GOOGLE,
+        **{key: value for key, value in given.items() if value},  # an older provider does not know all of them
+    }

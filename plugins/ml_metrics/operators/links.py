@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
-    from ml_metrics.config.pod import Cluster
+    from ml_metrics.config.clusters import ClusterAccess
     from ml_metrics.model import Workload
 
 CONSOLE = "https://console.cloud.google.com"
 
 
-def workload_link(cluster: Cluster | None, namespace: str | None, kind: str, name: str | None) -> str | None:
+def workload_link(cluster: ClusterAccess | None, namespace: str | None, kind: str, name: str | None) -> str | None:
     """Return the page of a pod or Job in the Google Cloud console; None for other clusters."""
-    if cluster is None or namespace is None or name is None:
+    if cluster is None or not cluster.on_gke or namespace is None or name is None:
         return None
-    place = "/".join(quote(part, safe="") for part in (cluster.location, cluster.name, namespace, name))
+    place = "/".join(quote(str(part), safe="") for part in (cluster.location, cluster.name, namespace, name))
     return f"{CONSOLE}/kubernetes/{kind}/{place}/details?{urlencode({'project': cluster.project})}"
 
 
-def logs_command(cluster: Cluster | None, workload: Workload, task_page: str) -> str:
+def logs_command(cluster: ClusterAccess | None, workload: Workload, task_page: str) -> str:
     """Return the command that downloads the logs from Cloud Logging or Airflow, where they outlive the pod."""
     if cluster is None or workload.pod is None:
         return f'curl -fsS -H "Authorization: Bearer $AIRFLOW_TOKEN" {shlex.quote(_rest_address(task_page))}'
@@ -36,7 +36,7 @@ def logs_command(cluster: Cluster | None, workload: Workload, task_page: str) ->
     query = " AND ".join(f'{name}="{value}"' for name, value in terms.items())
     since = "" if workload.queued_at is None else f' AND timestamp>="{workload.queued_at.isoformat()}"'
     return (
-        f"gcloud logging read {shlex.quote(query + since)} --project={shlex.quote(cluster.project)} "
+        f"gcloud logging read {shlex.quote(query + since)} --project={shlex.quote(str(cluster.project))} "
         "--order=asc --format='value(textPayload)'"
     )
 

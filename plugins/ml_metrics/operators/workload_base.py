@@ -13,6 +13,7 @@ from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperato
 from airflow.providers.cncf.kubernetes.utils.pod_manager import PodManager
 from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
 
+from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.params import allowed_by_hand, check_given, check_program
 from ml_metrics.config.trial import Usual
 from ml_metrics.errors import ConfigError
@@ -93,9 +94,10 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
             "startup_timeout_seconds": int(test.startup_timeout.total_seconds()),
             "logging_interval": LOG_INTERVAL_SECONDS,
         }
+        self.cluster = cluster_of(test)
         super().__init__(
             name=test.name,
-            namespace=test.namespace,
+            namespace=test.namespace or (self.cluster.namespace if self.cluster else None),
             image=test.image,
             cmds=list(test.command),
             arguments=list(test.args),
@@ -119,7 +121,7 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
     @cached_property
     def hook(self) -> Any:
         """The provider's hook, which connects with what was checked: a kubeconfig may name programs."""
-        if self.test.cluster is not None:
+        if self.on_gke:
             return super().hook
         return CheckedHook(
             conn_id=self.kubernetes_conn_id,
@@ -226,10 +228,12 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
         """Make the provider's clients connect to the cluster of the test."""
         for client in CACHED_CLIENTS:
             self.__dict__.pop(client, None)
-        if self.test.cluster is not None:
+        if self.on_gke:
             return
         place = place_of(self.test)
         self.kubernetes_conn_id, self.namespace = place.connection, place.namespace or self.namespace
+        self.cluster_context = place.context or self.cluster_context
+        self.in_cluster = self.in_cluster if place.in_cluster is None else place.in_cluster
         if place.kubeconfig:
             self.config_file, self.in_cluster = place.kubeconfig, False
 
@@ -268,6 +272,11 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
     def observe(self) -> Workload | None:
         """Return the state of the workload in the cluster; None if it was never there."""
         raise NotImplementedError
+
+    @property
+    def on_gke(self) -> bool:
+        """Whether the workload runs in a GKE cluster, with Google's operators."""
+        return self.cluster is not None and self.cluster.on_gke
 
     @property
     def own_namespace(self) -> str:
@@ -328,6 +337,6 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
         return end_is_known(end) and not retries_left(folder, end, self.test.retries)
 
     def _with_links(self, end: Workload) -> Workload:
-        page, cluster = self._task_page, self.test.cluster
+        page, cluster = self._task_page, self.cluster if self.on_gke else None
         link = workload_link(cluster, end.namespace, self.kind_of_object, self.name_of_object(end))
         return replace(end, logs_link=page, workload_link=link, logs_command=logs_command(cluster, end, page))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import BaseOperator, get_parsing_context
 from airflow.sdk.exceptions import AirflowFailException
 
+from ml_metrics.config.clusters import cluster_of
+
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
@@ -43,7 +45,8 @@ def workload_operator(test: TestDefinition, *, task_id: str, **options: Any) -> 
         return WorkloadPlaceholder(task_id=task_id)
     options = {"task_id": task_id, **options}
     several = test.hosts > 1
-    if test.cluster is not None:
+    cluster = cluster_of(test)
+    if cluster is not None and cluster.on_gke:
         # imported here, because Google's libraries take seconds to import
         from ml_metrics.operators import gke
 

@@ -85,7 +85,7 @@ def without_numbers(text: str) -> str:
 
 def _of_cluster(test: TestDefinition, state: RunState) -> str:
     workload, reason = state.workload, reason_class(state.workload.failure_reason)
-    cluster = f"{test.cluster.project}/{test.cluster.location}/{test.cluster.name}" if test.cluster else ""
+    cluster = test.cluster.address if test.cluster else ""
     where = f" of cluster {cluster}" if cluster else ""
     if reason == "ImagePullBackOff" and workload.image:
         return f"image cannot be pulled: {workload.image}"

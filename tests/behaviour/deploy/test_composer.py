@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -31,6 +33,17 @@ import ml_metrics
 print(Path(ml_metrics.__file__).parent)
 print(*sorted(bag.dags), sep=",")
 print(bag.import_errors)
+"""
+TRIGGERER = """\
+import inspect, sys
+from importlib.metadata import distribution
+project, site = sys.argv[1:]
+sys.path[:] = [site, *(place for place in sys.path if not place.startswith(project) or ".venv" in place)]
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in str(finder)]
+from airflow.sdk._shared.module_loading import import_string
+from ml_metrics.dags import notify_overdue
+found = import_string(f"{notify_overdue.__module__}.{notify_overdue.__qualname__}")
+print(inspect.getfile(found), inspect.iscoroutinefunction(found), distribution("ml-metrics").name)
 """
 
 
@@ -58,7 +71,12 @@ class Cloud:
         """Return the calls that change something since the last call of this method."""
         calls = [json.loads(line) for line in (self.folder / "calls").read_text().splitlines()]
         (self.folder / "calls").write_text("")
-        return [call for call in calls if "describe" not in call]
+        return [call for call in calls if "describe" not in call and "get-value" not in call]
+
+    def write(self, **state: str) -> None:
+        """Change what the fake answers."""
+        for name, value in state.items():
+            (self.folder / name).write_text(value)
 
 
 @pytest.fixture
@@ -77,6 +95,9 @@ def test_the_first_deployment_changes_everything_and_the_second_only_files(cloud
     assert overrides["ml_metrics-storage_root"] == "gs://runs/of-tests"
     assert overrides["ml_metrics-channels"] == "outbox,sendgrid"
     assert overrides["ml_metrics-deployment"] == "nightly"
+    assert overrides["ml_metrics-outbox"] == "gs://runs/outbox", "a bucket: nobody reads the disk of a worker"
+    address = "https://0123-dot-us-central1.composer.googleusercontent.com/ml-metrics"
+    assert overrides["ml_metrics-dashboard_url"] == address, "links in mails lead there"
     assert overrides["secrets-backend"].endswith("CloudSecretManagerBackend")
     assert json.loads(overrides["secrets-backend_kwargs"])["connections_prefix"] == "airflow-connections"
     assert (cloud.bucket / "plugins" / "ml_metrics_plugin.py").exists()
@@ -133,11 +154,94 @@ def test_dags_are_parsed_without_plugins(cloud: Cloud, tmp_path: Path) -> None:
     assert {"py-mnist-example-cpu", "tf-mnist-example-cpu"} <= set(found.split(","))
 
 
-def test_a_dry_run_changes_nothing(cloud: Cloud) -> None:
+def test_a_dry_run_checks_what_it_can_and_changes_nothing(cloud: Cloud) -> None:
     done = cloud.deploy(*WHERE, "--dry-run")
-    assert done.returncode == 0
+    assert done.returncode == 0, done.stderr
     assert "would run: gcloud composer environments update nightly" in done.stdout
+    assert "checked: the bucket of run folders, gs://runs\n" in done.stdout
+    assert "not checked: the roles of composer@my-project.iam.gserviceaccount.com" in done.stdout
+    assert "files: in" not in done.stdout
     assert cloud.changes() == []
+
+
+def test_a_dry_run_says_what_is_missing(cloud: Cloud) -> None:
+    cloud.write(absent="gs://runs airflow-connections-ml_metrics_warehouse")
+    done = cloud.deploy(*WHERE, "--dry-run")
+    assert done.returncode == 1
+    assert "problem: the bucket of run folders, gs://runs: make it" in done.stdout
+    assert "problem: the secret of the connection ml_metrics_warehouse: without it, no row is recorded" in done.stdout
+    assert cloud.changes() == []
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"project": ""}, "no project: give --project ID"),
+        ({"project": "(unset)"}, "no project: give --project ID"),
+        ({"description": "null"}, "the description of 'nightly' is not that of an environment"),
+        ({"description": "<html>"}, "the description of 'nightly' is not that of an environment"),
+        ({"description": '{"config": {}}'}, "has no bucket for DAGs"),
+        ({"image": "composer-2.9.7-airflow-2.9.3"}, "is 'composer-2.9.7-airflow-2.9.3', not Composer 3 with Airflow 3"),
+    ],
+)
+def test_without_an_environment_nothing_is_said_to_run(
+    state: dict[str, str], message: str, dry: tuple[str, ...], cloud: Cloud
+) -> None:
+    cloud.write(**state)
+    done = cloud.deploy(*WHERE, *dry)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "would run" not in done.stdout
+    assert cloud.changes() == []
+
+
+def test_the_file_of_clusters_is_copied_and_set(cloud: Cloud, tmp_path: Path) -> None:
+    (tmp_path / "clusters.yaml").write_text("clusters: {here: {in_cluster: true}}")
+    done = cloud.deploy(*WHERE, "--clusters", str(tmp_path / "clusters.yaml"))
+    assert done.returncode == 0, done.stderr
+    name = Path(cloud.software["airflowConfigOverrides"]["ml_metrics-clusters"]).relative_to("/home/airflow/gcs")
+    assert (cloud.bucket / name).read_text() == "clusters: {here: {in_cluster: true}}"
+
+
+def test_a_setting_that_is_given_replaces_ours(cloud: Cloud) -> None:
+    assert cloud.deploy(*WHERE, "--set", "cluster=tpus", "--set", "mails_per_hour=5").returncode == 0
+    overrides = cloud.software["airflowConfigOverrides"]
+    assert (overrides["ml_metrics-cluster"], overrides["ml_metrics-mails_per_hour"]) == ("tpus", "5")
+
+
+LATER_THAN_BASH_3 = {
+    r"\b(mapfile|readarray|coproc)\b": "since bash 4.0",
+    r"\b(declare|local|typeset) -[a-zA-Z]*[Ang]": "since bash 4.0",
+    r"\$\{\w+(\^\^?|,,?)": "since bash 4.0",
+    r"\|&|&>>|;;&|;&": "since bash 4.0",
+    r"\$\{\w+@[A-Za-z]\}": "since bash 4.4",
+    r"\[\[ -v |\bwait -n\b": "since bash 4.3",
+    r'(?<!\+)"\$\{\w+\[@\]\}"': "an empty array is an unset variable before bash 4.4",
+    r"paste -s\S*(\)|$)": "the paste of macOS needs a file or -",
+    r"\b(sed -i|readlink -f|date -d|grep -P)\b": "other programs on macOS",
+}
+
+
+def test_the_script_runs_on_the_bash_of_macos() -> None:
+    """Bash 3.2 is not available here, so the script is searched for what it lacks."""
+    script = (PROJECT / "deploy" / "composer.sh").read_text()
+    code = re.sub(r"^\s*#.*$", "", script, flags=re.MULTILINE)
+    always_filled = code.replace('"${where[@]}"', "")
+    found = {
+        why: match[0]
+        for what, why in LATER_THAN_BASH_3.items()
+        if (match := re.search(what, always_filled, re.MULTILINE))
+    }
+    assert found == {}
+    assert re.search(r"^where=\(--location", code, re.MULTILINE), "this array has elements"
+
+
+@pytest.mark.parametrize(
+    "sample", ['for x in "${a[@]}"; do', "mapfile -t x", "${x^^}", "$(paste -sd'|')", "local -A x"]
+)
+def test_the_search_finds_such_lines(sample: str) -> None:
+    assert any(re.search(what, sample, re.MULTILINE) for what in LATER_THAN_BASH_3)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +252,10 @@ def test_a_dry_run_changes_nothing(cloud: Cloud) -> None:
         (WHERE[:4], "must be a gs:// address"),
         ((*WHERE[:5], "/tmp/runs"), "must be a gs:// address"),
         ((*WHERE, "--set", "nothing"), "KEY=VALUE is needed"),
+        ((*WHERE, "--outbox", "/tmp/outbox"), "--outbox must be a gs:// address"),
+        ((*WHERE, "--outbox", "gs://runs/of-tests/outbox"), "is in the folder of run folders"),
+        ((*WHERE[:5], "gs://runs"), "is in the folder of run folders; give another one"),
+        ((*WHERE, "--clusters", "/nowhere.yaml"), "there is no such file"),
         ((*WHERE, "--colour"), "unknown option --colour"),
         (("--location",), "needs a value"),
     ],
@@ -157,6 +265,47 @@ def test_invalid_options_are_rejected_before_any_change(cloud: Cloud, options: t
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert not (cloud.folder / "calls").exists()
+
+
+def test_only_the_callback_of_deadlines_is_ours_in_the_triggerer() -> None:
+    """What a task defers to, and what else the triggerer imports by name, is in packages that Composer has."""
+    of_ours = [
+        f"{file.name}: {name}"
+        for file in (PROJECT / "plugins" / "ml_metrics").rglob("*.py")
+        for name in re.findall(r"AsyncCallback\((\w+)|class \w+\((\w*Trigger)\b", file.read_text())
+        if any(name)
+    ]
+    assert of_ours == ["dags.py: ('notify_overdue', '')"]
+
+
+def test_the_wheel_is_what_the_triggerer_needs(tmp_path: Path) -> None:
+    source, site = tmp_path / "source", tmp_path / "site"
+    shutil.copytree(PROJECT / "plugins", source / "plugins", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(PROJECT / name, source)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    command = [*build, "--wheel-dir", str(tmp_path), str(source)]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    (wheel,) = tmp_path.glob("ml_metrics-*.whl")
+    with ZipFile(wheel) as archive:
+        archive.extractall(site)
+    package = source / "plugins" / "ml_metrics"
+    expected = {str(path.relative_to(package)) for path in package.rglob("*") if path.is_file()}
+    unneeded = {name for name in expected if name.startswith(("dashboard/bundle/", "."))}
+    assert expected - unneeded <= {
+        str(path.relative_to(site / "ml_metrics")) for path in (site / "ml_metrics").rglob("*") if path.is_file()
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", TRIGGERER, str(PROJECT), str(site)],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "AIRFLOW_HOME": str(tmp_path / "home")},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split() == [str(site / "ml_metrics" / "notify" / "callbacks.py"), "True", "ml-metrics"]
 
 
 def test_help_and_roles_need_no_cloud(cloud: Cloud) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ml_metrics import storage
 from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.error_reporting import ErrorReporting
 from ml_metrics.alerts.channels.github import GitHubIssues
@@ -61,6 +62,13 @@ def test_an_outbox_that_cannot_be_written_raises_an_error(tmp_path: Path) -> Non
     (tmp_path / "outbox").write_text("a file")
     with pytest.raises(UndeliveredError, match="could not be saved"):
         Outbox(str(tmp_path / "outbox")).send(MESSAGE, 1)
+
+
+def test_an_outbox_in_google_cloud_storage_has_one_file_for_a_message(bucket: str) -> None:
+    outbox = Outbox(f"{bucket}/outbox")
+    assert outbox.send(MESSAGE, 20) == outbox.send(MESSAGE, 20) == f"{bucket}/outbox/{MESSAGE.key}.eml"
+    assert [file.name for file in storage.list_files(outbox.folder)] == [f"{MESSAGE.key}.eml"]
+    assert MESSAGE.subject.encode() in storage.read_bytes(f"{bucket}/outbox/{MESSAGE.key}.eml")
 
 
 def test_an_outbox_can_be_in_a_bucket() -> None:

@@ -34,6 +34,7 @@ HOSTILE = {
 NUMBERS = {
     "--limit", "--runs", "--days", "--window", "--ideal-step-time", "--interval", "--create", "--max-pods",
     "--certainty", "--min-change", "--keep-days", "--keep-failed-days",
+    "--certainty", "--min-change", "--timeout",
 }  # fmt: skip
 """Options for which every value above is wrong."""
 TEST_FILE = "{name: a-test, image: i, command: [c]}"
@@ -69,6 +70,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "schema": warehouse,
         "import": [address, *warehouse],
         "storage": warehouse,
+        "clusters": [],
         "pools": [],
         "demo": ["--help"],
         "cluster": ["status", "--root", str(empty_home / "cluster")],

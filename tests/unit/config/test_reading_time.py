@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from ml_metrics import dags
+from ml_metrics.airflow_options import airflow_home
 from ml_metrics.config import reading_time
 from ml_metrics.config.contact import Contact, contact_in
 from ml_metrics.config.load import load_test, load_tests
 from ml_metrics.config.problems import TooSlowError
 from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.errors import ConfigError
-from ml_metrics.settings import airflow_home
 
 LOOP = "std.foldl(function(a, b) a + b + %d, std.range(1, 100000000), 0)"
 SECONDS = 0.05

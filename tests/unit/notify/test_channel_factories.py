@@ -6,6 +6,7 @@ import pytest
 
 from ml_metrics.alerts.channels.google_chat import GoogleChat
 from ml_metrics.alerts.channels.opsgenie import Opsgenie
+from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.channels.pagerduty import PagerDuty
 from ml_metrics.alerts.channels.teams import Teams
 from ml_metrics.alerts.channels.unusable import Unusable
@@ -56,3 +57,14 @@ def test_the_repr_of_a_channel_has_no_secret(connect: Any) -> None:
     post = connect(",".join(names), **{f"ml_metrics_{name}": hidden for name in names})
     assert len(post.channels) == 4
     assert "hidden" not in repr(post)
+
+
+def test_on_composer_an_outbox_on_a_disk_accepts_nothing(connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMPOSER_ENVIRONMENT", "nightly")
+    mail = connect("outbox")
+    (channel,) = mail.channels
+    assert isinstance(channel, Unusable)
+    assert "set a folder in a bucket: gs://my-bucket/outbox" in channel.reason
+    assert mail.outbox is channel, "messages that no channel accepts do not vanish there either"
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__OUTBOX", "gs://my-bucket/outbox")
+    assert connect("outbox").channels == (Outbox("gs://my-bucket/outbox"),)

@@ -3,11 +3,11 @@ from __future__ import annotations
 import shlex
 from datetime import UTC, datetime
 
-from ml_metrics.config.pod import Cluster
+from ml_metrics.config.clusters import ClusterAccess
 from ml_metrics.model import JobStatus, Workload
 from ml_metrics.operators.links import logs_command, workload_link
 
-GKE = Cluster(project="a-project", location="us-central1-a", name="tests")
+GKE = ClusterAccess(project="a-project", location="us-central1-a", name="tests")
 PAGE = "http://airflow:8080/dags/a-test/runs/manual__2026-01-01T00%3A00%3A00/tasks/run_workload?try_number=2"
 RAN = Workload(JobStatus.SUCCESS, namespace="ns", pod="a-pod", queued_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 

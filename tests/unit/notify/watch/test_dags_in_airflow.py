@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from ml_metrics.notify.watch import dags_in_airflow
 from ml_metrics.warehouse import KnownTest
 from unit.notify.watch.observed import Observed
 
@@ -96,6 +97,28 @@ def test_a_run_that_airflow_has_created_is_reported_by_its_deadline(observed: Ob
     observed.next_run = observed.now - DAY
     observed.passes()
     assert observed.subjects == ["nightly did not run as scheduled"]
+
+
+def test_without_deadlines_a_run_that_never_ends_is_reported_all_the_same(
+    observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Cloud Composer without the wheel, the triggerer cannot import the callback of the deadline."""
+    monkeypatch.setenv("COMPOSER_ENVIRONMENT", "nightly")
+    monkeypatch.setattr(dags_in_airflow, "distributions", lambda name: iter(()))  # noqa: ARG005
+    observed.write("nightly")
+    observed.passes()
+    observed.next_run = observed.now + 30 * DAY
+    observed.passes(3 * DAY)
+    assert observed.subjects == ["nightly did not run as scheduled"]
+
+
+def test_an_installed_wheel_brings_the_deadlines_back(observed: Observed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMPOSER_ENVIRONMENT", "nightly")
+    observed.write("nightly")
+    observed.passes()
+    observed.next_run = observed.now + 30 * DAY
+    observed.passes(3 * DAY)
+    assert observed.messages == [], "the package is installed here, under the name of pyproject.toml"
 
 
 @pytest.mark.parametrize("schedule", [None, "@once", "@continuous", "0 0 30 2 *", "@yearly"])

@@ -1,0 +1,173 @@
+"""The clusters of the administrator: how Airflow connects to each, under a name that test files can use.
+
+They are in a YAML file that the setting `clusters` names. The keys are those of Airflow's operators for GKE and
+Kubernetes. A test file names a cluster and nothing of this: whom Airflow becomes is not up to its author.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from ml_metrics.airflow_options import airflow_option
+from ml_metrics.config.problems import did_you_mean
+from ml_metrics.config.settings_file import settings_file
+from ml_metrics.config.strict import Strict
+from ml_metrics.errors import ConfigError
+from ml_metrics.settings import SECTION, Settings
+
+if TYPE_CHECKING:
+    from ml_metrics.config.definition import TestDefinition
+
+GOOGLE = "google_cloud_default"
+KINDS_OF_PLACE = frozenset({"auto", "local", "kubernetes"})
+"""The values of the setting `cluster` that are not the name of a cluster; nor can a cluster have them."""
+OF_GKE = ("project", "location", "name", "use_dns_endpoint", "use_internal_ip", "gcp_conn_id", "impersonation_chain")
+OF_KUBERNETES = ("kubernetes_conn_id", "context", "in_cluster")
+
+_ACCOUNT = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def _account(text: str) -> str:
+    if not _ACCOUNT.fullmatch(text):
+        raise ValueError(f"{text!r} is not a service account like tests@my-project.iam.gserviceaccount.com")
+    return text
+
+
+def _cluster_name(text: str) -> str:
+    if not _NAME.fullmatch(text) or text in KINDS_OF_PLACE:
+        reserved = ", ".join(sorted(KINDS_OF_PLACE))
+        raise ValueError(f"{text!r} is not the name of a cluster: use a-z, 0-9 and '-', and not {reserved}")
+    return text
+
+
+def _one_or_several(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+Text = Annotated[str, Field(min_length=1)]
+Chain = Annotated[
+    tuple[Annotated[str, AfterValidator(_account)], ...], BeforeValidator(_one_or_several), Field(min_length=1)
+]
+ClusterName = Annotated[str, AfterValidator(_cluster_name)]
+
+
+class ClusterAccess(Strict):
+    """How Airflow connects to a cluster: to a GKE cluster, by a Kubernetes connection, or to its own cluster."""
+
+    project: Text | None = None
+    """The Google Cloud project of a GKE cluster."""
+    location: Text | None = None
+    """The region or zone of a GKE cluster."""
+    name: Text | None = None
+    """The name of the GKE cluster, if it is not the name above it."""
+    use_dns_endpoint: bool = False
+    """Connect to the DNS endpoint of the control plane, which works from other networks without a public address."""
+    use_internal_ip: bool = False
+    """Connect to the internal address of the control plane, from a network that reaches it."""
+    gcp_conn_id: Text | None = None
+    """The Airflow connection to Google Cloud. Default: `google_cloud_default`."""
+    impersonation_chain: Chain | None = None
+    """The service account that Airflow becomes for this cluster, or a list of accounts, each of which becomes the
+    next."""
+    kubernetes_conn_id: Text | None = None
+    """An Airflow connection to Kubernetes, for any other cluster."""
+    context: Text | None = None
+    """The context of that connection's kubeconfig. Default: the current one."""
+    in_cluster: bool = False
+    """The cluster in which Airflow itself runs, with the service account of its pods."""
+    namespace: Text | None = None
+    """The namespace of tests that name none. Default: that of the connection, else `default`."""
+
+    @model_validator(mode="after")
+    def one_way_to_connect(self) -> Self:
+        """Reject options that contradict each other: one of them would have no effect."""
+        google, kubernetes = self._given(OF_GKE), self._given(OF_KUBERNETES)
+        if google and kubernetes:
+            raise ValueError(f"{google[0]!r} is for GKE and {kubernetes[0]!r} for other clusters: give one of them")
+        if google and not (self.project and self.location):
+            raise ValueError(f"{google[0]!r} is for GKE, which needs `project` and `location`")
+        if not google and not kubernetes:
+            raise ValueError("give `project` and `location` of a GKE cluster, `kubernetes_conn_id`, or `in_cluster`")
+        if self.use_dns_endpoint and self.use_internal_ip:
+            raise ValueError("give `use_dns_endpoint` or `use_internal_ip`: a connection has one address")
+        if self.in_cluster and (self.kubernetes_conn_id or self.context):
+            raise ValueError("`in_cluster` uses no connection and no context: leave those out")
+        if self.context and not self.kubernetes_conn_id:
+            raise ValueError("`context` is one of a kubeconfig, which needs `kubernetes_conn_id`")
+        return self
+
+    @property
+    def on_gke(self) -> bool:
+        """Whether Google's operators are used."""
+        return self.project is not None
+
+    def _given(self, keys: tuple[str, ...]) -> list[str]:
+        return [key for key in keys if getattr(self, key)]
+
+
+class Clusters(Strict):
+    """The file of the setting `clusters`."""
+
+    clusters: dict[ClusterName, ClusterAccess]
+    """How Airflow connects to each cluster, by name."""
+
+    def named(self, name: str) -> ClusterAccess | None:
+        """Return a cluster, with the name that GKE knows; None if there is none with this name."""
+        found = self.clusters.get(name)
+        if found is None or not found.on_gke or found.name:
+            return found
+        return found.model_copy(update={"name": name})
+
+
+def cluster_of(test: TestDefinition) -> ClusterAccess | None:
+    """Return how to connect to the cluster of a test; None if the setting `kubernetes_conn_id` or `cluster` says that.
+
+    Raises:
+        ConfigError: the settings have no such cluster, or their file of clusters cannot be used.
+    """
+    asked = test.cluster
+    if asked is None:
+        default = (
+            airflow_option(SECTION, "cluster") or "auto"
+        )  # one option: thousands of tests ask when DAGs are parsed
+        return None if default in KINDS_OF_PLACE else named_cluster(default, f"[{SECTION}] cluster")
+    if asked.project is None:
+        return named_cluster(asked.name, "cluster")
+    wanted = (asked.project, asked.location, asked.name)
+    known = configured_clusters()
+    same = {
+        name: found
+        for name in known.clusters
+        if (found := known.named(name)) is not None and (found.project, found.location, found.name) == wanted
+    }
+    if len(same) > 1:
+        raise ConfigError(
+            f"cluster: {' and '.join(map(repr, same))} of [ml_metrics] clusters are both this cluster; name one of "
+            f"them: `cluster: {next(iter(same))}`"
+        )
+    own = ClusterAccess(project=asked.project, location=asked.location, name=asked.name)
+    return next(iter(same.values()), own)
+
+
+def named_cluster(name: str, where: str) -> ClusterAccess:
+    """Return a cluster of the settings by its name. `where` is the key that names it."""
+    known = configured_clusters()
+    if found := known.named(name):
+        return found
+    if not Settings.load().clusters:
+        raise ConfigError(
+            f"{where}: {name!r} is the name of a cluster, but no file has its address: set [ml_metrics] clusters"
+        )
+    raise ConfigError(f"{where}: no cluster {name!r} in {Settings.load().clusters}{did_you_mean(name, known.clusters)}")
+
+
+def configured_clusters() -> Clusters:
+    """Return the clusters of the settings. Raises InvalidFileError if their file cannot be used."""
+    settings = Settings.load()
+    if not settings.clusters:
+        return Clusters(clusters={})
+    return settings_file(settings.clusters, Clusters, "the file of clusters", settings.config_root)

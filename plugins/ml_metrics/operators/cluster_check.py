@@ -1,0 +1,154 @@
+"""What a cluster answers before any test runs there: who Airflow is to it, what Airflow may do, and its nodes.
+
+The connection is that of the operators, so that a run finds what was checked.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import InsecureRequestWarning
+
+from ml_metrics.clusters.node_pools import NodePool, node_pools
+from ml_metrics.clusters.permissions import PERMISSIONS, Permission
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.errors import ClusterError, MlMetricsError
+from ml_metrics.operators.workload_operator import workload_operator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+REQUEST_SECONDS = 10
+NODES_PER_PAGE = 500
+MAX_NODES = 5_000
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
+MAX_REASON = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCheck:
+    """What a cluster answered."""
+
+    server: str
+    namespace: str
+    version: str
+    user: str | None
+    """None from a cluster older than Kubernetes 1.28, which cannot tell."""
+    groups: tuple[str, ...]
+    missing: tuple[Permission, ...] | None
+    """What the Role of docs/kubernetes.md has and Airflow has not; None if the cluster has no permissions."""
+    pools: tuple[NodePool, ...] | None
+    """None if Airflow may not list nodes, which no test needs."""
+
+
+def check_cluster(name: str | None, namespace: str | None, seconds: float) -> ClusterCheck:
+    """Ask a cluster of the settings, by its name, or the cluster of tests that name none.
+
+    Raises:
+        ConfigError: the settings have no such cluster.
+        ClusterError: the cluster gave no answer within the time, or refused to.
+    """
+    content = {"name": "cluster-check", "image": "none", "command": ["true"], "cluster": name, "namespace": namespace}
+    test = TestDefinition.model_validate({key: value for key, value in content.items() if value is not None})
+    result: Future[ClusterCheck] = Future()
+    # a thread, because no timeout of a socket bounds the whole of credentials, redirects, retries and slow answers
+    Thread(target=_perform, args=(test, time.monotonic() + seconds, result), daemon=True).start()
+    if not wait([result], seconds).done:
+        raise ClusterError(f"no answer within {seconds:g} seconds: is its address reachable from here?")
+    return result.result()
+
+
+def _perform(test: TestDefinition, deadline: float, result: Future[ClusterCheck]) -> None:
+    warnings.simplefilter("once", InsecureRequestWarning)  # a kubeconfig may ask for that: one warning is enough
+    try:
+        operator: Any = workload_operator(test, task_id="run_workload")
+        operator.use_cluster()
+        result.set_result(_Asking(operator.client.api_client, operator.own_namespace, deadline).check())
+    except MlMetricsError as error:
+        result.set_exception(error)
+    except BaseException as error:  # noqa: BLE001  (raised again where the answer is waited for)
+        result.set_exception(ClusterError(_reason(error)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    api: Any
+    namespace: str
+    deadline: float
+
+    def check(self) -> ClusterCheck:
+        version = self._ask(client.VersionApi(self.api).get_code).git_version
+        user, groups = self._user()
+        return ClusterCheck(
+            self.api.configuration.host, self.namespace, version, user, groups, self._missing(), self._pools()
+        )
+
+    def _ask(self, request: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        left = self.deadline - time.monotonic()
+        return request(*arguments, _request_timeout=max(0.1, min(REQUEST_SECONDS, left)), **options)
+
+    def _user(self) -> tuple[str | None, tuple[str, ...]]:
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        try:
+            review = self._ask(client.AuthenticationV1Api(self.api).create_self_subject_review, body)
+        except ApiException as error:
+            if error.status not in {FORBIDDEN, NOT_FOUND}:
+                raise
+            return None, ()
+        info = review.status.user_info
+        return info.username, tuple(info.groups or ())
+
+    def _missing(self) -> tuple[Permission, ...] | None:
+        try:
+            return tuple(one for one in PERMISSIONS if not self._allowed(one))
+        except ApiException as error:
+            if error.status != NOT_FOUND:
+                raise
+            return None
+
+    def _allowed(self, permission: Permission) -> bool:
+        resource, _, subresource = permission.resource.partition("/")
+        attributes = {
+            "namespace": self.namespace,
+            "verb": permission.verb,
+            "group": permission.group,
+            "resource": resource,
+            **({"subresource": subresource} if subresource else {}),
+        }
+        review = client.AuthorizationV1Api(self.api).create_self_subject_access_review
+        return bool(self._ask(review, {"spec": {"resourceAttributes": attributes}}).status.allowed)
+
+    def _pools(self) -> tuple[NodePool, ...] | None:
+        nodes: list[dict[str, Any]] = []
+        following = None
+        while len(nodes) < MAX_NODES:
+            options = {"limit": NODES_PER_PAGE, **({"_continue": following} if following else {})}
+            try:
+                page = self._ask(client.CoreV1Api(self.api).list_node, **options)
+            except ApiException as error:
+                if error.status not in {FORBIDDEN, NOT_FOUND}:
+                    raise
+                return None
+            nodes += self.api.sanitize_for_serialization(page)["items"]
+            following = page.metadata._continue  # noqa: SLF001  (the name of the field in Kubernetes' client)
+            if not following:
+                break
+        return tuple(node_pools(nodes))
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first line of an error, without headers and bodies, and without the secrets of connections."""
+    from airflow.sdk.log import redact  # type: ignore[attr-defined]
+
+    if isinstance(error, ApiException):
+        refused = "the credentials are not accepted: " if error.status == UNAUTHORIZED else ""
+        return f"{refused}HTTP {error.status} {error.reason}"
+    text = " ".join(str(redact(str(error))).split())
+    return f"{type(error).__name__}: {text[:MAX_REASON]}".removesuffix(": ")

@@ -1,0 +1,54 @@
+"""`ml-metrics clusters check` with the service account of the suite, which has the Role of the docs alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from campaigns.kubernetes.cluster import Cluster
+from ml_metrics.clusters.permissions import PERMISSIONS
+
+pytestmark = [pytest.mark.e2e]
+
+
+def checked(cluster: Cluster, namespace: str) -> tuple[int, dict[str, Any]]:
+    """Ask the cluster directly: the recorder of the suite counts the requests of runs."""
+    access = cluster.access
+    authority = base64.b64encode(access.authority.encode()).decode()
+    kubeconfig = {
+        "current-context": "c",
+        "clusters": [{"name": "k", "cluster": {"server": access.server, "certificate-authority-data": authority}}],
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "users": [{"name": "u", "user": {"token": access.token}}],
+    }
+    connection = {"conn_type": "kubernetes", "extra": {"kube_config": json.dumps(kubeconfig)}}
+    done = subprocess.run(
+        ["ml-metrics", "clusters", "check", "--namespace", namespace, "--json"],
+        env={
+            **cluster.home.environment,
+            "AIRFLOW__ML_METRICS__CLUSTER": "kubernetes",
+            "AIRFLOW_CONN_KUBERNETES_DEFAULT": json.dumps(connection),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    (found,) = json.loads(done.stdout)["clusters"]
+    return done.returncode, found
+
+
+def test_the_role_of_the_docs_is_all_that_is_needed(cluster: Cluster) -> None:
+    code, found = checked(cluster, cluster.access.namespace)
+    assert (code, found["missing"], found["node_pools"]) == (0, [], None)
+    account = f"system:serviceaccount:{cluster.access.namespace}:ml-metrics"
+    assert found["user"] in {None, account}, "before Kubernetes 1.28, a cluster does not tell"
+
+
+def test_in_another_namespace_everything_is_missing(cluster: Cluster) -> None:
+    code, found = checked(cluster, "default")
+    assert (code, len(found["missing"])) == (1, len(PERMISSIONS))

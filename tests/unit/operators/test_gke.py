@@ -1,0 +1,116 @@
+"""The provider's operators get every option of a cluster, and the address that was asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from google.cloud.container_v1.types import Cluster
+from kubernetes.config import ConfigException
+
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.errors import ConfigError
+from ml_metrics.model import Workload
+from ml_metrics.operators.gke import RunHostsOnGke, RunWorkloadOnGke
+from ml_metrics.operators.links import logs_command, workload_link
+from ml_metrics.operators.run_workload import RunWorkload
+from ml_metrics.operators.workload_operator import workload_operator
+
+CHAIN = ["a@p.iam.gserviceaccount.com", "b@p.iam.gserviceaccount.com"]
+PRIVATE = Cluster(
+    endpoint="34.1.1.1",
+    private_cluster_config={"private_endpoint": "10.0.0.2"},
+    control_plane_endpoints_config={"dns_endpoint_config": {"endpoint": "gke-1.us-central1.gke.goog"}},
+    master_auth={"cluster_ca_certificate": "Y2E="},
+)
+
+
+@pytest.fixture
+def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    def make(hosts: int = 1, **options: Any) -> Any:
+        (tmp_path / "clusters.yaml").write_text(yaml.safe_dump({"clusters": {"tpus": options}}))
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTERS", str(tmp_path / "clusters.yaml"))
+        content = {"name": "t", "image": "i", "command": ["x"], "hosts": hosts, "cluster": "tpus"}
+        return workload_operator(TestDefinition.model_validate(content), task_id="run_workload")
+
+    return make
+
+
+@pytest.mark.parametrize(("hosts", "kind"), [(1, RunWorkloadOnGke), (2, RunHostsOnGke)])
+def test_every_option_reaches_the_operator(
+    hosts: int, kind: type, operator: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", "google-cloud-platform://")
+    made = operator(
+        hosts,
+        project="p",
+        location="l",
+        name="n",
+        use_dns_endpoint=True,
+        gcp_conn_id="other",
+        impersonation_chain=CHAIN,
+        namespace="ml",
+    )
+    assert type(made) is kind
+    assert (made.project_id, made.location, made.cluster_name, made.namespace) == ("p", "l", "n", "ml")
+    assert (made.use_dns_endpoint, made.use_internal_ip) == (True, False)
+    assert (made.gcp_conn_id, made.impersonation_chain) == ("other", CHAIN)
+    assert (made.cluster_hook.gcp_conn_id, made.cluster_hook.impersonation_chain) == ("other", CHAIN)
+
+
+@pytest.mark.parametrize(
+    ("options", "address"),
+    [
+        ({}, "https://34.1.1.1"),
+        ({"use_internal_ip": True}, "https://10.0.0.2"),
+        ({"use_dns_endpoint": True}, "https://gke-1.us-central1.gke.goog"),
+    ],
+)
+def test_the_address_is_the_one_that_was_asked_for(options: dict[str, Any], address: str, operator: Any) -> None:
+    made = operator(project="p", location="l", **options)
+    made.__dict__["cluster_hook"] = SimpleNamespace(get_cluster=lambda **_: PRIVATE)
+    assert made.cluster_url == address
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({}, "has no public address; give another endpoint in"),
+        ({"use_internal_ip": True}, "has no internal address; take `use_internal_ip` from"),
+        ({"use_dns_endpoint": True}, "has no DNS endpoint; take `use_dns_endpoint` from"),
+    ],
+)
+def test_an_address_that_the_cluster_has_not_is_an_error(options: dict[str, Any], what: str, operator: Any) -> None:
+    made = operator(project="p", location="l", **options)
+    made.__dict__["cluster_hook"] = SimpleNamespace(get_cluster=lambda **_: Cluster())
+    with pytest.raises(ConfigError, match=what):
+        _ = made.cluster_url
+
+
+def test_another_cluster_is_used_by_its_connection(operator: Any) -> None:
+    made = operator(kubernetes_conn_id="lab", context="c", namespace="ml")
+    assert type(made) is RunWorkload
+    made.use_cluster()
+    assert (made.kubernetes_conn_id, made.cluster_context, made.in_cluster, made.namespace) == ("lab", "c", None, "ml")
+    assert (made.hook.conn_id, made.hook.cluster_context) == ("lab", "c")
+
+
+def test_the_cluster_around_airflow_needs_no_connection(operator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = '{"conn_type": "kubernetes", "extra": {"kube_config_path": "/another/cluster"}}'
+    monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", connection)
+    made = operator(in_cluster=True)
+    made.use_cluster()
+    assert (made.kubernetes_conn_id, made.in_cluster) == (None, True)
+    with pytest.raises(ConfigException, match="Service host/port is not set"):
+        _ = made.client  # what a pod has, and this process has not
+
+
+def test_links_lead_to_gke_only(operator: Any) -> None:
+    workload = Workload(status="success", pod="pod", namespace="ml")  # type: ignore[arg-type]
+    on_gke = operator(project="p", location="l").cluster
+    assert "/kubernetes/pod/l/tpus/ml/pod/" in str(workload_link(on_gke, "ml", "pod", "pod"))
+    assert 'cluster_name="tpus"' in logs_command(on_gke, workload, "")
+    assert workload_link(operator(in_cluster=True).cluster, "ml", "pod", "pod") is None
