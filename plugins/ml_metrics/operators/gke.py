@@ -26,6 +26,9 @@ class RunWorkloadOnGke(RunWorkload, GKEStartPodOperator):
 class RunHostsOnGke(RunHosts, GKEStartJobOperator):
     """Run the workload of a test on several hosts of its own GKE cluster."""
 
+    invoke_defer_method = GKEStartPodOperator.invoke_defer_method
+    """The triggerer watches a pod, as for a workload in one."""
+
     def __init__(self, *, test: TestDefinition, **options: Any) -> None:
         super().__init__(test=test, **_where(test.cluster), **options)
 
