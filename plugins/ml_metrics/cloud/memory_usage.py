@@ -28,7 +28,7 @@ VISIBLE_AFTER = timedelta(minutes=3)
 TIMEOUT_SECONDS = 30.0
 """Per page."""
 
-_POD_OF_A_HOST = re.compile(r"(?P<job>.+)-\d+-[a-z0-9]+")
+_POD_OF_A_HOST = re.compile(r"(?P<job>.+?)(?:-slice-\d+)?-\d+-[a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +97,9 @@ class MemoryReader:
         return " AND ".join(terms)
 
     def _pods(self, workload: Workload) -> re.Pattern[str]:
-        """Return the pattern of the pod names of the workload: `<job>-<host>-<random>` if it has several hosts."""
+        """Return the pattern of the pod names of the workload: `<job>-<host>-<random>`, also of a JobSet."""
         job = self._job(workload)
-        return re.compile(re.escape(job) + r"-\d+-[a-z0-9]+" if job else re.escape(workload.pod or ""))
+        return re.compile(re.escape(job) + r"(?:-slice-\d+)?-\d+-[a-z0-9]+" if job else re.escape(workload.pod or ""))
 
     def _job(self, workload: Workload) -> str:
         match = _POD_OF_A_HOST.fullmatch(workload.pod or "") if self.hosts > 1 else None
@@ -123,9 +123,9 @@ def visible_at(test: TestDefinition, workload: Workload | None, now: datetime) -
 def memory_reader(test: TestDefinition) -> MemoryReader | None:
     """Return the reader for a test, if the test or the settings configure GKE."""
     if test.cluster is not None:
-        return MemoryReader(test.cluster.project, test.cluster.location, test.cluster.name, test.hosts)
+        return MemoryReader(test.cluster.project, test.cluster.location, test.cluster.name, test.pods)
     project = Settings.load().monitoring_project
-    return MemoryReader(project, hosts=test.hosts) if project else None
+    return MemoryReader(project, hosts=test.pods) if project else None
 
 
 def _value(point: Any) -> float:

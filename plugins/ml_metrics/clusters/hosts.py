@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.clusters.outcome import as_time, outcome_of
+from ml_metrics.clusters.queue import reason_of_suspension
 from ml_metrics.model import JobStatus, Workload
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Hosts:
     job: dict[str, Any]
     pods: tuple[dict[str, Any], ...] = ()
     events: tuple[dict[str, Any], ...] = ()
+    admission: dict[str, Any] | None = None
+    """What Kueue has decided about the Job, if it can be read."""
     errors: Mapping[int, FirstError] = field(default_factory=dict)
     """The first error in the log of each host, once the logs were read."""
 
@@ -99,8 +102,7 @@ class Hosts:
         if self.stage is Stage.ENDED:
             return self._combined(outcomes, *self._failure(outcomes))
         if self.stage is Stage.QUEUED:
-            message = next((event.get("message") for event in reversed(self._events_of(self.job))), None)
-            return self._combined(outcomes, JobStatus.MISSED, "Queued", message or "not admitted by its queue")
+            return self._combined(outcomes, *reason_of_suspension(self.job, self.admission, self._events_of(self.job)))
         if self.stage is Stage.RUNNING:
             detail = "the Job was still running when the task ended"
             return self._combined(outcomes, JobStatus.FAILURE, "Interrupted", detail)

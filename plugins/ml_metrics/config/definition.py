@@ -19,7 +19,18 @@ from ml_metrics.config.goodput import GoodputConfig
 from ml_metrics.config.moment import Day
 from ml_metrics.config.naming import check_name
 from ml_metrics.config.params import Params, check_references
-from ml_metrics.config.pod import Cluster, EnvName, LabelValue, MountPath, PodOverride, Resources, Secrets, Text, Volume
+from ml_metrics.config.pod import (
+    Cluster,
+    EnvName,
+    JobSet,
+    LabelValue,
+    MountPath,
+    PodOverride,
+    Resources,
+    Secrets,
+    Text,
+    Volume,
+)
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.config.schedule import SOME_MONDAY, unfillable
@@ -161,6 +172,8 @@ class TestDefinition(Strict):
     """The resources that the container requests besides its accelerator."""
     hosts: int = Field(0, ge=0, validate_default=True)
     """The number of pods that run the workload together. Default: the hosts of the accelerator."""
+    job_set: JobSet | None = None
+    """Several Jobs of so many hosts each, as one JobSet."""
     cluster: Cluster | None = None
     """A GKE cluster. Without one, the cluster of the settings."""
     namespace: str | None = None
@@ -265,6 +278,11 @@ class TestDefinition(Strict):
                     "not record: it would never alert"
                 )
         return config
+
+    @property
+    def pods(self) -> int:
+        """The number of pods that run the workload together, in all Jobs."""
+        return self.hosts * (self.job_set.slices if self.job_set else 1)
 
     @property
     def source(self) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.google.cloud.operators.kubernetes_engine import GKEStartJobOperator, GKEStartPodOperator
 
 from ml_metrics.operators.run_hosts import RunHosts
+from ml_metrics.operators.run_job_set import RunJobSet
 from ml_metrics.operators.run_workload import RunWorkload
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ class RunHostsOnGke(RunHosts, GKEStartJobOperator):
         """Run the Job, with a link from the task to its page in the Google Cloud console."""
         self._job_link_context = context
         super().execute(context)
+
+
+class RunJobSetOnGke(RunJobSet, RunHostsOnGke):
+    """Run the workload of a test as a JobSet in its own GKE cluster."""
 
 
 def _where(cluster: Cluster | None) -> dict[str, str]:

@@ -17,10 +17,11 @@ from kubernetes.client.exceptions import ApiException
 from ml_metrics.clusters.containers import logs_of
 from ml_metrics.clusters.hosts import Hosts, Stage, index_of
 from ml_metrics.clusters.manifests import job as job_of
+from ml_metrics.clusters.queue import QUEUE_LABEL
 from ml_metrics.logs.documents import ContainerLog, Role
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known
-from ml_metrics.operators.cluster import is_outage
+from ml_metrics.operators.cluster import is_outage, is_passing
 from ml_metrics.operators.container_logs import known_secrets, save_logs
 from ml_metrics.operators.host_logs import HostLogs, lines_of
 from ml_metrics.operators.host_objects import HostObjects
@@ -44,16 +45,15 @@ FIRST_CHECK = timedelta(seconds=30)
 """When the task looks again at hosts that do not run yet. The time then doubles,"""
 LAST_CHECK = timedelta(minutes=5)
 """up to this."""
-MAX_TEST_NAME_LENGTH = 36
-"""Longer names of tests are cut in names of Jobs: host names, which add a number, have at most 63 characters."""
 REMOVED = "the cluster has removed its pod"
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 class RunHosts(WorkloadBase, KubernetesJobOperator):
     """Run the workload of a test as a Job with one pod for each host."""
 
     kind_of_object = "job"
+    max_name_length = 36
+    """Longer names of tests are cut in names of Jobs: host names, which add a number, have at most 63 characters."""
     pod: k8s.V1Pod | None = None
     """The pod that the triggerer watches."""
 
@@ -168,7 +168,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         self.start_attempt(context, None, None)
         # the same in every process
         attempt = self.pending.attempts if self.pending else 1
-        self.name = f"{run.test[:MAX_TEST_NAME_LENGTH].rstrip('-')}-{run.key[:8]}-{attempt}"
+        self.name = f"{run.test[: self.max_name_length].rstrip('-')}-{run.key[:8]}-{attempt}"
         request = self.job_request_obj = self.build_job_request_obj(context)
         name, namespace = request.metadata.name, request.metadata.namespace
         self.start_attempt(context, namespace, name)
@@ -176,18 +176,23 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         context["ti"].xcom_push(key="job_namespace", value=namespace)
         self.created = True  # from here on, a lost response may have been a success
         try:
-            objects = self._objects()
-            objects.create_service(self.test, name)
-            self.job = self.create_job(request)
+            self._create(request)
             self.mark_created(context)
-            objects.adopt_service(name)
+            self._check_created(name)
         except ApiException as error:
             self.created = is_outage(error)
             raise
 
+    def _create(self, request: k8s.V1Job) -> None:
+        self._objects().create_service(self.test, request.metadata.name)
+        self.job = self.create_job(request)
+
+    def _check_created(self, name: str) -> None:
+        self._objects().adopt_service(name)
+
     def _wait_and_save_logs(self, context: Context) -> None:
         """Wait until the Job has ended or cannot start, while its log is copied, and save the logs of all hosts."""
-        with HostLogs(self._open_log, self.log.info, self._without_secrets, self.test.hosts) as self._logs:
+        with HostLogs(self._open_log, self.log.info, self._without_secrets, self.test.pods) as self._logs:
             try:
                 error = self._wait(context, self._logs)
                 self.observed = self.observe()
@@ -199,7 +204,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
             except TaskDeferred:
                 raise
             except BaseException as failure:
-                if not is_outage(failure):
+                if not is_passing(failure):
                     self.save_logs()
                 raise
         if error is not None:
@@ -303,7 +308,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         except TaskDeferred:
             raise
         except BaseException as error:
-            if self.created and not is_outage(error):
+            if self.created and not is_passing(error):
                 self._last_observed()
                 self._remove_all()
             raise
@@ -313,6 +318,6 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         try:
             self._objects().remove_all()
         except Exception as error:
-            if not is_outage(error):
+            if not is_passing(error):
                 raise
             self.log.warning("the Job could not be removed; the cluster removes it after its time to live: %s", error)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ml_metrics.clusters.hosts import INDEX, Hosts, Stage, index_of
+from ml_metrics.clusters.queue import QUEUE_LABEL
 from ml_metrics.logs.excerpt import FirstError
 
 MADE, STARTED, FINISHED = "2026-01-02T03:04:00Z", "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z"
@@ -133,9 +134,11 @@ def test_a_job_that_exceeded_its_deadline() -> None:
 
 def test_a_job_in_a_queue_was_missed_with_the_message_of_the_queue() -> None:
     event = {"type": "Normal", "reason": "Pending", "message": "no quota in tpu", "involvedObject": {"uid": "job-uid"}}
-    hosts = Hosts(job(suspend=True), events=(event,))
+    queued = job(suspend=True)
+    queued["metadata"]["labels"] = {QUEUE_LABEL: "tpu"}
+    hosts = Hosts(queued, events=(event,))
     assert hosts.stage is Stage.QUEUED
-    assert summary(hosts) == ("missed", "Queued", "no quota in tpu")
+    assert summary(hosts) == ("missed", "Queued", "not admitted by the queue tpu yet: no quota in tpu")
     assert hosts.waiting_since == datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 
