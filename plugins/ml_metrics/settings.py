@@ -54,6 +54,9 @@ class Settings:
     """Folders of this machine that workloads on the local cluster may read and write, separated by commas."""
     local_image: str = ""
     """The folder that every image maps to on the local cluster. Default: the parent of the DAGs folder."""
+    cluster_patience: str = "300"
+    """For how many seconds a run waits for a cluster that cannot be reached before its pod was created. Once it was,
+    the limit is ten minutes."""
     by_hand: str = ""
     """What a run by hand of any test may replace: `image`, `command`, or both. Without it, only what the test file
     allows with `by_hand`."""

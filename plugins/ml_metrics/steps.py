@@ -62,6 +62,13 @@ def collect(test: TestDefinition, state: RunState, limits: Limits | None = None)
     return collected
 
 
+def memory_visible_at(test: TestDefinition, state: RunState) -> datetime | None:
+    """Return when the peak memory of the workload can be read; None if nothing has to be waited for."""
+    from ml_metrics.cloud.memory_usage import visible_at
+
+    return visible_at(test, state.recorded_workload, datetime.now(UTC))
+
+
 def measure_goodput(test: TestDefinition, state: RunState, limits: Limits | None = None) -> GoodputReport:
     """Compute the goodput of the workload into `goodput.json`, within limits."""
     from ml_metrics.cloud.goodput import exported, goodput_log

@@ -63,6 +63,8 @@ class Log:
     lines: tuple[str, ...]
     note: str = ""
     """Why there are no lines, or not all."""
+    error: str = ""
+    """The error for which the container failed; empty if no line looks like one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 """Print a test as a Kubernetes object in YAML. Parameters have the values of the test file. A test of several hosts has
-a headless service, too.
+a headless service, too. One with `job_set` is a JobSet.
 
 The workload writes below the storage root if that is a bucket, and otherwise into the bucket that the config map
 `gcs-buckets` names as OUTPUT_BUCKET.
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.cli.arguments import UsageError, pair, text
 from ml_metrics.cli.output import print_json
 from ml_metrics.clusters import manifests
+from ml_metrics.clusters.job_set import job_set
 from ml_metrics.clusters.parameters import with_parameters
 from ml_metrics.config.load import load_file
 from ml_metrics.config.problems import did_you_mean
@@ -76,6 +77,8 @@ def _chosen(tests: tuple[TestDefinition, ...], name: str | None, file: str) -> T
 def _object(test: TestDefinition, kind: str) -> manifests.Manifest:
     root = Settings.load().storage_root
     run_dir = None if is_local(root) else join(root, test.name, "$(JOB_NAME)")
+    if test.job_set is not None and kind == "job":
+        return job_set(test, run_dir=run_dir)
     make = {"job": manifests.job, "pod": manifests.pod, "cronjob": manifests.cron_job}[kind]
     return make(test, run_dir=run_dir)
 

@@ -1,15 +1,14 @@
 """The peak memory of workloads on GKE, from Cloud Monitoring.
 
-GKE samples a container once a minute, and a sample becomes visible up to two minutes later. The reader therefore waits
-for the last sample of a workload that has just ended; otherwise the peak would be missing from some runs.
+GKE samples a container once a minute, and a sample becomes visible up to two minutes later. The peak of a
+workload that has just ended is read after that; otherwise it would be missing from some runs.
 """
 
 from __future__ import annotations
 
 import re
-import time
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cloud.cloud_monitoring import metric_client
@@ -18,7 +17,7 @@ from ml_metrics.model import WORKLOAD_CONTAINER
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Workload
@@ -30,7 +29,7 @@ VISIBLE_AFTER = timedelta(minutes=3)
 TIMEOUT_SECONDS = 30.0
 """Per page."""
 
-_POD_OF_A_HOST = re.compile(r"(?P<job>.+)-\d+-[a-z0-9]+")
+_POD_OF_A_HOST = re.compile(r"(?P<job>.+?)(?:-slice-\d+)?-\d+-[a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +43,11 @@ class MemoryReader:
     """The number of pods of a workload."""
     client: Any = None
     """A `MetricServiceClient`. Default: one with the default credentials."""
-    wait: Callable[[float], None] = field(default=time.sleep)
 
     def __call__(self, workload: Workload) -> dict[str, float]:
         """Return the peak values in bytes, by metric. Metrics without samples are missing."""
         if workload.pod is None or workload.started_at is None or workload.ended_at is None:
             return {}
-        visible_in = (workload.ended_at + VISIBLE_AFTER - datetime.now(UTC)).total_seconds()
-        if visible_in > 0:
-            self.wait(min(visible_in, VISIBLE_AFTER.total_seconds()))
         client = self.client or metric_client()
         found = {
             "vm_memory_usage_bytes": self._peak(client, workload, MEMORY),
@@ -103,22 +98,36 @@ class MemoryReader:
         return " AND ".join(terms)
 
     def _pods(self, workload: Workload) -> re.Pattern[str]:
-        """Return the pattern of the pod names of the workload: `<job>-<host>-<random>` if it has several hosts."""
+        """Return the pattern of the pod names of the workload: `<job>-<host>-<random>`, also of a JobSet."""
         job = self._job(workload)
-        return re.compile(re.escape(job) + r"-\d+-[a-z0-9]+" if job else re.escape(workload.pod or ""))
+        return re.compile(re.escape(job) + r"(?:-slice-\d+)?-\d+-[a-z0-9]+" if job else re.escape(workload.pod or ""))
 
     def _job(self, workload: Workload) -> str:
         match = _POD_OF_A_HOST.fullmatch(workload.pod or "") if self.hosts > 1 else None
         return match["job"] if match else ""
 
 
+def visible_at(test: TestDefinition, workload: Workload | None, now: datetime) -> datetime | None:
+    """Return when the last sample of a workload will be visible; None if it is by now, or if none is read.
+
+    A workload that ended in the future did so by the clock of another machine.
+    """
+    if not test.metric_collection_config.sources.memory or workload is None or memory_reader(test) is None:
+        return None
+    if workload.peak_memory_bytes or workload.started_at is None or workload.ended_at is None:
+        return None
+    if workload.ended_at + VISIBLE_AFTER <= now:
+        return None
+    return min(workload.ended_at, now) + VISIBLE_AFTER
+
+
 def memory_reader(test: TestDefinition) -> MemoryReader | None:
     """Return the reader for a test, if the test or the settings configure GKE."""
     cluster = cluster_of(test)
     if cluster is not None and cluster.project is not None:
-        return MemoryReader(cluster.project, cluster.location, cluster.name, test.hosts)
+        return MemoryReader(cluster.project, cluster.location, cluster.name, test.pods)
     project = Settings.load().monitoring_project
-    return MemoryReader(project, hosts=test.hosts) if project else None
+    return MemoryReader(project, hosts=test.pods) if project else None
 
 
 def _value(point: Any) -> float:

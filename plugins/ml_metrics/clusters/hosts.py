@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from enum import StrEnum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.clusters.outcome import as_time, outcome_of
+from ml_metrics.clusters.queue import reason_of_suspension
 from ml_metrics.model import JobStatus, Workload
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
+
+    from ml_metrics.logs.excerpt import FirstError
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 """The annotation or label of a pod with the index of its host."""
@@ -22,8 +27,9 @@ SECONDARY = frozenset({"PodDeleted", "Interrupted"})
 IMAGE_FAILURES = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 TIME_IS_UP = "DeadlineExceeded"
 NO_MORE_TRIES = "BackoffLimitExceeded"
-LAST = "9999-12-31T00:00:00Z"
-"""Sorts after every end."""
+EXIT_CODE = "ExitCode:"
+TOGETHER = timedelta(seconds=5)
+"""Hosts that end within this time ended for one reason. Ends are known to the second, lines of logs more exactly."""
 
 
 class Stage(StrEnum):
@@ -44,6 +50,10 @@ class Hosts:
     job: dict[str, Any]
     pods: tuple[dict[str, Any], ...] = ()
     events: tuple[dict[str, Any], ...] = ()
+    admission: dict[str, Any] | None = None
+    """What Kueue has decided about the Job, if it can be read."""
+    errors: Mapping[int, FirstError] = field(default_factory=dict)
+    """The first error in the log of each host, once the logs were read."""
 
     @property
     def count(self) -> int:
@@ -59,6 +69,12 @@ class Hosts:
             return Stage.QUEUED
         started = {index_of(pod) for pod in self.pods if self._outcome_of(pod).started_at}
         return Stage.RUNNING if len(started) >= self.count else Stage.STARTING
+
+    @property
+    def running_pod(self) -> str | None:
+        """The name of the first pod whose workload still runs."""
+        running = [pod for pod in self.pods if (one := self._outcome_of(pod)).started_at and not one.ended_at]
+        return min(running, key=index_of)["metadata"]["name"] if running else None
 
     @property
     def waiting_since(self) -> datetime | None:
@@ -86,8 +102,7 @@ class Hosts:
         if self.stage is Stage.ENDED:
             return self._combined(outcomes, *self._failure(outcomes))
         if self.stage is Stage.QUEUED:
-            message = next((event.get("message") for event in reversed(self._events_of(self.job))), None)
-            return self._combined(outcomes, JobStatus.MISSED, "Queued", message or "not admitted by its queue")
+            return self._combined(outcomes, *reason_of_suspension(self.job, self.admission, self._events_of(self.job)))
         if self.stage is Stage.RUNNING:
             detail = "the Job was still running when the task ended"
             return self._combined(outcomes, JobStatus.FAILURE, "Interrupted", detail)
@@ -95,13 +110,8 @@ class Hosts:
 
     def _failure(self, outcomes: list[tuple[int, Workload]]) -> tuple[JobStatus, str | None, str | None]:
         """Return the failure of the host that failed first; that of the Job if no host has its own."""
-        own = [
-            (host, one)
-            for host, one in outcomes
-            if one.status is not JobStatus.SUCCESS and one.failure_reason not in SECONDARY
-        ]
-        if own:
-            host, first = min(own, key=lambda one: (one[1].ended_at is None, one[1].ended_at or as_time(LAST)))
+        if found := self._first_to_fail(outcomes):
+            host, first = found
             return first.status, first.failure_reason, self._at(host, first)
         failed = self._condition("Failed") or {}
         if failed.get("reason") == TIME_IS_UP:
@@ -110,6 +120,32 @@ class Hosts:
             # a failed pod would still exist
             return JobStatus.FAILURE, "PodDeleted", "the pod of a host was deleted before its workload had ended"
         return JobStatus.FAILURE, failed.get("reason") or "JobFailed", failed.get("message")
+
+    @property
+    def failed_first(self) -> int | None:
+        """The host whose failure is that of the workload; None if no host failed by itself."""
+        found = self._first_to_fail([(index_of(pod), self._outcome_of(pod)) for pod in self.pods])
+        return found[0] if found else None
+
+    def _first_to_fail(self, outcomes: list[tuple[int, Workload]]) -> tuple[int, Workload] | None:
+        """Return the host that failed first. Of hosts that ended together, the time of the first error decides."""
+        failed = [
+            (host, one)
+            for host, one in outcomes
+            if one.status is not JobStatus.SUCCESS and one.failure_reason not in SECONDARY
+        ]
+        ends = [(host, one, one.ended_at) for host, one in failed if one.ended_at is not None]
+        if not ends:
+            return min(failed, key=itemgetter(0), default=None)
+        first_end = min(end for *_, end in ends)
+        together = [one for one in ends if one[2] <= first_end + TOGETHER]
+        host, first, _ = min(together, key=lambda one: (self._failed_at(one[0], one[2]), one[0]))
+        return host, first
+
+    def _failed_at(self, host: int, end: datetime) -> datetime:
+        """Return when a host failed: at its first error, unless that is older than what ended all of them."""
+        error = self.errors.get(host)
+        return error.at if error is not None and error.at >= end - TOGETHER else end
 
     def _missing(self, outcomes: list[tuple[int, Workload]]) -> tuple[str | None, str | None]:
         """Return what the hosts that do not run wait for."""
@@ -123,8 +159,10 @@ class Hosts:
         return "StartupTimeout", f"{len(outcomes)} of {self.count} hosts started in time"
 
     def _at(self, host: int, one: Workload) -> str:
-        detail = f": {one.detail}" if one.detail else ""
-        return f"host {host} of {self.count}{detail}"
+        detail = one.detail
+        if host in self.errors and (one.failure_reason or "").startswith(EXIT_CODE):
+            detail = self.errors[host].text  # what the cluster has is the end of the log, and so the last error
+        return f"host {host} of {self.count}{f': {detail}' if detail else ''}"
 
     def _combined(
         self, outcomes: list[tuple[int, Workload]], status: JobStatus, reason: str | None, detail: str | None

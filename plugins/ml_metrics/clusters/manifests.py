@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.clusters.queue import QUEUE_LABEL
 from ml_metrics.config.naming import as_label, as_name
 from ml_metrics.errors import ConfigError
 from ml_metrics.model import WORKLOAD_CONTAINER
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 Manifest = dict[str, Any]
 
 JOB_NAME_FIELD = "metadata.labels['job-name']"
+JOB_SET_FIELD = "metadata.labels['jobset.sigs.k8s.io/jobset-name']"
+SLICE_FIELD = "metadata.labels['jobset.sigs.k8s.io/job-index']"
 KEEP_FINISHED_SECONDS = 7 * 24 * 3600
 AS_CRON = {"@quarterly": "0 0 1 */3 *"}
 """Presets of Airflow that Kubernetes does not support, as cron expressions."""
@@ -88,6 +91,8 @@ def cron_job(test: TestDefinition, *, run_dir: str | None = None) -> Manifest:
     """Return the CronJob of a test. Raises ConfigError if its schedule has no cron format."""
     if test.schedule in WITHOUT_CRON:
         raise ConfigError(f"{test.name}: a CronJob needs a schedule in cron format, not {test.schedule!r}")
+    if test.job_set is not None:
+        raise ConfigError(f"{test.name}: a CronJob starts Jobs, not JobSets; leave `job_set` out")
     once = job(test, run_dir=run_dir)
     metadata = dict(once["metadata"])
     return {
@@ -106,11 +111,12 @@ def cron_job(test: TestDefinition, *, run_dir: str | None = None) -> Manifest:
 def service(
     test: TestDefinition, *, name: str | None = None, labels: Mapping[str, str] | None = None
 ) -> Manifest | None:
-    """Return the headless service through which the hosts of a Job find each other; None for a single host.
+    """Return the headless service through which the hosts of a Job find each other.
 
+    None for a single host, and for a JobSet, which has one of its own.
     `name` is the Job. Without it, the service is for the Jobs of a CronJob, of which only one runs at a time.
     """
-    if test.hosts == 1:
+    if test.hosts == 1 or test.job_set is not None:
         return None
     return {
         "apiVersion": "v1",
@@ -188,6 +194,8 @@ def _env(
     }
     if discovery:
         fields["KUBERNETES_JOB"] = JOB_NAME_FIELD
+    if discovery and test.job_set is not None:
+        fields |= {"JOB_NAME": JOB_SET_FIELD, "KUBERNETES_JOB_SET": JOB_SET_FIELD, "ML_METRICS_SLICE": SLICE_FIELD}
     found: dict[str, Manifest] = {
         name: {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}} for name, field in fields.items()
     }
@@ -201,6 +209,12 @@ def _env(
 
 def _discovery(test: TestDefinition, name: str | None) -> dict[str, str]:
     """Return the variables with which the hosts of a Job find the first one. Their index is `JOB_COMPLETION_INDEX`."""
+    if test.job_set is not None:
+        return {
+            "ML_METRICS_HOSTS": str(test.pods),
+            "ML_METRICS_SLICES": str(test.job_set.slices),
+            "ML_METRICS_FIRST_HOST": "$(KUBERNETES_JOB_SET)-slice-0-0.$(KUBERNETES_JOB_SET)",
+        }
     if test.hosts == 1:
         return {}
     return {
@@ -231,7 +245,7 @@ def _labels(test: TestDefinition) -> dict[str, str]:
 
 def _queue(test: TestDefinition) -> dict[str, str]:
     """Return the queue label, for a Job or a single pod. On the pods of a Job, Kueue would queue them a second time."""
-    return {"kueue.x-k8s.io/queue-name": test.queue} if test.queue else {}
+    return {QUEUE_LABEL: test.queue} if test.queue else {}
 
 
 def _namespace(test: TestDefinition) -> dict[str, str]:

@@ -31,7 +31,7 @@ class Environment:
     def of(cls, test: TestDefinition, params: Mapping[str, Any]) -> Self:
         """Return the environment of a run of a test. A parameter that was not given has its default."""
         defaults = {name: param.default for name, param in test.params.items()}
-        return cls(test.accelerator, test.hosts, {**defaults, **params})
+        return cls(test.accelerator, test.pods, {**defaults, **params})
 
     def fact(self, name: str, workload: Workload | None) -> float | str:
         """Return a fact by its name in expressions, or why it is unknown."""
@@ -47,7 +47,7 @@ class Environment:
             "hosts": self.hosts,
             # a host without accelerators counts as one chip
             "chips": self.hosts if device.kind is Kind.CPU else device.count * (self.hosts // device.hosts),
-            "slices": 1 if device.kind is Kind.TPU else None,
+            "slices": self.hosts // device.hosts if device.kind is Kind.TPU else None,
             "peak_flops": device.peak_flops,
         }
         value = known[name]

@@ -23,6 +23,7 @@ from ml_metrics.config.params import Params, check_references
 from ml_metrics.config.pod import (
     ClusterOfTest,
     EnvName,
+    JobSet,
     LabelValue,
     MountPath,
     PodOverride,
@@ -183,6 +184,8 @@ class TestDefinition(Strict):
     """The resources that the container requests besides its accelerator."""
     hosts: int = Field(0, ge=0, validate_default=True)
     """The number of pods that run the workload together. Default: the hosts of the accelerator."""
+    job_set: JobSet | None = None
+    """Several Jobs of so many hosts each, as one JobSet."""
     cluster: ClusterOfTest | None = None
     """A GKE cluster, or the name of a cluster in the setting `clusters`. Without one, the cluster of the settings."""
     namespace: Annotated[str, AfterValidator(check_namespace)] | None = None
@@ -287,6 +290,11 @@ class TestDefinition(Strict):
                     "not record: it would never alert"
                 )
         return config
+
+    @property
+    def pods(self) -> int:
+        """The number of pods that run the workload together, in all Jobs."""
+        return self.hosts * (self.job_set.slices if self.job_set else 1)
 
     @property
     def source(self) -> str:

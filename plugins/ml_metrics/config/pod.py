@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -143,6 +144,26 @@ def _cluster(value: Any) -> Any:
 
 
 ClusterOfTest = Annotated[Cluster, BeforeValidator(_cluster)]
+
+
+class Success(StrEnum):
+    """When a JobSet has succeeded."""
+
+    ALL = "all"
+    ANY = "any"
+
+
+class JobSet(Strict):
+    """Several Jobs of `hosts` pods each that run together, such as the slices of a TPU multislice."""
+
+    slices: int = Field(ge=1, le=1024)
+    """The number of Jobs."""
+    restarts: int = Field(0, ge=0, le=100)
+    """How often the cluster starts all Jobs again after a failure, within one attempt and its `timeout`."""
+    exclusive: Annotated[str, Field(max_length=316)] | None = None
+    """A label of nodes: all nodes with one value run pods of one Job only."""
+    success: Success = Success.ALL
+    """Whether `all` Jobs must succeed, or `any`; the others are then ended."""
 
 
 class SecretKey(Strict):

@@ -60,6 +60,8 @@ class ContainerLog:
     """Whether the run folder has the log."""
     note: str = ""
     """Why there is no log, or why it is incomplete."""
+    error: str = ""
+    """The first of the errors with which the log ends, where all of it was read."""
 
     @property
     def file(self) -> str:
@@ -164,6 +166,7 @@ def _log(entry: Any) -> ContainerLog | None:
             finished_at=str(entry.get("finished_at") or ""),
             saved=bool(entry.get("saved")),
             note=str(entry.get("note") or ""),
+            error=str(entry.get("error") or ""),
         )
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         return None

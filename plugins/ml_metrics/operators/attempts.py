@@ -14,7 +14,7 @@ from kubernetes.config import ConfigException
 from ml_metrics.clusters.hosts import rejection_reason
 from ml_metrics.errors import ClusterError, ConfigError, MlMetricsError
 from ml_metrics.model import JobStatus, Workload
-from ml_metrics.operators.cluster import is_outage
+from ml_metrics.operators.cluster import is_outage, is_passing
 from ml_metrics.run_folder import Start
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _reason_if_accepted(error: BaseException | None) -> tuple[str | None, JobSta
             return "ExecutionTimeout", JobStatus.TIMEOUT
         case TaskStoppedError():
             return "Killed", JobStatus.FAILURE
-        case _ if is_outage(error):
+        case _ if is_passing(error):
             return "ClusterUnreachable", JobStatus.FAILURE
         case _:
             return type(error).__name__, JobStatus.FAILURE
@@ -115,16 +115,16 @@ def _reason_if_accepted(error: BaseException | None) -> tuple[str | None, JobSta
 
 def _detail(error: BaseException | None) -> str | None:
     if isinstance(error, ApiException):
-        return _message(error)[:MAX_DETAIL_LENGTH]
+        return message_of(error)[:MAX_DETAIL_LENGTH]
     if isinstance(error, ConfigException):
         return f"no kubeconfig was found: check the Kubernetes connection and KUBECONFIG ({error})"[:MAX_DETAIL_LENGTH]
     return str(error)[:MAX_DETAIL_LENGTH] if error else None
 
 
-def _message(error: ApiException) -> str:
-    """Return the message of the API server without the headers of its response."""
+def message_of(error: BaseException) -> str:
+    """Return the message of the API server without the headers of its response; that of any other error."""
     try:
-        status = json.loads(error.body or "")
+        status = json.loads(getattr(error, "body", None) or "")
     except ValueError:
         status = None
     return str((status if isinstance(status, dict) else {}).get("message") or error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,14 +28,17 @@ if TYPE_CHECKING:
 
 MAX_OUTAGE = timedelta(minutes=10)
 """The API server of a zonal cluster, for example, is unavailable during upgrades."""
-MAX_FIRST_OUTAGE = timedelta(seconds=30)
-"""Before anything was created. A cluster that was never reached more likely has a wrong address."""
+SETTLING = timedelta(seconds=30)
+"""An API server that has just started rejects known users until it has loaded its roles."""
 MAX_OUTAGES = 10
 """Outages that one task tolerates. An error that always returns is not an outage."""
 POLL_SECONDS = 2.0
 """The interval between requests during an outage."""
 TRANSIENT_STATUSES = frozenset({None, 0, 429, 500, 502, 503, 504})
 """The statuses, also of a proxy, that are unrelated to the request itself."""
+UNAUTHORIZED, FORBIDDEN = 401, 403
+REFUSAL = re.compile(r"cannot [a-z]+ resource ")
+"""What the API server says if roles do not allow a request. Quotas and policies have other sentences."""
 COMPOSER_NAMESPACE = "composer-user-workloads"
 """The only namespace in which Cloud Composer runs pods."""
 COMPOSER_KUBECONFIG = Path("/home/airflow/composer_kube_config")
@@ -78,7 +82,7 @@ def _check_for_composer(test: TestDefinition) -> None:
             f"{test.name}: Cloud Composer runs pods in the namespace {COMPOSER_NAMESPACE} only, "
             f"not in {test.namespace!r}; leave `namespace` out, or {own}"
         )
-    if test.accelerator.kind is not Kind.CPU or test.hosts > 1:
+    if test.accelerator.kind is not Kind.CPU or test.pods > 1:
         raise ConfigError(
             f"{test.name}: Cloud Composer's own cluster runs single pods without accelerators only; {own}"
         )
@@ -93,13 +97,47 @@ def is_outage(error: BaseException | None) -> bool:
     return isinstance(error, (HTTPError, HTTPException, ConnectionError, TimeoutError))
 
 
+def is_refusal(error: BaseException | None) -> bool:
+    """Return whether the API server does not know the user or its roles. After a start this passes."""
+    if not isinstance(error, ApiException):
+        return False
+    told = f"{error.body or ''} {error.reason or ''}"
+    return error.status == UNAUTHORIZED or (error.status == FORBIDDEN and bool(REFUSAL.search(told)))
+
+
+def is_passing(error: BaseException | None) -> bool:
+    """Return whether an error may pass without a change of the request: what runs in the cluster is left alone."""
+    return is_outage(error) or is_refusal(error)
+
+
+class Settling:
+    """How long refusals are still excused."""
+
+    def __init__(self) -> None:
+        self._until: float | None = None
+
+    def excuses(self, error: BaseException) -> bool:
+        """Return whether to try again after an error, which is the first refusal or one soon after it."""
+        if not is_refusal(error):
+            return False
+        if self._until is None:
+            self._until = time.monotonic() + SETTLING.total_seconds()
+        return time.monotonic() < self._until
+
+
 def wait_for_answer(request: Callable[[], object], timeout: timedelta) -> bool:
-    """Repeat a request until it is answered, even with an error. Return False on timeout."""
-    deadline = time.monotonic() + timeout.total_seconds()
+    """Repeat a request until it is answered, even with an error. Return False on timeout.
+
+    The first answers of a server that has just started may be refusals: they do not count for a while.
+    """
+    deadline, settling = time.monotonic() + timeout.total_seconds(), Settling()
     while True:
         try:
             request()
         except Exception as error:
+            if settling.excuses(error):
+                time.sleep(POLL_SECONDS)
+                continue
             if not is_outage(error):
                 raise
             if time.monotonic() > deadline:
@@ -107,3 +145,15 @@ def wait_for_answer(request: Callable[[], object], timeout: timedelta) -> bool:
             time.sleep(POLL_SECONDS)
         else:
             return True
+
+
+def first_patience() -> timedelta:
+    """Return how long a cluster may be unreachable before anything was created, as the settings have it.
+
+    Raises:
+        ConfigError: the setting is not a number of seconds.
+    """
+    text = Settings.load().cluster_patience
+    if not text.isdecimal():
+        raise ConfigError(f"[ml_metrics] cluster_patience: {text!r} is not a whole number of seconds")
+    return timedelta(seconds=int(text))

@@ -10,6 +10,7 @@ from airflow.providers.google.cloud.operators.kubernetes_engine import GKEStartJ
 from ml_metrics.config.clusters import GOOGLE, cluster_of
 from ml_metrics.errors import ConfigError
 from ml_metrics.operators.run_hosts import RunHosts
+from ml_metrics.operators.run_job_set import RunJobSet
 from ml_metrics.operators.run_workload import RunWorkload
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ class RunWorkloadOnGke(OnGke, RunWorkload, GKEStartPodOperator):
 class RunHostsOnGke(OnGke, RunHosts, GKEStartJobOperator):
     """Run the workload of a test on several hosts of its own GKE cluster."""
 
+    invoke_defer_method = GKEStartPodOperator.invoke_defer_method
+    """The triggerer watches a pod, as for a workload in one."""
+
     def __init__(self, *, test: TestDefinition, **options: Any) -> None:
         super().__init__(test=test, **_connection(cluster_of(test)), **options)
 
@@ -56,6 +60,10 @@ class RunHostsOnGke(OnGke, RunHosts, GKEStartJobOperator):
         """Run the Job, with a link from the task to its page in the Google Cloud console."""
         self._job_link_context = context
         super().execute(context)
+
+
+class RunJobSetOnGke(RunJobSet, RunHostsOnGke):
+    """Run the workload of a test as a JobSet in its own GKE cluster."""
 
 
 def _connection(cluster: ClusterAccess | None) -> dict[str, Any]:

@@ -1,40 +1,45 @@
-"""The logs of the hosts of a workload: the first host is followed in the task log, all are saved as files."""
+"""The logs of the hosts of a workload: the first is followed in the task log, and of all there is an excerpt.
+
+Logs are read line by line, and excerpts have a common limit, so that any number of hosts with logs of any length takes
+a bounded amount of memory, and nothing of the worker's disk.
+"""
 
 from __future__ import annotations
 
-import tempfile
 import time
 from contextlib import suppress
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Self
 
-from ml_metrics import storage
 from ml_metrics.clusters.hosts import index_of
 from ml_metrics.clusters.outcome import outcome_of
 from ml_metrics.errors import StorageError
 from ml_metrics.logs.documents import write_log
+from ml_metrics.logs.excerpt import Excerpt, stamp_and_line
+from ml_metrics.model import JobStatus
 from ml_metrics.operators.cluster import is_outage
 from ml_metrics.operators.container_logs import join_in_time
-from ml_metrics.run_folder import DOCUMENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from ml_metrics.logs.excerpt import FirstError
     from ml_metrics.run_folder import RunFolder
 
 MAX_FOLLOWED_HOSTS = 64
 """How many hosts are followed while they run. The logs of others are read after the end."""
-MAX_LOG_BYTES = 64 * 1024 * 1024
-"""How much of the log of a host is saved."""
+MAX_LOG_BYTES = 16 * 1024 * 1024
+"""How much of the log of a host is kept and saved: half of it from its beginning, half from its end."""
+MAX_ALL_BYTES = 64 * 1024 * 1024
+"""How much of the logs of all hosts together."""
 MAX_LINE_BYTES = 256 * 1024
 """How much of a line is kept: a line may have no end."""
 MAX_WAITING_LINES = 100_000
 """How many lines of the first host wait for the task log. A workload can write faster than Airflow logs."""
 LEFT_OUT = "{} lines came faster than they can be logged: they are in the saved log only"
 RETRY_SECONDS = 2.0
-REMAINING_HOSTS_TIMEOUT_SECONDS = 30.0
+REMAINING_HOSTS_TIMEOUT_SECONDS = 60.0
 """How long to read the logs of hosts that were not followed."""
 READERS = 16
 """How many of them are read at once."""
@@ -60,7 +65,11 @@ class HostLogs:
     """Follows the logs of hosts in threads. Only the thread of the caller writes to the task log."""
 
     def __init__(
-        self, open_log: Callable[[str], Iterable[bytes]], log: Callable[[str], None], mask: Callable[[str], str] = str
+        self,
+        open_log: Callable[[str], Iterable[bytes]],
+        log: Callable[[str], None],
+        mask: Callable[[str], str] = str,
+        hosts: int = 1,
     ) -> None:
         self._open_log, self._log, self._mask = open_log, log, mask
         self._lines: SimpleQueue[str] = SimpleQueue()
@@ -68,14 +77,21 @@ class HostLogs:
         self._threads: dict[int, Thread] = {}
         self._ended: set[int] = set()
         self._over = Event()
-        self._folder = tempfile.TemporaryDirectory(prefix="host-logs-")
+        self._most = min(MAX_LOG_BYTES, MAX_ALL_BYTES // hosts)
+        self._excerpts: dict[int, Excerpt] = {}
+        self._saved = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._folder.cleanup()
+
+    @property
+    def first_errors(self) -> Mapping[int, FirstError]:
+        """The first error in the log of each host that has one."""
+        errors = {host: excerpt.first_error for host, excerpt in sorted(self._excerpts.items())}
+        return {host: error for host, error in errors.items() if error is not None}
 
     def follow(self, pods: Iterable[dict[str, Any]]) -> None:
         """Follow every host that has started, until it has ended."""
@@ -98,24 +114,26 @@ class HostLogs:
                 return
 
     def save(self, folder: RunFolder, attempt: int, pods: Iterable[dict[str, Any]]) -> list[str]:
-        """Write the remaining lines, save the logs to the run folder, and return their paths."""
-        if not Path(self._folder.name).exists():
-            return []  # it was saved before
+        """Read the logs to their ends, save them to the run folder, and return the names of their files."""
+        if self._saved:
+            return []
+        self._saved = True
         self._ended.update(self._threads)
         join_in_time(self._threads.values(), LAST_LINES_TIMEOUT_SECONDS)
         self._over.set()
         # also all hosts of a workload that had ended when it was first seen
-        self._read_in_time([pod for pod in pods if index_of(pod) not in self._threads])
+        others = [pod for pod in pods if index_of(pod) not in self._threads]
+        self._read_in_time(sorted(others, key=lambda pod: outcome_of(pod, []).status is JobStatus.SUCCESS))
         while not self._lines.empty():
             self._log(self._lines.get())
         if self._left_out:
             self._log(LEFT_OUT.format(self._left_out))
         saved = []
-        for file in sorted(Path(self._folder.name).iterdir()):
-            name = f"attempt-{attempt}-{file.name}"
+        for host, excerpt in sorted(self._excerpts.items()):
+            name = f"attempt-{attempt}-host-{host}.log"
             try:
-                write_log(folder, name, file.read_bytes())
-                saved.append(storage.join(folder.path, DOCUMENTS, "logs", name))
+                write_log(folder, name, excerpt.data())
+                saved.append(name)
             except StorageError as error:  # a missing log does not fail the task
                 self._log(f"a log could not be saved: {error}")
         return saved
@@ -150,18 +168,16 @@ class HostLogs:
 
     def _read(self, host: int, pod: str, after: str = "") -> tuple[bool, str]:
         """Read the log after a time. Return whether the cluster answered, and the time of the newest line."""
-        newest = after
+        newest, excerpt = after, self._excerpts.setdefault(host, Excerpt(self._most))
         try:
-            with Path(self._folder.name, f"host-{host}.log").open("ab") as file:
-                for raw in self._open_log(pod):
-                    stamp, _, line = raw.decode(errors="backslashreplace").partition(" ")
-                    if stamp <= after:
-                        continue  # already read before the stream broke
-                    newest, line = stamp, self._mask(line)
-                    if file.tell() < MAX_LOG_BYTES:
-                        file.write(line.encode())
-                    if host == 0:
-                        self._show(line.rstrip("\n"))
+            for raw in self._open_log(pod):
+                stamp, line = stamp_and_line(raw)
+                if stamp <= after:
+                    continue  # already read before the stream broke
+                newest, line = stamp, self._mask(line)
+                excerpt.add(stamp, line)
+                if host == 0:
+                    self._show(line.rstrip("\n"))
         except Exception as error:  # noqa: BLE001  (an unreadable log must not end the workload)
             if not is_outage(error):
                 self._lines.put(f"the log of host {host} cannot be read: {error}")

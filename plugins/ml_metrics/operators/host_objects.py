@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kubernetes.client import ApiClient
+from kubernetes.client import ApiClient, CustomObjectsApi
 from kubernetes.client.exceptions import ApiException
 
+from ml_metrics.clusters import queue
 from ml_metrics.clusters.hosts import Hosts
 from ml_metrics.clusters.manifests import service as service_of
 from ml_metrics.clusters.outcome import outcome_of
@@ -17,13 +18,14 @@ from ml_metrics.operators.run_workload import CONFLICT, NOT_FOUND
 from ml_metrics.operators.workload_base import RUN_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kubernetes.client import BatchV1Api, CoreV1Api
     from kubernetes.client import models as k8s
 
     from ml_metrics.config.definition import TestDefinition
 
+FORBIDDEN = 403
 MAX_PODS_WITH_EVENTS = 5
 """For how many hosts that have not started events are read: more would not add information."""
 
@@ -37,14 +39,14 @@ class HostObjects:
     namespace: str
     labels: dict[str, str]
 
-    def newest_job(self) -> k8s.V1Job | None:
+    def newest_job(self) -> Any:
         """Return the newest Job of the run that is not being deleted."""
         present = [job for job in self._jobs() if job.metadata.deletion_timestamp is None]
         return max(present, key=lambda job: job.metadata.creation_timestamp, default=None)
 
     def create_service(self, test: TestDefinition, name: str) -> None:
         """Create the service of a Job."""
-        with _ignoring(CONFLICT):
+        with ignoring(CONFLICT):
             body = service_of(test, name=name, labels={RUN_KEY: self.labels[RUN_KEY]})
             self.core.create_namespaced_service(self.namespace, body)
 
@@ -63,40 +65,60 @@ class HostObjects:
         plain = ApiClient().sanitize_for_serialization
         job = plain(self.batch.read_namespaced_job(name, self.namespace))
         pods = plain(self.core.list_namespaced_pod(self.namespace, label_selector=f"job-name={name}"))["items"]
-        uids = [job["metadata"]["uid"]] if with_events else []
-        if with_events:
-            uids += [pod["metadata"]["uid"] for pod in pods if outcome_of(pod, []).started_at is None][
-                :MAX_PODS_WITH_EVENTS
-            ]
+        return Hosts(job, tuple(pods), *self.explanations(job, pods) if with_events else ())
+
+    def explanations(
+        self, job: dict[str, Any], pods: Sequence[dict[str, Any]]
+    ) -> tuple[tuple[dict[str, Any], ...], dict[str, Any] | None]:
+        """Return the events of a Job and of hosts that have not started, and what Kueue has decided about the Job."""
+        plain = ApiClient().sanitize_for_serialization
+        waiting = [pod["metadata"]["uid"] for pod in pods if outcome_of(pod, []).started_at is None]
         events = [
             event
-            for uid in uids
+            for uid in (job["metadata"]["uid"], *waiting[:MAX_PODS_WITH_EVENTS])
             for event in plain(
                 self.core.list_namespaced_event(self.namespace, field_selector=f"involvedObject.uid={uid}")
             )["items"]
         ]
-        return Hosts(job, tuple(pods), tuple(events))
+        return tuple(events), self._admission(job) if job["spec"].get("suspend") else None
+
+    def _admission(self, job: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the Workload in which Kueue records what it decides about a Job; None if it cannot be read."""
+        try:
+            found: Any = CustomObjectsApi(self.core.api_client).list_namespaced_custom_object(
+                queue.GROUP,
+                queue.VERSION,
+                self.namespace,
+                queue.PLURAL,
+                label_selector=f"{queue.OWNER_LABEL}={job['metadata']['uid']}",
+            )
+        except ApiException as error:
+            if error.status not in {FORBIDDEN, NOT_FOUND}:
+                raise
+            return None
+        return next(iter(found["items"]), None)
 
     def remove_all(self) -> None:
         """Remove every Job and service of the run; the cluster removes the pods of the Jobs."""
         for job in self._jobs():
-            with _ignoring(NOT_FOUND):
+            with ignoring(NOT_FOUND):
                 self.batch.delete_namespaced_job(job.metadata.name, self.namespace, propagation_policy="Background")
-        for service in self.core.list_namespaced_service(self.namespace, label_selector=self._selector).items:
-            with _ignoring(NOT_FOUND):
+        for service in self.core.list_namespaced_service(self.namespace, label_selector=self.selector).items:
+            with ignoring(NOT_FOUND):
                 self.core.delete_namespaced_service(service.metadata.name, self.namespace)
 
     def _jobs(self) -> list[k8s.V1Job]:
-        found: list[k8s.V1Job] = self.batch.list_namespaced_job(self.namespace, label_selector=self._selector).items
+        found: list[k8s.V1Job] = self.batch.list_namespaced_job(self.namespace, label_selector=self.selector).items
         return found
 
     @property
-    def _selector(self) -> str:
+    def selector(self) -> str:
+        """The label of all objects of the run."""
         return f"{RUN_KEY}={self.labels[RUN_KEY]}"
 
 
 @contextmanager
-def _ignoring(status: int) -> Iterator[None]:
+def ignoring(status: int) -> Iterator[None]:
     """Ignore a status: an earlier process or the cluster itself has done it already."""
     try:
         yield

@@ -14,7 +14,7 @@ from ml_metrics.clusters.outcome import outcome_of, outcome_of_lost_pod
 from ml_metrics.logs.documents import ContainerLog, Role
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known
-from ml_metrics.operators.cluster import is_outage
+from ml_metrics.operators.cluster import is_outage, is_passing
 from ml_metrics.operators.container_logs import known_secrets, save_logs
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.workload_base import WorkloadBase
@@ -94,7 +94,7 @@ class RunWorkload(WorkloadBase):
 
     def cleanup(self, pod: k8s.V1Pod, remote_pod: k8s.V1Pod, *rest: Any, **options: Any) -> None:
         """Observe the pod before the provider deletes it."""
-        if self.created and is_outage(sys.exc_info()[1]):
+        if self.created and is_passing(sys.exc_info()[1]):
             return  # the pod may be running: it is taken over when the API server is reachable again
         self.observed = self.query(self.observe)
         self.record_observed()  # the pod is deleted next

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ml_metrics import steps
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.warehouse import Warehouse
 
+TRIGGERER_PATIENCE = timedelta(minutes=10)
+"""How late a triggerer may be, or how long none may run, until a task continues without it."""
 log = logger_of(__name__)
 
 
@@ -68,10 +72,33 @@ class TestTask(BaseOperator):
 
 
 class CollectMetrics(TestTask):
-    """Aggregate what the workload wrote to the run folder into `metrics.json`."""
+    """Aggregate what the workload wrote to the run folder into `metrics.json`.
+
+    If the memory of the workload is not known yet, the task waits for it in the triggerer, and holds no worker.
+    """
+
+    _waited = False
+
+    def resume(self, context: Mapping[str, Any], event: Any = None) -> str:  # noqa: ARG002  (the event of the timer)
+        """Continue after the wait."""
+        self._waited = True
+        return self.execute(context)
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
+        """Continue, also if no triggerer kept the time: a run that misses its memory is better than no run."""
+        if next_method == TRIGGER_FAIL_REPR:
+            return self.resume(context)
+        return super().resume_execution(next_method, next_kwargs, context)
 
     def perform(self, context: Mapping[str, Any]) -> str:
         """Collect the metrics."""
+        moment = None if self._waited else steps.memory_visible_at(self.test, self.state(context))
+        if moment is not None:
+            from airflow.providers.standard.triggers.temporal import DateTimeTrigger
+
+            self.log.info("the memory of the workload can be read at %s", moment.isoformat(timespec="seconds"))
+            timeout = moment - datetime.now(UTC) + TRIGGERER_PATIENCE
+            self.defer(trigger=DateTimeTrigger(moment), method_name="resume", timeout=timeout)
         collected = steps.collect(self.test, self.state(context), Settings.load().limits)
         for warning in collected.warnings:
             self.log.warning("%s", printable(warning))

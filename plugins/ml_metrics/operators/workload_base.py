@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -26,10 +27,21 @@ from ml_metrics.operators.attempts import (
     end_of_round,
     end_without_attempt,
     mark_attempt_created,
+    message_of,
     retries_left,
     start_attempt,
 )
-from ml_metrics.operators.cluster import MAX_FIRST_OUTAGE, MAX_OUTAGE, MAX_OUTAGES, is_outage, place_of, wait_for_answer
+from ml_metrics.operators.cluster import (
+    MAX_OUTAGE,
+    MAX_OUTAGES,
+    POLL_SECONDS,
+    Settling,
+    first_patience,
+    is_outage,
+    is_passing,
+    place_of,
+    wait_for_answer,
+)
 from ml_metrics.operators.cluster_hook import KUBECONFIG, CheckedHook, default_kubeconfig, kubeconfig_of
 from ml_metrics.operators.links import logs_command, workload_link
 from ml_metrics.operators.run_start import start_of
@@ -239,22 +251,28 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
 
     def retry_after_outages(self, action: Callable[[], Any]) -> Any:
         """Call an action, and again after an outage of the API server. The action must find what it started before."""
-        for outages in range(MAX_OUTAGES + 1):
+        outages, settling = 0, Settling()
+        while True:
             self.use_cluster()
             try:
                 return action()
             except Exception as error:
-                if not is_outage(error) or outages == MAX_OUTAGES or not self.wait_until_reachable():
+                if settling.excuses(error):
+                    self.log.warning("the API server refuses the request, and is asked again: %s", message_of(error))
+                    time.sleep(POLL_SECONDS)
+                    continue
+                outages += 1
+                if not is_outage(error) or outages > MAX_OUTAGES or not self.wait_until_reachable():
                     raise
+                settling = Settling()
                 self.log.warning("the API server is reachable again (%s); the log is read from the beginning", error)
-        raise AssertionError  # the last round returns or raises
 
     def query(self, request: Callable[[], Any]) -> Any:
         """Return the answer of the cluster, after an outage if necessary."""
         try:
             return request()
         except Exception as error:
-            if not is_outage(error) or not self.wait_until_reachable():
+            if not is_passing(error) or not self.wait_until_reachable():
                 raise
             return request()
 
@@ -265,7 +283,7 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
             self.use_cluster()
             self.client.list_namespaced_pod(self.own_namespace, limit=1)
 
-        timeout = MAX_OUTAGE if self.created else MAX_FIRST_OUTAGE
+        timeout = MAX_OUTAGE if self.created else first_patience()
         self.log.warning("the API server does not answer; waiting up to %s for it", timeout)
         return wait_for_answer(request, timeout)
 
@@ -325,7 +343,7 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
             try:
                 self.observed = self.observe()
             except Exception as error:
-                if not is_outage(error):
+                if not is_passing(error):
                     raise
                 self.log.warning("the end of the workload could not be read from the cluster: %s", error)
         return self.observed

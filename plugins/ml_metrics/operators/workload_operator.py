@@ -44,13 +44,18 @@ def workload_operator(test: TestDefinition, *, task_id: str, **options: Any) -> 
     if get_parsing_context().task_id not in {None, task_id}:
         return WorkloadPlaceholder(task_id=task_id)
     options = {"task_id": task_id, **options}
-    several = test.hosts > 1
+    several = test.pods > 1
     cluster = cluster_of(test)
     if cluster is not None and cluster.on_gke:
         # imported here, because Google's libraries take seconds to import
         from ml_metrics.operators import gke
 
-        return (gke.RunHostsOnGke if several else gke.RunWorkloadOnGke)(test=test, **options)
+        on_gke = gke.RunJobSetOnGke if test.job_set else gke.RunHostsOnGke if several else gke.RunWorkloadOnGke
+        return on_gke(test=test, **options)
+    if test.job_set is not None:
+        from ml_metrics.operators.run_job_set import RunJobSet
+
+        return RunJobSet(test=test, **options)
     if several:
         from ml_metrics.operators.run_hosts import RunHosts
 

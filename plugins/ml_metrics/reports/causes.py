@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.clusters.failure_reasons import JOB, reason_class
 from ml_metrics.model import JobStatus
-from ml_metrics.reports.log import error_in, log_of
+from ml_metrics.reports.log import log_of
 from ml_metrics.reports.problems import metric_of
 from ml_metrics.values import short_hash
 
@@ -65,7 +65,7 @@ def cause_of(  # noqa: PLR0913  (the sources of a cause)
         cause = _of_change(run, state, warehouse)
     if not cause and of_program and log_lines and state.workload.status is JobStatus.FAILURE:
         log = log_of(state.folder, state.workload.attempts, log_lines)
-        line = specific_error(error_in(log.lines)) if log else ""
+        line = specific_error(log.error) if log else ""
         cause = f"error in the log ({reason}): {line}" if line else ""
     return _shortened(" ".join(cause.split()))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.alerts.message import Problem
 from ml_metrics.reports.advice import advice_on
 from ml_metrics.reports.job_words import job_facts, job_words
-from ml_metrics.reports.log import error_in, log_of
+from ml_metrics.reports.log import log_of
 from ml_metrics.reports.metric import MetricHistory, metric_facts, picture_of
 from ml_metrics.reports.metric_words import metric_words
 from ml_metrics.reports.problems import metric_of, short_name
@@ -60,7 +60,7 @@ class Details:
         if self.history is not None:
             self.streaks.append((THE_JOB, streak_of(self.run.key, self.history.jobs_failed())))
         log = log_of(self.state.folder, workload.attempts, self.log_lines) if self.log_lines else None
-        short, headline = job_words(workload, error_in(log.lines) if log else "")
+        short, headline = job_words(workload, log.error if log else "")
         return Problem(name, short, headline, tuple(job_facts(workload, headline)), log=log)
 
     def _metric_problem(self, name: str, verdict: Verdict) -> Problem:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Log
 from ml_metrics.logs.documents import failing_log, lines_of, read_logs
+from ml_metrics.logs.errors import error_of
 from ml_metrics.logs.text import cut
 
 if TYPE_CHECKING:
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 SHOWN_LINES = 20
 MAX_LINE_LENGTH = 300
 MAX_ERROR_LENGTH = 100
-ERROR = re.compile(
-    r"\s{0,4}(?P<error>(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Za-z_]\w{0,60}(?:Error|Exception|Interrupt|Exit)(?::.*)?)"
-)
-"""The line with which Python ends a traceback: `ModuleNotFoundError: No module named 'x'`."""
 
 
 def log_of(folder: RunFolder, attempt: int, number: int = SHOWN_LINES) -> Log | None:
@@ -34,12 +30,13 @@ def log_of(folder: RunFolder, attempt: int, number: int = SHOWN_LINES) -> Log | 
     if not lines:
         return Log(f"The log of the {failing.title}", (), failing.note or "it is empty")
     count = "The last line" if len(lines) == 1 else f"The last {len(lines)} lines"
-    return Log(f"{count} of the log of the {failing.title}", lines, failing.note)
+    error = cut(failing.error, MAX_ERROR_LENGTH) if failing.error else error_in(lines)
+    return Log(f"{count} of the log of the {failing.title}", lines, failing.note, error)
 
 
 def error_in(lines: Sequence[str]) -> str:
     """Return the last error that a log ends with; empty if no line looks like one."""
     for line in reversed(lines):
-        if found := ERROR.fullmatch(line.rstrip()):
-            return cut(found["error"], MAX_ERROR_LENGTH)
+        if error := error_of(line.rstrip()):
+            return cut(error, MAX_ERROR_LENGTH)
     return ""

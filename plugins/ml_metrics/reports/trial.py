@@ -12,7 +12,7 @@ from ml_metrics.alerts.pages import page_of_run, page_of_test
 from ml_metrics.config.trial import TRIAL
 from ml_metrics.judge.attributes import SECRET
 from ml_metrics.model import JobStatus, Outcome, Severity
-from ml_metrics.reports.log import SHOWN_LINES, error_in, log_of
+from ml_metrics.reports.log import SHOWN_LINES, log_of
 from ml_metrics.reports.metric_words import value_and_requirement
 from ml_metrics.reports.problems import problems_of
 from ml_metrics.units import quantity
@@ -116,8 +116,8 @@ def _error(state: RunState, log_lines: int) -> Iterator[str]:
     if state.workload.status is JobStatus.SUCCESS or not log_lines:
         return
     log = log_of(state.folder, state.workload.attempts, log_lines)
-    if log and (error := error_in(log.lines)):
-        yield f"Its log ends with {error}"
+    if log and log.error:
+        yield f"Its log ends with {log.error}"
 
 
 def _compared_with(regular: JobRow | None, warehouse: Warehouse | None) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 WRITES = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 CHUNK = 65536
@@ -46,8 +46,10 @@ def verb_and_resource(method: str, address: str) -> tuple[str, str] | None:
 
 
 @contextmanager
-def recording(server: str, authority: str) -> Iterator[Requests]:
-    """Run the proxy until the block ends."""
+def recording(
+    server: str, authority: str, intercept: Callable[[str, str, bytes], tuple[int, bytes] | None] = lambda *_: None
+) -> Iterator[Requests]:
+    """Run the proxy until the block ends. `intercept` may answer a request itself, with a status and a document."""
     upstream = urlsplit(server)
     context = ssl.create_default_context(cadata=authority)
 
@@ -58,6 +60,13 @@ def recording(server: str, authority: str) -> Iterator[Requests]:
             if pair := verb_and_resource(self.command, self.path):
                 requests.pairs.add(pair)
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if own := intercept(self.command, self.path, body):
+                self.send_response(own[0])
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(own[1])))
+                self.end_headers()
+                self.wfile.write(own[1])
+                return
             connection = HTTPSConnection(upstream.hostname or "", upstream.port or 443, context=context, timeout=600)
             try:
                 headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}

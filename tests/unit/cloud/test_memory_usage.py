@@ -10,7 +10,7 @@ import grpc
 import pytest
 from google.cloud import monitoring_v3
 
-from ml_metrics.cloud.memory_usage import VISIBLE_AFTER, MemoryReader, memory_reader
+from ml_metrics.cloud.memory_usage import VISIBLE_AFTER, MemoryReader, memory_reader, visible_at
 from ml_metrics.collect import collect_run
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.definition import TestDefinition
@@ -22,6 +22,7 @@ START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RAN = Workload(
     JobStatus.SUCCESS, started_at=START, ended_at=START + timedelta(minutes=10), namespace="tests", pod="resnet-7f3a"
 )
+NOW = START + timedelta(hours=1)
 RESOURCE = {
     "project_id": "project", "location": "us-central1", "cluster_name": "tests", "namespace_name": "tests",
     "pod_name": "resnet-7f3a", "container_name": "base",
@@ -129,15 +130,28 @@ def test_all_hosts_of_the_job_count_and_no_other_job(readings: Readings) -> None
     assert used(first_host) == {"vm_memory_usage_bytes": 100}
 
 
-@pytest.mark.usefixtures("readings")
-def test_the_reader_waits_for_the_last_sample() -> None:
-    waited: list[float] = []
-    used(wait=waited.append)
-    assert waited == []
-    now = datetime.now(UTC)
-    used(replace(RAN, started_at=now - timedelta(minutes=5), ended_at=now), wait=waited.append)
-    used(replace(RAN, started_at=now, ended_at=now + timedelta(days=1)), wait=waited.append)  # another machine's clock
-    assert VISIBLE_AFTER.total_seconds() - 5 < waited[0] <= VISIBLE_AFTER.total_seconds() == waited[1]
+@pytest.mark.parametrize(
+    ("workload", "after_now"),
+    [
+        (RAN, None),
+        (replace(RAN, ended_at=NOW - timedelta(minutes=1)), timedelta(minutes=2)),
+        (replace(RAN, ended_at=NOW - VISIBLE_AFTER), None),
+        (replace(RAN, ended_at=NOW + timedelta(days=1)), VISIBLE_AFTER),  # by the clock of another machine
+        (replace(RAN, ended_at=NOW, peak_memory_bytes=1), None),
+        (replace(RAN, ended_at=NOW, started_at=None), None),
+        (replace(RAN, ended_at=None), None),
+        (None, None),
+    ],
+)
+def test_the_last_sample_is_visible_later(workload: Workload | None, after_now: timedelta | None) -> None:
+    expected = None if after_now is None else NOW + after_now
+    content = {"name": "t", "image": "i", "command": ["c"]}
+    cluster = {"project": "p", "location": "l", "name": "c"}
+    test = TestDefinition.model_validate({**content, "cluster": cluster})
+    assert visible_at(test, workload, NOW) == expected
+    without = {"metric_collection_config": {"sources": {"memory": False}}}
+    for more in ({}, {"cluster": cluster, **without}):
+        assert visible_at(TestDefinition.model_validate({**content, **more}), workload, NOW) is None
 
 
 def test_names_are_quoted_in_the_filter(readings: Readings) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from ml_metrics.clusters.hosts import INDEX, Hosts, Stage, index_of
+from ml_metrics.clusters.queue import QUEUE_LABEL
+from ml_metrics.logs.excerpt import FirstError
 
 MADE, STARTED, FINISHED = "2026-01-02T03:04:00Z", "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z"
 
@@ -87,6 +89,44 @@ def test_the_reason_is_that_of_the_host_that_failed_first(hosts: Any, reason: tu
     assert summary(Hosts(job(FAILED), hosts)) == reason
 
 
+def error(text: str, at: str) -> FirstError:
+    return FirstError(datetime.fromisoformat(at), text)
+
+
+def test_of_hosts_that_end_together_the_first_error_in_their_logs_decides() -> None:
+    message = {"terminated": {**ended(1)["terminated"], "message": "SystemExit: 1"}}
+    pods = (host(0, **ended(1)), host(1, **message), host(2, **ended(1, "2026-01-02T03:05:06Z")))
+    errors = {
+        0: error("ConnectionError: host 1 is gone", "2026-01-02T03:05:05.900Z"),
+        1: error("RuntimeError: the chip is hot", "2026-01-02T03:05:05.100Z"),
+        2: error("ConnectionError: host 1 is gone", "2026-01-02T03:05:06.200Z"),
+    }
+    assert summary(Hosts(job(FAILED), pods))[2] == "host 0 of 2", "without the logs, it is not known which was first"
+    hosts = Hosts(job(FAILED), pods, errors=errors)
+    assert summary(hosts) == ("failure", "ExitCode:1", "host 1 of 2: RuntimeError: the chip is hot")
+    assert hosts.failed_first == 1
+
+
+def test_a_host_that_was_killed_without_an_error_in_its_log_failed_before_those_that_miss_it() -> None:
+    pods = (host(0, **ended(1)), host(1, **ended(137, reason="OOMKilled")))
+    hosts = Hosts(job(FAILED), pods, errors={0: error("ConnectionError: gone", "2026-01-02T03:05:05.500Z")})
+    assert summary(hosts) == ("failure", "OOMKilled", "host 1 of 2")
+
+
+def test_an_error_that_a_host_survived_does_not_make_it_the_first() -> None:
+    pods = (host(0, **ended(1)), host(1, **ended(1, "2026-01-02T03:05:08Z")))
+    errors = {
+        0: error("ValueError: loss is NaN", "2026-01-02T03:05:05.500Z"),
+        1: error("ImportError: no such plugin", "2026-01-02T03:04:06Z"),
+    }
+    assert Hosts(job(FAILED), pods, errors=errors).failed_first == 0
+
+
+def test_a_workload_without_failed_hosts_has_no_first_one() -> None:
+    assert Hosts(job(COMPLETE), (host(0, **ended(0)),)).failed_first is None
+    assert Hosts(job(), (host(0, **ended(0)), host(1, **RUNNING))).running_pod == "j-1"
+
+
 def test_a_job_that_exceeded_its_deadline() -> None:
     failed = condition("Failed", "DeadlineExceeded", "was active longer")
     assert summary(Hosts(job(failed))) == ("timeout", "DeadlineExceeded", "was active longer")
@@ -94,9 +134,11 @@ def test_a_job_that_exceeded_its_deadline() -> None:
 
 def test_a_job_in_a_queue_was_missed_with_the_message_of_the_queue() -> None:
     event = {"type": "Normal", "reason": "Pending", "message": "no quota in tpu", "involvedObject": {"uid": "job-uid"}}
-    hosts = Hosts(job(suspend=True), events=(event,))
+    queued = job(suspend=True)
+    queued["metadata"]["labels"] = {QUEUE_LABEL: "tpu"}
+    hosts = Hosts(queued, events=(event,))
     assert hosts.stage is Stage.QUEUED
-    assert summary(hosts) == ("missed", "Queued", "no quota in tpu")
+    assert summary(hosts) == ("missed", "Queued", "not admitted by the queue tpu yet: no quota in tpu")
     assert hosts.waiting_since == datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 

@@ -174,6 +174,7 @@ def test_a_workload_that_was_never_created_was_missed(error: Exception, reason: 
     [
         (None, "success", None, True),
         (refusal(503), "failure", "ClusterUnreachable", False),
+        (refusal(401), "failure", "ClusterUnreachable", False),
         (MaxRetryError(None, "/api"), "failure", "ClusterUnreachable", False),
         (AirflowTaskTimeout("too long"), "timeout", "ExecutionTimeout", True),
         (TaskStoppedError("by hand"), "failure", "Killed", True),

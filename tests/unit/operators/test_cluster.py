@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import time
 from datetime import timedelta
 from types import SimpleNamespace
@@ -14,8 +15,17 @@ from urllib3.exceptions import MaxRetryError, ProtocolError
 
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.errors import ConfigError
-from ml_metrics.operators import cluster
-from ml_metrics.operators.cluster import COMPOSER_NAMESPACE, is_outage, place_of, wait_for_answer
+from ml_metrics.operators import cluster, workload_base
+from ml_metrics.operators.cluster import (
+    COMPOSER_NAMESPACE,
+    first_patience,
+    is_outage,
+    is_passing,
+    is_refusal,
+    place_of,
+    wait_for_answer,
+)
+from ml_metrics.operators.run_workload import RunWorkload
 from ml_metrics.operators.workload_base import PodWatch
 
 
@@ -117,3 +127,100 @@ def test_other_errors_are_raised() -> None:
 
     with pytest.raises(ApiException):
         wait_for_answer(request, timedelta(minutes=1))
+
+
+def refusal(status: int = 403, message: str = 'User "x" cannot list resource "pods" in API group ""') -> ApiException:
+    error = ApiException(status=status)
+    error.body = json.dumps({"message": message})
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "is_one"),
+    [
+        (refusal(), True),
+        (refusal(401, "Unauthorized"), True),
+        (refusal(403, 'pods "p" is forbidden: exceeded quota: small'), False),
+        (refusal(403, 'pods "p" is forbidden: violates PodSecurity "baseline:latest": privileged'), False),
+        (refusal(404, "cannot list resource "), False),
+        (ApiException(status=503), False),
+        (ValueError("cannot list resource "), False),
+        (None, False),
+    ],
+)
+def test_only_what_roles_do_not_allow_is_a_refusal(error: BaseException | None, is_one: bool) -> None:
+    assert is_refusal(error) is is_one
+    assert is_passing(error) is (is_one or is_outage(error))
+
+
+def test_the_first_refusals_of_a_server_that_has_just_started_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "POLL_SECONDS", 0.001)
+    answers: list[Exception] = [refusal(), refusal(401), ConnectionRefusedError()]
+
+    def request() -> None:
+        if answers:
+            raise answers.pop()
+
+    assert wait_for_answer(request, timedelta(minutes=1))
+    assert answers == []
+
+
+def test_refusals_that_stay_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(cluster, "SETTLING", timedelta(seconds=0.01))
+
+    def request() -> None:
+        raise refusal()
+
+    with pytest.raises(ApiException):
+        wait_for_answer(request, timedelta(minutes=1))
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("300", 300), ("0", 0), ("five", None), ("-1", None), ("1.5", None)])
+def test_the_patience_before_a_pod_exists_is_a_setting(
+    monkeypatch: pytest.MonkeyPatch, text: str, seconds: int | None
+) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER_PATIENCE", text)
+    if seconds is not None:
+        assert first_patience() == timedelta(seconds=seconds)
+        return
+    with pytest.raises(ConfigError, match="is not a whole number of seconds"):
+        first_patience()
+
+
+class Retrying(RunWorkload):
+    """A task whose cluster answers as a test wants."""
+
+    def use_cluster(self) -> None:
+        """There is none."""
+
+    def wait_until_reachable(self) -> bool:
+        """Its API server comes back at once."""
+        return True
+
+
+@pytest.mark.parametrize(
+    ("errors", "works"),
+    [
+        ([refusal(), refusal(401)], True),
+        ([ApiException(status=503), refusal(), ApiException(status=503), refusal()], True),
+        ([refusal(403, "exceeded quota: small")], False),
+        ([ApiException(status=503)] * 11, False),
+    ],
+)
+def test_an_action_is_repeated_until_the_server_has_its_roles(
+    monkeypatch: pytest.MonkeyPatch, errors: list[Exception], works: bool
+) -> None:
+    monkeypatch.setattr(workload_base, "POLL_SECONDS", 0.001)
+    task, left = Retrying(task_id="run_workload", test=definition()), list(errors)
+
+    def action() -> str:
+        if left:
+            raise left.pop(0)
+        return "done"
+
+    if works:
+        assert task.retry_after_outages(action) == "done"
+        return
+    with pytest.raises(ApiException):
+        task.retry_after_outages(action)

@@ -31,8 +31,8 @@ def pod(host: int, *, ended: bool = False) -> dict[str, Any]:
     return {"metadata": {"name": f"p{host}", "annotations": {INDEX: str(host)}}, "status": status}
 
 
-def saved(paths: list[str]) -> dict[str, str]:
-    return {Path(place).name: Path(place).read_text() for place in paths}
+def saved(folder: Path, names: list[str]) -> dict[str, str]:
+    return {name: (folder / "_ml_metrics" / "logs" / name).read_text() for name in names}
 
 
 def test_the_first_host_is_followed_and_all_logs_are_saved(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_the_first_host_is_followed_and_all_logs_are_saved(tmp_path: Path) -> No
         paths = logs.save(RunFolder(str(tmp_path)), 2, [])
     assert logged == ["line 10", "line 11"]
     text = "line 10\nline 11\n"
-    assert saved(paths) == {"attempt-2-host-0.log": text, "attempt-2-host-1.log": text}
+    assert saved(tmp_path, paths) == {"attempt-2-host-0.log": text, "attempt-2-host-1.log": text}
 
 
 def test_a_broken_stream_is_continued(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_broken_stream_is_continued(tmp_path: Path) -> None:
         assert whole.wait(30)
         paths = logs.save(RunFolder(str(tmp_path)), 1, [])
     assert logged == [f"line {second}" for second in range(10, 20)], "each line once"
-    assert saved(paths)["attempt-1-host-0.log"].count("\n") == 10
+    assert saved(tmp_path, paths)["attempt-1-host-0.log"].count("\n") == 10
 
 
 def test_logs_of_hosts_that_are_not_followed_are_saved_at_the_end(
@@ -101,7 +101,8 @@ def test_logs_have_a_maximum_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with HostLogs(lambda _: LINES, lambda _: None) as logs:
         logs.follow([pod(0, ended=True)])
         paths = logs.save(RunFolder(str(tmp_path)), 1, [])
-    assert len(saved(paths)["attempt-1-host-0.log"]) < 30
+    text = saved(tmp_path, paths)["attempt-1-host-0.log"]
+    assert text == "line 10\n[... 64 bytes are left out ...]\nline 19\n", "its beginning and its end"
 
 
 def test_a_log_api_that_hangs_does_not_hold_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,8 +124,8 @@ def test_known_secrets_are_masked_in_whole_logs(tmp_path: Path) -> None:
     with HostLogs(lambda _: LINES[:1], logged.append, lambda line: line.replace("line", "***")) as logs:
         paths = logs.save(RunFolder(str(tmp_path)), 1, [pod(0, ended=True)])
     assert logged[0] == "*** 10"
-    assert saved(paths)["attempt-1-host-0.log"] == "*** 10\n"
-    assert logs.save(RunFolder(str(tmp_path)), 1, [pod(0, ended=True)]) == [], "the copies are gone"
+    assert saved(tmp_path, paths)["attempt-1-host-0.log"] == "*** 10\n"
+    assert logs.save(RunFolder(str(tmp_path)), 1, [pod(0, ended=True)]) == [], "once"
 
 
 @given(st.lists(st.binary(max_size=9).map(lambda data: data.replace(b"x", b"\n"))), st.integers(1, 5))
@@ -159,4 +160,4 @@ def test_lines_that_come_faster_than_they_are_logged_are_counted_and_saved(
         "line 12",
         "7 lines came faster than they can be logged: they are in the saved log only",
     ]
-    assert saved(paths) == {"attempt-1-host-0.log": "".join(f"line {number}\n" for number in range(10, 20))}
+    assert saved(tmp_path, paths) == {"attempt-1-host-0.log": "".join(f"line {number}\n" for number in range(10, 20))}

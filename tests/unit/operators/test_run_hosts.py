@@ -1,0 +1,121 @@
+"""How the task of a workload on several hosts waits: in the triggerer, with triggers that Airflow itself has."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import TaskDeferred
+
+from ml_metrics.clusters.hosts import INDEX, Hosts, Stage
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.operators.gke import RunHostsOnGke
+from ml_metrics.operators.run_hosts import FIRST_CHECK, LAST_CHECK, RunHosts
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+CLUSTER = {"project": "p", "location": "l", "name": "c"}
+POD_TRIGGER = "airflow.providers.cncf.kubernetes.triggers.pod.KubernetesPodTrigger"
+GKE_TRIGGER = "airflow.providers.google.cloud.triggers.kubernetes_engine.GKEStartPodTrigger"
+TIMER = "airflow.providers.standard.triggers.temporal.DateTimeTrigger"
+
+
+def operator(**more: Any) -> Any:
+    content = {"name": "t", "image": "i", "command": ["x"], "hosts": 2, "namespace": "ns", "startup_timeout": "1h"}
+    test = TestDefinition.model_validate({**content, **more})
+    if test.cluster is None:
+        made: Any = RunHosts(task_id="run_workload", test=test, deferrable=True, kubernetes_conn_id=None)
+        made.convert_config_file_to_dict = lambda: setattr(made, "_config_dict", {"clusters": []})
+        return made
+    made = RunHostsOnGke(task_id="run_workload", test=test, deferrable=True)
+    made.__dict__["cluster_info"] = ("https://cluster", "authority")
+    return made
+
+
+def hosts(*running: bool, since: timedelta = timedelta(), suspend: bool = False) -> Hosts:
+    at = (datetime.now(UTC) - since).isoformat()
+    job = {
+        "metadata": {"name": "j", "namespace": "ns", "creationTimestamp": at},
+        "spec": {"completions": 2, "suspend": suspend},
+    }
+    ended = {"terminated": {"exitCode": 0, "startedAt": at, "finishedAt": at}}
+    pods = [
+        {
+            "metadata": {"name": f"j-{host}", "annotations": {INDEX: str(host)}},
+            "status": {
+                "containerStatuses": [{"name": "base", "state": {"running": {"startedAt": at}} if runs else ended}]
+            },
+        }
+        for host, runs in enumerate(running)
+    ]
+    return Hosts(job, tuple(pods))
+
+
+def deferred(task: Any, state: Hosts) -> TaskDeferred:
+    context: Any = {"ti": SimpleNamespace(start_date=datetime.now(UTC))}
+    with pytest.raises(TaskDeferred) as raised:
+        task._defer(context, state)
+    return raised.value
+
+
+def pause_of(end: TaskDeferred) -> float:
+    path, options = end.trigger.serialize()
+    assert (path, end.method_name) == (TIMER, "resume")
+    return float((options["moment"] - datetime.now(UTC)).total_seconds())
+
+
+@pytest.mark.parametrize(("more", "path"), [({}, POD_TRIGGER), ({"cluster": CLUSTER}, GKE_TRIGGER)])
+def test_a_running_workload_holds_no_worker_until_a_host_ends(more: dict[str, Any], path: str) -> None:
+    end = deferred(operator(**more), hosts(False, True))
+    found, options = end.trigger.serialize()
+    assert found == path, "a trigger that each triggerer has, with or without plugins"
+    assert (options["pod_name"], options["pod_namespace"]) == ("j-1", "ns"), "a host that still runs"
+    assert (options["logging_interval"], options["get_logs"]) == (None, False), "it does not wake up for lines of logs"
+    assert end.method_name == "trigger_reentry"
+    assert end.timeout is not None
+    assert end.timeout > timedelta(hours=1)
+
+
+def test_the_triggerer_gets_the_kubeconfig_that_was_checked() -> None:
+    _, options = deferred(operator(), hosts(True, True)).trigger.serialize()
+    assert options["config_dict"] == {"clusters": []}
+
+
+@pytest.mark.parametrize(
+    ("waited", "pause"),
+    [
+        (timedelta(), FIRST_CHECK),
+        (timedelta(minutes=1), timedelta(minutes=1)),
+        (timedelta(minutes=30), LAST_CHECK),
+        (timedelta(minutes=59, seconds=50), timedelta(seconds=10)),
+        (timedelta(hours=2), timedelta(seconds=1)),
+    ],
+)
+@pytest.mark.parametrize("queued", [False, True])
+def test_hosts_that_do_not_run_yet_are_looked_at_ever_more_seldom(
+    waited: timedelta, pause: timedelta, queued: bool
+) -> None:
+    state = hosts(True, since=waited, suspend=queued)
+    assert state.stage is (Stage.QUEUED if queued else Stage.STARTING)
+    assert pause_of(deferred(operator(), state)) == pytest.approx(pause.total_seconds(), abs=2)
+
+
+def test_a_trigger_that_fails_is_replaced_by_a_timer_for_once() -> None:
+    task, calls = operator(), []
+    task.execute = calls.append
+    context: Any = {"ti": SimpleNamespace(start_date=datetime.now(UTC))}
+    task.trigger_reentry(context, {"status": "error", "message": "403"})
+    assert pause_of(deferred(task, hosts(True, True))) == pytest.approx(FIRST_CHECK.total_seconds(), abs=2)
+    task.trigger_reentry(context, {"status": "success"})
+    assert deferred(task, hosts(True, True)).trigger.serialize()[0] == POD_TRIGGER
+    assert calls == [context, context]
+
+
+def test_a_trigger_that_dies_or_times_out_does_not_fail_the_task() -> None:
+    task, calls = operator(), []
+    task.execute = calls.append
+    context: Any = {}
+    task.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
+    task.resume_execution("resume", {"event": None}, context)
+    assert calls == [context, context], "the cluster is asked how the hosts are"
