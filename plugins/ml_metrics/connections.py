@@ -36,10 +36,13 @@ def warehouse(*, create: bool = True, deployment: str | None = None) -> Warehous
     if connection.conn_type in BIGQUERY:
         from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 
+        from ml_metrics.warehouse.bigquery_options import BigQueryOptions
+
         hook = BigQueryHook(gcp_conn_id=settings.warehouse_conn_id, use_legacy_sql=False)
         client = hook.get_client(project_id=hook.project_id)
         address = f"bigquery://{client.project}/{settings.dataset}"
-        return open_warehouse(address, create=create, client=client, deployment=deployment)
+        options = BigQueryOptions.of(settings, str(connection.extra_dejson.get("location") or ""))
+        return open_warehouse(address, create=create, client=client, deployment=deployment, options=options)
     return open_warehouse(_sql_address(connection), create=create, deployment=deployment)
 
 

@@ -30,6 +30,11 @@ class Settings:
     """The SQLite file of the warehouse. Default: `$AIRFLOW_HOME/ml_metrics/warehouse.db`."""
     dataset: str = "metrics_handler_dataset"
     """The BigQuery dataset, if the warehouse is BigQuery."""
+    bigquery_location: str = ""
+    """Where a BigQuery dataset that does not exist is created, for example `EU` or `us-central1`. Without it, none is
+    created. `location` in the connection's extra takes precedence."""
+    maximum_bytes_billed: str = "10737418240"
+    """How many bytes BigQuery may bill for one job: 10 GiB. A query beyond it fails and costs nothing. 0: no limit."""
     cluster: str = "auto"
     """`local` runs pods as processes on this machine, `kubernetes` uses `kubernetes_conn_id`, `auto` uses
     the connection if it exists and the local cluster otherwise. Or the name of one of the `clusters`."""

@@ -17,8 +17,8 @@ from google.cloud.bigquery.retry import DEFAULT_RETRY
 from ml_metrics.errors import WarehouseError
 from ml_metrics.model import JobStatus
 from ml_metrics.warehouse import Warehouse, open_warehouse
-from ml_metrics.warehouse.bigquery_load import _Load
-from servers.bigquery import BigQueryServer, client_of
+from ml_metrics.warehouse.bigquery_load import Destination, _Load
+from servers.bigquery import IN_THE_US, BigQueryServer, client_of
 from servers.faulty_proxy import KILLS, SURVIVABLE, Fault, FaultyProxy
 from unit.warehouse.records import contents, record
 
@@ -45,7 +45,7 @@ REQUESTS_OF_A_LOAD = 4
 def dataset(bigquery_server: BigQueryServer) -> str:
     """A dataset with tables. Every round loads its own run."""
     address = bigquery_server.new_dataset(keep=True)
-    with open_warehouse(address, client=bigquery_server.client()) as warehouse:
+    with open_warehouse(address, client=bigquery_server.client(), options=IN_THE_US) as warehouse:
         warehouse.ensure_schema()
     return address
 
@@ -67,7 +67,7 @@ def test_after_a_lost_response_the_job_is_found_and_not_repeated(bigquery_server
         _load_without_schema(warehouse, run)
     client = bigquery_server.client()
     name = dataset.removeprefix("bigquery://").replace("/", ".")
-    chain = _Load(client, name, None, (run,), DEFAULT_RETRY)
+    chain = _Load(Destination(client, name, None, IN_THE_US, DEFAULT_RETRY), (run,))
     places = [chain._job(place) is not None for place in range(2)]
     client.close()
     assert places == [True, False]
@@ -77,10 +77,10 @@ def test_a_dropped_table_is_filled_again(bigquery_server: BigQueryServer) -> Non
     """The chain of job ids has the run, but the table does not."""
     address = bigquery_server.new_dataset()
     client, run = bigquery_server.client(), record(0)
-    with open_warehouse(address, client=client) as warehouse:
+    with open_warehouse(address, client=client, options=IN_THE_US) as warehouse:
         warehouse.load(run)
     client.delete_dataset(address.rpartition("/")[2], delete_contents=True)
-    with open_warehouse(address, client=client) as warehouse:
+    with open_warehouse(address, client=client, options=IN_THE_US) as warehouse:
         warehouse.load(run)
     client.close()
     _check_is_stored_once(bigquery_server.port, address, [run])
@@ -196,7 +196,7 @@ class _Writer:
         try:
             gc.disable()
             signal.alarm(300)
-            warehouse = open_warehouse(dataset, client=client_of(int(os.read(receive, 16))))
+            warehouse = open_warehouse(dataset, client=client_of(int(os.read(receive, 16))), options=IN_THE_US)
             _load_without_schema(warehouse, attempt)
         except BaseException as error:  # noqa: BLE001  (this process must not continue as a test)
             os.write(2, f"writer: {error!r}\n".encode())
@@ -218,7 +218,7 @@ def _proxied(server: BigQueryServer, dataset: str, faults: Mapping[int, Fault]) 
     proxy = FaultyProxy(server.port, faults)
     client = server.client(proxy.port)
     try:
-        yield open_warehouse(dataset, client=client)
+        yield open_warehouse(dataset, client=client, options=IN_THE_US)
     finally:
         client.close()
         proxy.close()
@@ -233,7 +233,7 @@ def _load_without_schema(warehouse: Warehouse, run: RunRecord) -> None:
 def _check_is_stored_once(port: int, dataset: str, candidates: list[RunRecord]) -> None:
     """Check that there is one job row and one row for each metric, all of the same attempt."""
     client = client_of(port)
-    with open_warehouse(dataset, client=client) as warehouse:
+    with open_warehouse(dataset, client=client, options=IN_THE_US) as warehouse:
         warehouse.database._is_ready = True
         job = candidates[0].job
         runs = [run for run in warehouse.runs.newest(job.test_name, 10) if run.uuid == job.uuid]

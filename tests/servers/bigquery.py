@@ -1,4 +1,4 @@
-"""A BigQuery emulator on loopback, in its own Python environment, for one test session."""
+"""A BigQuery emulator on loopback, in its own Python environment and behind a strict proxy, for one test session."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from pathlib import Path
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery
 
+from ml_metrics.warehouse.bigquery_options import BigQueryOptions
 from servers.ports import free_port
+from servers.strict_bigquery import StrictProxy
 
 PROJECT = "local-proj"
+LOCATION = "US"
+IN_THE_US = BigQueryOptions(location=LOCATION, maximum_bytes_billed=10 << 30)
 ROOT = Path(__file__).parents[2]
 
 
@@ -25,22 +29,25 @@ class BigQueryServer:
     def __init__(self) -> None:
         subprocess.run([Path(__file__).with_name("make_bigquery_venv.sh")], check=True, capture_output=True, text=True)
         self.folder = Path(tempfile.mkdtemp(prefix="ml-metrics-bigquery-"))
-        self.port = free_port()
+        emulator = free_port()
         self._datasets = 0
         self._to_drop: list[str] = []
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
                 [
                     ROOT / ".venv-bigquery/bin/local-bigquery",
-                    *("--host", "127.0.0.1", "--port", str(self.port), "--grpc-port", str(free_port())),
+                    *("--host", "127.0.0.1", "--port", str(emulator), "--grpc-port", str(free_port())),
                     *("--data-dir", self.folder / "data", "--project", PROJECT, "serve"),
                 ],
                 stdout=log,
                 stderr=log,
             )
-        self._wait()
+        self._wait(emulator)
+        self.front = StrictProxy(emulator)
+        self.port = self.front.port
 
     def stop(self) -> None:
+        self.front.close()
         self.process.terminate()
         try:
             self.process.wait(timeout=10)
@@ -71,11 +78,11 @@ class BigQueryServer:
         """Return a real client. `port` is the port of a proxy in front of the server."""
         return client_of(port or self.port)
 
-    def _wait(self) -> None:
+    def _wait(self, port: int) -> None:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with suppress(OSError):
-                url = f"http://127.0.0.1:{self.port}/bigquery/v2/projects/{PROJECT}/datasets"
+                url = f"http://127.0.0.1:{port}/bigquery/v2/projects/{PROJECT}/datasets"
                 with urllib.request.urlopen(url, timeout=10):
                     return
             time.sleep(0.1)

@@ -10,7 +10,7 @@ from google.cloud.bigquery.retry import DEFAULT_RETRY
 
 from missing import missing
 from ml_metrics.warehouse import Warehouse, bigquery, bigquery_load, open_warehouse
-from servers.bigquery import BigQueryServer
+from servers.bigquery import IN_THE_US, BigQueryServer
 from servers.postgres import PostgresServer, start_postgres
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def opener(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Itera
         address, client = server.new_dataset(), server.client()
 
     def open_it(*, create: bool = True, deployment: str = "local") -> Warehouse:
-        opened.append(open_warehouse(address, create=create, client=client, deployment=deployment))
+        opened.append(open_warehouse(address, create=create, client=client, deployment=deployment, options=IN_THE_US))
         return opened[-1]
 
     yield open_it

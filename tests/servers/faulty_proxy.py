@@ -48,6 +48,8 @@ class FaultyProxy(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    serializes = True
+    """Whether changes are forwarded one at a time."""
 
     def __init__(self, upstream: int, faults: Mapping[int, Fault]) -> None:
         super().__init__(("127.0.0.1", 0), _Forward)
@@ -63,6 +65,10 @@ class FaultyProxy(ThreadingHTTPServer):
     @property
     def port(self) -> int:
         return int(self.server_address[1])
+
+    def answer_to(self, method: str, path: str, body: bytes) -> tuple[int, bytes] | None:  # noqa: ARG002
+        """Return the answer to a request that does not reach the server; None for one that does."""
+        return None
 
     def next_fault(self) -> Fault | None:
         with self._count:
@@ -128,12 +134,14 @@ class _Forward(BaseHTTPRequestHandler):
             name: value for name, value in self.headers.items() if name.lower() not in {"host", "accept-encoding"}
         }
         only_reads = self.command == "GET" and "/tables/" not in self.path
-        with nullcontext() if only_reads else CHANGE_LOCK:
+        if (answer := self.server.answer_to(self.command, self.path, body)) is not None:
+            return answer
+        with nullcontext() if only_reads or not self.server.serializes else CHANGE_LOCK:
             connection = HTTPConnection("127.0.0.1", self.server.upstream, timeout=60)
             try:
                 connection.request(self.command, self.path, body, headers)
-                answer: HTTPResponse = connection.getresponse()
-                return answer.status, answer.read()
+                found: HTTPResponse = connection.getresponse()
+                return found.status, found.read()
             finally:
                 connection.close()
 

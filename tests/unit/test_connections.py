@@ -37,11 +37,15 @@ def test_a_google_connection_is_a_dataset_in_bigquery(
 ) -> None:
     server = request.getfixturevalue("bigquery_server")
     address = server.new_dataset()
-    connection = {"conn_type": "google_cloud_platform", "extra": {"is_anonymous": True, "project": PROJECT}}
+    extra = {"is_anonymous": True, "project": PROJECT, "location": "EU"}
+    connection = {"conn_type": "google_cloud_platform", "extra": extra}
     monkeypatch.setenv(VARIABLE, json.dumps(connection))
     monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", f"http://127.0.0.1:{server.port}")
     monkeypatch.setenv("AIRFLOW__ML_METRICS__DATASET", address.rpartition("/")[2])
     _check_stores_a_run(address)
+    client = server.client()
+    assert client.get_dataset(address.removeprefix("bigquery://").replace("/", ".")).location == "EU"
+    client.close()
 
 
 def test_a_postgres_connection(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,12 +14,14 @@ from google.cloud.bigquery.retry import DEFAULT_RETRY
 from requests.exceptions import RequestException
 
 from ml_metrics.errors import WarehouseError
-from ml_metrics.warehouse.bigquery_load import replace_runs
+from ml_metrics.warehouse.bigquery_load import Destination, replace_runs
+from ml_metrics.warehouse.bigquery_options import BigQueryOptions, job_labels
 from ml_metrics.warehouse.bigquery_schema import ensure_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ml_metrics.warehouse.bigquery_schema import OtherKinds
     from ml_metrics.warehouse.record import RunRecord
 
 RETRY_TIMEOUT_SECONDS = 600.0
@@ -35,19 +37,24 @@ TYPES = {str: "STRING", int: "INT64", float: "FLOAT64", datetime: "TIMESTAMP"}
 class BigQueryStore:
     """A dataset in BigQuery."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (where it is, and how it is used)
         self,
         project: str,
         dataset: str,
         client: Any = None,
+        options: BigQueryOptions | None = None,
         *,
         create: bool = True,
+        deployment: str = "",
         retry_timeout: float = RETRY_TIMEOUT_SECONDS,
     ) -> None:
         self._project = project
         self._dataset = dataset
         self._given_client = client
+        self._options = options or BigQueryOptions()
+        self._kinds: OtherKinds = {}
         self._create = create
+        self._deployment = deployment
         self._retry_timeout = retry_timeout
         self._retry = DEFAULT_RETRY.with_timeout(retry_timeout)
 
@@ -78,13 +85,17 @@ class BigQueryStore:
 
     def ensure_schema(self) -> None:
         """Create the dataset and its tables, or extend them in place."""
-        self._call(lambda: ensure_dataset(self.client, self.name, self._retry, create=self._create))
+        self._kinds = self._call(
+            lambda: ensure_dataset(self.client, self.name, self._retry, self._options, create=self._create)
+        )
 
     def replace(self, records: Sequence[RunRecord]) -> None:
         """Write all rows of some runs in one transaction of one job."""
         self._call(
             lambda: replace_runs(
-                self.client, self.name, self.location, records, retry=self._retry, retry_timeout=self._retry_timeout
+                Destination(self.client, self.name, self.location, self._options, self._retry, self._kinds),
+                records,
+                retry_timeout=self._retry_timeout,
             )
         )
 
@@ -106,7 +117,8 @@ class BigQueryStore:
     def _job(self, query: str, parameters: Mapping[str, Any]) -> Any:
         config = bigquery.QueryJobConfig(
             default_dataset=self.name,
-            labels={"ml_metrics": "query"},
+            labels=job_labels("query", self._deployment, str(parameters.get("test", ""))),
+            maximum_bytes_billed=self._options.limit,
             query_parameters=[_parameter(name, value) for name, value in parameters.items()],
         )
         text = PARAMETER.sub(r"@\1", LIST.sub(r"IN UNNEST(@\1)", query))
@@ -116,7 +128,7 @@ class BigQueryStore:
         try:
             return request()
         except (GoogleAPICallError, RetryError, GoogleAuthError, RequestException) as error:
-            raise WarehouseError(f"{self.address}: {_one_line(error)}") from error
+            raise WarehouseError(f"{self.address}: {self._options.explained(_one_line(error))}") from error
 
 
 def _parameter(name: str, value: Any) -> Any:

@@ -12,20 +12,23 @@ import hashlib
 import json
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from google.api_core.exceptions import Conflict, GoogleAPICallError, NotFound
 from google.cloud import bigquery
 
 from ml_metrics.errors import WarehouseError
+from ml_metrics.warehouse.bigquery_options import job_labels
 from ml_metrics.warehouse.tables import RUN_TABLES, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ml_metrics.warehouse.bigquery_options import BigQueryOptions
+    from ml_metrics.warehouse.bigquery_schema import OtherKinds
     from ml_metrics.warehouse.record import RunRecord
-    from ml_metrics.warehouse.tables import Table
+    from ml_metrics.warehouse.tables import Column, Table
 
 TRANSIENT_REASONS = frozenset(
     {"backendError", "internalError", "jobBackendError", "jobInternalError", "jobRateLimitExceeded"}
@@ -34,13 +37,21 @@ TRANSIENT_REASONS = frozenset(
 TRANSIENT_MESSAGES = ("concurrent update", "could not serialize", "too many dml statements", "failed to commit")
 """Parts of the messages for a transaction that conflicted with another, of BigQuery and of its emulator."""
 
+CONTENT = "content"
+"""The label with the digest of the rows."""
+
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 60.0
 """The pause between two attempts. Each is twice as long as the one before."""
 
 MAX_REQUEST_BYTES = 9_900_000
 """The limit for the parameters. BigQuery accepts 10 MB (2^20 bytes each) for the whole request."""
 
-PARAMETER_TYPES = {Kind.STRING: "STRING", Kind.INTEGER: "INT64", Kind.FLOAT: "FLOAT64", Kind.TIMESTAMP: "TIMESTAMP"}
+PARAMETER_TYPES: dict[str, str] = {
+    Kind.STRING: "STRING",
+    Kind.INTEGER: "INT64",
+    Kind.FLOAT: "FLOAT64",
+    Kind.TIMESTAMP: "TIMESTAMP",
+}
 
 COUNT_ROWS = """
 SELECT
@@ -49,15 +60,31 @@ SELECT
 """
 
 
-def replace_runs(  # noqa: PLR0913  (a destination, rows and retry options)
-    client: Any, dataset: str, location: str | None, records: Sequence[RunRecord], *, retry: Any, retry_timeout: float
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """The dataset that a load writes into."""
+
+    client: Any
+    dataset: str
+    location: str | None
+    options: BigQueryOptions
+    retry: Any
+    kinds: OtherKinds = field(default_factory=dict)
+    """The types of columns that an older table has with another type."""
+
+    def kind(self, table: Table, column: Column) -> str:
+        """Return the type of a column as the table has it."""
+        return self.kinds.get((table.name, column.name), column.kind)
+
+
+def replace_runs(destination: Destination, records: Sequence[RunRecord], *, retry_timeout: float) -> None:
     """Write the rows of some runs and delete the rows of their earlier attempts: all of it or nothing."""
-    load = _Load(client, dataset, location, tuple(records), retry)
+    load, dataset = _Load(destination, tuple(records)), destination.dataset
     deadline, pause = time.monotonic() + retry_timeout, FIRST_PAUSE_SECONDS
     while (failure := load.attempt()) is not None:
         if not _is_transient(failure):
-            raise WarehouseError(f"{dataset}: the load was rejected, and nothing was written: {failure['message']}")
+            reason = destination.options.explained(failure["message"])
+            raise WarehouseError(f"{dataset}: the load was rejected, and nothing was written: {reason}")
         if time.monotonic() + pause > deadline:
             raise WarehouseError(
                 f"{dataset}: nothing was written; BigQuery was too busy for {retry_timeout:.0f} seconds: "
@@ -71,11 +98,8 @@ def replace_runs(  # noqa: PLR0913  (a destination, rows and retry options)
 class _Load:
     """One load and its position in the chain of job ids."""
 
-    client: Any
-    dataset: str
-    location: str | None
+    to: Destination
     records: tuple[RunRecord, ...]
-    retry: Any
     place: int = 0
     """The number of the next id."""
 
@@ -88,67 +112,79 @@ class _Load:
                 job = self._job(self.place)
                 if job is None:  # a conflict with something else than the id, such as a table that is being created
                     raise
-                failure = _end_of(job, self.retry)
+                failure = _end_of(job, self.to.retry)
                 is_last = self._job(self.place + 1) is None
                 self.place += 1
-                if failure is None and is_last and job.labels == self._labels and self._is_stored():
+                if failure is None and is_last and job.labels.get(CONTENT) == self._content and self._is_stored():
                     return None
                 continue
             self.place += 1
-            return _end_of(job, self.retry)
+            return _end_of(job, self.to.retry)
 
     def _begin(self) -> Any:
-        config = bigquery.QueryJobConfig(
-            default_dataset=self.dataset, labels=self._labels, query_parameters=list(self._parameters())
-        )
+        config = self._config(list(self._parameters()))
+        config.labels = {**config.labels, CONTENT: self._content}
         size = len(json.dumps(config.to_api_repr()))
         if size > MAX_REQUEST_BYTES:
             rows = sum(len(record.metrics) for record in self.records)
             raise WarehouseError(
-                f"{self.dataset}: nothing was written: {rows} metrics make a request of {size / 1e6:.1f} MB, and "
+                f"{self.to.dataset}: nothing was written: {rows} metrics make a request of {size / 1e6:.1f} MB, and "
                 "BigQuery accepts 10. Let fewer tags become metrics, with include_tags or tags_to_ignore."
             )
-        return self.client.query(
+        return self.to.client.query(
             script(),
             job_id=self._id(self.place),
             job_config=config,
-            location=self.location,
-            retry=self.retry,
+            location=self.to.location,
+            retry=self.to.retry,
             job_retry=None,  # a failed job is not restarted under its id
         )
 
     def _job(self, place: int) -> Any | None:
         try:
-            return self.client.get_job(self._id(place), location=self.location, retry=self.retry)
+            return self.to.client.get_job(self._id(place), location=self.to.location, retry=self.to.retry)
         except NotFound:
             return None
 
     def _is_stored(self) -> bool:
         """Return whether the rows are stored: the table may have been dropped since the job."""
-        config = bigquery.QueryJobConfig(default_dataset=self.dataset, query_parameters=[self._runs()])
-        job = self.client.query(COUNT_ROWS, job_config=config, location=self.location, retry=self.retry)
-        (row,) = job.result(retry=self.retry)
+        config = self._config([self._runs()])
+        job = self.to.client.query(COUNT_ROWS, job_config=config, location=self.to.location, retry=self.to.retry)
+        (row,) = job.result(retry=self.to.retry)
         return (row["jobs"], row["metrics"]) == (len(self.records), sum(len(record.metrics) for record in self.records))
 
     def _id(self, place: int) -> str:
         """Return the id of a job. The id depends on the dataset: two datasets do not share a chain."""
-        load = json.dumps([self.dataset, sorted(record.key for record in self.records)])
+        load = json.dumps([self.to.dataset, sorted(record.key for record in self.records)])
         return f"ml_metrics_load_{hashlib.sha256(load.encode()).hexdigest()[:40]}_{place}"
 
+    def _config(self, parameters: list[Any]) -> Any:
+        """Return the configuration of a job. Its label names the test if all runs are of one."""
+        deployments = {record.job.deployment or "" for record in self.records}
+        tests = {record.job.test_name for record in self.records}
+        names = ("".join(found) if len(found) == 1 else "" for found in (deployments, tests))
+        return bigquery.QueryJobConfig(
+            default_dataset=self.to.dataset,
+            labels=job_labels("load", *names),
+            maximum_bytes_billed=self.to.options.limit,
+            query_parameters=parameters,
+        )
+
     @property
-    def _labels(self) -> dict[str, str]:
+    def _content(self) -> str:
+        """A digest of the rows."""
         rows = [record.rows() for record in self.records]
         for tables in rows:
             tables["job_history"][0].pop("loaded_at")  # it is not part of the content
-        content = hashlib.sha256(json.dumps(rows, default=str, sort_keys=True).encode()).hexdigest()
-        return {"ml_metrics": "load", "content": content[:40]}
+        return hashlib.sha256(json.dumps(rows, default=str, sort_keys=True).encode()).hexdigest()[:40]
 
     def _parameters(self) -> Iterator[Any]:
         yield self._runs()
         rows = [record.rows() for record in self.records]
         for table in RUN_TABLES:
-            lines = [_line(table, row) for tables in rows for row in tables[table.name]]
-            yield bigquery.ArrayQueryParameter(table.name, _line_type(table), lines)
+            kinds = {column.name: self.to.kind(table, column) for column in table.columns}
+            lines = [_line(kinds, row) for tables in rows for row in tables[table.name]]
+            yield bigquery.ArrayQueryParameter(table.name, _line_type(kinds), lines)
 
     def _runs(self) -> Any:
         return bigquery.ArrayQueryParameter("runs", "STRING", [record.key for record in self.records])
@@ -175,20 +211,29 @@ def _insert(table: Table) -> str:
     return f"INSERT INTO {table.name} ({columns})\nSELECT {values} FROM UNNEST(@{table.name}) AS line;"
 
 
-def _line_type(table: Table) -> Any:
+def _line_type(kinds: dict[str, str]) -> Any:
     fields: Any = bigquery.ScalarQueryParameterType
     struct: Any = bigquery.StructQueryParameterType
-    return struct(*(fields(PARAMETER_TYPES[column.kind], name=column.name) for column in table.columns))
+    return struct(*(fields(PARAMETER_TYPES[kind], name=name) for name, kind in kinds.items()))
 
 
-def _line(table: Table, row: dict[str, Any]) -> Any:
+def _line(kinds: dict[str, str], row: dict[str, Any]) -> Any:
     return bigquery.StructQueryParameter(
         None,
         *(
-            bigquery.ScalarQueryParameter(column.name, PARAMETER_TYPES[column.kind], row[column.name])
-            for column in table.columns
+            bigquery.ScalarQueryParameter(name, PARAMETER_TYPES[kind], _as(kind, row[name]))
+            for name, kind in kinds.items()
         ),
     )
+
+
+def _as(kind: str, value: Any) -> Any:
+    """Return a value for a column that holds a number as text, or a text as number, in an older table."""
+    if kind == Kind.STRING and isinstance(value, int):
+        return str(value)
+    if kind == Kind.INTEGER and isinstance(value, str):
+        return int(value) if value.strip().lstrip("-").isdecimal() else None
+    return value
 
 
 def _end_of(job: Any, retry: Any) -> dict[str, Any] | None:

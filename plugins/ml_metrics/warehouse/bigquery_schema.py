@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from google.api_core.exceptions import NotFound, PreconditionFailed
 from google.cloud import bigquery
 
 from ml_metrics.errors import WarehouseError
+from ml_metrics.settings import SECTION
 from ml_metrics.warehouse.tables import JOB_HISTORY, TABLES
 
 if TYPE_CHECKING:
+    from ml_metrics.warehouse.bigquery_options import BigQueryOptions
     from ml_metrics.warehouse.tables import Column, Table
+
+OtherKinds = Mapping[tuple[str, str], str]
+"""The types of columns that are not as defined, by table and column."""
 
 SPELLINGS = {"INT64": "INTEGER", "FLOAT64": "FLOAT"}
 MAX_ATTEMPTS = 5
 """How often a change of a table is retried because another process changed the table in between."""
 
 
-def ensure_dataset(client: Any, dataset: str, retry: Any, *, create: bool) -> None:
-    """Bring the dataset to its definition. A table that is something else is rejected before any change."""
+def ensure_dataset(client: Any, dataset: str, retry: Any, options: BigQueryOptions, *, create: bool) -> OtherKinds:
+    """Bring the dataset to its definition. A table that is something else is rejected before any change.
+
+    Return the types of columns that an older table has with another accepted type: a load writes what the column is.
+    """
     try:
-        client.get_dataset(dataset, retry=retry)
+        found = client.get_dataset(dataset, retry=retry)
     except NotFound as error:  # get before create: who may write tables may not be allowed to create datasets
         if not create:
             raise WarehouseError(
                 f"dataset {dataset}: does not exist. Check the address; the dataset is created when the "
                 "first run is loaded."
             ) from error
-        client.create_dataset(bigquery.Dataset(dataset), exists_ok=True, retry=retry)
+        _create(client, dataset, options.location, retry)
+    else:
+        _check_location(dataset, found.location, options.location)
     existing = {table.name: _existing(client, dataset, table, retry) for table in TABLES}
     if not create and existing[JOB_HISTORY.name] is None:
         raise WarehouseError(
@@ -43,6 +54,34 @@ def ensure_dataset(client: Any, dataset: str, retry: Any, *, create: bool) -> No
             client.create_table(_defined(dataset, table), exists_ok=True, retry=retry)
         else:
             _extend(client, dataset, table, retry)
+    return {
+        (table.name, column.name): kind
+        for table in TABLES
+        if (found_table := existing[table.name]) is not None
+        for column in table.columns
+        if (kind := _kinds(found_table).get(column.name, column.kind)) != column.kind
+    }
+
+
+def _create(client: Any, dataset: str, location: str, retry: Any) -> None:
+    """Create the dataset where the options say. Nobody can move it afterwards, so there is no default."""
+    if not location:
+        raise WarehouseError(
+            f"dataset {dataset}: does not exist, and no location is set in which to create it. Set `bigquery_location` "
+            f"in section [{SECTION}], for example AIRFLOW__{SECTION.upper()}__BIGQUERY_LOCATION=EU, or `location` in "
+            "the connection's extra. A dataset cannot be moved later."
+        )
+    defined = bigquery.Dataset(dataset)
+    defined.location = location
+    client.create_dataset(defined, exists_ok=True, retry=retry)
+
+
+def _check_location(dataset: str, found: str, wanted: str) -> None:
+    if wanted and found.lower() != wanted.lower():
+        raise WarehouseError(
+            f"dataset {dataset}: is in {found}, and `bigquery_location` in section [{SECTION}] (or `location` in the "
+            f"connection's extra) is {wanted}. Nothing was read or written: give another dataset, or another location."
+        )
 
 
 def _existing(client: Any, dataset: str, table: Table, retry: Any) -> Any | None:
@@ -68,21 +107,25 @@ def _field(column: Column) -> Any:
 
 
 def _check(dataset: str, table: Table, found: Any) -> None:
-    fields = {field.name: field for field in found.schema}
+    kinds, repeated = _kinds(found), {field.name for field in found.schema if field.mode == "REPEATED"}
     for column in table.columns:
-        if column.name not in fields:
+        if column.name not in kinds:
             if column.required:
                 raise WarehouseError(
                     f"table {dataset}.{table.name} has no column {column.name}, so it belongs to another "
                     "system. Give another dataset; `ml-metrics import` reads tables of another shape."
                 )
             continue
-        kind = SPELLINGS.get(fields[column.name].field_type, fields[column.name].field_type)
-        if kind not in (column.kind, *column.also) or fields[column.name].mode == "REPEATED":
+        kind = kinds[column.name]
+        if kind not in (column.kind, *column.also) or column.name in repeated:
             raise WarehouseError(
                 f"table {dataset}.{table.name}, column {column.name}: is of type {kind} and should be {column.kind}. "
                 "Nothing was written; change the column or give another dataset."
             )
+
+
+def _kinds(found: Any) -> dict[str, str]:
+    return {field.name: SPELLINGS.get(field.field_type, field.field_type) for field in found.schema}
 
 
 def _extend(client: Any, dataset: str, table: Table, retry: Any) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.warehouse.attributes import Own
+    from ml_metrics.warehouse.bigquery_options import BigQueryOptions
     from ml_metrics.warehouse.database import Store
     from ml_metrics.warehouse.record import RunRecord
 
@@ -107,7 +108,12 @@ class Warehouse(AbstractContextManager["Warehouse"]):
 
 
 def open_warehouse(
-    address: str, *, deployment: str = DEFAULT_DEPLOYMENT, create: bool = True, client: Any = None
+    address: str,
+    *,
+    deployment: str = DEFAULT_DEPLOYMENT,
+    create: bool = True,
+    client: Any = None,
+    options: BigQueryOptions | None = None,
 ) -> Warehouse:
     """Open the warehouse at an address: any SQLAlchemy URL, or `bigquery://project/dataset`.
 
@@ -120,24 +126,35 @@ def open_warehouse(
     either way.
 
     `client` is a ready `google.cloud.bigquery.Client`; by default, the client has the credentials of the environment.
+    `options` are those of BigQuery; by default, the settings'.
     """
-    return Warehouse(Database(open_store(address, create=create, client=client), deployment))
+    store = open_store(address, create=create, client=client, options=options, deployment=deployment)
+    return Warehouse(Database(store, deployment))
 
 
-def open_store(address: str, *, create: bool, client: Any = None) -> Store:
+def open_store(
+    address: str,
+    *,
+    create: bool,
+    client: Any = None,
+    options: BigQueryOptions | None = None,
+    deployment: str = "",
+) -> Store:
     """Open the engine alone, for reading tables that are not ours."""
     if address.startswith("bigquery://"):
-        return _bigquery(address, client, create=create)
+        return _bigquery(address, client, options, deployment, create=create)
     from ml_metrics.warehouse.sql import SqlStore
 
     return SqlStore(address, create=create)
 
 
-def _bigquery(address: str, client: Any, *, create: bool) -> Store:
+def _bigquery(address: str, client: Any, options: BigQueryOptions | None, deployment: str, *, create: bool) -> Store:
     parts = urlsplit(address)
     project, dataset = parts.netloc, parts.path.strip("/")
     if not project or not dataset or "/" in dataset:
         raise WarehouseError(f"{address}: should be bigquery://project/dataset")
     from ml_metrics.warehouse.bigquery import BigQueryStore
+    from ml_metrics.warehouse.bigquery_options import BigQueryOptions
 
-    return BigQueryStore(project, dataset, client, create=create)
+    options = options or BigQueryOptions.of(Settings.load())
+    return BigQueryStore(project, dataset, client, options, create=create, deployment=deployment)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ml_metrics.warehouse import Warehouse, open_warehouse
-from servers.bigquery import PROJECT, BigQueryServer, client_of
+from servers.bigquery import LOCATION, PROJECT, BigQueryServer, client_of
 from servers.faulty_proxy import Fault, FaultyProxy
 from servers.postgres import PostgresServer
 
@@ -145,6 +145,7 @@ class BigQuery:
             "AIRFLOW_CONN_ML_METRICS_WAREHOUSE": CONNECTION,
             "BIGQUERY_EMULATOR_HOST": f"http://127.0.0.1:{self.proxy.port}",
             "AIRFLOW__ML_METRICS__DATASET": self.address.rpartition("/")[2],
+            "AIRFLOW__ML_METRICS__BIGQUERY_LOCATION": LOCATION,
         }
 
     def open(self, deployment: str) -> Warehouse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +11,9 @@ from google.cloud import bigquery
 from ml_metrics.errors import WarehouseError
 from ml_metrics.warehouse import open_warehouse
 from ml_metrics.warehouse.tables import JOB_HISTORY, METRIC_HISTORY, TABLES
+from servers.bigquery import IN_THE_US
 from unit.warehouse.older_rows import OLDER_JOB, OLDER_METRIC, check_older_and_newer
-from unit.warehouse.records import record
+from unit.warehouse.records import TEST, record
 
 if TYPE_CHECKING:
     from servers.bigquery import BigQueryServer
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 def test_tables_are_partitioned_clustered_and_described(bigquery_server: BigQueryServer) -> None:
     address, client = bigquery_server.new_dataset(), bigquery_server.client()
-    with open_warehouse(address, client=client) as warehouse:
+    with open_warehouse(address, client=client, options=IN_THE_US) as warehouse:
         warehouse.ensure_schema()
     dataset = address.removeprefix("bigquery://").replace("/", ".")
     for table in TABLES:
@@ -32,7 +34,10 @@ def test_tables_are_partitioned_clustered_and_described(bigquery_server: BigQuer
     client.close()
 
 
-def test_an_older_dataset_is_extended_in_place(bigquery_server: BigQueryServer) -> None:
+@pytest.mark.parametrize(("published", "kind"), [(7, "INTEGER"), ("7", "STRING")])
+def test_an_older_dataset_is_extended_in_place(
+    bigquery_server: BigQueryServer, published: int | str, kind: str
+) -> None:
     address, client = bigquery_server.new_dataset(), bigquery_server.client()
     dataset = address.removeprefix("bigquery://").replace("/", ".")
     client.create_dataset(dataset)
@@ -44,7 +49,7 @@ def test_an_older_dataset_is_extended_in_place(bigquery_server: BigQueryServer) 
         schema = [
             bigquery.SchemaField(
                 column.name,
-                "STRING" if column.name == "msg_publish_time" else str(column.kind),
+                kind if column.name == "msg_publish_time" else str(column.kind),
                 mode="REQUIRED" if column.required or column.name == "metric_value" else "NULLABLE",
             )
             for column in columns
@@ -52,8 +57,13 @@ def test_an_older_dataset_is_extended_in_place(bigquery_server: BigQueryServer) 
         table = client.create_table(bigquery.Table(f"{dataset}.{name}", schema=schema))
         values = {column.name: value for column, value in zip(columns, row, strict=True)}
         assert client.insert_rows_json(table, [values]) == []
-    with open_warehouse(address, client=client) as warehouse:
+    with open_warehouse(address, client=client, options=IN_THE_US) as warehouse:
         check_older_and_newer(warehouse)
+        job = replace(record(3).job, msg_publish_time=8 if kind == "STRING" else "8")
+        warehouse.load(replace(record(3), job=job))
+        published_times = {run.uuid: run.msg_publish_time for run in warehouse.runs.newest(TEST)}
+        assert published_times[job.uuid] == type(published)(8), "what is loaded becomes what the column is"
+        assert published_times["older"] == published
     client.close()
 
 
@@ -66,7 +76,10 @@ def test_a_column_of_another_type_is_an_error_and_nothing_is_written(bigquery_se
         for column in METRIC_HISTORY.columns
     ]
     client.create_table(bigquery.Table(f"{dataset}.metric_history", schema=schema))
-    with open_warehouse(address, client=client) as warehouse, pytest.raises(WarehouseError) as caught:
+    with (
+        open_warehouse(address, client=client, options=IN_THE_US) as warehouse,
+        pytest.raises(WarehouseError) as caught,
+    ):
         warehouse.load(record(0))
     assert "metric_history, column metric_value: is of type STRING and should be FLOAT" in str(caught.value)
     assert [table.table_id for table in client.list_tables(dataset)] == ["metric_history"]

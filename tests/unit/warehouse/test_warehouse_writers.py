@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ml_metrics.warehouse import open_warehouse
-from servers.bigquery import client_of
+from servers.bigquery import IN_THE_US, client_of
 from servers.faulty_proxy import FaultyProxy
 from unit.warehouse.records import TEST, contents, record, run_of
 
@@ -46,7 +46,7 @@ def new_opener(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> I
         return
     server = request.getfixturevalue("bigquery_server")
     address, proxy = server.new_dataset(), FaultyProxy(server.port, {})
-    yield lambda: open_warehouse(address, client=client_of(proxy.port))
+    yield lambda: open_warehouse(address, client=client_of(proxy.port), options=IN_THE_US)
     proxy.close()
 
 

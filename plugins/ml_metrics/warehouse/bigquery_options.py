@@ -1,0 +1,86 @@
+"""How BigQuery is used: where a dataset is created, what a job may cost, and the labels that its cost is found by."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ml_metrics.errors import ConfigError
+from ml_metrics.settings import SECTION, Settings
+from ml_metrics.values import short_hash
+
+if TYPE_CHECKING:
+    from typing import Self
+
+LEAST_BYTES_BILLED = 10 << 20
+"""BigQuery bills at least this for a query, so it runs no query with a lower limit."""
+MAX_LABEL_LENGTH = 63
+NOT_IN_LABELS = re.compile(r"[^a-z0-9_-]")
+DAG_ID = "AIRFLOW_CTX_DAG_ID"
+"""Airflow sets this variable in the process of a task."""
+OVER_LIMIT = re.compile(r"exceeded limit for bytes billed: \d+\. (?P<needed>\d+) or higher")
+
+
+@dataclass(frozen=True, slots=True)
+class BigQueryOptions:
+    """What the settings say about BigQuery."""
+
+    location: str = ""
+    """Where a missing dataset is created; without it, none is created."""
+    maximum_bytes_billed: int = 0
+    """The limit of each job; 0 for none."""
+
+    @classmethod
+    def of(cls, settings: Settings, location: str = "") -> Self:
+        """Return the options of the settings. Another `location`, as of a connection, takes precedence."""
+        return cls(location or settings.bigquery_location, _bytes(settings.maximum_bytes_billed))
+
+    @property
+    def limit(self) -> int | None:
+        """The limit of a job, as the client takes it."""
+        return self.maximum_bytes_billed or None
+
+    def explained(self, message: str) -> str:
+        """Return the message of an error, with what to do if a job reached the limit."""
+        found = OVER_LIMIT.search(message)
+        if found is None:
+            return message
+        return (
+            f"{message.rstrip('.')}. Nothing was read or billed. The limit is the setting `maximum_bytes_billed` in "
+            f"section [{SECTION}]: to allow this query, set it to {found['needed']} or more, for example "
+            f"with AIRFLOW__{SECTION.upper()}__MAXIMUM_BYTES_BILLED={found['needed']}"
+        )
+
+
+def job_labels(kind: str, deployment: str = "", test: str = "") -> dict[str, str]:
+    """Return the labels of a job: its kind, and the deployment, the test and the DAG as far as they are known."""
+    named = {"ml_metrics": kind, "deployment": deployment, "test": test, "dag": os.environ.get(DAG_ID, "")}
+    return {name: label_value(value) for name, value in named.items() if value}
+
+
+def label_value(text: str) -> str:
+    """Return a text as the value of a label: lower-case letters, digits, `-` and `_`, and at most 63 of them.
+
+    A text that is too long ends with a hash of the whole, so that two long names do not become one.
+    """
+    value = NOT_IN_LABELS.sub("-", text.lower())
+    if len(value) <= MAX_LABEL_LENGTH:
+        return value
+    ending = f"-{short_hash(text)}"
+    return value[: MAX_LABEL_LENGTH - len(ending)] + ending
+
+
+def _bytes(setting: str) -> int:
+    name = f"[{SECTION}] maximum_bytes_billed"
+    try:
+        value = int(setting)
+    except ValueError as error:
+        raise ConfigError(f"{name}: {setting!r} is not a whole number of bytes") from error
+    if value and value < LEAST_BYTES_BILLED:
+        raise ConfigError(
+            f"{name}: {value} is too low: BigQuery bills at least {LEAST_BYTES_BILLED} bytes (10 MiB) for a query. "
+            "Set a higher number, or 0 for no limit"
+        )
+    return value
