@@ -33,8 +33,7 @@ HOSTILE = {
 }
 NUMBERS = {
     "--limit", "--runs", "--days", "--window", "--ideal-step-time", "--interval", "--create", "--max-pods",
-    "--certainty", "--min-change", "--keep-days", "--keep-failed-days",
-    "--certainty", "--min-change", "--timeout",
+    "--certainty", "--min-change", "--keep-days", "--keep-failed-days", "--timeout",
 }  # fmt: skip
 """Options for which every value above is wrong."""
 TEST_FILE = "{name: a-test, image: i, command: [c]}"
