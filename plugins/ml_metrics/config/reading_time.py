@@ -39,6 +39,8 @@ SECONDS_OF_VALUE = 7e-6
 SECONDS_IN_HOUR = 3600
 PROGRAM = ".jsonnet"
 """Starting a program takes longer than LAST. Programs are read after all other files."""
+LARGE = 32 << 10
+"""Bytes of a file for which libyaml, which cannot be interrupted, may take longer than LAST."""
 
 
 class OutOfTimeError(BaseException):
@@ -93,7 +95,7 @@ class ReadingTime:
         if self._until and (until := self._until.get(_key(path), 0.0)) > time.time():
             raise _given_up(path, until)
         is_over = self._used >= self.seconds
-        if is_over and path.suffix == PROGRAM:
+        if is_over and path not in self._spent and (path.suffix == PROGRAM or _is_large(path)):
             raise TooSlowError.of(path, "is read later, because other files have used up the time of the folder")
         # what is made of a file that was read quickly is small, but the first DAG needs imports
         least = LAST if is_over and self._spent.get(path, math.inf) > FREE else LEAST
@@ -149,6 +151,12 @@ def _key(path: Path) -> str:
 
 def _counted(seconds: float) -> float:
     return max(0.0, seconds - FREE)
+
+
+def _is_large(path: Path) -> bool:
+    with suppress(OSError):
+        return path.stat().st_size > LARGE
+    return False
 
 
 def _given_up(path: Path, until: float) -> TooSlowError:

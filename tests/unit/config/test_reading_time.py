@@ -117,11 +117,13 @@ def test_very_many_slow_files_leave_every_other_what_a_test_needs(tmp_path: Path
     assert not is_remembered(tmp_path / "next.yaml")
 
 
-def test_programs_are_read_later_if_the_time_is_used_up(tmp_path: Path) -> None:
-    times, program = used_up(ReadingTime.of_settings(), tmp_path), tmp_path / "next.jsonnet"
-    with pytest.raises(TooSlowError, match="is read later"), times.of(program):
+@pytest.mark.parametrize(("name", "size"), [("next.jsonnet", 10), ("next.yaml", reading_time.LARGE + 1)])
+def test_programs_and_large_files_are_read_later_if_the_time_is_used_up(tmp_path: Path, name: str, size: int) -> None:
+    times, path = used_up(ReadingTime.of_settings(), tmp_path), tmp_path / name
+    path.write_text("#" * size)
+    with pytest.raises(TooSlowError, match="is read later"), times.of(path):
         pass
-    assert not is_remembered(program)
+    assert not is_remembered(path)
 
 
 def test_files_that_take_just_less_than_each_may_are_counted(tmp_path: Path) -> None:
