@@ -5,6 +5,7 @@ The connection is that of the operators, so that a run finds what was checked.
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from concurrent.futures import Future, wait
@@ -84,11 +85,14 @@ class _Asking:
     deadline: float
 
     def check(self) -> ClusterCheck:
-        version = self._ask(client.VersionApi(self.api).get_code).git_version
+        server, version = self.api.configuration.host, self._version()
         user, groups = self._user()
-        return ClusterCheck(
-            self.api.configuration.host, self.namespace, version, user, groups, self._missing(), self._pools()
-        )
+        return ClusterCheck(server, self.namespace, version, user, groups, self._missing(), self._pools())
+
+    def _version(self) -> str:
+        """Return the version, read without the client's model: other servers than Kubernetes' own leave parts out."""
+        answer = json.loads(self._ask(client.VersionApi(self.api).get_code, _preload_content=False).data)
+        return str(answer.get("gitVersion", "?")) if isinstance(answer, dict) else "?"
 
     def _ask(self, request: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         left = self.deadline - time.monotonic()
