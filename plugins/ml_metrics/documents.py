@@ -3,6 +3,9 @@
 The last key of each document is its signature, an HMAC of its place and all that is before it. A document that is
 copied to another run, another name or another deployment is not believed, and neither is one that a workload wrote. The
 signature is checked before the JSON is read, so that only JSON of the product is ever parsed.
+
+The first key is the version of the format. It grows when an older version of this package would misread a document; a
+field that older versions can ignore is no new version.
 """
 
 from __future__ import annotations
@@ -18,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
 from ml_metrics.documents_key import documents_keys
-from ml_metrics.errors import ConfigError, FileMissingError, StorageError, TooLargeError, UnreadableInputError
+from ml_metrics.errors import (
+    ConfigError,
+    FileMissingError,
+    LaterVersionError,
+    StorageError,
+    TooLargeError,
+    UnreadableInputError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +36,9 @@ if TYPE_CHECKING:
 DOCUMENTS = "_ml_metrics"
 """The folder of documents in a run folder, and in the storage root. Collectors skip it."""
 SUFFIX = ".json"
+VERSION = "_version"
+FORMAT = 1
+"""The version of what is written. All versions up to it are read; documents without one are of version 1."""
 SIGNATURE = "_signature"
 MAX_BYTES = 64 << 20
 END = re.compile(rb'(?:,\n|\{\n)  "_signature": "(?P<signature>[0-9a-f]{64})"\n\}\n\Z')
@@ -93,6 +106,7 @@ class Documents:
         if not isinstance(content, dict):
             raise UnreadableInputError(f"{path}: should hold one JSON object")
         content.pop(SIGNATURE, None)
+        _check_version(content.pop(VERSION, FORMAT), path)
         return content
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
@@ -116,6 +130,8 @@ class Documents:
         """Return whether there is a document of this deployment."""
         try:
             self.read(name)
+        except LaterVersionError:
+            return True
         except (FileMissingError, UnreadableInputError):
             return False
         return True
@@ -135,8 +151,10 @@ class Documents:
         Raises:
             StorageError: it is too large, or there is no key to sign it with.
         """
-        own = {key: value for key, value in content.items() if key != SIGNATURE}
-        text = json.dumps(without_non_finite({**own, SIGNATURE: "0" * 64}), indent=2, allow_nan=False, default=str)
+        own = {key: value for key, value in content.items() if key not in {VERSION, SIGNATURE}}
+        text = json.dumps(
+            without_non_finite({VERSION: FORMAT, **own, SIGNATURE: "0" * 64}), indent=2, allow_nan=False, default=str
+        )
         data = f"{text}\n".encode()
         if len(data) > MAX_BYTES:
             raise StorageError(f"{self.path_of(name)}: has more than {MAX_BYTES:,} bytes, and cannot be written")
@@ -173,6 +191,16 @@ NOT_OURS = (
     "was not written by this deployment for this run: it has no signature, or that of another key, run or name, or it "
     "was changed"
 )
+
+
+def _check_version(version: object, path: str) -> None:
+    if type(version) is int and 1 <= version <= FORMAT:
+        return
+    raise LaterVersionError(
+        f"{path}: is a document of version {version!r}, and this version of ML Metrics reads up to version {FORMAT}. "
+        "Install the version that wrote it, on every machine of the deployment; or remove the run folder and clear the "
+        "run, which starts it over"
+    )
 
 
 def place_of(run_folder: str) -> tuple[str, str]:

@@ -16,6 +16,10 @@ class UnreadableInputError(MlMetricsError):
     """A file or folder given by a run or a user does not have the expected content."""
 
 
+class LaterVersionError(UnreadableInputError):
+    """A document was written by a later version of this package, and must be taken for neither absent nor damaged."""
+
+
 class StorageError(MlMetricsError):
     """A file, folder or bucket could not be opened, listed or written."""
 

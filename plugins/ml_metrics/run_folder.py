@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics import storage
 from ml_metrics.documents import DOCUMENTS, Documents, place_of, without_non_finite
-from ml_metrics.errors import ConfigError, FileMissingError, UnreadableInputError
+from ml_metrics.errors import ConfigError, FileMissingError, LaterVersionError, UnreadableInputError
 from ml_metrics.log_lines import logger_of
 from ml_metrics.model import JobStatus, Run, Workload
 
@@ -27,6 +27,13 @@ __all__ = ["DOCUMENTS", "RunFolder", "without_non_finite"]
 
 log = logger_of(__name__)
 T = TypeVar("T")
+WRITERS = {
+    "metrics": "collect_metrics",
+    "goodput": "measure_goodput",
+    "verdicts": "judge_run",
+    "gate": "assert_success",
+}
+"""The tasks that write documents, but for `run_workload`."""
 OF_ONE_ATTEMPT = ("metrics", "goodput", "verdicts", "gate")
 """The documents about one attempt of the workload."""
 
@@ -85,18 +92,19 @@ class RunFolder:
     def parsed(self, document: str, parse: Callable[[dict[str, Any]], T]) -> T | None:
         """Return what a document states, or None if its task wrote none.
 
-        A document that this deployment did not write for this run is absent, with a warning.
+        A document that this deployment did not write for this run is absent, with a warning. One of a later version of
+        this package is an error.
         """
         try:
             content = self.documents.read(document)
             try:
                 return parse(content)
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-                raise UnreadableInputError(f"{self.document_path(document)}: is damaged: {error!r}") from error
+                raise UnreadableInputError(damage(self.document_path(document), document, error)) from error
         except FileMissingError:
             return None
         except UnreadableInputError as error:
-            if self.strict:
+            if self.strict or isinstance(error, LaterVersionError):
                 raise
             log.warning("%s; it counts as absent", error)
             return None
@@ -192,8 +200,21 @@ def listing_limits(settings: Settings) -> storage.ListingLimits:
     return storage.ListingLimits(*map(int, texts))
 
 
+def damage(path: str, document: str, error: Exception) -> str:
+    """Return what is wrong with a document that this deployment wrote, and what to do."""
+    found = f"it has no {error.args[0]!r}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+    task = WRITERS.get(document, "run_workload")
+    return (
+        f"{path}: is damaged, or of another version of ML Metrics: {found}. Clear the task `{task}` of the run, which "
+        "writes it again"
+    )
+
+
 def _workload(content: dict[str, Any]) -> Workload:
     fields = {name: content[name] for name in Workload.__dataclass_fields__ if name in content}
+    generation = fields.get("generation", 1)
+    if not (type(generation) is int and generation >= 1):
+        raise ValueError(f"generation {generation!r}")
     for name in ("queued_at", "started_at", "ended_at"):
         if fields.get(name):
             fields[name] = datetime.fromisoformat(fields[name])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.clusters.failure_reasons import job_problem
 from ml_metrics.errors import FileMissingError, UnreadableInputError
 from ml_metrics.model import JobStatus, Run, Workload
-from ml_metrics.run_folder import DOCUMENTS
+from ml_metrics.run_folder import DOCUMENTS, damage
 
 if TYPE_CHECKING:
     from ml_metrics.collect import Collected
@@ -71,7 +71,7 @@ class RunState:
             test = TestDefinition.model_validate(start["test_file"])
             run = Run(*(str(start[name]) for name in ("test", "dag_id", "run_id", "deployment")))
         except (KeyError, TypeError, ValidationError) as error:
-            raise UnreadableInputError(f"{where}: does not identify a run: {error}") from error
+            raise UnreadableInputError(f"{damage(where, 'run', error)}: it does not identify a run") from error
         if self.folder.is_in_place and ((run.test, run.key) != self.folder.place or test.name != run.test):
             raise UnreadableInputError(
                 f"{where}: states a run of test {run.test!r} with the key {run.key}, but is in the folder of another: "

@@ -237,7 +237,9 @@ def test_the_nightly_dag_removes_old_run_folders_and_leaves_the_run_that_airflow
     assert home.airflow("dags", "test", test, **key).returncode == 0
     for name, days in (("old", 40), ("older", 41)):
         store(str(home.runs), test, name, days, now=now)
-    assert len(stored_keys(str(home.runs), test)) == 3
+    done = home.airflow("dags", "test", "ml-metrics-storage", **key)
+    assert "keep every run folder" in done.stdout
+    assert (done.returncode, len(stored_keys(str(home.runs), test))) == (0, 3), "by default, nothing is removed"
     done = home.airflow("dags", "test", "ml-metrics-storage", AIRFLOW__ML_METRICS__KEEP_RUNS_DAYS="30", **key)
     assert done.returncode == 0, done.stdout[-3000:]
     assert "2 runs removed, 8 files" in done.stdout

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.documents import MAX_BYTES, SIGNATURE, Documents
-from ml_metrics.errors import FileMissingError, StorageError, UnreadableInputError
+from ml_metrics.documents import FORMAT, MAX_BYTES, SIGNATURE, VERSION, Documents
+from ml_metrics.errors import FileMissingError, LaterVersionError, StorageError, UnreadableInputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ def test_a_document_is_json_with_its_fields_and_a_signature(documents: Documents
 
     plain = json.loads(Path(documents.path_of("verdicts")).read_text())
     assert {key: plain[key] for key in CONTENT} == CONTENT
-    assert list(plain)[-1] == SIGNATURE
+    assert (next(iter(plain)), list(plain)[-1], plain[VERSION]) == (VERSION, SIGNATURE, FORMAT)
     assert documents.read("verdicts") == CONTENT
 
 
@@ -39,7 +39,9 @@ def test_a_document_is_json_with_its_fields_and_a_signature(documents: Documents
 def test_any_content_is_read_as_written(content: dict[str, object]) -> None:
     documents = Documents.of_run("memory://bucket/runs/t/k")
     documents.write("metrics", content)
-    assert documents.read("metrics") == {key: value for key, value in content.items() if key != SIGNATURE}
+    assert documents.read("metrics") == {
+        key: value for key, value in content.items() if key not in {VERSION, SIGNATURE}
+    }
 
 
 @given(position=st.integers(0, 10_000), letter=st.integers(0, 255))
@@ -93,6 +95,37 @@ def test_keys_are_changed_without_losing_older_documents(documents: Documents, m
     assert documents.read("metrics") == CONTENT
     with pytest.raises(UnreadableInputError, match="was not written by this deployment"):
         documents.read("verdicts")
+
+
+def test_a_document_of_a_later_version_is_neither_read_nor_absent_nor_replaced(
+    documents: Documents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as later:
+        later.setattr("ml_metrics.documents.FORMAT", FORMAT + 1)
+        documents.write("verdicts", CONTENT)
+        assert documents.read("verdicts") == CONTENT
+    with pytest.raises(
+        LaterVersionError, match=r"verdicts\.json: is a document of version 2, .* reads up to version 1"
+    ):
+        documents.read("verdicts")
+    assert documents.exists("verdicts")
+    assert not documents.create("verdicts", {"mine": 1})
+
+
+def test_a_document_from_before_the_versions_is_read(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as before:
+        before.setattr("ml_metrics.documents.VERSION", "another_key")
+        documents.write("verdicts", CONTENT)
+    assert documents.read("verdicts") == {"another_key": FORMAT, **CONTENT}
+
+
+@pytest.mark.parametrize("version", [0, -1, 1.0, "1", None, True, [1]])
+def test_what_is_no_version_is_not_read(documents: Documents, version: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ml_metrics.documents.FORMAT", version)
+    data = documents.encoded("verdicts", CONTENT)
+    monkeypatch.undo()
+    with pytest.raises(UnreadableInputError):
+        documents.decoded("verdicts", data, "x")
 
 
 def test_a_planted_document_is_absent_and_replaced(documents: Documents) -> None:

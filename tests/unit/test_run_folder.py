@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ml_metrics import storage
-from ml_metrics.errors import StorageError, UnreadableInputError
+from ml_metrics.errors import LaterVersionError, StorageError, UnreadableInputError
 from ml_metrics.model import JobStatus, Run, Workload
 from ml_metrics.operators.attempts import end_without_attempt, start_attempt
 from ml_metrics.run_folder import RunFolder, Start, without_non_finite
@@ -60,6 +60,38 @@ def test_a_document_of_somebody_else_is_absent_with_a_warning_or_refused(
     assert len([one for one in caplog.messages if "verdicts.json" in one]) == 1
     with pytest.raises(UnreadableInputError, match=r"verdicts\.json: was not written by this deployment"):
         replace(folder, strict=True).read("verdicts")
+
+
+def test_a_document_of_a_later_version_is_never_absent(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run would be recorded as one whose workload never started."""
+    with monkeypatch.context() as later:
+        later.setattr("ml_metrics.documents.FORMAT", 2)
+        folder.write_workload(WORKLOAD)
+    for one in (folder, replace(folder, strict=True)):
+        with pytest.raises(LaterVersionError, match=r"workload\.json: is a document of version 2"):
+            one.read_workload()
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ({"attempts": 1}, "it has no 'status'"),
+        ({"status": "melted"}, "ValueError: 'melted' is not a valid JobStatus"),
+        ({"status": "success", "generation": "../.."}, "ValueError: generation '../..'"),
+        ({"status": "success", "ended_at": "yesterday"}, "Invalid isoformat string"),
+    ],
+)
+def test_damage_names_the_path_the_field_and_what_to_do(
+    folder: RunFolder, content: dict[str, object], problem: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder.write("workload", content)
+    assert folder.read_workload() is None
+    with pytest.raises(UnreadableInputError) as raised:
+        replace(folder, strict=True).read_workload()
+    for said in (str(raised.value), caplog.messages[0]):
+        assert said.startswith(f"{folder.document_path('workload')}: is damaged, or of another version of ML Metrics: ")
+        assert problem in said
+        assert "Clear the task `run_workload` of the run, which writes it again" in said
 
 
 def test_the_first_attempt_creates_the_folder(folder: RunFolder) -> None:

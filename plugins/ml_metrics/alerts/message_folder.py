@@ -82,7 +82,10 @@ class MessageFolder:
         except FileMissingError:
             return {}
         except (KeyError, TypeError) as error:
-            raise UnreadableInputError(f"{path}: is a damaged document: {error!r}") from error
+            raise UnreadableInputError(
+                f"{path}: is damaged, or of another version of ML Metrics: {error!r}. Remove it, and the message is "
+                "sent again on every channel"
+            ) from error
 
     def record_sent(self, name: str, channels: Mapping[str, Accepted]) -> None:
         """Record which channels have accepted a message. Only the process that sends it may call this."""

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout, Tas
 from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.params import allowed_by_hand, check_given, check_program
 from ml_metrics.config.trial import Usual
-from ml_metrics.errors import ConfigError
+from ml_metrics.errors import ConfigError, UnreadableInputError
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.attempts import (
     MAX_LOST_WORKERS,
@@ -224,7 +224,10 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
 
     def already_ended(self, context: Context) -> bool:
         """Return whether an earlier process recorded the end of the workload, but died before Airflow knew it."""
-        end = end_of_round(folder_of(self.test.name, context), context["ti"], self.test.retries)
+        try:
+            end = end_of_round(folder_of(self.test.name, context), context["ti"], self.test.retries)
+        except UnreadableInputError as error:  # another try would read the same
+            raise AirflowFailException(str(error)) from error
         if end is None:
             return False
         if end.status is not JobStatus.SUCCESS:

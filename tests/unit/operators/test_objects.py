@@ -12,12 +12,15 @@ import kubernetes_validate
 import pytest
 import yaml
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
 from kubernetes.client import ApiClient
 
-from ml_metrics.clusters.manifests import job, pod
+from ml_metrics.clusters.manifests import RUN_FOLDER_ANNOTATION, job, pod
 from ml_metrics.config.definition import TestDefinition
+from ml_metrics.model import JobStatus, Workload
 from ml_metrics.operators.run_hosts import RunHosts
 from ml_metrics.operators.run_workload import RunWorkload
+from ml_metrics.operators.tasks import folder_of
 from ml_metrics.operators.workload_base import RUN_KEY
 from ml_metrics.run_folder import RunFolder
 
@@ -163,3 +166,28 @@ def test_the_job_is_the_one_that_render_prints(context: Any) -> None:
     (container,), (said,) = template["spec"].pop("containers"), expected["spec"].pop("containers")
     assert {name: template["spec"][name] for name in expected["spec"]} == expected["spec"]
     assert {name: container[name] for name in said} == {**said, "image": "image:v7"}
+
+
+@pytest.mark.parametrize("kind", [RunWorkload, RunHosts])
+def test_a_cleared_run_that_had_succeeded_gets_the_folder_of_its_next_generation(kind: Any, context: Any) -> None:
+    hosts = {"hosts": 2} if kind is RunHosts else {}
+    test = TestDefinition.model_validate({**EVERYTHING, "accelerator": "cpu", **hosts})
+    folder_of("everything", context).write_workload(Workload(JobStatus.SUCCESS))
+    operator = prepared(kind(task_id="run_workload", test=test), context)
+    made = plain(operator.build_pod_request_obj(context) if not hosts else operator.build_job_request_obj(context))
+    spec = made["spec"]["template"] if hosts else made
+    env = {one["name"]: one.get("value") for one in spec["spec"]["containers"][0]["env"]}
+    wanted = f"{context['pushed']['run_folder']}/_ml_metrics/generation-2"
+    assert env["MODEL_DIR"] == env["ML_METRICS_RUN_DIR"] == wanted
+    assert spec["metadata"]["annotations"][RUN_FOLDER_ANNOTATION] == wanted
+
+
+def test_a_document_of_a_later_version_fails_the_task_without_retries(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as later:
+        later.setattr("ml_metrics.documents.FORMAT", 2)
+        folder_of("everything", context).write("attempts", {"round": 3, "first_attempt": 1, "created": 1})
+    operator = RunWorkload(task_id="run_workload", test=TestDefinition.model_validate(EVERYTHING))
+    with pytest.raises(AirflowFailException, match=r"attempts\.json: is a document of version 2"):
+        operator.execute(context)
