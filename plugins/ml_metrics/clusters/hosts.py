@@ -8,7 +8,7 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.clusters.outcome import as_time, outcome_of
+from ml_metrics.clusters.outcome import EVENT_REASONS, as_time, outcome_of
 from ml_metrics.clusters.queue import reason_of_suspension
 from ml_metrics.model import JobStatus, Workload
 
@@ -28,6 +28,8 @@ IMAGE_FAILURES = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageNam
 TIME_IS_UP = "DeadlineExceeded"
 NO_MORE_TRIES = "BackoffLimitExceeded"
 EXIT_CODE = "ExitCode:"
+SIDECARS_MAY_RUN = timedelta(seconds=30)
+"""How much longer than the workload its sidecars may run."""
 TOGETHER = timedelta(seconds=5)
 """Hosts that end within this time ended for one reason. Ends are known to the second, lines of logs more exactly."""
 
@@ -94,12 +96,31 @@ class Hosts:
                 return self._at(index_of(pod), workload)
         return None
 
+    def over(self, now: datetime) -> bool:
+        """Return whether the workload has ended, with or without its sidecars: those have a while to end as well."""
+        if self.stage is Stage.ENDED:
+            return True
+        outcomes = [(index_of(pod), self._outcome_of(pod)) for pod in self.pods]
+        if self._all_succeeded(outcomes):
+            return max(one.ended_at or now for _, one in outcomes) + SIDECARS_MAY_RUN < now
+        return any(end + SIDECARS_MAY_RUN < now for end in self._hidden_failures())
+
+    def _hidden_failures(self) -> list[datetime]:
+        """Return when hosts failed whose pods go on because of a sidecar: the cluster takes them for running ones."""
+        running = (pod for pod in self.pods if (pod.get("status") or {}).get("phase") == "Running")
+        return [end for pod in running if (one := self._outcome_of(pod)).failure_reason and (end := one.ended_at)]
+
+    def _all_succeeded(self, outcomes: list[tuple[int, Workload]]) -> bool:
+        succeeded = {host for host, one in outcomes if one.status is JobStatus.SUCCESS}
+        return self.stage is not Stage.QUEUED and len(succeeded) >= self.count
+
     def outcome(self) -> Workload:
         """Return the outcome of the workload. Before its end, that is what it waits for."""
         outcomes = sorted(((index_of(pod), self._outcome_of(pod)) for pod in self.pods), key=itemgetter(0))
-        if self._condition("Complete"):
-            return self._combined(outcomes, JobStatus.SUCCESS, None, None)
-        if self.stage is Stage.ENDED:
+        if self._condition("Complete") or self._all_succeeded(outcomes):
+            told = next((one.detail for _, one in outcomes if one.status is JobStatus.SUCCESS and one.detail), None)
+            return self._combined(outcomes, JobStatus.SUCCESS, None, told)
+        if self.stage is Stage.ENDED or self._hidden_failures():
             return self._combined(outcomes, *self._failure(outcomes))
         if self.stage is Stage.QUEUED:
             return self._combined(outcomes, *reason_of_suspension(self.job, self.admission, self._events_of(self.job)))
@@ -116,6 +137,8 @@ class Hosts:
         failed = self._condition("Failed") or {}
         if failed.get("reason") == TIME_IS_UP:
             return JobStatus.TIMEOUT, TIME_IS_UP, failed.get("message")
+        if explained := self._end_of_lost_pod():
+            return JobStatus.FAILURE, *explained
         if failed.get("reason") == NO_MORE_TRIES:
             # a failed pod would still exist
             return JobStatus.FAILURE, "PodDeleted", "the pod of a host was deleted before its workload had ended"
@@ -146,6 +169,21 @@ class Hosts:
         """Return when a host failed: at its first error, unless that is older than what ended all of them."""
         error = self.errors.get(host)
         return error.at if error is not None and error.at >= end - TOGETHER else end
+
+    def _end_of_lost_pod(self) -> tuple[str, str] | None:
+        """Return why a pod ended that no longer exists, from the oldest event about such a pod that explains it."""
+        present = {pod["metadata"].get("uid") for pod in self.pods}
+        found = [
+            event
+            for event in self.events
+            if event.get("reason") in EVENT_REASONS
+            and (event.get("involvedObject") or {}).get("kind") == "Pod"
+            and event["involvedObject"].get("uid") not in present
+        ]
+        if not found:
+            return None
+        oldest = min(found, key=lambda event: str(event.get("firstTimestamp") or event.get("eventTime") or ""))
+        return EVENT_REASONS[oldest["reason"]], f"pod {oldest['involvedObject'].get('name')}: {oldest.get('message')}"
 
     def _missing(self, outcomes: list[tuple[int, Workload]]) -> tuple[str | None, str | None]:
         """Return what the hosts that do not run wait for."""

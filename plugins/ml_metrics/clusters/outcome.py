@@ -37,11 +37,15 @@ EVENT_REASONS = {
     "TaintManagerEviction": "NodeLost",
     "NodeNotReady": "NodeLost",
     "NodeShutdown": "NodeShutdown",
+    "ScaleDown": "Evicted",
+    "EvictedByVPA": "Evicted",
 }
 """The failure reason for each event that explains why a pod ended."""
 
 NEVER_STARTED = frozenset({"StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError"})
 """The reasons of terminated containers whose program never ran."""
+
+OUTLIVED = "the workload has ended, unlike its sidecars:"
 
 EPOCH = 1970
 """The year that a kubelet writes for unknown times."""
@@ -132,12 +136,15 @@ def _verdict(  # noqa: PLR0911  (one for each way a pod can end, in order of pre
     state = container.get("state") or {}
     ended = state.get("terminated")
     not_successful = JobStatus.FAILURE if ran else JobStatus.MISSED
+    outlived = _outlived_by(status, container)
     if status.get("reason") == "DeadlineExceeded":
+        if ended and ended.get("exitCode") == 0 and _ended_in_time(pod, ended):
+            return JobStatus.SUCCESS, None, _sidecars(_others(pod))
         timeout = JobStatus.TIMEOUT if ran else JobStatus.MISSED
         return timeout, "DeadlineExceeded", status.get("message")
     deleted = _was_deleted_before(ended, pod.get("metadata") or {})
     if ended and ended.get("exitCode") == 0 and status.get("phase") != "Failed" and not deleted:
-        return JobStatus.SUCCESS, None, None
+        return JobStatus.SUCCESS, None, _sidecars(outlived)
     if disrupted := disruption(status):
         return not_successful, *disrupted
     if ended and ended.get("reason") in NEVER_STARTED:
@@ -151,6 +158,33 @@ def _verdict(  # noqa: PLR0911  (one for each way a pod can end, in order of pre
     if ran:
         return JobStatus.FAILURE, "Interrupted", "the pod was still running when the task ended"
     return JobStatus.MISSED, *_waiting_reason(status, container, events)
+
+
+def _outlived_by(status: dict[str, Any], container: dict[str, Any]) -> list[str]:
+    """Return the containers that still run although the workload has ended."""
+    if "terminated" not in (container.get("state") or {}):
+        return []
+    running = (one for one in status.get("containerStatuses") or [] if (one.get("state") or {}).get("running"))
+    return [str(one.get("name")) for one in running]
+
+
+def _others(pod: dict[str, Any]) -> list[str]:
+    names = (str(one.get("name")) for one in (pod.get("spec") or {}).get("containers") or [])
+    return [name for name in names if name != WORKLOAD_CONTAINER]
+
+
+def _sidecars(names: list[str]) -> str | None:
+    """Return what is said about sidecars that were removed although they had not ended."""
+    return f"{OUTLIVED} {', '.join(names)}" if names else None
+
+
+def _ended_in_time(pod: dict[str, Any], ended: dict[str, Any]) -> bool:
+    """Return whether the workload ended before the deadline of its pod, which only a sidecar then reached."""
+    started, finished = as_time((pod.get("status") or {}).get("startTime")), as_time(ended.get("finishedAt"))
+    seconds = (pod.get("spec") or {}).get("activeDeadlineSeconds")
+    if started is None or finished is None or seconds is None:
+        return False
+    return finished < started + timedelta(seconds=seconds)
 
 
 def _was_deleted_before(ended: dict[str, Any] | None, metadata: dict[str, Any]) -> bool:
@@ -185,7 +219,8 @@ def _waiting_reason(
             return f"InitContainer:{init.get('name')}", failed.get("message") or _exit_reason(failed)
     for condition in status.get("conditions") or []:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return condition.get("reason") or "Unschedulable", condition.get("message")
+            reason = condition.get("reason") or "Unschedulable"
+            return "Queued" if reason == "SchedulingGated" else reason, condition.get("message")
     warnings = [event for event in events if event.get("type") == "Warning"]
     if warnings:
         return warnings[-1].get("reason") or "StartupTimeout", warnings[-1].get("message")

@@ -12,7 +12,7 @@ from kubernetes.client.exceptions import ApiException
 from ml_metrics.clusters import queue
 from ml_metrics.clusters.hosts import Hosts
 from ml_metrics.clusters.manifests import service as service_of
-from ml_metrics.clusters.outcome import outcome_of
+from ml_metrics.clusters.outcome import EVENT_REASONS, outcome_of
 from ml_metrics.errors import ConfigError
 from ml_metrics.operators.run_workload import CONFLICT, NOT_FOUND
 from ml_metrics.operators.workload_base import RUN_KEY
@@ -71,16 +71,29 @@ class HostObjects:
         self, job: dict[str, Any], pods: Sequence[dict[str, Any]]
     ) -> tuple[tuple[dict[str, Any], ...], dict[str, Any] | None]:
         """Return the events of a Job and of hosts that have not started, and what Kueue has decided about the Job."""
-        plain = ApiClient().sanitize_for_serialization
         waiting = [pod["metadata"]["uid"] for pod in pods if outcome_of(pod, []).started_at is None]
-        events = [
-            event
-            for uid in (job["metadata"]["uid"], *waiting[:MAX_PODS_WITH_EVENTS])
-            for event in plain(
-                self.core.list_namespaced_event(self.namespace, field_selector=f"involvedObject.uid={uid}")
-            )["items"]
-        ]
+        selectors = [f"involvedObject.uid={uid}" for uid in (job["metadata"]["uid"], *waiting[:MAX_PODS_WITH_EVENTS])]
+        events = [event for selector in selectors for event in self._events(selector)]
+        if self._lost_pods(job, pods):
+            prefix = f"{job['metadata']['name']}-"
+            events += [
+                event
+                for reason in EVENT_REASONS
+                for event in self._events(f"involvedObject.kind=Pod,reason={reason}")
+                if str(event["involvedObject"].get("name")).startswith(prefix)
+            ]
         return tuple(events), self._admission(job) if job["spec"].get("suspend") else None
+
+    def _events(self, selector: str) -> list[dict[str, Any]]:
+        found = self.core.list_namespaced_event(self.namespace, field_selector=selector)
+        return list(ApiClient().sanitize_for_serialization(found)["items"])
+
+    @staticmethod
+    def _lost_pods(job: dict[str, Any], pods: Sequence[dict[str, Any]]) -> bool:
+        """Return whether a Job failed without a pod that shows why: the cluster has ended it and removed it."""
+        conditions = (job.get("status") or {}).get("conditions") or []
+        failed = any(one.get("type") == "Failed" and one.get("status") == "True" for one in conditions)
+        return failed and not any((pod.get("status") or {}).get("phase") == "Failed" for pod in pods)
 
     def _admission(self, job: dict[str, Any]) -> dict[str, Any] | None:
         """Return the Workload in which Kueue records what it decides about a Job; None if it cannot be read."""

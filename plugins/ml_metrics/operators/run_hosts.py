@@ -223,7 +223,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
                     raise
                 return AirflowException("the Job was deleted before its workload had ended")
             stage = self.hosts.stage
-            if stage is Stage.ENDED:
+            if self.hosts.over(datetime.now(UTC)):
                 return None
             if datetime.now(UTC) > limit:
                 return TaskTimeoutError("the task ran too long")

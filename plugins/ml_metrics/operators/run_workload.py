@@ -10,12 +10,13 @@ from kubernetes.client.exceptions import ApiException
 
 from ml_metrics.clusters.containers import logs_of
 from ml_metrics.clusters.manifests import pod as pod_of
-from ml_metrics.clusters.outcome import outcome_of, outcome_of_lost_pod
+from ml_metrics.clusters.outcome import disruption, outcome_of, outcome_of_lost_pod
 from ml_metrics.logs.documents import ContainerLog, Role
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known
 from ml_metrics.operators.cluster import is_outage, is_passing
 from ml_metrics.operators.container_logs import known_secrets, save_logs
+from ml_metrics.operators.pod_watch import ENDED_PHASES
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.workload_base import WorkloadBase
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from ml_metrics.run_folder import RunFolder
 
 NOT_FOUND, CONFLICT = 404, 409
+ENDING = "ending"
+"""The document about a pod that the cluster was ending when the triggerer took over."""
 
 
 class RunWorkload(WorkloadBase):
@@ -102,7 +105,16 @@ class RunWorkload(WorkloadBase):
         deleted = self.observed is not None and self.observed.failure_reason == "PodDeleted"
         if deleted and sys.exc_info()[1] is not None:
             return  # the current exception is more precise than the one that the provider raises for a missing pod
+        succeeded = self.observed is not None and self.observed.status is JobStatus.SUCCESS
+        if succeeded and remote_pod and self._only_sidecars_are_left(remote_pod):
+            self.process_pod_deletion(remote_pod, reraise=False)
+            return
         super().cleanup(pod, remote_pod, *rest, **options)
+
+    @staticmethod
+    def _only_sidecars_are_left(pod: k8s.V1Pod) -> bool:
+        """Return whether the pod has not ended yet, or reached a deadline that its workload did not reach."""
+        return pod.status.phase not in ENDED_PHASES or pod.status.reason == "DeadlineExceeded"
 
     def observe(self) -> Workload | None:
         """Return the state of the workload from its pod, or from the events of a pod that no longer exists."""
@@ -120,7 +132,24 @@ class RunWorkload(WorkloadBase):
             if error.status != NOT_FOUND:
                 raise
             self._pod = None
-            return outcome_of_lost_pod(self.pending, events, plain(self.pod_manager.last))
+            last = plain(self.pod_manager.last) or self._seen_ending()
+            return outcome_of_lost_pod(self.pending, events, last)
+
+    def invoke_defer_method(self, last_log_time: Any = None, context: Context | None = None) -> None:
+        """Leave the pod to the triggerer. If the cluster is ending the pod, record why: soon nothing else shows it."""
+        from kubernetes.client import ApiClient
+
+        pod = ApiClient().sanitize_for_serialization(self.pod) or {}
+        ending = disruption(pod.get("status") or {})
+        if ending is not None and self._folder is not None:
+            self._folder.write(ENDING, {"pod": (pod.get("metadata") or {}).get("name"), "status": pod["status"]})
+        super().invoke_defer_method(last_log_time=last_log_time, context=context)
+
+    def _seen_ending(self) -> dict[str, Any] | None:
+        """Return the pod as an earlier process saw it while the cluster ended it; None if none did."""
+        document = self._folder.read(ENDING) if self._folder is not None else None
+        same = document is not None and self.pending is not None and document.get("pod") == self.pending.pod
+        return document if same else None
 
     def fetch_logs(self, folder: RunFolder, attempt: int) -> list[ContainerLog]:
         """Save the logs of the pod; if it no longer exists, that is what is recorded."""

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
-from airflow.providers.cncf.kubernetes.utils.pod_manager import PodManager
 from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
 
 from ml_metrics.config.clusters import cluster_of
@@ -44,6 +43,7 @@ from ml_metrics.operators.cluster import (
 )
 from ml_metrics.operators.cluster_hook import KUBECONFIG, CheckedHook, default_kubeconfig, kubeconfig_of
 from ml_metrics.operators.links import logs_command, workload_link
+from ml_metrics.operators.pod_watch import PodWatch
 from ml_metrics.operators.run_start import start_of
 from ml_metrics.operators.saves_logs import SavesLogs
 from ml_metrics.operators.tasks import folder_of, run_of
@@ -54,13 +54,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from airflow.sdk import Context
-    from kubernetes.client import models as k8s
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Workload
     from ml_metrics.run_folder import RunFolder
 
-ENDED_PHASES = frozenset({"Failed", "Succeeded"})
 GRACE_PERIOD = timedelta(minutes=5)
 """How much longer the task may run than the pod: normally the cluster ends the pod at its deadline."""
 LOG_INTERVAL_SECONDS = 30
@@ -69,27 +67,6 @@ RUN_KEY = "ml-metrics/run-key"
 """The label that identifies the objects of a run."""
 CACHED_CLIENTS = ("hook", "client", "pod_manager", "job_client", "cluster_info", "cluster_hook")
 """The cached properties of the provider's operators that belong to one cluster."""
-
-
-class PodWatch(PodManager):
-    """Treats containers of ended pods as ended, and keeps the last known state of the pod.
-
-    Up to Kubernetes 1.22, a kubelet that ends a pod at its deadline leaves its container `running`, and the provider
-    would wait forever. An eviction through the API, for example when a node is drained, is not reported by an event:
-    only the pod itself shows it, until it is deleted.
-    """
-
-    last: k8s.V1Pod | None = None
-
-    def read_pod(self, pod: k8s.V1Pod) -> k8s.V1Pod:
-        """Return the current state of the pod."""
-        self.last = super().read_pod(pod)
-        return self.last
-
-    def container_is_running(self, pod: k8s.V1Pod, container_name: str) -> bool:
-        """Return whether the container runs, which it never does in an ended pod."""
-        running: bool = super().container_is_running(pod, container_name)
-        return running and self.read_pod(pod).status.phase not in ENDED_PHASES
 
 
 class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):

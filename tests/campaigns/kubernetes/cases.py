@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from campaigns.kubernetes.cluster import IMAGE
+
 WORK = """
 import json, os, time
 for step in range(3):
@@ -39,6 +41,13 @@ CASES = (
         {"volumes": {"/dev/shm": {"memory": "16Mi"}}, "regression_test_config": CONDITIONS},
     ),
     Case("deferred", WORK, "success", (None,), deferred=True),
+    Case(
+        "outlived-by-its-sidecar",
+        "print('done')",
+        "success",
+        (None,),
+        {"pod": {"spec": {"containers": [{"name": "proxy", "image": IMAGE, "command": ["sleep", "600"]}]}}},
+    ),
     Case("exits-three", "import sys; sys.exit(3)", "failure", ("ExitCode:3",)),
     Case("eats-its-memory", HUNGRY, "failure", ("OOMKilled",), {"resources": {"memory": "64Mi"}}),
     Case("fills-its-scratch", FILLING, "failure", ("Evicted",), {"volumes": {"/scratch": {"scratch": "1Mi"}}}),

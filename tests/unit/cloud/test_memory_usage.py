@@ -130,6 +130,13 @@ def test_all_hosts_of_the_job_count_and_no_other_job(readings: Readings) -> None
     assert used(first_host) == {"vm_memory_usage_bytes": 100}
 
 
+def test_all_hosts_of_all_slices_count(readings: Readings) -> None:
+    readings.add(MEMORY, {5: 100}, pod_name="resnet-7f3a-slice-0-0-x2x4q")
+    readings.add(MEMORY, {5: 300}, pod_name="resnet-7f3a-slice-3-11-abcde")
+    readings.add(MEMORY, {5: 900}, pod_name="resnet-7f3a-eval-slice-0-0-x2x4q")
+    assert used(replace(RAN, pod="resnet-7f3a-slice-0-0-x2x4q"), hosts=48) == {"vm_memory_usage_bytes": 300}
+
+
 @pytest.mark.parametrize(
     ("workload", "after_now"),
     [

@@ -186,3 +186,46 @@ def test_an_image_that_cannot_be_pulled_is_a_start_failure(reason: str, hopeless
 def test_the_index_of_a_pod_is_in_an_annotation_or_label() -> None:
     assert index_of({"metadata": {"annotations": {INDEX: "7"}}}) == 7
     assert index_of({"metadata": {"labels": {INDEX: "3"}}}) == 3
+
+
+SOON, LATER = datetime(2026, 1, 2, 3, 5, 20, tzinfo=UTC), datetime(2026, 1, 2, 3, 5, 40, tzinfo=UTC)
+
+
+def beside_sidecar(number: int, **state: Any) -> dict[str, Any]:
+    one = host(number, {"phase": "Running"}, **state)
+    one["status"]["containerStatuses"].append({"name": "proxy", "state": RUNNING})
+    return one
+
+
+def test_hosts_whose_sidecars_do_not_end_have_succeeded_after_a_while() -> None:
+    hosts = Hosts(job(), tuple(beside_sidecar(number, **ended(0)) for number in range(2)))
+    assert (hosts.over(SOON), hosts.over(LATER)) == (False, True)
+    assert summary(hosts) == ("success", None, "the workload has ended, unlike its sidecars: proxy")
+
+
+def test_a_host_that_failed_beside_a_running_sidecar_ends_all() -> None:
+    hosts = Hosts(job(), (host(0, **RUNNING), beside_sidecar(1, **ended(3))))
+    assert (hosts.over(SOON), hosts.over(LATER)) == (False, True)
+    assert summary(hosts) == ("failure", "ExitCode:3", "host 1 of 2")
+
+
+def test_running_hosts_are_not_over_and_a_failed_pod_is_left_to_the_cluster() -> None:
+    assert not Hosts(job(), (host(0, **ended(0)), host(1, **RUNNING))).over(LATER)
+    assert not Hosts(job(), (host(0, {"phase": "Failed"}, **ended(3)), host(1, **RUNNING))).over(LATER), "restarts"
+    assert Hosts(job(FAILED)).over(SOON)
+
+
+def pod_event(reason: str, name: str, at: str, message: str) -> dict[str, Any]:
+    about = {"kind": "Pod", "name": name, "uid": f"uid-of-{name}"}
+    return {"reason": reason, "message": message, "firstTimestamp": at, "involvedObject": about}
+
+
+def test_a_job_whose_pods_are_gone_has_the_reason_of_the_first_pod_that_the_cluster_ended() -> None:
+    events = (
+        pod_event("TaintManagerEviction", "j-0-x", "2026-01-02T03:05:09Z", "Marking for deletion"),
+        pod_event("Preempted", "j-1-y", "2026-01-02T03:05:04Z", "Preempted by pod urgent on node n"),
+        pod_event("Killing", "j-0-x", "2026-01-02T03:05:01Z", "Stopping container base"),
+    )
+    end = summary(Hosts(job(FAILED), events=events))
+    assert end == ("failure", "Preempted", "pod j-1-y: Preempted by pod urgent on node n")
+    assert summary(Hosts(job(FAILED), events=events[2:]))[1] == "PodDeleted"

@@ -18,8 +18,6 @@ from ml_metrics.config.definition import TestDefinition
 from ml_metrics.errors import ConfigError
 
 NEWEST = kubernetes_validate.latest_version()
-NAME_LENGTH = 63
-"""Of host names, which are those of pods without their random ends."""
 
 
 def definition(**fields: Any) -> TestDefinition:
@@ -69,13 +67,6 @@ def test_job_sets_word_for_word() -> None:
     check("clusters/job_sets.yaml", yaml.safe_dump_all(made, sort_keys=False, width=120))
     assert made[1]["metadata"]["annotations"] == {EXCLUSIVE: "cloud.google.com/gke-nodepool"}
     assert made[2]["spec"]["replicatedJobs"][0]["template"]["spec"]["completions"] == 1, "Indexed, for one host too"
-
-
-def test_the_names_of_the_largest_job_set_are_valid() -> None:
-    from ml_metrics.operators.run_job_set import RunJobSet
-
-    job = f"job-{'x' * RunJobSet.max_name_length}-{'0' * 8}-100"
-    assert len(f"{job}-slice-1023-9999") <= NAME_LENGTH
 
 
 def test_a_job_set_makes_its_own_service_and_no_cron_job() -> None:

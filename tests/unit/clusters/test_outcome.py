@@ -185,3 +185,41 @@ def test_an_event_without_a_path_identifies_its_container_by_message() -> None:
     event = {"reason": "Started", "message": "Started container base", "lastTimestamp": "2026-01-02T03:04:05Z"}
     outcome = outcome_of_lost_pod(PENDING, [event])
     assert (outcome.status, outcome.started_at) == ("failure", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+
+
+def with_sidecar(status: dict[str, Any], **state: Any) -> dict[str, Any]:
+    one = pod({"startTime": STARTED, **status}, **state)
+    one["spec"] |= {"activeDeadlineSeconds": 120, "containers": [*one["spec"]["containers"], {"name": "sidecar"}]}
+    return one
+
+
+def test_a_sidecar_that_outlives_a_successful_workload_is_named() -> None:
+    workload = outcome_of(with_sidecar({"phase": "Running"}, terminated=ended(0, "Completed")), [])
+    assert workload.status is JobStatus.SUCCESS
+    assert workload.detail == "the workload has ended, unlike its sidecars: sidecar"
+
+
+@pytest.mark.parametrize(
+    ("finished", "status"),
+    [
+        ("2026-01-02T03:05:05Z", "success"),  # a minute before the deadline
+        ("2026-01-02T03:06:05Z", "timeout"),  # at the deadline: the program may have ended because of it
+        ("2026-01-02T03:06:20Z", "timeout"),
+    ],
+)
+def test_a_deadline_that_only_a_sidecar_reached_is_no_timeout(finished: str, status: str) -> None:
+    done = {**ended(0, "Completed"), "finishedAt": finished}
+    workload = outcome_of(with_sidecar({"reason": "DeadlineExceeded", "phase": "Failed"}, terminated=done), [])
+    assert str(workload.status) == status
+    assert (workload.detail or "").endswith("sidecar") == (status == "success")
+
+
+def test_a_workload_that_failed_beside_a_running_sidecar_failed() -> None:
+    workload = outcome_of(with_sidecar({"phase": "Running"}, terminated=ended(3)), [])
+    assert (str(workload.status), workload.failure_reason) == ("failure", "ExitCode:3")
+
+
+def test_a_pod_that_no_queue_has_admitted_waits_in_its_queue() -> None:
+    gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "waiting for Kueue"}
+    workload = outcome_of(pod({"conditions": [gated]}), [])
+    assert (str(workload.status), workload.failure_reason) == ("missed", "Queued")

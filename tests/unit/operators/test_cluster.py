@@ -25,8 +25,8 @@ from ml_metrics.operators.cluster import (
     place_of,
     wait_for_answer,
 )
+from ml_metrics.operators.pod_watch import PodWatch
 from ml_metrics.operators.run_workload import RunWorkload
-from ml_metrics.operators.workload_base import PodWatch
 
 
 def definition(**more: Any) -> TestDefinition:

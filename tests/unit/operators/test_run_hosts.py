@@ -13,6 +13,8 @@ from ml_metrics.clusters.hosts import INDEX, Hosts, Stage
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.operators.gke import RunHostsOnGke
 from ml_metrics.operators.run_hosts import FIRST_CHECK, LAST_CHECK, RunHosts
+from ml_metrics.operators.run_job_set import RunJobSet
+from ml_metrics.operators.workload_operator import workload_operator
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CLUSTER = {"project": "p", "location": "l", "name": "c"}
@@ -119,3 +121,26 @@ def test_a_trigger_that_dies_or_times_out_does_not_fail_the_task() -> None:
     task.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
     task.resume_execution("resume", {"event": None}, context)
     assert calls == [context, context], "the cluster is asked how the hosts are"
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ({}, "RunHosts"),
+        ({"hosts": 1}, "RunWorkload"),
+        ({"hosts": 1, "job_set": {"slices": 1}}, "RunJobSet"),
+        ({"job_set": {"slices": 2}}, "RunJobSet"),
+        ({"cluster": CLUSTER}, "RunHostsOnGke"),
+        ({"cluster": CLUSTER, "job_set": {"slices": 2}}, "RunJobSetOnGke"),
+    ],
+)
+def test_the_operator_of_a_test(more: dict[str, Any], name: str) -> None:
+    content = {"name": "t", "image": "i", "command": ["x"], "hosts": 2}
+    made = workload_operator(TestDefinition.model_validate({**content, **more}), task_id="run_workload")
+    assert type(made).__name__ == name
+
+
+@pytest.mark.parametrize(("kind", "end"), [(RunHosts, "-9999"), (RunJobSet, "-slice-1023-9999")])
+def test_the_host_names_of_the_largest_workload_are_valid(kind: type[RunHosts], end: str) -> None:
+    job = f"job-{'x' * kind.max_name_length}-{'0' * 8}-100"
+    assert len(f"{job}{end}") <= 63
