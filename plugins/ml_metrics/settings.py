@@ -35,6 +35,8 @@ class Settings:
     created. `location` in the connection's extra takes precedence."""
     maximum_bytes_billed: str = "10737418240"
     """How many bytes BigQuery may bill for one job: 10 GiB. A query beyond it fails and costs nothing. 0: no limit."""
+    history_days: str = "400"
+    """How many days of history are read from BigQuery, whatever the tables hold. 0: all."""
     cluster: str = "auto"
     """`local` runs pods as processes on this machine, `kubernetes` uses `kubernetes_conn_id`, `auto` uses
     the connection if it exists and the local cluster otherwise. Or the name of one of the `clusters`."""

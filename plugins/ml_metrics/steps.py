@@ -116,7 +116,7 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
         acceptances=warehouse.acceptances.of_history(needs),
         attributes=warehouse.attributes(needs.names, ends, (run.key, own), needs.deployments),
         curves=state.curves,
-        read_curves=partial(warehouse.curves.of_runs, deployments=needs.deployments),
+        read_curves=partial(warehouse.curves.of_runs, tests=needs.names, ends=ends, deployments=needs.deployments),
     )
     state.folder.write("verdicts", judgement.document())
     return judgement

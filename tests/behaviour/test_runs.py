@@ -79,7 +79,7 @@ def test_a_wrong_learning_rate_fails_by_its_loss_curve_alone(home: Home) -> None
     with home.warehouse() as warehouse:
         newest, *good = warehouse.runs.newest("curve", 4)
         metrics = {row.metric: row for row in warehouse.metrics.of_run(newest.uuid)}
-        ((curve, band),) = warehouse.curves.of_run(newest.uuid)
+        ((curve, band),) = warehouse.curves.of_run(newest.place)
     assert (metrics["loss_curve"].outcome, metrics["loss_curve"].baseline_points) == ("fail", 3)
     assert metrics["loss_final"].outcome not in {"fail", "missing"}
     assert [run.verdict for run in good] == ["insufficient_data"] * 3

@@ -21,17 +21,16 @@ SPELLINGS |= {"VARCHAR": "STRING", "TEXT": "STRING", "TIMESTAMPTZ": "TIMESTAMP",
 NUMBERS = {"INT64", "FLOAT64", "NUMERIC"}
 UNKNOWN = {"UNKNOWN", "NULL", ""}
 COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
-SCRIPTING = (
-    (re.compile(r"\bIF EXISTS (\(.*?\)) THEN", re.DOTALL), r"SELECT EXISTS \1;"),
-    (re.compile(r"\b(BEGIN TRANSACTION|COMMIT TRANSACTION|END IF);"), ""),
-)
-"""What sqlglot does not parse of a script, and what is parsed instead."""
+DECLARED = re.compile(r"\bDECLARE (?P<name>\w+) (?P<type>\w+) DEFAULT (?P<query>\(.*?\));", re.DOTALL)
+SCRIPTING = re.compile(r"\b(BEGIN TRANSACTION|COMMIT TRANSACTION|END IF);|\bIF .*? THEN\b")
+"""What sqlglot does not parse of a script: its queries and changes are parsed without."""
 
 
 def statements(script: str) -> list[exp.Expr]:
     """Return the statements of a script. Raises ParseError for what is not BigQuery's SQL."""
-    for pattern, plain in SCRIPTING:
-        script = pattern.sub(plain, script)
+    for variable in DECLARED.finditer(script):
+        script = re.sub(rf"(?<!DECLARE )\b{variable['name']}\b", f"@{variable['name']}", script)
+    script = SCRIPTING.sub("", DECLARED.sub(r"SELECT \g<query> AS declared;", script))
     found = [each for each in sqlglot.parse(script, dialect="bigquery") if each is not None]
     for each in found:
         if not isinstance(each, exp.Query | exp.Insert | exp.Update | exp.Delete):
@@ -47,6 +46,7 @@ def problems(
     `parameters` has their types, such as `ARRAY<STRING>`; `schema` the columns of each table; `required` those of them
     that are never null.
     """
+    parameters = {**parameters, **{one["name"]: one["type"] for one in DECLARED.finditer(script)}}
     try:
         return [one for each in statements(script) for one in _of_statement(each, parameters, schema, required or {})]
     except SqlglotError as error:
@@ -164,9 +164,9 @@ def _comparable(left: str, right: str, *values: exp.Expr) -> bool:
 
 def _fits(found: str, wanted: str, value: exp.Expr) -> bool:
     """Return whether a value is coerced: numbers to wider ones, and a literal text to a time."""
-    if found == wanted or found in UNKNOWN or wanted in UNKNOWN:
-        return True
     literal = value.unalias()
+    if found == wanted or found in UNKNOWN or wanted in UNKNOWN or isinstance(literal, exp.Null):
+        return True
     if found == "STRING" and wanted == "TIMESTAMP":
         return bool(isinstance(literal, exp.Literal) and literal.is_string)
     return found == "INT64" and wanted in NUMBERS

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.jsonl:
             require_test(warehouse, test)
             points = _points(warehouse, test, metric, arguments.limit or MAX_LIMIT)
-            _print_lines(points, _curves(warehouse, points))
+            _print_lines(points, _curves(warehouse, test, points))
         elif metric is None:
             _print_runs(warehouse, test, arguments.limit or DEFAULT_LIMIT, as_json=arguments.json)
         else:
@@ -114,9 +114,11 @@ def _trial(run: JobRow) -> str:
 
 def _verdicts(warehouse: Warehouse, points: Sequence[StoredMetric]) -> dict[tuple[str, str], str]:
     """Return the verdict on the newest value of each metric, by run and metric: only whole rows have the severity."""
-    newest = {point.metric: point.run_key for point in points}
+    from ml_metrics.warehouse.record import Place
+
+    newest = {point.metric: Place(point.run_key, point.test, point.timestamp) for point in points}
     runs = list(dict.fromkeys(newest.values()))[-MAX_NEWEST_RUNS:]
-    return {(key, row.metric): row.verdict_text for key in runs for row in warehouse.metrics.of_run(key)}
+    return {(run.run_key, row.metric): row.verdict_text for run in runs for row in warehouse.metrics.of_run(run)}
 
 
 def _curve_row(metric: str, points: Sequence[StoredMetric], shown: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
@@ -172,10 +174,11 @@ def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> 
     return chosen
 
 
-def _curves(warehouse: Warehouse, points: Sequence[StoredMetric]) -> Mapping[tuple[str, str], TagCurve]:
+def _curves(warehouse: Warehouse, test: str, points: Sequence[StoredMetric]) -> Mapping[tuple[str, str], TagCurve]:
     of_curves = [point for point in points if point.metric.endswith(CURVE_SUFFIX)]
     tags = sorted({point.metric.removesuffix(CURVE_SUFFIX) for point in of_curves})
-    return warehouse.curves.of_runs(sorted({point.run_key for point in of_curves}), tags)
+    ends = {point.run_key: point.timestamp for point in of_curves}
+    return warehouse.curves.of_runs(sorted(ends), tags, tests=[test], ends=ends)
 
 
 def _print_lines(points: Sequence[StoredMetric], curves: Mapping[tuple[str, str], TagCurve]) -> None:

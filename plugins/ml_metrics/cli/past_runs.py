@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from ml_metrics.judge import Acceptance
+    from ml_metrics.judge import Acceptance, HistoryNeeds
     from ml_metrics.judge.curves.source import CurvesOfRuns
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import Warehouse
@@ -187,14 +187,15 @@ def _from_warehouse(
     acceptances = warehouse.acceptances.of_history(needs)
     ends = {row.run_key: row.timestamp for row in rows}
     attributes = dict(warehouse.attributes(needs.names, ends, deployments=needs.deployments))
-    curves = _curves(warehouse, config, rows, needs.deployments)
+    curves = _curves(warehouse, config, rows, needs)
     return PastRuns(test, config, rows, acceptances, attributes, curves, file)
 
 
 def _curves(
-    warehouse: Warehouse, config: RegressionTestConfig, rows: Sequence[StoredMetric], deployments: Sequence[str]
+    warehouse: Warehouse, config: RegressionTestConfig, rows: Sequence[StoredMetric], needs: HistoryNeeds
 ) -> CurvesOfRuns:
     metrics = {row.metric for row in rows if row.metric.endswith(CURVE_SUFFIX)}
     tags = sorted(name.removesuffix(CURVE_SUFFIX) for name in metrics)
     tags = [tag for tag in tags if config.judges_curve(tag)]
-    return warehouse.curves.of_runs(sorted({row.run_key for row in rows if row.metric in metrics}), tags, deployments)
+    ends = {row.run_key: row.timestamp for row in rows if row.metric in metrics}
+    return warehouse.curves.of_runs(sorted(ends), tags, tests=needs.names, ends=ends, deployments=needs.deployments)

@@ -15,11 +15,9 @@ from ml_metrics.warehouse.known_tests import IMPORT_ERROR, MISSING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ml_metrics.warehouse import JobRow, KnownTest, Warehouse
+    from ml_metrics.warehouse import KnownTest, Warehouse
+    from ml_metrics.warehouse.runs import ScheduledRuns
 
-MAX_RUNS = 1000
-NOT_OF_A_SCHEDULE = ("manual__", "confirm__", "backfill__")
-"""How the ids of runs begin that no schedule started."""
 CANNOT_RUN = ("file:", MISSING, IMPORT_ERROR)
 
 
@@ -38,7 +36,7 @@ class Week:
 
 def week_of(tests: Sequence[KnownTest], warehouse: Warehouse, since: datetime, now: datetime) -> Week:
     """Return how some tests ran since a time."""
-    week = Week()
+    week, ran = Week(), warehouse.runs.scheduled(since)
     for test in tests:
         broken = [name for name in test.problems if name.startswith(CANNOT_RUN)]
         if broken:
@@ -50,7 +48,7 @@ def week_of(tests: Sequence[KnownTest], warehouse: Warehouse, since: datetime, n
         elif not test.recorded:
             week.unrecorded += 1
         else:
-            _add_scheduled(week, test, warehouse.runs.newest(test.test, MAX_RUNS), since, now)
+            _add_scheduled(week, test, ran.get(test.test), since, now)
     return week
 
 
@@ -59,14 +57,14 @@ def times_between(schedule: str | None, start: datetime, end: datetime) -> int:
     return sum(1 for _ in takewhile(lambda time: time <= end.timestamp(), times_after(schedule, start)))
 
 
-def _add_scheduled(week: Week, test: KnownTest, runs: Sequence[JobRow], since: datetime, now: datetime) -> None:
+def _add_scheduled(week: Week, test: KnownTest, runs: ScheduledRuns | None, since: datetime, now: datetime) -> None:
     longest = timedelta(seconds=test.longest)
     known_since = datetime.fromtimestamp(test.since, UTC)
-    first = min((run.timestamp for run in runs), default=known_since + longest)
+    first = runs.first if runs else known_since + longest
     expected = times_between(test.schedule, max(since, first - longest), now - longest)
-    ran = sum(run.timestamp >= since and not (run.run_id or "").startswith(NOT_OF_A_SCHEDULE) for run in runs)
+    ran = runs.runs if runs else 0
     if ran < expected:
-        week.missed.append(MissedRuns(test.test, expected, ran, runs[0].timestamp if runs else None))
+        week.missed.append(MissedRuns(test.test, expected, ran, runs.last if runs else None))
     elif expected:
         week.on_time += 1
     else:

@@ -44,7 +44,7 @@ def trial_notice(  # noqa: PLR0913  (the sources of the notice)
 ) -> Notice:
     """Return the notice about a trial that has ended. Without the warehouse it has no regular run beside it."""
     regular = warehouse.runs.previous(run.test, exclude=run.key) if warehouse else None
-    before = {row.metric: row for row in warehouse.metrics.of_run(regular.uuid)} if warehouse and regular else {}
+    before = {row.metric: row for row in warehouse.metrics.of_run(regular.place)} if warehouse and regular else {}
     failures = _failures(state)
     verdicts = sorted(_judged(state), key=lambda verdict: (not verdict.broken, verdict.severity is Severity.WARN))
     return Notice(

@@ -30,7 +30,10 @@ WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND test_name IN :tests AND timestamp >=
 METADATA = f"""
 SELECT uuid, metadata_key, SUBSTR(metadata_value, 1, {MAX_VALUE_LENGTH}) AS metadata_value
 FROM metadata_history
-WHERE uuid IN :runs AND uuid IN (SELECT uuid FROM job_history WHERE uuid IN :runs AND {OF_DEPLOYMENT})
+WHERE uuid IN :runs AND (timestamp IS NULL OR timestamp >= :since) AND uuid IN (
+  SELECT uuid FROM job_history
+  WHERE uuid IN :runs AND {OF_DEPLOYMENT} AND test_name IN :tests AND timestamp >= :since
+)
 """  # noqa: S608  (constants)
 
 
@@ -82,7 +85,7 @@ class RunAttributes(Mapping[str, Mapping[str, str]]):
             for row in self._rows(COLUMNS, runs=stored, tests=self._tests, since=since):
                 found[row["uuid"]] = {k: v for k, v in row.items() if k != "uuid" and v}
             metadata: dict[str, dict[str, str]] = defaultdict(dict)
-            for row in self._rows(METADATA, runs=stored):
+            for row in self._rows(METADATA, runs=stored, tests=self._tests, since=since):
                 metadata[row["uuid"]][row["metadata_key"]] = row["metadata_value"] or ""
             for key, stored_texts in metadata.items():
                 found[key] = {**stored_texts, **found[key]}

@@ -19,7 +19,9 @@ from google.api_core.exceptions import Conflict, GoogleAPICallError, NotFound
 from google.cloud import bigquery
 
 from ml_metrics.errors import WarehouseError
+from ml_metrics.values import as_utc
 from ml_metrics.warehouse.bigquery_options import job_labels
+from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
 from ml_metrics.warehouse.tables import RUN_TABLES, Kind
 
 if TYPE_CHECKING:
@@ -55,9 +57,13 @@ PARAMETER_TYPES: dict[str, str] = {
 
 COUNT_ROWS = """
 SELECT
-  (SELECT COUNT(*) FROM job_history WHERE uuid IN UNNEST(@runs)) AS jobs,
-  (SELECT COUNT(*) FROM metric_history WHERE uuid IN UNNEST(@runs)) AS metrics
+  (SELECT COUNT(*) FROM job_history WHERE uuid IN UNNEST(@runs) AND timestamp >= @since) AS jobs,
+  (SELECT COUNT(*) FROM metric_history WHERE uuid IN UNNEST(@runs) AND timestamp >= @since) AS metrics
 """
+
+EARLIER = "DECLARE first_row TIMESTAMP DEFAULT (SELECT MIN(timestamp) FROM job_history WHERE uuid IN UNNEST(@runs));"
+"""Whether rows of an earlier attempt exist, and when the first run of them stopped. A variable of a script selects
+partitions as a parameter does; a subquery would not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +154,9 @@ class _Load:
 
     def _is_stored(self) -> bool:
         """Return whether the rows are stored: the table may have been dropped since the job."""
-        config = self._config([self._runs()])
+        times = [record.job.timestamp for record in self.records]
+        since = as_utc(min(times)) - MAX_POINT_DISTANCE
+        config = self._config([self._runs(), bigquery.ScalarQueryParameter("since", "TIMESTAMP", since)])
         job = self.to.client.query(COUNT_ROWS, job_config=config, location=self.to.location, retry=self.to.retry)
         (row,) = job.result(retry=self.to.retry)
         return (row["jobs"], row["metrics"]) == (len(self.records), sum(len(record.metrics) for record in self.records))
@@ -192,17 +200,25 @@ class _Load:
 
 def script() -> str:
     """Return the script of a job. Without rows of an earlier attempt it only inserts, and inserts never conflict."""
-    deletes = [f"DELETE FROM {table.name} WHERE uuid IN UNNEST(@runs);" for table in RUN_TABLES]  # noqa: S608
     return "\n".join(
         [
+            EARLIER,
             "BEGIN TRANSACTION;",
-            "IF EXISTS (SELECT 1 FROM job_history WHERE uuid IN UNNEST(@runs)) THEN",
-            *deletes,
+            "IF first_row IS NOT NULL THEN",
+            *(_delete(table) for table in RUN_TABLES),
             "END IF;",
             *(_insert(table) for table in RUN_TABLES),
             "COMMIT TRANSACTION;",
         ]
     )
+
+
+def _delete(table: Table) -> str:
+    """Delete the rows of an earlier attempt. They are not older than its end, but for the distance of points."""
+    is_required = any(column.name == "timestamp" and column.required for column in table.columns)
+    older = "" if is_required else "timestamp IS NULL OR "
+    since = f"timestamp >= TIMESTAMP_SUB(first_row, INTERVAL {MAX_POINT_DISTANCE.days} DAY)"
+    return f"DELETE FROM {table.name} WHERE uuid IN UNNEST(@runs) AND ({older}{since});"  # noqa: S608
 
 
 def _insert(table: Table) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.errors import ConfigError
 from ml_metrics.settings import SECTION, Settings
 from ml_metrics.values import short_hash
+from ml_metrics.warehouse.database import BEGINNING_OF_TIME
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import Self
 
 LEAST_BYTES_BILLED = 10 << 20
@@ -31,11 +34,22 @@ class BigQueryOptions:
     """Where a missing dataset is created; without it, none is created."""
     maximum_bytes_billed: int = 0
     """The limit of each job; 0 for none."""
+    history_days: int = 0
+    """How many days of history are read; 0 for all."""
 
     @classmethod
     def of(cls, settings: Settings, location: str = "") -> Self:
         """Return the options of the settings. Another `location`, as of a connection, takes precedence."""
-        return cls(location or settings.bigquery_location, _bytes(settings.maximum_bytes_billed))
+        return cls(
+            location or settings.bigquery_location,
+            _bytes(settings.maximum_bytes_billed),
+            _whole_number("history_days", settings.history_days, "days"),
+        )
+
+    def oldest_read(self, now: datetime) -> datetime:
+        """Return the time before which no history is read."""
+        days = timedelta(days=self.history_days)
+        return now - days if self.history_days and days < now - BEGINNING_OF_TIME else BEGINNING_OF_TIME
 
     @property
     def limit(self) -> int | None:
@@ -73,14 +87,16 @@ def label_value(text: str) -> str:
 
 
 def _bytes(setting: str) -> int:
-    name = f"[{SECTION}] maximum_bytes_billed"
-    try:
-        value = int(setting)
-    except ValueError as error:
-        raise ConfigError(f"{name}: {setting!r} is not a whole number of bytes") from error
+    value = _whole_number("maximum_bytes_billed", setting, "bytes")
     if value and value < LEAST_BYTES_BILLED:
         raise ConfigError(
-            f"{name}: {value} is too low: BigQuery bills at least {LEAST_BYTES_BILLED} bytes (10 MiB) for a query. "
-            "Set a higher number, or 0 for no limit"
+            f"[{SECTION}] maximum_bytes_billed: {value} is too low: BigQuery bills at least {LEAST_BYTES_BILLED} bytes "
+            "(10 MiB) for a query. Set a higher number, or 0 for no limit"
         )
     return value
+
+
+def _whole_number(name: str, setting: str, unit: str) -> int:
+    if not setting.strip().isdecimal():
+        raise ConfigError(f"[{SECTION}] {name}: {setting!r} is not a whole number of {unit}")
+    return int(setting)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from google.api_core.exceptions import NotFound, PreconditionFailed
@@ -11,6 +11,7 @@ from google.cloud import bigquery
 from ml_metrics.errors import WarehouseError
 from ml_metrics.settings import SECTION
 from ml_metrics.warehouse.tables import JOB_HISTORY, TABLES
+from ml_metrics.warehouse.versions import SCHEMA_VERSION, Plan, version_of, warn_if_newer
 
 if TYPE_CHECKING:
     from ml_metrics.warehouse.bigquery_options import BigQueryOptions
@@ -20,6 +21,8 @@ OtherKinds = Mapping[tuple[str, str], str]
 """The types of columns that are not as defined, by table and column."""
 
 SPELLINGS = {"INT64": "INTEGER", "FLOAT64": "FLOAT"}
+VERSION_LABEL = "ml_metrics_schema"
+"""The label of a table with the version of its columns."""
 MAX_ATTEMPTS = 5
 """How often a change of a table is retried because another process changed the table in between."""
 
@@ -46,6 +49,7 @@ def ensure_dataset(client: Any, dataset: str, retry: Any, options: BigQueryOptio
             f"dataset {dataset}: has no table {JOB_HISTORY.name}. Check the address; the tables are "
             "created when the first run is loaded."
         )
+    warn_if_newer(dataset, _marked(existing[JOB_HISTORY.name]))
     for table in TABLES:
         if (found := existing[table.name]) is not None:
             _check(dataset, table, found)
@@ -61,6 +65,33 @@ def ensure_dataset(client: Any, dataset: str, retry: Any, options: BigQueryOptio
         for column in table.columns
         if (kind := _kinds(found_table).get(column.name, column.kind)) != column.kind
     }
+
+
+def plan_of(client: Any, dataset: str, retry: Any) -> Plan:
+    """Return the version of the tables, and what `ensure_dataset` would change. Nothing is changed."""
+    existing = {table.name: _existing(client, dataset, table, retry) for table in TABLES}
+    present = {name: set(_kinds(found)) for name, found in existing.items() if found is not None}
+    return Plan(version_of(present, _marked(existing[JOB_HISTORY.name])), tuple(_planned(dataset, existing)))
+
+
+def _planned(dataset: str, existing: dict[str, Any]) -> Iterator[str]:
+    for table in TABLES:
+        found = existing[table.name]
+        if found is None:
+            yield f"create table {table.name}"
+            continue
+        _check(dataset, table, found)
+        fields = {each.name: each for each in found.schema}
+        for wanted in _extended(table, list(found.schema)):
+            if wanted.name not in fields:
+                yield f"add column {wanted.name} to {table.name}"
+            elif wanted != fields[wanted.name]:
+                yield f"allow null in column {wanted.name} of {table.name}"
+
+
+def _marked(found: Any | None) -> int:
+    mark = "" if found is None else (found.labels or {}).get(VERSION_LABEL, "")
+    return int(mark) if mark.isdecimal() else 0
 
 
 def _create(client: Any, dataset: str, location: str, retry: Any) -> None:
@@ -94,8 +125,9 @@ def _existing(client: Any, dataset: str, table: Table, retry: Any) -> Any | None
 def _defined(dataset: str, table: Table) -> Any:
     defined = bigquery.Table(f"{dataset}.{table.name}", schema=[_field(column) for column in table.columns])
     defined.description = table.about
+    defined.labels = {VERSION_LABEL: str(SCHEMA_VERSION)}
     if table.partition:
-        defined.time_partitioning = bigquery.TimePartitioning(field=table.partition)
+        defined.time_partitioning = bigquery.TimePartitioning(bigquery.TimePartitioningType.MONTH, table.partition)
     if table.cluster:
         defined.clustering_fields = list(table.cluster)
     return defined
@@ -123,6 +155,15 @@ def _check(dataset: str, table: Table, found: Any) -> None:
                 "Nothing was written; change the column or give another dataset."
             )
 
+    known = set(table.names)
+    for each in found.schema:
+        if each.name not in known and each.mode == "REQUIRED" and not each.default_value_expression:
+            raise WarehouseError(
+                f"table {dataset}.{table.name}, column {each.name}: must have a value, and ML Metrics (schema "
+                f"{SCHEMA_VERSION}) does not know it. Nothing was written; upgrade ML Metrics if a newer version added "
+                "the column, or let it be null."
+            )
+
 
 def _kinds(found: Any) -> dict[str, str]:
     return {field.name: SPELLINGS.get(field.field_type, field.field_type) for field in found.schema}
@@ -132,12 +173,13 @@ def _extend(client: Any, dataset: str, table: Table, retry: Any) -> None:
     """Add missing columns and allow null in optional ones. After a concurrent change, start again."""
     for attempt in range(MAX_ATTEMPTS):
         found = client.get_table(f"{dataset}.{table.name}", retry=retry)
-        wanted = _extended(table, list(found.schema))
+        wanted, marked = _extended(table, list(found.schema)), _marked(found)
         if wanted == list(found.schema):
             return
         found.schema = wanted
+        found.labels = {**(found.labels or {}), VERSION_LABEL: str(max(marked, SCHEMA_VERSION))}
         try:
-            client.update_table(found, ["schema"], retry=retry)
+            client.update_table(found, ["schema", "labels"], retry=retry)
         except PreconditionFailed:
             if attempt == MAX_ATTEMPTS - 1:
                 raise

@@ -24,6 +24,8 @@ ORDER BY uuid
 LIMIT :page
 """
 
+CLAIM = "UPDATE {table} SET deployment = :deployment WHERE deployment IS NULL AND {key} IN :runs"
+
 CLAIMED_BY = {
     "metric_history": "uuid",
     "curve_history": "uuid",
@@ -51,8 +53,7 @@ def claim_runs(database: Database) -> Claim:
     while rows := database.query(WITHOUT_DEPLOYMENT, after=after, page=PAGE_RUNS):
         own = [row["uuid"] for row in rows if _is_of(row, database.deployment)]
         for table, column in CLAIMED_BY.items() if own else ():
-            update = f"UPDATE {table} SET deployment = :deployment WHERE deployment IS NULL AND {column} IN :runs"  # noqa: S608
-            database.change(update, runs=own)
+            database.change(CLAIM.format(table=table, key=column), runs=own)
         claimed, left = claimed + len(own), left + len(rows) - len(own)
         after = rows[-1]["uuid"]
     return Claim(claimed, left)

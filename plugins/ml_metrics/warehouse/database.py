@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.warehouse.record import RunRecord
+    from ml_metrics.warehouse.versions import Plan
+
+
+BEGINNING_OF_TIME = datetime(1900, 1, 1, tzinfo=UTC)
+END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 class Store(Protocol):
@@ -17,14 +23,28 @@ class Store(Protocol):
     def address(self) -> str:
         """The address without its password, for messages."""
 
+    @property
+    def bills_bytes(self) -> bool:
+        """Whether a query costs what it reads, so that two small queries are better than a large one."""
+
+    @property
+    def horizon(self) -> datetime:
+        """The time before which no history is read."""
+
     def ensure_schema(self) -> None:
         """Create missing tables and extend older ones. Reject tables that are something else."""
+
+    def plan(self) -> Plan:
+        """Return the version of the tables, and what `ensure_schema` would change. Nothing is changed."""
 
     def replace(self, records: Sequence[RunRecord]) -> None:
         """Write all rows of some runs and delete the rows of their earlier attempts: all of it or nothing."""
 
     def rows(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Run a query. Times come back aware and in UTC."""
+
+    def scan(self, table: str, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """Yield some columns of every row of a table, in any order, without holding them all."""
 
     def change(self, statement: str, parameters: Mapping[str, Any]) -> int:
         """Run a statement and return the number of rows that it changed."""
@@ -37,7 +57,8 @@ class Database:
     """A store whose tables are created before the first query or statement.
 
     Each part of the warehouse holds its own SQL: constants in the SQL that all engines share. Values are passed as
-    parameters (`:name`); nothing that comes from outside is ever formatted into a query. `:deployment` is bound here.
+    parameters (`:name`); nothing that comes from outside is ever formatted into a query. `:deployment` and `:horizon`
+    are bound here.
     """
 
     def __init__(self, store: Store, deployment: str, *, is_ready: bool = False) -> None:
@@ -74,8 +95,9 @@ class Database:
         self._ready().replace([record.with_deployment(self.deployment) for record in records])
 
     def _bound(self, statement: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters, with the deployment if the statement has it: engines reject what it has not."""
-        return {**parameters, "deployment": self.deployment} if ":deployment" in statement else parameters
+        """Return the parameters, and ours that the statement has: engines reject what it has not."""
+        own = {"deployment": self.deployment, "horizon": self.store.horizon}
+        return {**parameters, **{name: value for name, value in own.items() if f":{name}" in statement}}
 
     def _ready(self) -> Store:
         if not self._is_ready:

@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.values import as_utc
-from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
+from ml_metrics.warehouse.deployment import OF_DEPLOYMENT
+from ml_metrics.warehouse.page_queries import AT_PLACE
+from ml_metrics.warehouse.runs import Runs
 
 if TYPE_CHECKING:
     from ml_metrics.judge import Acceptance, HistoryNeeds
@@ -28,7 +30,7 @@ SELECT job.test_name, metric.metric_name, job.uuid, job.timestamp, metric.metric
   :accepted_at, :accepted_by, :reason, job.deployment
 FROM job_history AS job
 JOIN metric_history AS metric ON metric.uuid = job.uuid
-WHERE job.uuid = :run AND {of_deployment("job")} AND metric.metric_name = :metric
+WHERE {AT_PLACE} AND metric.metric_name = :metric
   AND job.trial IS NULL
   AND NOT EXISTS (
     SELECT 1 FROM acceptances AS earlier WHERE earlier.uuid = :run AND earlier.metric_name = :metric
@@ -85,7 +87,10 @@ class Acceptances:
 
         False if it was accepted before, if the run has no such metric, or if it is a trial; then nothing changes.
         """
-        row = {"run": run_key, "metric": metric, "reason": reason, "accepted_by": by}
+        place = Runs(self.database).place(run_key)
+        if place is None:
+            return False
+        row = {**place.span, "metric": metric, "reason": reason, "accepted_by": by}
         return self.database.change(ACCEPT, **row, accepted_at=as_utc(at or datetime.now(UTC))) > 0
 
     def of_history(self, needs: HistoryNeeds) -> list[Acceptance]:

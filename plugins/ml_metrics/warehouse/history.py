@@ -15,9 +15,9 @@ from ml_metrics.errors import WarehouseError
 from ml_metrics.judge.baseline import in_baseline
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.values import as_utc
+from ml_metrics.warehouse.database import END_OF_TIME
 from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
-from ml_metrics.warehouse.runs import BEGINNING_OF_TIME, END_OF_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ SELECT 'any' AS kind, COUNT(*) AS runs, MIN(newest.timestamp) AS oldest
 FROM (
   SELECT timestamp
   FROM job_history
-  WHERE {OF_DEPLOYMENT} AND test_name = :test AND uuid <> :run AND timestamp < :before
+  WHERE {OF_DEPLOYMENT} AND test_name = :test AND uuid <> :run AND timestamp >= :horizon AND timestamp < :before
     AND trial IS NULL
   ORDER BY timestamp DESC
   LIMIT :recent
@@ -80,8 +80,10 @@ FROM (
       CASE WHEN job.job_status = 'success' AND metric.metric_value IS NOT NULL
         AND {PASSED} THEN 1 ELSE 0 END AS good
     FROM job_history AS job
-    LEFT JOIN metric_history AS metric
-      ON metric.uuid = job.uuid AND metric.test_name = :test AND metric.timestamp >= :scan_from
+    LEFT JOIN (
+      SELECT uuid, metric_name, metric_value, verdict, non_finite FROM metric_history
+      WHERE test_name = :test AND timestamp >= :scan_from
+    ) AS metric ON metric.uuid = job.uuid
     WHERE {of_deployment("job")}
       AND job.test_name = :test AND job.uuid <> :run AND job.timestamp >= :oldest AND job.timestamp < :before
       AND job.trial IS NULL
@@ -135,7 +137,8 @@ def read_history(
 def _of_test(
     database: Database, test: str, needs: HistoryNeeds, span: dict[str, Any], metrics: set[str]
 ) -> Iterator[StoredMetric]:
-    earliest = as_utc(needs.earliest) if needs.earliest else BEGINNING_OF_TIME
+    horizon = database.store.horizon
+    earliest = max(as_utc(needs.earliest), horizon) if needs.earliest else horizon
     span = {**span, "test": test, "window": needs.window, "recent": needs.recent}
     starts = {row["kind"]: row for row in database.query(EARLIEST_RUNS, earliest=earliest, **span)}
     if not starts["any"]["runs"]:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.values import as_utc
+from ml_metrics.warehouse.record import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,11 +44,18 @@ FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (SELECT 1 FROM messages AS earlier WHERE earlier.message = :message)
 """
 
-DUE = f"""
-SELECT {COLUMNS} FROM messages
+DUE = """
+SELECT message, timestamp FROM messages
 WHERE deployment = :deployment AND state = 'pending' AND (next_attempt <= :now OR next_attempt > :latest)
 ORDER BY timestamp, message
 LIMIT :limit
+"""
+"""The keys alone: nearly always there is none, and a sender asks every five minutes."""
+
+DUE_MESSAGES = f"""
+SELECT {COLUMNS} FROM messages
+WHERE deployment = :deployment AND state = 'pending' AND message IN :messages AND timestamp >= :since
+ORDER BY timestamp, message
 """  # noqa: S608
 
 TAKE = """
@@ -224,8 +232,11 @@ class Messages:
 
     def due(self, now: datetime, limit: int = 500) -> list[StoredMessage]:
         """Return the messages that are to be sent now, oldest first, also those that a sender has a lease of."""
-        rows = self.database.query(DUE, now=as_utc(now), latest=as_utc(now) + LATEST_ATTEMPT, limit=limit)
-        return [_stored(row) for row in rows]
+        due = self.database.query(DUE, now=as_utc(now), latest=as_utc(now) + LATEST_ATTEMPT, limit=limit)
+        if not due:
+            return []
+        keys, since = [row["message"] for row in due], due[0]["timestamp"] - DAY
+        return [_stored(row) for row in self.database.query(DUE_MESSAGES, messages=keys, since=since)]
 
     def take(self, message: StoredMessage, lease: str, now: datetime) -> bool:
         """Take a message that no sender has. False if another sender was faster."""

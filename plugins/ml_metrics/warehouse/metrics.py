@@ -13,6 +13,7 @@ from ml_metrics.warehouse.deployment import of_deployment
 from ml_metrics.warehouse.history import read_history
 from ml_metrics.warehouse.page_queries import METRICS
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
+from ml_metrics.warehouse.runs import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
 
     from ml_metrics.judge import HistoryNeeds
     from ml_metrics.warehouse.database import Database
+    from ml_metrics.warehouse.record import Place
 
 STATUSES = {status.value: status for status in JobStatus}
 OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 VALUES = f"""{METRICS}
 WHERE {of_deployment("job")} AND job.test_name = :test AND metric.test_name = :test AND metric.metric_name = :metric
+  AND job.timestamp >= :since AND metric.timestamp >= :scan_from
   AND job.trial IS NULL
 ORDER BY job.timestamp DESC, job.uuid DESC
 LIMIT :limit
@@ -34,7 +37,7 @@ LIMIT :limit
 VALUES_WITH_TRIALS = VALUES.replace("  AND job.trial IS NULL\n", "")
 
 OF_RUN = f"""{METRICS}
-WHERE {of_deployment("job")} AND job.uuid = :run AND metric.uuid = :run
+WHERE {pages.AT_PLACE}
 ORDER BY metric.metric_name
 """
 
@@ -45,13 +48,28 @@ class Metrics:
 
     database: Database
 
-    def of_run(self, run_key: str) -> list[StoredMetric]:
-        """Return the metrics of one run, by name."""
-        return [_stored_metric(row) for row in self.database.query(OF_RUN, run=run_key)]
+    def of_run(self, run: str | Place) -> list[StoredMetric]:
+        """Return the metrics of one run, by name. A run by its key alone costs another query, for its place."""
+        place = Runs(self.database).place(run) if isinstance(run, str) else run
+        if place is None:
+            return []
+        return [_stored_metric(row) for row in self.database.query(OF_RUN, **place.span)]
 
     def values(self, test: str, metric: str, limit: int = 50, *, trials: bool = False) -> list[StoredMetric]:
-        """Return the newest values of a metric, newest first; of trials as well if that is wanted."""
-        rows = self.database.query(VALUES_WITH_TRIALS if trials else VALUES, test=test, metric=metric, limit=limit)
+        """Return the newest values of a metric, newest first; of trials as well if that is wanted.
+
+        Where bytes are billed, the newest runs are read first, and older ones only if these have too few values.
+        """
+        named = {"test": test, "metric": metric, "limit": limit}
+        query, start = VALUES_WITH_TRIALS if trials else VALUES, self.database.store.horizon
+        if self.database.store.bills_bytes:
+            oldest = Runs(self.database).oldest(test, limit, trials=trials)
+            if oldest is None:
+                return []
+            rows = self.database.query(query, since=oldest, scan_from=oldest - MAX_POINT_DISTANCE, **named)
+            if len(rows) == limit:
+                return [_stored_metric(row) for row in rows]
+        rows = self.database.query(query, since=start, scan_from=start - MAX_POINT_DISTANCE, **named)
         return [_stored_metric(row) for row in rows]
 
     def history(
@@ -64,33 +82,36 @@ class Metrics:
         """
         return read_history(self.database, needs, exclude=exclude, before=before, metrics=set(metrics))
 
-    def page_of_run(self, run_key: str, limit: int, skipped: int = 0) -> list[StoredMetric]:
+    def page_of_run(self, run: Place, limit: int, skipped: int = 0) -> list[StoredMetric]:
         """Return some metrics of one run: broken ones first, then those with a condition, then by name."""
-        rows = self.database.query(pages.PAGE_OF_RUN, run=run_key, limit=limit, skipped=skipped)
+        rows = self.database.query(pages.PAGE_OF_RUN, limit=limit, skipped=skipped, **run.span)
         return [_stored_metric(row) for row in rows]
 
-    def count_of_run(self, run_key: str) -> int:
+    def count_of_run(self, run: Place) -> int:
         """Return the number of metrics of one run."""
-        return int(self.database.query(pages.COUNT_OF_RUN, run=run_key)[0]["metrics"])
+        return int(self.database.query(pages.COUNT_OF_RUN, **_points(run))[0]["metrics"])
 
-    def named_of_run(self, run_key: str, metrics: Sequence[str]) -> dict[str, StoredMetric]:
+    def named_of_run(self, run: Place, metrics: Sequence[str]) -> dict[str, StoredMetric]:
         """Return those metrics of one run that have one of some names."""
-        rows = self.database.query(pages.NAMED_OF_RUN, run=run_key, metrics=list(metrics)) if metrics else ()
+        rows = self.database.query(pages.NAMED_OF_RUN, metrics=list(metrics), **run.span) if metrics else ()
         return {row["metric"]: _stored_metric(row) for row in rows}
 
-    def only_in(self, run_key: str, other: str, limit: int) -> list[str]:
-        """Return the names of the first metrics that one run has and another has not."""
-        rows = self.database.query(pages.ONLY_IN, run=run_key, other=other, limit=limit)
+    def only_in(self, run: Place, other: Place, limit: int) -> list[str]:
+        """Return the names of the first metrics that one run of a test has and another has not."""
+        span = {"other": other.run_key, "other_from": other.span["scan_from"], "other_to": other.span["scan_to"]}
+        rows = self.database.query(pages.ONLY_IN, limit=limit, **span, **_points(run))
         return [row["metric_name"] for row in rows]
 
-    def names_of_test(self, test: str, newest_run: str, since: datetime, until: datetime) -> dict[str, bool]:
+    def names_of_test(self, test: str, newest: Place, since: datetime, until: datetime) -> dict[str, bool]:
         """Return the names of a test's metrics in a time span, and whether a condition covers each.
 
         All names of its newest run are among them, and of very many others the first.
         """
         span = {name: when for name, when in _span(since, until).items() if name.startswith("scan")}
         limits = {"limit": pages.MOST_NAMES, "scanned": pages.MOST_SCANNED}
-        rows = self.database.query(pages.NAMES_OF_TEST, test=test, newest=newest_run, **limits, **span)
+        newest_span = {"newest_from": newest.span["scan_from"], "newest_to": newest.span["scan_to"]}
+        newest_run = {"newest": newest.run_key, **newest_span}
+        rows = self.database.query(pages.NAMES_OF_TEST, test=test, **newest_run, **limits, **span)
         return {row["metric"]: bool(row["judged"]) for row in rows}
 
     def of_test(self, test: str, metrics: Sequence[str], since: datetime, until: datetime) -> list[StoredMetric]:
@@ -130,6 +151,11 @@ class Metrics:
         limits = {"most": pages.MOST_BROKEN, "limit": pages.MOST_BROKEN_OF_TEST}
         rows = self.database.query(pages.BROKEN_OF_TEST, test=test, **limits, **_span(since, until))
         return [_stored_metric(row) for row in rows]
+
+
+def _points(run: Place) -> dict[str, Any]:
+    """The parameters of a query for the metrics of one run alone."""
+    return {name: value for name, value in run.span.items() if name not in {"since", "until"}}
 
 
 def _span(since: datetime, until: datetime) -> dict[str, datetime]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
-from ml_metrics.warehouse.tables import VERDICT_IS_BROKEN
+from ml_metrics.warehouse.tables import METRIC_HISTORY, VERDICT_IS_BROKEN
 
 MOST_BROKEN, MOST_BROKEN_OF_TEST = 25, 5000
 """How many broken metrics of one run, and of one test, a page is told of."""
@@ -18,13 +18,24 @@ COLUMNS = """job.uuid AS run_key, job.test_name AS test, job.dag_id, job.timesta
   metric.unit, metric.better, metric.non_finite, metric.severity, job.trial"""
 """The fields of a `StoredMetric`."""
 
+ALL_COLUMNS = ", ".join(METRIC_HISTORY.names)
+
 METRICS = f"""
 SELECT {COLUMNS}
 FROM job_history AS job
 JOIN metric_history AS metric ON metric.uuid = job.uuid"""  # noqa: S608
 
+METRIC_AT_PLACE = f"""{OF_DEPLOYMENT} AND uuid = :run AND test_name = :test
+  AND timestamp >= :scan_from AND timestamp < :scan_to"""
+"""Selects the rows of one run whose place is known: BigQuery reads one or two partitions."""
+
+AT_PLACE = f"""{of_deployment("job")} AND job.uuid = :run AND job.test_name = :test
+  AND job.timestamp >= :since AND job.timestamp < :until
+  AND metric.uuid = :run AND metric.test_name = :test
+  AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to"""
+
 PAGE_OF_RUN = f"""{METRICS}
-WHERE {of_deployment("job")} AND job.uuid = :run AND metric.uuid = :run
+WHERE {AT_PLACE}
 ORDER BY CASE WHEN {VERDICT_IS_BROKEN.replace("verdict", "metric.verdict")} THEN 0 WHEN metric.rule IS NOT NULL THEN 1
   ELSE 2 END, metric.metric_name
 LIMIT :limit OFFSET :skipped
@@ -33,18 +44,20 @@ LIMIT :limit OFFSET :skipped
 
 COUNT_OF_RUN = f"""
 SELECT COUNT(*) AS metrics FROM metric_history
-WHERE {OF_DEPLOYMENT} AND uuid = :run
+WHERE {METRIC_AT_PLACE}
 """  # noqa: S608  (constants)
 
 NAMED_OF_RUN = f"""{METRICS}
-WHERE {of_deployment("job")} AND job.uuid = :run AND metric.uuid = :run AND metric.metric_name IN :metrics
+WHERE {AT_PLACE} AND metric.metric_name IN :metrics
 """
 
 ONLY_IN = f"""
 SELECT metric_name FROM metric_history
-WHERE {OF_DEPLOYMENT} AND uuid = :run
+WHERE {METRIC_AT_PLACE}
   AND metric_name NOT IN (
-    SELECT other.metric_name FROM metric_history AS other WHERE {of_deployment("other")} AND other.uuid = :other
+    SELECT other.metric_name FROM metric_history AS other
+    WHERE {of_deployment("other")} AND other.uuid = :other AND other.test_name = :test
+      AND other.timestamp >= :other_from AND other.timestamp < :other_to
   )
 ORDER BY metric_name
 LIMIT :limit
@@ -64,7 +77,8 @@ FROM (
   SELECT * FROM (
     SELECT metric_name AS metric, CASE WHEN rule IS NULL THEN 0 ELSE 1 END AS judged
     FROM metric_history
-    WHERE {OF_DEPLOYMENT} AND uuid = :newest
+    WHERE {OF_DEPLOYMENT} AND uuid = :newest AND test_name = :test
+      AND timestamp >= :newest_from AND timestamp < :newest_to
     ORDER BY 2 DESC, 1
     LIMIT :limit
   ) AS newest
@@ -107,7 +121,7 @@ BROKEN = f"""
 SELECT {COLUMNS}
 FROM (
   SELECT * FROM (
-    SELECT metric_history.*,
+    SELECT {ALL_COLUMNS},
       ROW_NUMBER() OVER (
         PARTITION BY uuid ORDER BY CASE verdict WHEN 'non_finite' THEN 1 ELSE 0 END, metric_name
       ) AS place_in_run
@@ -129,7 +143,7 @@ BROKEN_OF_TEST = f"""
 SELECT {COLUMNS}
 FROM (
   SELECT * FROM (
-    SELECT metric_history.*,
+    SELECT {ALL_COLUMNS},
       ROW_NUMBER() OVER (
         PARTITION BY uuid ORDER BY CASE verdict WHEN 'non_finite' THEN 1 ELSE 0 END, metric_name
       ) AS place_in_run

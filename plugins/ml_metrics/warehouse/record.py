@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ml_metrics.model import CURVE_SUFFIX, JobStatus, Outcome, Severity, StoredMetric
 from ml_metrics.values import as_utc, finite
@@ -22,6 +22,25 @@ of a wrong clock, is stored with the time of the run, so that queries for a time
 MAX_METADATA_BYTES = 1 << 20
 """The limit for one run. A load into BigQuery is one request of at most 10 MB."""
 LEFT_OUT = "(left out: the run's metadata is larger than 1 MB; `_ml_metrics/metrics.json` in its folder holds it)"
+
+
+DAY = timedelta(days=1)
+"""How far a query around a run looks, so that times of other programs, in another form, are found in SQLite."""
+
+
+class Place(NamedTuple):
+    """Where the rows of a run are: what BigQuery needs to read few of them."""
+
+    run_key: str
+    test: str
+    at: datetime
+
+    @property
+    def span(self) -> dict[str, Any]:
+        """The parameters of a query for the rows of the run alone."""
+        around = {"since": self.at - DAY, "until": self.at + DAY}
+        points = {"scan_from": self.at - MAX_POINT_DISTANCE - DAY, "scan_to": self.at + MAX_POINT_DISTANCE + DAY}
+        return {"run": self.run_key, "test": self.test, **around, **points}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +75,11 @@ class JobRow:
     started_by: str | None = None
     deployment: str | None = None
 
+    @property
+    def place(self) -> Place:
+        """Where the rows of the run are."""
+        return Place(self.uuid, self.test_name, self.timestamp)
+
 
 @dataclass(frozen=True, slots=True)
 class MetadataRow:
@@ -64,6 +88,7 @@ class MetadataRow:
     uuid: str
     metadata_key: str
     metadata_value: str | None
+    timestamp: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +215,7 @@ def run_record(  # noqa: PLR0913  (the row has results of every earlier task)
     return RunRecord(
         job,
         tuple(_stored_metrics(job, workload.status, metrics, verdicts)),
-        tuple(_metadata_rows(run, metadata)),
+        tuple(_metadata_rows(job, metadata)),
         tuple(_curve_rows(job, curves or {}, verdicts)),
     )
 
@@ -246,7 +271,7 @@ def _value(metric: Metric, verdict: Verdict | None) -> float | None:
     return verdict.value if is_curve and verdict is not None else finite(metric.value)
 
 
-def _metadata_rows(run: Run, metadata: Mapping[str, str]) -> Iterator[MetadataRow]:
+def _metadata_rows(job: JobRow, metadata: Mapping[str, str]) -> Iterator[MetadataRow]:
     """Yield a row for each text, short ones first. Texts beyond the limit are replaced by a note on where they are."""
     from ml_metrics.collect.untrusted_values import shortened
 
@@ -254,7 +279,7 @@ def _metadata_rows(run: Run, metadata: Mapping[str, str]) -> Iterator[MetadataRo
     for key, value in sorted(metadata.items(), key=lambda item: (len(item[1]), item[0])):
         name = shortened(key)
         room -= len(name.encode(errors="replace")) + len(value.encode(errors="replace"))
-        yield MetadataRow(run.key, name, value if room >= 0 else LEFT_OUT)
+        yield MetadataRow(job.uuid, name, value if room >= 0 else LEFT_OUT, job.timestamp)
 
 
 def _curve_rows(job: JobRow, curves: Mapping[str, TagCurve], verdicts: Sequence[Verdict]) -> Iterator[CurveRow]:

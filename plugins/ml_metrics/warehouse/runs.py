@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ml_metrics.values import as_utc
+from ml_metrics.warehouse.database import BEGINNING_OF_TIME, END_OF_TIME
 from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
-from ml_metrics.warehouse.record import JobRow
+from ml_metrics.warehouse.record import JobRow, Place
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ml_metrics.warehouse.database import Database
 
-BEGINNING_OF_TIME = datetime(1900, 1, 1, tzinfo=UTC)
-END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
+JOB_COLUMNS = ", ".join(field.name for field in fields(JobRow))
+ROW = f"""
+SELECT {JOB_COLUMNS} FROM job_history
+WHERE {OF_DEPLOYMENT} AND uuid = :run AND test_name = :test AND timestamp >= :since AND timestamp < :until
+"""  # noqa: S608  (constants)
+"""One run whose place is known: BigQuery reads one or two partitions."""
 
-LAST_GOOD = f"""
-SELECT * FROM job_history
-WHERE {OF_DEPLOYMENT} AND test_name = :test AND uuid <> :run AND timestamp < :before
+PLACE = f"""
+SELECT uuid, test_name, timestamp FROM job_history
+WHERE {OF_DEPLOYMENT} AND uuid = :run AND timestamp >= :horizon
+"""  # noqa: S608  (constants)
+
+PLACE_OF_LAST_GOOD = f"""
+SELECT uuid, test_name, timestamp FROM job_history
+WHERE {OF_DEPLOYMENT} AND test_name = :test AND uuid <> :run AND timestamp >= :horizon AND timestamp < :before
   AND trial IS NULL
   AND job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail')
 ORDER BY timestamp DESC, uuid DESC
 LIMIT 1
 """  # noqa: S608  (constants)
 
+PLACE_OF_DAG_RUN = f"""
+SELECT uuid, test_name, timestamp FROM job_history
+WHERE {OF_DEPLOYMENT} AND dag_id = :dag AND run_id = :run AND timestamp >= :horizon
+ORDER BY timestamp DESC, uuid
+LIMIT 1
+"""  # noqa: S608  (constants)
+
 OF_TEST = f"""
-SELECT * FROM job_history
+SELECT {JOB_COLUMNS} FROM job_history
 WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :since AND timestamp < :until AND uuid <> :exclude
   AND trial IS NULL
 ORDER BY timestamp DESC, uuid DESC
@@ -34,6 +52,20 @@ LIMIT :limit
 """  # noqa: S608  (constants)
 
 OF_TEST_WITH_TRIALS = OF_TEST.replace("  AND trial IS NULL\n", "")
+
+OLDEST_OF_TEST = f"""
+SELECT MIN(newest.timestamp) AS oldest
+FROM (
+  SELECT timestamp FROM job_history
+  WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :horizon AND timestamp < :until AND uuid <> :exclude
+  AND trial IS NULL
+  ORDER BY timestamp DESC
+  LIMIT :limit
+) AS newest
+"""  # noqa: S608  (constants)
+"""From when on the newest runs of a test are: a query of two small columns, before one of all."""
+
+OLDEST_WITH_TRIALS = OLDEST_OF_TEST.replace("  AND trial IS NULL\n", "")
 
 BETWEEN = f"""
 SELECT uuid, test_name, NULLIF(dag_id, test_name) AS dag_id, timestamp, job_status, verdict, failure_reason, goodput
@@ -46,25 +78,13 @@ ORDER BY timestamp
 
 DEPLOYMENTS = """
 SELECT DISTINCT deployment FROM job_history
-WHERE deployment IS NOT NULL
+WHERE deployment IS NOT NULL AND timestamp >= :horizon
 ORDER BY deployment
 """
 
-BY_KEY = f"""
-SELECT * FROM job_history
-WHERE uuid = :run AND {OF_DEPLOYMENT}
-"""  # noqa: S608  (constants)
-
-OF_DAG = f"""
-SELECT * FROM job_history
-WHERE {OF_DEPLOYMENT} AND dag_id = :dag AND run_id = :run
-ORDER BY timestamp DESC, uuid
-LIMIT 1
-"""  # noqa: S608  (constants)
-
 TEST_OF_DAG = f"""
 SELECT test_name FROM job_history
-WHERE {OF_DEPLOYMENT} AND (dag_id = :dag OR test_name = :dag)
+WHERE {OF_DEPLOYMENT} AND (dag_id = :dag OR test_name = :dag) AND timestamp >= :horizon
 ORDER BY timestamp DESC
 LIMIT 1
 """  # noqa: S608  (constants)
@@ -72,14 +92,17 @@ LIMIT 1
 TRIALS = f"""
 SELECT test_name, COUNT(*) AS trials
 FROM job_history
-WHERE {OF_DEPLOYMENT} AND trial IS NOT NULL
+WHERE {OF_DEPLOYMENT} AND trial IS NOT NULL AND timestamp >= :horizon
 GROUP BY test_name
 ORDER BY test_name
 """  # noqa: S608  (constants)
 
 METADATA = f"""
 SELECT metadata_key, metadata_value FROM metadata_history
-WHERE uuid = :run AND EXISTS (SELECT 1 FROM job_history WHERE uuid = :run AND {OF_DEPLOYMENT})
+WHERE uuid = :run AND (timestamp IS NULL OR (timestamp >= :since AND timestamp < :until)) AND EXISTS (
+  SELECT 1 FROM job_history
+  WHERE uuid = :run AND {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :since AND timestamp < :until
+)
 ORDER BY metadata_key
 """  # noqa: S608  (constants)
 
@@ -92,12 +115,12 @@ FROM (
   SELECT test_name, COUNT(*) AS runs, MAX(timestamp) AS last_run,
     MAX(CASE WHEN job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail') THEN timestamp END) AS last_good
   FROM job_history
-  WHERE {OF_DEPLOYMENT}
+  WHERE {OF_DEPLOYMENT} AND timestamp >= :horizon
     AND trial IS NULL
   GROUP BY test_name
 ) AS newest
 JOIN job_history AS job ON job.test_name = newest.test_name AND job.timestamp = newest.last_run
-WHERE {of_deployment("job")}
+WHERE {of_deployment("job")} AND job.timestamp >= :horizon
   AND job.trial IS NULL
 ORDER BY job.test_name, job.uuid
 """  # noqa: S608  (constants)
@@ -116,6 +139,26 @@ WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL AND (
 )
 GROUP BY test_name
 """  # noqa: S608  (constants)
+
+
+WEEK = f"""
+SELECT test_name, MIN(timestamp) AS first_run, MAX(timestamp) AS last_run,
+  SUM(CASE WHEN timestamp >= :since AND (
+    run_id IS NULL OR NOT (run_id LIKE 'manual%' OR run_id LIKE 'confirm%' OR run_id LIKE 'backfill%')
+  ) THEN 1 ELSE 0 END) AS runs
+FROM job_history
+WHERE {OF_DEPLOYMENT} AND timestamp >= :horizon AND trial IS NULL
+GROUP BY test_name
+"""  # noqa: S608  (constants)
+
+
+class ScheduledRuns(NamedTuple):
+    """The runs of a test as its schedule sees them."""
+
+    first: datetime
+    last: datetime
+    runs: int
+    """How many its schedule started since a time."""
 
 
 class RunSummary(NamedTuple):
@@ -174,7 +217,7 @@ class Runs:
 
     def last_good(self, test: str, before: datetime, exclude: str = "") -> JobRow | None:
         """Return the newest run of a test before a time that passed."""
-        return _first_job(self.database.query(LAST_GOOD, test=test, before=as_utc(before), run=exclude))
+        return self._at(_place(self.database.query(PLACE_OF_LAST_GOOD, test=test, before=as_utc(before), run=exclude)))
 
     def of_test(  # noqa: PLR0913  (a time span is two)
         self, test: str, since: datetime, until: datetime, limit: int, exclude: str = "", *, trials: bool = False
@@ -183,9 +226,23 @@ class Runs:
 
         `trials` includes trials.
         """
-        span = {"since": as_utc(since), "until": as_utc(until)}
+        span = {"test": test, "until": as_utc(until), "limit": limit, "exclude": exclude}
+        start: datetime | None = as_utc(since)
+        if self.database.store.bills_bytes and since <= self.database.store.horizon:
+            start = self.oldest(test, limit, until, exclude, trials=trials)
+            if start is None:
+                return []
         query = OF_TEST_WITH_TRIALS if trials else OF_TEST
-        return [_job(row) for row in self.database.query(query, test=test, limit=limit, exclude=exclude, **span)]
+        return [_job(row) for row in self.database.query(query, since=start, **span)]
+
+    def oldest(
+        self, test: str, limit: int, until: datetime = END_OF_TIME, exclude: str = "", *, trials: bool = False
+    ) -> datetime | None:
+        """Return when the oldest of the newest runs of a test stopped; None if there is none."""
+        query = OLDEST_WITH_TRIALS if trials else OLDEST_OF_TEST
+        rows = self.database.query(query, test=test, limit=limit, until=as_utc(until), exclude=exclude)
+        found: datetime | None = rows[0]["oldest"]
+        return found
 
     def between(self, since: datetime, until: datetime) -> list[RunSummary]:
         """Return every run of every test that stopped in a time span, oldest first."""
@@ -197,26 +254,47 @@ class Runs:
 
     def get(self, run_key: str) -> JobRow | None:
         """Return one run."""
-        return _first_job(self.database.query(BY_KEY, run=run_key))
+        return self._at(self.place(run_key))
+
+    def place(self, run_key: str) -> Place | None:
+        """Return where the rows of a run are; None if it is not recorded."""
+        return _place(self.database.query(PLACE, run=run_key))
 
     def of_dag(self, dag_id: str, run_id: str) -> JobRow | None:
         """Return one run by its names in Airflow."""
-        return _first_job(self.database.query(OF_DAG, dag=dag_id, run=run_id))
+        return self._at(_place(self.database.query(PLACE_OF_DAG_RUN, dag=dag_id, run=run_id)))
+
+    def _at(self, place: Place | None) -> JobRow | None:
+        if place is None:
+            return None
+        span = {name: place.span[name] for name in ("run", "test", "since", "until")}
+        return next(map(_job, self.database.query(ROW, **span)), None)
 
     def test_of_dag(self, dag_id: str) -> str | None:
         """Return the test that a DAG runs."""
         rows = self.database.query(TEST_OF_DAG, dag=dag_id)
         return rows[0]["test_name"] if rows else None
 
-    def metadata(self, run_key: str) -> dict[str, str]:
-        """Return the metadata of a run."""
-        rows = self.database.query(METADATA, run=run_key)
+    def metadata(self, run_key: str, place: Place | None = None) -> dict[str, str]:
+        """Return the metadata of a run, whose place may be known."""
+        found = place or self.place(run_key)
+        if found is None:
+            return {}
+        span = {name: found.span[name] for name in ("run", "test", "since", "until")}
+        rows = self.database.query(METADATA, **span)
         return {row["metadata_key"]: row["metadata_value"] or "" for row in rows}
 
     def last_scheduled(self, since: datetime) -> dict[str, datetime]:
         """Return when the newest run of each test ended that its schedule started, of those since a time."""
         rows = self.database.query(LAST_SCHEDULED, since=as_utc(since))
         return {row["test_name"]: row["last_run"] for row in rows}
+
+    def scheduled(self, since: datetime) -> dict[str, ScheduledRuns]:
+        """Return the first and the newest run of every test, and how many its schedule started since a time."""
+        return {
+            row["test_name"]: ScheduledRuns(row["first_run"], row["last_run"], int(row["runs"]))
+            for row in self.database.query(WEEK, since=as_utc(since))
+        }
 
     def tests(self) -> list[TestStatus]:
         """Return every test with its newest run, by name."""
@@ -229,8 +307,8 @@ def _job(row: dict[str, Any]) -> JobRow:
     return JobRow(**{field.name: row[field.name] for field in fields(JobRow)})
 
 
-def _first_job(rows: list[dict[str, Any]]) -> JobRow | None:
-    return _job(rows[0]) if rows else None
+def _place(rows: list[dict[str, Any]]) -> Place | None:
+    return Place(rows[0]["uuid"], rows[0]["test_name"], rows[0]["timestamp"]) if rows else None
 
 
 def _summary(row: dict[str, Any]) -> RunSummary:

@@ -12,9 +12,11 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemy
 
 from ml_metrics.errors import WarehouseError
 from ml_metrics.values import as_utc
+from ml_metrics.warehouse.database import BEGINNING_OF_TIME
 from ml_metrics.warehouse.sql_engine import engine_of
-from ml_metrics.warehouse.sql_schema import ensure_tables, is_up_to_date, is_warehouse
+from ml_metrics.warehouse.sql_schema import ensure_tables, is_up_to_date, is_warehouse, marked_version, plan_of
 from ml_metrics.warehouse.tables import RUN_TABLES, TABLES, Kind
+from ml_metrics.warehouse.versions import warn_if_newer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +26,10 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse.record import RunRecord
     from ml_metrics.warehouse.tables import Table
+    from ml_metrics.warehouse.versions import Plan
 
 TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP}
-TIMES |= {"oldest", "last_good", "written_at", "moment", "last_run"}
+TIMES |= {"oldest", "last_good", "written_at", "moment", "first_run", "last_run"}
 FORMS = "should be sqlite:///FILE, postgresql+psycopg://HOST/DATABASE or bigquery://PROJECT/DATASET"
 TIME_LENGTH = len("2026-03-31 23:59:59.000000")
 """The length of a time as this package writes it into SQLite. Other programs may write another form."""
@@ -34,6 +37,9 @@ TIME_LENGTH = len("2026-03-31 23:59:59.000000")
 
 class SqlStore:
     """A database of SQLAlchemy."""
+
+    bills_bytes = False
+    horizon = BEGINNING_OF_TIME
 
     def __init__(self, address: str, *, create: bool = True) -> None:
         self._create = create
@@ -58,6 +64,7 @@ class SqlStore:
     def ensure_schema(self) -> None:
         """Create missing tables and extend older ones, in one transaction."""
         with self._transaction(writes=False) as connection:
+            warn_if_newer(self.address, marked_version(connection))
             if is_up_to_date(connection):
                 return
             if not self._create and not is_warehouse(connection):
@@ -67,6 +74,11 @@ class SqlStore:
                 )
         with self._transaction() as connection:
             ensure_tables(connection)
+
+    def plan(self) -> Plan:
+        """Return the version of the tables, and what `ensure_schema` would change."""
+        with self._transaction(writes=False) as connection:
+            return plan_of(connection)
 
     def replace(self, records: Sequence[RunRecord]) -> None:
         """Write all rows of some runs and delete the rows of their earlier attempts, in one transaction."""
@@ -94,6 +106,12 @@ class SqlStore:
             for row in rows:
                 row[name] = _time(row[name])
         return rows
+
+    def scan(self, table: str, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """Yield some columns of every row of a table, in any order, without holding them all."""
+        with self._transaction(writes=False) as connection:
+            query = text(f"SELECT {', '.join(columns)} FROM {table}")  # noqa: S608  (names of our own)
+            yield from connection.execution_options(stream_results=True, yield_per=1000).execute(query)
 
     def change(self, statement: str, parameters: Mapping[str, Any]) -> int:
         """Run a statement. Nothing is changed if another process wrote the same row first."""

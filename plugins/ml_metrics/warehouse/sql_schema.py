@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -9,6 +10,7 @@ from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
 from ml_metrics.errors import WarehouseError
 from ml_metrics.warehouse.tables import JOB_HISTORY, TABLES, Kind
+from ml_metrics.warehouse.versions import SCHEMA_VERSION, Plan, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +38,16 @@ SCHEMA_LOCK = 7146_0001
 """The advisory lock for creating tables in PostgreSQL: `IF NOT EXISTS` fails when two processes try at once."""
 
 
+MARK = re.compile(r"ml-metrics schema (\d+)")
+"""The comment on `job_history` in PostgreSQL; SQLite has the number alone, in the head of the file."""
+
+ONE_OF_EACH = {
+    "sqlite": "DELETE FROM {table} WHERE rowid NOT IN (SELECT MAX(rowid) FROM {table} GROUP BY {key});",
+    "postgresql": "DELETE FROM {table} WHERE ctid NOT IN (SELECT MAX(ctid) FROM {table} GROUP BY {key});",
+}
+"""A statement that leaves one row of each key."""
+
+
 def is_up_to_date(connection: Connection) -> bool:
     """Return whether no change is needed. Then a read-only user, or one behind a writer, can go on."""
     return not _changes(connection)
@@ -50,8 +62,43 @@ def ensure_tables(connection: Connection) -> None:
     """Bring every table to its definition. A table that is something else is rejected before any change."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": SCHEMA_LOCK})
-    for change in _changes(connection):
+    changes = _changes(connection)
+    for change in changes:
         connection.execute(change)
+    if changes and marked_version(connection) < SCHEMA_VERSION:
+        connection.execute(_mark(connection))
+
+
+def plan_of(connection: Connection) -> Plan:
+    """Return the version of the tables, and what `ensure_tables` would change. Nothing is changed."""
+    inspector = sa.inspect(connection)
+    names = set(inspector.get_table_names())
+    present = {
+        table.name: {column["name"] for column in inspector.get_columns(table.name)}
+        for table in TABLES
+        if table.name in names
+    }
+    changes = (str(change.compile(dialect=connection.dialect)) for change in _changes(connection))  # type: ignore[attr-defined]
+    words = tuple(" ".join(change.split()) for change in changes)
+    return Plan(version_of(present, marked_version(connection)), words)
+
+
+def marked_version(connection: Connection) -> int:
+    """Return the version that is recorded beside the tables; 0 if none is."""
+    if connection.dialect.name == "sqlite":
+        return int(connection.execute(sa.text("PRAGMA user_version")).scalar_one())
+    inspector = sa.inspect(connection)
+    if not inspector.has_table(JOB_HISTORY.name):
+        return 0
+    found = MARK.search(inspector.get_table_comment(JOB_HISTORY.name)["text"] or "")
+    return int(found[1]) if found else 0
+
+
+def _mark(connection: Connection) -> Executable:
+    """Return the statement that records the version, so that an older version of this package knows of a newer one."""
+    if connection.dialect.name == "sqlite":
+        return sa.text(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    return sa.text(f"COMMENT ON TABLE {JOB_HISTORY.name} IS 'ml-metrics schema {SCHEMA_VERSION}'")
 
 
 def _changes(connection: Connection) -> list[Executable]:
@@ -72,6 +119,7 @@ def _changes(connection: Connection) -> list[Executable]:
             key = inspector.get_pk_constraint(table.name)["constrained_columns"]
             if sorted(key) != sorted(table.key) and f"{table.name}_key" not in indexes:
                 columns = ", ".join(table.key)
+                _check_unique(connection, table)
                 changes.append(sa.text(f"CREATE UNIQUE INDEX {table.name}_key ON {table.name} ({columns})"))
         else:
             changes.append(CreateTable(defined))
@@ -114,6 +162,32 @@ def _check(connection: Connection, table: Table, existing: list[Any]) -> None:
                 f"table {table.name}, column {column.name}: is of type {found[column.name]} and should be {wanted}. "
                 "Nothing was written; change the column or give another database."
             )
+
+    known = set(table.names)
+    for column in existing:
+        is_optional = column["nullable"] or column.get("default") is not None or column.get("autoincrement") is True
+        if column["name"] not in known and not is_optional:
+            raise WarehouseError(
+                f"table {table.name}, column {column['name']}: must have a value, and ML Metrics (schema "
+                f"{SCHEMA_VERSION}) does not know it. Nothing was written; upgrade ML Metrics if a newer version added "
+                "the column, or let it be null."
+            )
+
+
+def _check_unique(connection: Connection, table: Table) -> None:
+    """Raise an error that states what to do if rows have the same key: the older system wrote some runs twice."""
+    key = ", ".join(table.key)
+    doubled = connection.execute(
+        sa.text(f"SELECT {key}, COUNT(*) FROM {table.name} GROUP BY {key} HAVING COUNT(*) > 1 ORDER BY {key}")  # noqa: S608
+    ).fetchall()
+    if doubled:
+        example = " and ".join(f"{name} {value!r}" for name, value in zip(table.key, doubled[0], strict=False))
+        statement = ONE_OF_EACH[connection.dialect.name].format(table=table.name, key=key)
+        raise WarehouseError(
+            f"table {table.name}: {len(doubled)} runs have several rows, such as {example} with {doubled[0][-1]}, "
+            f"so that no run can be replaced. Nothing was written. Keep a copy of the table, then leave one row of "
+            f"each: {statement}"
+        )
 
 
 def _accepted(column: Column) -> tuple[type, ...]:

@@ -57,7 +57,7 @@ class Table:
     indexes: tuple[tuple[str, ...], ...] = ()
     page_indexes: tuple[PageIndex, ...] = ()
     partition: str | None = None
-    """BigQuery only: the time column whose day is the partition."""
+    """BigQuery only: the time column whose month is the partition. A table that exists keeps the partitions it has."""
     cluster: tuple[str, ...] = ()
     """BigQuery only."""
 
@@ -191,8 +191,10 @@ METADATA_HISTORY = Table(
         _required("uuid", Kind.STRING, "The run key."),
         _required("metadata_key", Kind.STRING, "The name of the text."),
         Column("metadata_value", Kind.STRING, "The text."),
+        Column("timestamp", Kind.TIMESTAMP, "When the workload stopped; null in rows of older versions."),
     ),
     key=("uuid", "metadata_key"),
+    partition="timestamp",
     cluster=("uuid",),
 )
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.bigquery_options import BigQueryOptions
     from ml_metrics.warehouse.database import Store
     from ml_metrics.warehouse.record import RunRecord
+    from ml_metrics.warehouse.versions import Plan
 
 DEFAULT_DEPLOYMENT = Settings().deployment
 """The deployment of an Airflow whose settings name none."""
@@ -90,6 +91,10 @@ class Warehouse(AbstractContextManager["Warehouse"]):
     def ensure_schema(self) -> None:
         """Create missing tables and extend older ones, without losing a row. The first query does this as well."""
         self.database.ensure_schema()
+
+    def plan_schema(self) -> Plan:
+        """Return the version of the tables, and what `ensure_schema` would change. Nothing is changed."""
+        return self.database.store.plan()
 
     def claim_runs(self) -> Claim:
         """Give the runs of older versions that are provably of this deployment to it alone."""

@@ -75,7 +75,7 @@ def test_a_job_beyond_the_limit_names_the_setting(bigquery_server: BigQueryServe
     needed = r"limit for bytes billed: 10485760\. (\d+) or higher required.*MAXIMUM_BYTES_BILLED=\1$"
     with open_warehouse(address, client=client, options=options) as warehouse:
         with pytest.raises(WarehouseError, match=needed):
-            warehouse.metrics.of_run("two tables")
+            warehouse.metrics.of_run(record(0).job.place)
         with pytest.raises(WarehouseError, match=f"nothing was written: .*{needed}"):
             warehouse.load(record(0))
         assert warehouse.runs.newest(TEST) == []
@@ -84,7 +84,7 @@ def test_a_job_beyond_the_limit_names_the_setting(bigquery_server: BigQueryServe
 
 def test_options_are_those_of_the_settings() -> None:
     settings = Settings(bigquery_location="EU", maximum_bytes_billed="20971520")
-    assert BigQueryOptions.of(settings) == BigQueryOptions("EU", 20971520)
+    assert BigQueryOptions.of(settings) == BigQueryOptions("EU", 20971520, 400)
     assert BigQueryOptions.of(settings, "US").location == "US"
     assert BigQueryOptions.of(Settings()).limit == 10 << 30
     assert BigQueryOptions.of(Settings(maximum_bytes_billed="0")).limit is None

@@ -27,7 +27,7 @@ def test_tables_are_partitioned_clustered_and_described(bigquery_server: BigQuer
     for table in TABLES:
         made = client.get_table(f"{dataset}.{table.name}")
         partition = made.time_partitioning and (made.time_partitioning.field, made.time_partitioning.type_)
-        assert partition == (("timestamp", "DAY") if table.partition else None)
+        assert partition == (("timestamp", "MONTH") if table.partition else None)
         assert (made.clustering_fields or []) == list(table.cluster)
         assert all(field.description for field in made.schema)
         assert made.description == table.about

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from ml_metrics.errors import WarehouseError
 from ml_metrics.model import CurveBand, Metric, Outcome, TagCurve, Verdict
 from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
-from unit.warehouse.records import TEST, record, run_of, workload
+from unit.warehouse.records import MONDAY, TEST, record, run_of, workload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,12 +38,17 @@ def with_curves(day: int, *curves: TagCurve) -> RunRecord:
     )
 
 
+def curves_of(warehouse: Warehouse, keys: list[str], tags: list[str]) -> dict[tuple[str, str], TagCurve]:
+    ends = {run_of(day).key: MONDAY + timedelta(days=day) for day in range(3)}
+    return warehouse.curves.of_runs(keys, tags, tests=[TEST], ends=ends)
+
+
 def test_curves_are_read_back_as_they_were_loaded(warehouse: Warehouse) -> None:
     runs = [with_curves(day, CURVE, OTHER) for day in range(3)]
     warehouse.load_all(runs)
     keys = [run.key for run in runs]
-    assert warehouse.curves.of_runs(keys[:2], [CURVE.tag]) == {(key, CURVE.tag): CURVE for key in keys[:2]}
-    assert warehouse.curves.of_runs(keys, [OTHER.tag, "unknown"]) == {(key, OTHER.tag): OTHER for key in keys}
+    assert curves_of(warehouse, keys[:2], [CURVE.tag]) == {(key, CURVE.tag): CURVE for key in keys[:2]}
+    assert curves_of(warehouse, keys, [OTHER.tag, "unknown"]) == {(key, OTHER.tag): OTHER for key in keys}
 
 
 def test_a_run_has_its_curves_with_the_envelopes_that_they_were_judged_by(warehouse: Warehouse) -> None:
@@ -60,14 +66,14 @@ def test_a_run_has_its_curves_with_the_envelopes_that_they_were_judged_by(wareho
         curves={curve.tag: curve for curve in (CURVE, OTHER)},
     )
     warehouse.load(run)
-    assert warehouse.curves.of_run(run.key) == [(OTHER, None), (CURVE, band)]
-    assert warehouse.curves.of_run("unknown") == []
+    assert warehouse.curves.of_run(run.job.place) == [(OTHER, None), (CURVE, band)]
+    assert warehouse.curves.of_run(record(1).job.place) == []
 
 
 def test_nothing_is_read_for_no_run_or_no_tag(warehouse: Warehouse) -> None:
     warehouse.load(with_curves(0, CURVE))
-    assert warehouse.curves.of_runs([], [CURVE.tag]) == {}
-    assert warehouse.curves.of_runs([run_of(0).key], []) == {}
+    assert curves_of(warehouse, [], [CURVE.tag]) == {}
+    assert curves_of(warehouse, [run_of(0).key], []) == {}
 
 
 def test_a_later_attempt_replaces_the_curves_of_the_earlier_one(warehouse: Warehouse) -> None:
@@ -75,7 +81,7 @@ def test_a_later_attempt_replaces_the_curves_of_the_earlier_one(warehouse: Wareh
     for attempt in (with_curves(0, CURVE, OTHER), with_curves(0, later), with_curves(0, later)):
         warehouse.load(attempt)
     key = run_of(0).key
-    assert warehouse.curves.of_runs([key], [CURVE.tag, OTHER.tag]) == {(key, CURVE.tag): later}
+    assert curves_of(warehouse, [key], [CURVE.tag, OTHER.tag]) == {(key, CURVE.tag): later}
 
 
 def test_a_run_with_an_invalid_curve_is_not_written(warehouse: Warehouse) -> None:
@@ -84,7 +90,7 @@ def test_a_run_with_an_invalid_curve_is_not_written(warehouse: Warehouse) -> Non
     bad = with_curves(0, OTHER)
     with pytest.raises(WarehouseError):
         warehouse.load(replace(bad, curves=(replace(bad.curves[0], tag=None),)))
-    assert warehouse.curves.of_runs([good.key], [CURVE.tag]) == {(good.key, CURVE.tag): CURVE}
+    assert curves_of(warehouse, [good.key], [CURVE.tag]) == {(good.key, CURVE.tag): CURVE}
 
 
 def test_a_warehouse_from_before_curves_is_extended(tmp_path: Path) -> None:
@@ -94,7 +100,7 @@ def test_a_warehouse_from_before_curves_is_extended(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "warehouse.db") as before:
         before.execute("DROP TABLE curve_history")
     with open_warehouse(address, create=False) as warehouse:
-        assert warehouse.curves.of_runs([run_of(0).key], [CURVE.tag]) == {}
+        assert curves_of(warehouse, [run_of(0).key], [CURVE.tag]) == {}
         warehouse.load(with_curves(1, CURVE))
         assert len(warehouse.runs.newest(TEST)) == 2
 
@@ -107,7 +113,7 @@ def test_a_damaged_curve_is_an_error_with_its_run(tmp_path: Path) -> None:
             with sqlite3.connect(tmp_path / "warehouse.db") as other:
                 other.execute("UPDATE curve_history SET curve = ?", [text])
             with pytest.raises(WarehouseError, match=f"run {run_of(0).key}: curve_history: the curve of 'train/loss'"):
-                warehouse.curves.of_runs([run_of(0).key], [CURVE.tag])
+                curves_of(warehouse, [run_of(0).key], [CURVE.tag])
 
 
 @pytest.mark.parametrize(

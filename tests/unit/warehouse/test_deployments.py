@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -137,6 +138,7 @@ CHANGES = {
 }
 """Every method of a part that changes rows. All others are asked."""
 KEYS = [run(deployment, number).key for deployment in DEPLOYMENTS for number in range(3)]
+PLACES = [record(deployment, number).job.place for deployment in DEPLOYMENTS for number in range(3)]
 ARGUMENTS: dict[str, list[Any]] = {
     "before": [LATER],
     "cause": [CAUSE],
@@ -147,11 +149,13 @@ ARGUMENTS: dict[str, list[Any]] = {
     "metrics": [["loss"]],
     "moment": [MONDAY],
     "needs": [NEEDS],
-    "newest_run": KEYS,
+    "newest": PLACES,
     "now": [LATER],
     "occasion": ["broken"],
-    "other": [*KEYS[1:], KEYS[0]],
+    "ends": [{place.run_key: place.at for place in PLACES}],
+    "other": [*PLACES[1:], PLACES[0]],
     "owner": ["me"],
+    "run": PLACES,
     "run_id": ["scheduled__0", "scheduled__1"],
     "run_key": KEYS,
     "run_keys": [KEYS],
@@ -250,9 +254,10 @@ def test_another_deployment_is_read_only_by_its_name(places: Path) -> None:
         assert (row.test, row.run_key, row.value) == ("there", run("prod", 1).key, 1.5)
         (accepted,) = dev.acceptances.of_history(needs)
         assert (accepted.test, accepted.run_key) == ("there", row.run_key)
-        assert dev.curves.of_runs([row.run_key], ["loss"]) == {}
-        assert dev.curves.of_runs([row.run_key], ["loss"], ["prod"]).keys() == {(row.run_key, "loss")}
         ends = {row.run_key: row.timestamp}
+        there_too = partial(dev.curves.of_runs, [row.run_key], ["loss"], tests=[TEST], ends=ends)
+        assert there_too() == {}
+        assert there_too(deployments=["prod"]).keys() == {(row.run_key, "loss")}
         assert dict(dev.attributes([TEST], ends)) == {row.run_key: {}}
         found = dev.attributes([TEST], ends, deployments=["prod"])[row.run_key]
         assert (found["image"], found["key of prod"]) == ("prod-1", "value")

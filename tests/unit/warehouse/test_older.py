@@ -65,6 +65,17 @@ def test_every_run_is_imported_once_however_often_it_is_read(source: str, tmp_pa
         assert runs["a"].timestamp == MONDAY
 
 
+def test_bigquery_bills_nothing_for_an_import(bigquery_server: BigQueryServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = bigquery_server.client()
+    monkeypatch.setattr(bigquery, "Client", lambda **_: client)
+    source = _in_bigquery(bigquery_server.new_dataset(), client)
+    bigquery_server.front.jobs.clear()
+    monkeypatch.setattr("ml_metrics.warehouse.older.PAGE_RUNS", 1)
+    assert [len(page) for page in older_runs(source)] == [1, 1, 1]
+    assert bigquery_server.front.jobs == []
+    client.close()
+
+
 def test_more_runs_than_one_page(tmp_path: Path) -> None:
     jobs = [{**JOBS[0], "uuid": f"{number:05}"} for number in range(PAGE_RUNS + 7)]
     source = _in_sqlite(f"sqlite:///{tmp_path}/older.db", {**TABLES, "job_history": jobs})

@@ -135,7 +135,7 @@ def test_the_level_of_a_trial_is_not_accepted(trial_at_each_end: Warehouse) -> N
 def test_the_page_of_all_tests_reads_an_index_without_the_rows(tmp_path: Path, query: str, index: str) -> None:
     with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
         warehouse.ensure_schema()
-    times = {"since": "2026-01-01", "until": "2026-02-01"}
+    times = {"since": "2026-01-01", "until": "2026-02-01", "horizon": "1900-01-01"}
     with closing(sqlite3.connect(tmp_path / "w.db")) as connection:
         plan = connection.execute(f"EXPLAIN QUERY PLAN {query}", {"deployment": "tests", **times}).fetchall()
     assert any({"COVERING", index} <= set(row[3].split()) for row in plan)

@@ -57,17 +57,17 @@ def page_of_run(
 ) -> Page:
     """Return the page of a run. The query has the page of the metrics, and `format`, as the page's address."""
     size = MAX_METRICS if text(query, "format") in {"", "html"} else MAX_EXPORTED
-    count = warehouse.metrics.count_of_run(run.uuid)
+    count = warehouse.metrics.count_of_run(run.place)
     pages = max(1, -(-count // size))
     page = min(whole_number(query, "page", 1, 1_000_000), pages)
-    found = warehouse.metrics.page_of_run(run.uuid, size, (page - 1) * size)
-    first = found if page == 1 else warehouse.metrics.page_of_run(run.uuid, 1)
+    found = warehouse.metrics.page_of_run(run.place, size, (page - 1) * size)
+    first = found if page == 1 else warehouse.metrics.page_of_run(run.place, 1)
     rows, hidden = without_unreadable(sorted(found, key=lambda row: row.metric), readable)
     good = warehouse.runs.last_good(run.test_name, run.timestamp, run.uuid)
-    before = warehouse.metrics.named_of_run(good.uuid, [row.metric for row in rows]) if good else {}
-    missing = warehouse.metrics.only_in(good.uuid, run.uuid, MAX_MISSING + 1) if good else []
-    metadata = dict(islice(warehouse.runs.metadata(run.uuid).items(), MAX_METADATA))
-    curves, curves_error = _curves(warehouse, rows, hidden)
+    before = warehouse.metrics.named_of_run(good.place, [row.metric for row in rows]) if good else {}
+    missing = warehouse.metrics.only_in(good.place, run.place, MAX_MISSING + 1) if good else []
+    metadata = dict(islice(warehouse.runs.metadata(run.uuid, run.place).items(), MAX_METADATA))
+    curves, curves_error = _curves(warehouse, run, rows, hidden)
     broken, _ = without_unreadable([row for row in first if row.outcome in BROKEN], readable)
     status = status_and_links(run, broken)
     since = run.timestamp - timedelta(days=1)
@@ -123,14 +123,14 @@ def page_of_run(
 
 
 def _curves(
-    warehouse: Warehouse, rows: Sequence[StoredMetric], hidden: Collection[str]
+    warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], hidden: Collection[str]
 ) -> tuple[list[tuple[TagCurve, CurveBand | None]], str]:
     """Return the curves of the run, with the envelopes that they were judged by, and an error if they are damaged."""
-    run = next((row.run_key for row in rows if row.metric.endswith(CURVE_SUFFIX)), None)
+    has_curves = any(row.metric.endswith(CURVE_SUFFIX) for row in rows)
     try:
-        found = [] if run is None else warehouse.curves.of_run(run)[:MAX_CURVES]
+        found = warehouse.curves.of_run(run.place)[:MAX_CURVES] if has_curves else []
     except MlMetricsError as error:
-        log.warning("run %s: its curves cannot be shown: %s", run, error)
+        log.warning("run %s: its curves cannot be shown: %s", run.uuid, error)
         return [], "The curves of this run cannot be shown; the log of the API server has the reason."
     return [(curve, None if f"{curve.tag}{CURVE_SUFFIX}" in hidden else band) for curve, band in found], ""
 

@@ -64,7 +64,7 @@ def page_of_test(  # noqa: PLR0913  (the report and the server differ in each)
         raise NotFoundError(f"There is no test {test!r}, or no run of it was recorded.")
     since = listed[-1].timestamp if listed else span.since
     found_broken = warehouse.metrics.broken_of_test(test, since, span.until) if listed else []
-    names = warehouse.metrics.names_of_test(test, newest.uuid, since, span.until) if listed else {}
+    names = warehouse.metrics.names_of_test(test, newest.place, since, span.until) if listed else {}
     chosen = _ranked({name: names[name] for name in names if part.casefold() in name.casefold()}, found_broken)
     exported = text(query, "format") not in {"", "html"}
     size = max(1, min(MAX_EXPORTED, MAX_VALUES // max(1, len(listed)))) if exported else most

@@ -1,0 +1,191 @@
+"""The table in docs/warehouse.md of what each query reads is that of the statements; and no cost grows with history."""
+
+from __future__ import annotations
+
+import os
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from ml_metrics.settings import Settings
+from unit.warehouse.bigquery_cost import HORIZON, MIB, Cost, cost
+from unit.warehouse.statements import statements
+
+PAGE = Path(__file__).parents[3] / "docs/warehouse.md"
+BEGIN, END = "<!-- queries: made by tests/unit/warehouse/test_bigquery_cost.py -->\n", "<!-- end of queries -->\n"
+
+MONTH = {"since": 30, "scan_from": 40}
+NEWEST = {"since": 100, "scan_from": 110}
+ONE_RUN = {"since": 1, "until": -1, "scan_from": 11, "scan_to": -11, "newest_from": 11, "other_from": 12}
+JUDGE = {"oldest": 100, "scan_from": 110, "earliest": HORIZON}
+HISTORY = {"horizon": HORIZON}
+
+TASK, ALERT, SENDER, DAILY, WEEKLY = (
+    "each run",
+    "each alert",
+    "every 5 minutes",
+    "the digest, each hour",
+    "the heartbeat",
+)
+TESTS_PAGE, TEST_PAGE, RUN_PAGE = "the page of all tests", "the page of a test", "the page of a run"
+COMPARISON, BY_HAND, CLEARED = "the page of a comparison", "by hand", "each run that is loaded again"
+
+ASKED: dict[str, tuple[str, dict[str, float]]] = {
+    "history.EARLIEST_RUNS": (TASK, {**JUDGE, **HISTORY}),
+    "history.RECENT_HISTORY": (TASK, JUDGE),
+    "history.OLDER_HISTORY": ("each run with a metric that is rare or new", {**JUDGE, "scan_from": HORIZON}),
+    "decisions.ACCEPTANCES": (TASK, {}),
+    "decisions.QUARANTINES": (TASK, {}),
+    "curves.OF_RUNS": ("each run with a condition on a curve", {"since": 101}),
+    "attributes.COLUMNS": ("each run whose level changed", NEWEST),
+    "attributes.METADATA": ("each run whose level changed", NEWEST),
+    "bigquery_load.EARLIER": (TASK, {}),
+    "bigquery_load.script": (CLEARED, {"first_row": 10}),
+    "bigquery_load.COUNT_ROWS": (CLEARED, {"since": 10}),
+    "incidents.OPEN_OF_TEST": (TASK, {}),
+    "incidents.NEWEST": (ALERT, {}),
+    "incidents.OPEN": (ALERT, {}),
+    "incidents.OUTDATED": (ALERT, {}),
+    "incidents.CHANGE": (ALERT, {}),
+    "incidents.MERGE": (ALERT, {}),
+    "incidents.CLOSE": (ALERT, {}),
+    "incidents.CLOSED_AGAIN": (ALERT, {}),
+    "incidents.ACKNOWLEDGE": (BY_HAND, {}),
+    "incidents.LAST_CLOSED": (ALERT, {}),
+    "incidents.OPENED": (ALERT, {}),
+    "incidents.OPEN_OF_CAUSE": (ALERT, {}),
+    "incidents.TESTS_OF_CAUSE": (ALERT, {}),
+    "messages.COUNT": (ALERT, {"since": 1}),
+    "messages.PENDING_OF": (ALERT, {}),
+    "messages.ADD": (ALERT, {}),
+    "messages.TAKE": (ALERT, {}),
+    "messages.REVOKE": (ALERT, {}),
+    "messages.FINISH": (ALERT, {}),
+    "messages.DUE_MESSAGES": (ALERT, {"since": 1}),
+    "runs.TESTS_SINCE": (ALERT, {"since": 1}),
+    "runs.PLACE_OF_LAST_GOOD": (ALERT, HISTORY),
+    "runs.OLDEST_OF_TEST": (ALERT, HISTORY),
+    "metrics.VALUES": ("each broken metric of an alert, up to 6", NEWEST),
+    "messages.MOMENT": (SENDER, {}),
+    "messages.DUE": (SENDER, {}),
+    "messages.EXISTING": (SENDER, {}),
+    "messages.WAITING": (SENDER, {"since": 8}),
+    "senders.STATE": (SENDER, {}),
+    "senders.UPDATE": (SENDER, {}),
+    "senders.ADD": (SENDER, {}),
+    "known_tests.READ": (DAILY, {}),
+    "known_tests.REPLACE": (DAILY, {}),
+    "known_tests.ADD": (DAILY, {}),
+    "known_tests.READ_PART": (TASK, {}),
+    "known_tests.FORGET": (BY_HAND, {}),
+    "messages.SUMMARISE": (DAILY, {}),
+    "messages.OF_OCCASION": (DAILY, {"since": 30}),
+    "messages.DEAD": (DAILY, {"since": 8}),
+    "runs.LAST_SCHEDULED": (DAILY, {"since": 40}),
+    "incidents.ALL_OPEN": (WEEKLY, {}),
+    "runs.WEEK": (WEEKLY, HISTORY),
+    "runs.TESTS": (TESTS_PAGE, HISTORY),
+    "runs.BETWEEN": (TESTS_PAGE, MONTH),
+    "page_queries.BROKEN": (TESTS_PAGE, MONTH),
+    "runs.OF_TEST_WITH_TRIALS": (TEST_PAGE, MONTH),
+    "runs.OF_TEST": (ALERT, NEWEST),
+    "runs.TEST_OF_DAG": (TEST_PAGE, HISTORY),
+    "page_queries.BROKEN_OF_TEST": (TEST_PAGE, MONTH),
+    "page_queries.NAMES_OF_TEST": (TEST_PAGE, {**ONE_RUN, **MONTH, "scan_to": -10}),
+    "page_queries.OF_TEST": (TEST_PAGE, MONTH),
+    "messages.SINCE": (RUN_PAGE, {"since": 30}),
+    "runs.PLACE": (RUN_PAGE, HISTORY),
+    "runs.PLACE_OF_DAG_RUN": (RUN_PAGE, HISTORY),
+    "runs.ROW": (RUN_PAGE, ONE_RUN),
+    "runs.METADATA": (RUN_PAGE, ONE_RUN),
+    "curves.OF_RUN": (RUN_PAGE, ONE_RUN),
+    "page_queries.PAGE_OF_RUN": (RUN_PAGE, ONE_RUN),
+    "page_queries.COUNT_OF_RUN": (RUN_PAGE, ONE_RUN),
+    "page_queries.NAMED_OF_RUN": (RUN_PAGE, ONE_RUN),
+    "page_queries.ONLY_IN": (RUN_PAGE, ONE_RUN),
+    "page_queries.OF_TESTS": (COMPARISON, MONTH),
+    "page_queries.NAMES": (COMPARISON, MONTH),
+    "senders.NEWEST": (BY_HAND, {}),
+    "metrics.OF_RUN": (BY_HAND, ONE_RUN),
+    "metrics.VALUES_WITH_TRIALS": (BY_HAND, NEWEST),
+    "runs.OLDEST_WITH_TRIALS": (BY_HAND, HISTORY),
+    "runs.TRIALS": (BY_HAND, HISTORY),
+    "runs.DEPLOYMENTS": (BY_HAND, HISTORY),
+    "decisions.ACCEPT": (BY_HAND, ONE_RUN),
+    "decisions.QUARANTINE": (BY_HAND, {}),
+    "claim.WITHOUT_DEPLOYMENT": ("`schema --claim`, for each 500 runs", {}),
+    **{
+        f"claim.CLAIM {table}": ("`schema --claim`, for each 500 runs", {})
+        for table in ("job_history", "metric_history", "curve_history", "acceptances", "alerts")
+    },
+}
+"""Who asks each question, and how many days ago the times are that its parameters stand for."""
+
+GROWING = {"acceptances", "alerts", "known_tests", "messages", "quarantines", "senders"}
+"""Small tables without a row for each run: an incident and three messages of each test in each month."""
+KNOWN_TO_GROW = {"bigquery_load.EARLIER": 20.0, "bigquery_load.script": 20.0, "claim": 9999.0}
+"""What reads all runs, and by how many MiB it may grow in a year: the keys of all runs, before each load."""
+
+
+def costs(years: int = 1) -> dict[str, Cost]:
+    return {name: cost(statement, ASKED[name][1], years) for name, statement in statements().items()}
+
+
+def test_it_is_known_who_asks_each_question() -> None:
+    assert ASKED.keys() == statements().keys()
+
+
+def test_the_table_is_that_of_the_statements() -> None:
+    text = PAGE.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    made = f"{before}{BEGIN}{_table()}{END}{after}"
+    if os.environ.get("UPDATE_GOLDEN"):
+        PAGE.write_text(made)
+    assert text == made, "UPDATE_GOLDEN=1 writes the table"
+
+
+def test_no_question_reaches_the_limit_of_a_job() -> None:
+    limit = int(Settings().maximum_bytes_billed)
+    assert {
+        name: one.billed for name, one in costs(5).items() if one.billed * MIB > limit / 2 and "CLAIM" not in name
+    } == {}
+
+
+@pytest.mark.parametrize("name", statements())
+def test_no_cost_grows_with_history(name: str) -> None:
+    """From the second year on, a question about runs costs the same."""
+    two, five = (cost(statements()[name], ASKED[name][1], years) for years in (2, 5))
+    if not set(two.tables) <= GROWING:
+        allowed = KNOWN_TO_GROW.get(name, KNOWN_TO_GROW.get(name.partition(".")[0], 0.0))
+        small = 12 * len(GROWING.intersection(two.tables))
+        assert (five.read - two.read) / 3 / MIB <= allowed + small
+
+
+def test_a_question_without_a_bound_would_be_found() -> None:
+    unbounded = "SELECT metric_value FROM metric_history WHERE uuid = @run"
+    assert cost(unbounded, {}, 5).read == pytest.approx(5 * cost(unbounded, {}, 1).read, rel=1e-6)
+    bounded = f"{unbounded} AND timestamp >= @since"
+    assert cost(bounded, {"since": 30}, 5) == cost(bounded, {"since": 30}, 1)
+    assert cost(bounded, {"since": 30}).read < cost(unbounded, {}).read / 5
+
+
+def test_columns_that_are_not_read_cost_nothing() -> None:
+    one, every = "SELECT uuid FROM job_history", "SELECT * FROM job_history"
+    assert cost(every, {}).read > 10 * cost(one, {}).read
+
+
+def _table() -> str:
+    found, lines = costs(), []
+    order = list(dict.fromkeys(asked for asked, _ in ASKED.values()))
+    rows = sorted(found, key=lambda name: (order.index(ASKED[name][0]), -found[name].billed, name))
+    for asked, names in groupby(rows, key=lambda name: ASKED[name][0]):
+        lines += [_row(asked if number == 0 else "", name, found[name]) for number, name in enumerate(names)]
+    return "\n".join(
+        ["| asked by | query | tables | MiB read | MiB billed |", "| --- | --- | --- | --- | --- |", *lines, ""]
+    )
+
+
+def _row(asked: str, name: str, one: Cost) -> str:
+    return f"| {asked} | `{name}` | {', '.join(one.tables)} | {one.read / MIB:.1f} | {one.billed} |"
