@@ -9,12 +9,16 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from hypothesis import settings
 
 from servers.gcs import BUCKET, GcsServer
 
 PROJECT = Path(__file__).parents[1]
 # read when gcsfs is imported: it would ask an API for the kind of a bucket that what stands for the cloud does not have
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+# the time of an example measures what else the machine does
+settings.register_profile("without deadlines", settings(), deadline=None)
+settings.load_profile("without deadlines")
 OWN_SETTINGS = ("AIRFLOW__", "AIRFLOW_CONN_", "ML_METRICS_", "KUBECONFIG", "MODEL_DIR")
 
 

@@ -145,7 +145,7 @@ def test_a_lost_connection_names_the_path() -> None:
 
 
 def test_names_of_objects_are_no_patterns_and_no_addresses(bucket: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A workload names its objects: moving `**` aside removed all files of the run, with the documents."""
+    """A workload names its objects: no reader takes `**` for all files of the run, or `::` for another file system."""
     folder = storage.Folder(f"{bucket}/runs/t/k")
     names = ["**", "*", "[ab].jsonl", "a.jsonl", "c?d", "e%2fx", "h i", "~"]
     for name in (*names, "_ml_metrics/run.json", "x::local", "x::/etc/passwd"):
@@ -154,9 +154,6 @@ def test_names_of_objects_are_no_patterns_and_no_addresses(bucket: str, caplog: 
     assert listed == sorted(names)
     assert "2 left out, as the name leads to another file system" in caplog.text
     for name in listed:
-        folder.move(name, f"_ml_metrics/attempt-1/{name}")
-        assert folder.read(f"_ml_metrics/attempt-1/{name}", 100) == name.encode()
-    assert folder.files(skip="_ml_metrics") == []
-    assert folder.read("_ml_metrics/run.json", 100) == b"_ml_metrics/run.json"
+        assert folder.read(name, 100) == name.encode()
     with pytest.raises(StorageError, match="leads to another file system"):
         folder.open("x::/etc/passwd")

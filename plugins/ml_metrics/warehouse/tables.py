@@ -142,7 +142,7 @@ JOB_HISTORY = Table(
             replaces=("job_history_standing",),
         ),
         PageIndex("job_history_of_dag", ("dag_id", "run_id")),
-        PageIndex("job_history_trials", ("test_name", "deployment", "trial"), "trial IS NOT NULL"),
+        PageIndex("job_history_trials", ("test_name", "deployment", "trial", "timestamp"), "trial IS NOT NULL"),
     ),
     partition="timestamp",
     cluster=("test_name",),

@@ -33,7 +33,7 @@ def test_a_mistyped_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]
 def test_a_mistyped_option_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["history", "a-test", "--limt", "3"]) == 2
     assert capsys.readouterr().err.endswith("error: unknown option '--limt'; did you mean '--limit'?\n")
-    assert cli.main(["schema", "one-too-many"]) == 2
+    assert cli.main(["pools", "one-too-many"]) == 2
     assert capsys.readouterr().err.endswith("error: unexpected argument 'one-too-many'\n")
 
 

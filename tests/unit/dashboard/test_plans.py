@@ -136,8 +136,9 @@ def test_no_task_of_a_run_reads_a_table_of_runs_as_a_whole(warehouse: Warehouse,
     history = warehouse.metrics.history(needs, before=END, metrics=["metric_1", "rare"])
     keys = list({row.run_key: None for row in history})
     assert len(keys) > 100
-    warehouse.curves.of_runs(keys, ["loss"])
-    assert dict(warehouse.attributes(["test-7"], {row.run_key: row.timestamp for row in history}))
+    ends = {row.run_key: row.timestamp for row in history}
+    warehouse.curves.of_runs(keys, ["loss"], tests=["test-7"], ends=ends)
+    assert dict(warehouse.attributes(["test-7"], ends))
     warehouse.runs.last_good("test-7", END)
     warehouse.runs.previous("test-7")
     warehouse.runs.last_scheduled(END - timedelta(days=2))
