@@ -37,7 +37,7 @@ class AccessReviews:
         Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def stop(self) -> None:
-        """End the server, also for whoever still waits for an answer."""
+        """End the server, also for clients that still wait for an answer."""
         self.released.set()
         self._server.shutdown()
         self._server.server_close()

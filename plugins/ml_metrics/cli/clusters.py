@@ -5,8 +5,8 @@ which node pools there are. Without the setting, the cluster of tests that name 
   ml-metrics clusters check          check all of them
   ml-metrics clusters check NAME     check one
 
-Each permission of the Role in docs/kubernetes.md is asked for; nothing is created. Nodes are shown if Airflow may list
-them, which no test needs. Exit code 1: a cluster gave no answer, or a permission is missing.
+The check covers each permission of the Role in docs/kubernetes.md and creates nothing. Nodes are shown if Airflow may
+list them, which no test needs. Exit code 1: a cluster gave no answer, or a permission is missing.
 
 examples:
   ml-metrics clusters check

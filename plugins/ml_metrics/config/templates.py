@@ -46,7 +46,7 @@ MAX_TEMPLATE = 16 * 1024
 MAX_RENDERED = 256 * 1024
 """More than Kubernetes accepts for all arguments and variables of a container."""
 MAX_KNOWN = MAX_RENDERED
-"""The characters of all values that a template knows: whoever triggers a run may state parameters of any length."""
+"""The characters of all values that a template knows: a user who triggers a run may state parameters of any length."""
 MAX_PARTS = 200
 """Names and filters of a template, each of which makes a text of its own."""
 MAX_PRECISION = 15

@@ -238,7 +238,7 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
                 return action()
             except Exception as error:
                 if settling.excuses(error):
-                    self.log.warning("the API server refuses the request, and is asked again: %s", message_of(error))
+                    self.log.warning("the API server refuses the request; trying again: %s", message_of(error))
                     time.sleep(POLL_SECONDS)
                     continue
                 outages += 1
