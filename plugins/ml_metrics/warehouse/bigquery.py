@@ -141,6 +141,10 @@ class BigQueryStore:
 
         return self._call(run)
 
+    def change_all(self, statements: Sequence[str], parameters: Mapping[str, Any]) -> None:
+        """Run some statements in one transaction of one job."""
+        self.change(";\n".join(["BEGIN TRANSACTION", *statements, "COMMIT TRANSACTION;"]), parameters)
+
     def _job(self, query: str, parameters: Mapping[str, Any]) -> Any:
         config = bigquery.QueryJobConfig(
             default_dataset=self.name,

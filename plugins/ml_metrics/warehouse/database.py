@@ -49,6 +49,9 @@ class Store(Protocol):
     def change(self, statement: str, parameters: Mapping[str, Any]) -> int:
         """Run a statement and return the number of rows that it changed."""
 
+    def change_all(self, statements: Sequence[str], parameters: Mapping[str, Any]) -> None:
+        """Run some statements in one transaction: all of them or none."""
+
     def close(self) -> None:
         """Release connections."""
 
@@ -86,6 +89,10 @@ class Database:
     def change(self, statement: str, **parameters: Any) -> int:
         """Run a statement and return the number of rows that it changed."""
         return self._ready().change(statement, self._bound(statement, parameters))
+
+    def change_all(self, statements: Sequence[str], **parameters: Any) -> None:
+        """Run some statements in one transaction."""
+        self._ready().change_all(statements, self._bound(" ".join(statements), parameters))
 
     def replace(self, records: Sequence[RunRecord]) -> None:
         """Write all rows of some runs in one transaction, in place of those of their earlier attempts.

@@ -123,6 +123,13 @@ class SqlStore:
                 return 0
             raise
 
+    def change_all(self, statements: Sequence[str], parameters: Mapping[str, Any]) -> None:
+        """Run some statements in one transaction: all of them or none."""
+        with self._transaction() as connection:
+            for statement in statements:
+                own = {name: value for name, value in parameters.items() if f":{name}" in statement}
+                connection.execute(_with_lists(statement, own), self._bound(own))
+
     @contextmanager
     def _transaction(self, *, writes: bool = True) -> Iterator[Connection]:
         try:
