@@ -38,7 +38,10 @@ with DAG("ml-metrics-heartbeat", schedule=MONDAYS, description="Report missed te
     task(send_heartbeat)()
 
 with DAG(
-    "ml-metrics-storage", schedule="30 3 * * *", description="Remove run folders and rows that are kept no longer", **OPTIONS
+    "ml-metrics-storage",
+    schedule="30 3 * * *",
+    description="Remove run folders and rows that are kept no longer",
+    **OPTIONS,
 ) as storage:
     task(prune_storage, execution_timeout=timedelta(hours=1))()
     task(prune_rows, execution_timeout=timedelta(hours=1))()

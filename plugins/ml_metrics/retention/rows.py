@@ -28,7 +28,9 @@ def old_rows(setting: str, warehouse: Warehouse) -> OldRows | None:
         raise ConfigError(_too_few(age, MIN_DAYS, "pages and messages read"))
     horizon = store.horizon
     if horizon > BEGINNING_OF_TIME and now - age > horizon:
-        raise ConfigError(_too_few(age, (now - horizon).days + 1, "with the setting history_days, BigQuery is read for"))
+        raise ConfigError(
+            _too_few(age, (now - horizon).days + 1, "with the setting history_days, BigQuery is read for")
+        )
     return OldRows(warehouse.database, now - age)
 
 

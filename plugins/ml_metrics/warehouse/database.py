@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.warehouse.record import RunRecord
     from ml_metrics.warehouse.versions import Plan
@@ -42,6 +42,9 @@ class Store(Protocol):
 
     def rows(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Run a query. Times come back aware and in UTC."""
+
+    def stream(self, query: str, parameters: Mapping[str, Any]) -> Generator[dict[str, Any]]:
+        """Run a query and yield its rows, as `rows` returns them, without holding them all."""
 
     def scan(self, table: str, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
         """Yield some columns of every row of a table, in any order, without holding them all."""
@@ -85,6 +88,10 @@ class Database:
     def query(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         """Return the rows of a query."""
         return self._ready().rows(query, self._bound(query, parameters))
+
+    def stream(self, query: str, **parameters: Any) -> Generator[dict[str, Any]]:
+        """Yield the rows of a query without holding them all."""
+        return self._ready().stream(query, self._bound(query, parameters))
 
     def change(self, statement: str, **parameters: Any) -> int:
         """Run a statement and return the number of rows that it changed."""

@@ -118,7 +118,9 @@ class OldRows:
         found = self.database.query(COUNT, until=self.until, spared=_names(needed))
         for test, until in needed.items():
             found += self.database.query(COUNT_OF_TEST, until=until, test=test)
-        return sorted((OldRuns(row["test_name"], row["runs"], row["oldest"]) for row in found), key=lambda one: one.test)
+        return sorted(
+            (OldRuns(row["test_name"], row["runs"], row["oldest"]) for row in found), key=lambda one: one.test
+        )
 
     def remove(self, is_late: Callable[[], bool] = lambda: False) -> Iterator[int]:
         """Remove the rows, and yield after each transaction how many runs it removed. Stops early if it is late."""
@@ -154,7 +156,7 @@ class OldRows:
         return {"since": since, "until": end, "scan_from": scan_from, "scan_to": end + MAX_POINT_DISTANCE}
 
     def _needed(self) -> dict[str, datetime]:
-        """Return the time from which on all runs of a test are kept, for each test that needs some older than others."""
+        """Return the time from which on all runs of a test are kept, for each test that needs older ones."""
         rows = self.database.query(OLDEST_NEEDED, window=GOOD_RUNS, until=self.until)
         needed = {row["test_name"]: row["oldest"] for row in rows}
         for test, incident in Incidents(self.database).all_open().items():

@@ -38,7 +38,10 @@ def statements() -> dict[str, str]:
         del found[fragment]
     claims = {f"claim.CLAIM {table}": CLAIM.format(table=table, key=key) for table, key in CLAIMED_BY.items()}
     removals = {f"old_rows.REMOVE {table}": text for table, text in REMOVE.items()}
-    sent = {name: PARAMETER.sub(r"@\1", LIST.sub(r"IN UNNEST(@\1)", text)) for name, text in (found | claims | removals).items()}
+    sent = {
+        name: PARAMETER.sub(r"@\1", LIST.sub(r"IN UNNEST(@\1)", text))
+        for name, text in (found | claims | removals).items()
+    }
     return {**sent, "bigquery_load.EARLIER": EARLIER, "bigquery_load.script": script()}
 
 

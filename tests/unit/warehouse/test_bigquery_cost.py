@@ -88,6 +88,8 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "messages.DEAD": (DAILY, {"since": 8}),
     "runs.LAST_SCHEDULED": (DAILY, {"since": 40}),
     "incidents.ALL_OPEN": (WEEKLY, {}),
+    "newest_runs.OLDEST": (WEEKLY, HISTORY),
+    "newest_runs.OF_NEWEST": (WEEKLY, {"since": HORIZON, "scan_from": HORIZON + 10}),
     "runs.WEEK": (WEEKLY, HISTORY),
     "runs.TESTS": (TESTS_PAGE, HISTORY),
     "runs.BETWEEN": (TESTS_PAGE, MONTH),
