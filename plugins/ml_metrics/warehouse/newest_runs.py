@@ -24,24 +24,23 @@ TESTS_AT_ONCE = 20
 MOST_TESTS = 10_000
 """The tests of one query of BigQuery, whose names fit into a request."""
 
-NEWEST = f"""
+RANKED = f"""(
   SELECT uuid, test_name, timestamp, job_status,
     ROW_NUMBER() OVER (PARTITION BY test_name ORDER BY timestamp DESC, uuid DESC) AS place
   FROM job_history
-  WHERE {OF_DEPLOYMENT} AND test_name IN :tests AND timestamp >= :since AND trial IS NULL"""  # noqa: S608  (constants)
+  WHERE {OF_DEPLOYMENT} AND test_name IN :tests AND timestamp >= :since AND trial IS NULL
+)"""  # noqa: S608  (constants)
 
 OLDEST = f"""
 SELECT MIN(ranked.timestamp) AS oldest
-FROM ({NEWEST.replace(":since", ":horizon").replace(" uuid, test_name, timestamp, job_status,", " timestamp,")}
-) AS ranked
+FROM {RANKED.replace(":since", ":horizon").replace(" uuid, test_name, timestamp, job_status,", " timestamp,")} AS ranked
 WHERE place <= :recent
 """  # noqa: S608  (constants)
 
 OF_NEWEST = f"""
 SELECT job.test_name, job.uuid AS run_key, job.timestamp, COALESCE(metric.metric_name, '') AS metric,
   metric.metric_value AS value, job.job_status, metric.verdict AS outcome, metric.non_finite
-FROM ({NEWEST}
-) AS job
+FROM {RANKED} AS job
 LEFT JOIN (
   SELECT uuid, metric_name, metric_value, verdict, non_finite FROM metric_history
   WHERE test_name IN :tests AND timestamp >= :scan_from
