@@ -6,6 +6,7 @@ deployment are kept, because they belong to every deployment; so are acceptances
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -138,7 +139,12 @@ class OldRows:
                 if is_late():
                     return
                 span = self._span(batch, until)
+                started = time.monotonic()
                 self.database.change_all(list(REMOVE.values()), runs=[row["uuid"] for row in batch], **span)
+                if (
+                    not self._bills
+                ):  # a writer of SQLite asks for the lock at intervals: half of the time is left to others
+                    time.sleep(time.monotonic() - started)
                 yield len(batch)
 
     def _batches(self, rows: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
