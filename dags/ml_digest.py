@@ -1,4 +1,4 @@
-"""Four DAGs for all tests: held messages, what broke a test, the weekly heartbeat, and the age of run folders."""
+"""Four DAGs for all tests: held messages, what broke a test, the weekly heartbeat, the age of run folders and rows."""
 
 from datetime import timedelta
 

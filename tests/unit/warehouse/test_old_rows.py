@@ -131,13 +131,19 @@ def test_closed_incidents_and_sent_messages_leave(opener: Opener) -> None:
             one.incidents.report(test, key, fingerprint="f", reasons=["r"], at=MONDAY + timedelta(days=opened))
             if closed:
                 assert one.incidents.close(test, "r", at=MONDAY + timedelta(days=closed))
+        key = f"{one.deployment}-again"
+        one.incidents.report("again", key, fingerprint="f", reasons=["r"], at=MONDAY + timedelta(days=1))
+        assert one.incidents.close("again", "r", at=MONDAY + timedelta(days=2))
+        one.incidents.close("again", "later", incident=key, at=MONDAY + timedelta(days=96))
         for name, day, state in (("a", 1, "sent"), ("b", 96, "sent"), ("c", 1, "pending"), ("d", 1, "dead")):
             one.messages.add(_message(f"{one.deployment}-{name}", day, state))
     list(OldRows(warehouse.database, BEFORE).remove())
     store = warehouse.database.store
     left = sorted({str(row[0]) for row in store.scan("alerts", ["opened_by"])})
-    assert left == ["local-late", "local-open", "prod-late", "prod-old", "prod-open"]
-    assert len(list(store.scan("alerts", ["opened_by"]))) == 3 + 5
+    assert left == [f"local-{name}" for name in ("again", "late", "open")] + [
+        f"prod-{name}" for name in ("again", "late", "old", "open")
+    ]
+    assert len(list(store.scan("alerts", ["opened_by"]))) == 3 + 3 + 3 + 5
     assert warehouse.incidents.all_open().keys() == {"open"}
     left = sorted(str(row[0]) for row in store.scan("messages", ["message"]))
     assert left == ["local-b", "local-c", "prod-a", "prod-b", "prod-c", "prod-d"]
@@ -174,8 +180,11 @@ def test_a_run_that_was_loaded_again_meanwhile_stays(opener: Opener, monkeypatch
         curves=tuple(replace(one, timestamp=at) for one in newer.curves),
     )
 
+    waiting = [newer]
+
     def reload_then_remove(*args: object, **more: object) -> None:
-        warehouse.load(newer)
+        if waiting:
+            warehouse.load(waiting.pop())
         remove(*args, **more)
 
     monkeypatch.setattr(database, "change_all", reload_then_remove)
