@@ -1,10 +1,11 @@
-"""Four DAGs for all tests: held messages, what broke a test, the weekly heartbeat, and the age of run folders."""
+"""Four DAGs for all tests: held messages, what broke a test, the weekly heartbeat, the age of run folders and rows."""
 
 from datetime import timedelta
 
 from airflow.sdk import DAG, CronTriggerTimetable, task
 
 from ml_metrics.notify import send_digest, send_heartbeat, watch_tests
+from ml_metrics.operators.prune_rows import prune_rows
 from ml_metrics.operators.prune_storage import prune_storage
 
 RETRIES = {"retries": 2, "retry_delay": timedelta(minutes=5), "execution_timeout": timedelta(minutes=13)}
@@ -37,6 +38,10 @@ with DAG("ml-metrics-heartbeat", schedule=MONDAYS, description="Report missed te
     task(send_heartbeat)()
 
 with DAG(
-    "ml-metrics-storage", schedule="30 3 * * *", description="Remove run folders that are kept no longer", **OPTIONS
+    "ml-metrics-storage",
+    schedule="30 3 * * *",
+    description="Remove run folders and rows that are kept no longer",
+    **OPTIONS,
 ) as storage:
     task(prune_storage, execution_timeout=timedelta(hours=1))()
+    task(prune_rows, execution_timeout=timedelta(hours=1))()

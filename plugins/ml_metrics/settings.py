@@ -114,6 +114,9 @@ class Settings:
     stays, and so do runs of open incidents."""
     keep_failed_runs_days: str = ""
     """After how many days the folder of any other run is removed. Default: never."""
+    keep_rows_days: str = ""
+    """After how many days the rows of a run are removed from the warehouse: at least 90, on BigQuery at least
+    `history_days`. Default: never. The newest 100 good runs of a test stay, and so do runs of open incidents."""
     dashboard_url: str = ""
     """The address of the dashboard in messages. Default: Airflow's `[api] base_url` with `/ml-metrics` appended."""
 

@@ -3,12 +3,16 @@ kept no longer.
 
 The settings [ml_metrics] keep_runs_days and keep_failed_runs_days state how long folders are kept; without them, for
 ever. The newest good run of each test, runs of open incidents, runs in progress and runs whose message waits are kept
-whatever their age. Rows in the warehouse stay. Exit code 1: a folder could not be removed completely.
+whatever their age. Exit code 1: a folder could not be removed completely.
+
+Rows in the warehouse stay, unless --rows is given: it is about rows instead of folders, of all tests, and about the
+setting keep_rows_days.
 
 examples:
   ml-metrics storage
   ml-metrics storage --keep-days 30 --keep-failed-days 180
   ml-metrics storage --prune --dry-run
+  ml-metrics storage --prune --dry-run --rows --keep-rows-days 730
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ml_metrics import storage
 from ml_metrics.cli.arguments import UsageError, text, whole_number
 from ml_metrics.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen
+from ml_metrics.cli.old_rows import run_rows
 from ml_metrics.cli.output import counted, minute, print_json, table, warn
 from ml_metrics.removal import Usage
 from ml_metrics.retention import Ages, Needed, Remover, StoredRuns, choose, prune
@@ -47,6 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for option, what in (("--keep-days", "a run that passed"), ("--keep-failed-days", "any other run")):
         about = f"for how long the folder of {what} is kept; default: the setting"
         parser.add_argument(option, type=whole_number(1, MAX_DAYS), metavar="DAYS", help=about)
+    parser.add_argument("--rows", action="store_true", help="rows in the warehouse instead of folders")
+    about = "for how long rows are kept; default: the setting"
+    parser.add_argument("--keep-rows-days", type=whole_number(1, MAX_DAYS), metavar="DAYS", help=about)
     add_warehouse(parser)
 
 
@@ -55,6 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run and not arguments.prune:
         raise UsageError("--dry-run needs --prune; without both, nothing is removed either")
     settings = Settings.load()
+    if arguments.rows:
+        return run_rows(arguments, settings.keep_rows_days)
+    if arguments.keep_rows_days is not None:
+        raise UsageError("--keep-rows-days needs --rows")
     stored = StoredRuns(settings.storage_root, arguments.deployment or settings.deployment)
     ages, tests = _ages(arguments, settings), _tests(stored, arguments.test)
     needed = _needed(arguments, stored) if ages.are_set else Needed({})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import date, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -13,13 +12,10 @@ from ml_metrics.alerts.message import (
     FailingTest,
     Heartbeat,
     QuarantinedTest,
-    UndecidedMetric,
-    UnfitCondition,
     UnsentMessage,
 )
-from ml_metrics.judge import history_needs
+from ml_metrics.notify.conditions import findings
 from ml_metrics.notify.digest import send_summary
-from ml_metrics.notify.silence import silent_conditions
 from ml_metrics.notify.week import week_of
 from ml_metrics.reports import short_name
 from ml_metrics.values import short_hash
@@ -27,7 +23,7 @@ from ml_metrics.warehouse import ChannelState
 from ml_metrics.warehouse.known_definition import known_test
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from ml_metrics.config.definition import TestDefinition
@@ -35,8 +31,6 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Incident, KnownTest, Warehouse
 
 WEEK = timedelta(days=7)
-FIT_RUNS = 100
-"""From how many runs it is known whether a condition fits."""
 
 
 def send_heartbeats(
@@ -57,21 +51,18 @@ def send_heartbeats(
     known = {**{name: known_test(test, since) for name, test in defined.items()}, **(watched or {})}
     quarantined = _quarantined(defined, known, warehouse, now)
     ordered = sorted(known.values(), key=lambda test: (mail.recipients_of(test.emails), test.test))
+    found = findings(tests, warehouse, mail.silent_runs)
     sent = 0
     for recipients, group in groupby(ordered, key=lambda test: mail.recipients_of(test.emails)):
         every = list(group)
-        own = [defined[test.test] for test in every if test.test in defined]
+        own = [found[test.test] for test in every if test.test in found]
         week = week_of(every, warehouse, since, now)
         heartbeat = Heartbeat(
             since=since,
             tests=len(every),
             missed=tuple(week.missed),
-            undecided=tuple(
-                UndecidedMetric(test.name, one.metric, one.runs, one.reason, one.state)
-                for test in own
-                for one in silent_conditions(test, warehouse, mail.silent_runs)
-            ),
-            unfit=tuple(condition for test in own for condition in _unfit(test, warehouse)),
+            undecided=tuple(one for test in own for one in test.undecided),
+            unfit=tuple(one for test in own for one in test.unfit),
             failing=tuple(_failing(incidents[test.test]) for test in every if test.test in incidents),
             quarantined=tuple(quarantined[test.test] for test in every if test.test in quarantined),
             unsent=tuple(unsent.get(recipients, ())),
@@ -119,18 +110,6 @@ def _quarantined(
         if test.quarantine and test.quarantine.holds(now)
     }
     return {**by_hand, **by_file, **with_reason}
-
-
-def _unfit(test: TestDefinition, warehouse: Warehouse) -> Iterator[UnfitCondition]:
-    """Yield the conditions of a test that its past runs show to be too narrow for the noise, or far too wide."""
-    from ml_metrics.judge.calibration.unfit import misfits  # imports numpy
-
-    config = test.regression_test_config
-    if not config.metric_success_conditions or not test.metric_collection_config.write_to_bigquery:
-        return
-    needs = replace(history_needs(config, test.name), window=0, recent=FIT_RUNS, earliest=None)
-    for metric, problem in misfits(config, warehouse.metrics.history(needs), test=test.name):
-        yield UnfitCondition(test.name, metric, problem)
 
 
 def _failing(incident: Incident) -> FailingTest:

@@ -12,11 +12,12 @@ from ml_metrics.judge.undecided import runs_to_read, undecided
 from ml_metrics.values import short_hash
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.judge.undecided import Undecided
-    from ml_metrics.model import Run
+    from ml_metrics.model import Run, StoredMetric
     from ml_metrics.notify.mail_settings import MailSettings
     from ml_metrics.warehouse import Warehouse
 
@@ -31,14 +32,28 @@ OCCASION = "silent"
 
 def silent_conditions(test: TestDefinition, warehouse: Warehouse, limit: int) -> list[Undecided]:
     """Return the conditions of a test that have not decided for many runs. Runs that are not recorded show nothing."""
-    config = test.regression_test_config
-    if not config.named_metrics and not config.metric_success_conditions:
+    if limit == 0 or not is_read(test):
         return []
-    if limit == 0 or not test.metric_collection_config.write_to_bigquery:
-        return []
-    recent = min(MAX_RUNS, runs_to_read(config, limit) + SPARE_RUNS)
+    recent = runs_of(test, limit)
     rows = warehouse.metrics.history(HistoryNeeds(tests=(test.name,), window=0, recent=recent, earliest=None))
-    return undecided(config, rows, test.name, limit)
+    return silent_in(test, rows, limit)
+
+
+def silent_in(test: TestDefinition, rows: Iterable[StoredMetric], limit: int) -> list[Undecided]:
+    """Return the same from the rows of the newest runs, as many as `runs_of` says."""
+    return undecided(test.regression_test_config, rows, test.name, limit) if limit else []
+
+
+def is_read(test: TestDefinition) -> bool:
+    """Return whether a test has conditions, and a history."""
+    config = test.regression_test_config
+    has_any = bool(config.named_metrics or config.metric_success_conditions)
+    return has_any and test.metric_collection_config.write_to_bigquery
+
+
+def runs_of(test: TestDefinition, limit: int) -> int:
+    """Return how many of the newest runs of a test show which conditions are silent."""
+    return min(MAX_RUNS, runs_to_read(test.regression_test_config, limit) + SPARE_RUNS)
 
 
 def hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:

@@ -9,6 +9,7 @@ from ml_metrics.retention.ages import Ages
 from ml_metrics.retention.choice import Choice, Needed, choose
 from ml_metrics.retention.prune import prune
 from ml_metrics.retention.remover import Remover
+from ml_metrics.retention.rows import old_rows
 from ml_metrics.retention.stored_runs import StoredRun, StoredRuns
 
-__all__ = ["Ages", "Choice", "Needed", "Remover", "StoredRun", "StoredRuns", "choose", "prune"]
+__all__ = ["Ages", "Choice", "Needed", "Remover", "StoredRun", "StoredRuns", "choose", "old_rows", "prune"]

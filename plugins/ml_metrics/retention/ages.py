@@ -25,7 +25,7 @@ class Ages:
     @classmethod
     def of(cls, settings: Settings) -> Ages:
         """Return what the settings state."""
-        return cls(*(_days(name, getattr(settings, name)) for name in ("keep_runs_days", "keep_failed_runs_days")))
+        return cls(*(days(name, getattr(settings, name)) for name in ("keep_runs_days", "keep_failed_runs_days")))
 
     @property
     def are_set(self) -> bool:
@@ -33,7 +33,8 @@ class Ages:
         return self.passed is not None or self.failed is not None
 
 
-def _days(name: str, text: str) -> timedelta | None:
+def days(name: str, text: str) -> timedelta | None:
+    """Return the age that a setting states; None if it is empty."""
     if not text.strip():
         return None
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= MAX_DAYS):

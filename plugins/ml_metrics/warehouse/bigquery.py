@@ -19,7 +19,7 @@ from ml_metrics.warehouse.bigquery_options import BigQueryOptions, job_labels
 from ml_metrics.warehouse.bigquery_schema import ensure_dataset, plan_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from ml_metrics.warehouse.bigquery_schema import OtherKinds
     from ml_metrics.warehouse.record import RunRecord
@@ -116,6 +116,12 @@ class BigQueryStore:
         found = self._call(lambda: list(self._job(query, parameters).result(retry=self._retry)))
         return [dict(row.items()) for row in found]
 
+    def stream(self, query: str, parameters: Mapping[str, Any]) -> Generator[dict[str, Any]]:
+        """Run a query and yield its rows, page by page."""
+        rows = self._call(lambda: iter(self._job(query, parameters).result(retry=self._retry)))
+        while (row := self._call(lambda: next(rows, None))) is not None:
+            yield dict(row.items())
+
     def scan(self, table: str, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
         """Yield some columns of every row of a table, in any order. It is no query, so no bytes are billed."""
 
@@ -140,6 +146,10 @@ class BigQueryStore:
             return int(job.num_dml_affected_rows or 0)
 
         return self._call(run)
+
+    def change_all(self, statements: Sequence[str], parameters: Mapping[str, Any]) -> None:
+        """Run some statements in one transaction of one job."""
+        self.change(";\n".join(["BEGIN TRANSACTION", *statements, "COMMIT TRANSACTION;"]), parameters)
 
     def _job(self, query: str, parameters: Mapping[str, Any]) -> Any:
         config = bigquery.QueryJobConfig(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.warehouse.record import RunRecord
     from ml_metrics.warehouse.versions import Plan
@@ -43,11 +43,17 @@ class Store(Protocol):
     def rows(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Run a query. Times come back aware and in UTC."""
 
+    def stream(self, query: str, parameters: Mapping[str, Any]) -> Generator[dict[str, Any]]:
+        """Run a query and yield its rows, as `rows` returns them, without holding them all."""
+
     def scan(self, table: str, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
         """Yield some columns of every row of a table, in any order, without holding them all."""
 
     def change(self, statement: str, parameters: Mapping[str, Any]) -> int:
         """Run a statement and return the number of rows that it changed."""
+
+    def change_all(self, statements: Sequence[str], parameters: Mapping[str, Any]) -> None:
+        """Run some statements in one transaction: all of them or none."""
 
     def close(self) -> None:
         """Release connections."""
@@ -83,9 +89,17 @@ class Database:
         """Return the rows of a query."""
         return self._ready().rows(query, self._bound(query, parameters))
 
+    def stream(self, query: str, **parameters: Any) -> Generator[dict[str, Any]]:
+        """Yield the rows of a query without holding them all."""
+        return self._ready().stream(query, self._bound(query, parameters))
+
     def change(self, statement: str, **parameters: Any) -> int:
         """Run a statement and return the number of rows that it changed."""
         return self._ready().change(statement, self._bound(statement, parameters))
+
+    def change_all(self, statements: Sequence[str], **parameters: Any) -> None:
+        """Run some statements in one transaction."""
+        self._ready().change_all(statements, self._bound(" ".join(statements), parameters))
 
     def replace(self, records: Sequence[RunRecord]) -> None:
         """Write all rows of some runs in one transaction, in place of those of their earlier attempts.

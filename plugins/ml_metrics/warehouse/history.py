@@ -152,10 +152,11 @@ def _of_test(
         older = {"oldest": oldest, "earliest": earliest, "scan_from": first - MAX_POINT_DISTANCE}
         older |= {name: span[name] for name in ("test", "run", "window")}
         rows = [*database.query(OLDER_HISTORY, metrics=short, **older), *rows]
-    yield from (_history_point(test, row) for row in rows)
+    yield from (history_point(test, row) for row in rows)
 
 
-def _history_point(test: str, row: dict[str, Any]) -> StoredMetric:
+def history_point(test: str, row: dict[str, Any]) -> StoredMetric:
+    """Return the row of a query for the history of a test."""
     status = _member(JobStatus, row, "job_status")
     outcome = _member(Outcome, row, "outcome") if row["outcome"] is not None else None
     return StoredMetric(**{**row, "job_status": status, "outcome": outcome, "test": test})
@@ -163,7 +164,7 @@ def _history_point(test: str, row: dict[str, Any]) -> StoredMetric:
 
 def _short_of_good_values(rows: list[dict[str, Any]], metrics: set[str], window: int) -> list[str]:
     """Return the metrics that have fewer good values in these rows than a baseline takes."""
-    good = Counter(row["metric"] for row in rows if in_baseline(_history_point("", row)))
+    good = Counter(row["metric"] for row in rows if in_baseline(history_point("", row)))
     named = metrics.union(row["metric"] for row in rows) - {""}
     return sorted(name for name in named if good[name] < window)
 

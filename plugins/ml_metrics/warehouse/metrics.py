@@ -11,12 +11,13 @@ from ml_metrics.values import as_utc
 from ml_metrics.warehouse import page_queries as pages
 from ml_metrics.warehouse.deployment import of_deployment
 from ml_metrics.warehouse.history import read_history
+from ml_metrics.warehouse.newest_runs import of_newest_runs
 from ml_metrics.warehouse.page_queries import METRICS
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
 from ml_metrics.warehouse.runs import Runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from ml_metrics.judge import HistoryNeeds
@@ -81,6 +82,10 @@ class Metrics:
         with an empty metric name. `metrics` names metrics to read although no recent run may have them.
         """
         return read_history(self.database, needs, exclude=exclude, before=before, metrics=set(metrics))
+
+    def of_newest_runs(self, tests: Sequence[str], recent: int) -> Iterator[tuple[str, list[StoredMetric]]]:
+        """Yield each of some tests that has runs, with all rows of its newest runs, with two queries for all tests."""
+        return of_newest_runs(self.database, tests, recent)
 
     def page_of_run(self, run: Place, limit: int, skipped: int = 0) -> list[StoredMetric]:
         """Return some metrics of one run: broken ones first, then those with a condition, then by name."""

@@ -19,7 +19,7 @@ from ml_metrics.warehouse.tables import RUN_TABLES, TABLES, Kind
 from ml_metrics.warehouse.versions import warn_if_newer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection
     from sqlalchemy.engine import URL
@@ -101,11 +101,15 @@ class SqlStore:
         with self._transaction(writes=False) as connection:
             found = connection.execute(_with_lists(query, parameters), self._bound(parameters))
             names, values = tuple(found.keys()), found.all()
-        rows = [dict(zip(names, row, strict=True)) for row in values]
-        for name in TIMES.intersection(names):
-            for row in rows:
-                row[name] = _time(row[name])
-        return rows
+        return _as_dicts(names, values)
+
+    def stream(self, query: str, parameters: Mapping[str, Any]) -> Generator[dict[str, Any]]:
+        """Run a query and yield its rows without holding them all."""
+        with self._transaction(writes=False) as connection:
+            streamed = connection.execution_options(stream_results=True, yield_per=1000)
+            found = streamed.execute(_with_lists(query, parameters), self._bound(parameters))
+            for values in found.partitions():
+                yield from _as_dicts(tuple(found.keys()), values)
 
     def scan(self, table: str, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
         """Yield some columns of every row of a table, in any order, without holding them all."""
@@ -122,6 +126,13 @@ class SqlStore:
             if isinstance(error.__cause__, IntegrityError):
                 return 0
             raise
+
+    def change_all(self, statements: Sequence[str], parameters: Mapping[str, Any]) -> None:
+        """Run some statements in one transaction: all of them or none."""
+        with self._transaction() as connection:
+            for statement in statements:
+                own = {name: value for name, value in parameters.items() if f":{name}" in statement}
+                connection.execute(_with_lists(statement, own), self._bound(own))
 
     @contextmanager
     def _transaction(self, *, writes: bool = True) -> Iterator[Connection]:
@@ -156,6 +167,14 @@ def _upsert(table: Table) -> str:
 def _insert(table: Table) -> str:
     values = ", ".join(f":{name}" for name in table.names)
     return f"INSERT INTO {table.name} ({', '.join(table.names)}) VALUES ({values})"  # noqa: S608  (names of our own)
+
+
+def _as_dicts(names: tuple[str, ...], values: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    rows = [dict(zip(names, row, strict=True)) for row in values]
+    for name in TIMES.intersection(names):
+        for row in rows:
+            row[name] = _time(row[name])
+    return rows
 
 
 def _time(value: Any) -> datetime | None:

@@ -16,6 +16,7 @@ from ml_metrics.notify.mail_settings import load_mail_settings
 from ml_metrics.notify.week import times_between
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse import ChannelResult, KnownTest, StoredMessage, run_record
+from ml_metrics.warehouse.sql import SqlStore
 
 NOW = datetime(2026, 1, 19, 7, tzinfo=UTC)  # a Monday
 
@@ -211,3 +212,21 @@ def test_a_new_test_is_not_expected_before_its_first_run() -> None:
 def test_the_number_of_runs_of_a_schedule(schedule: str | None, times: int) -> None:
     assert times_between(schedule, NOW - timedelta(days=7), NOW) == times
     assert times_between(schedule, NOW, NOW - timedelta(days=7)) == 0
+
+
+def test_many_tests_are_read_with_few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = {"comparison": "less", "success_threshold": {"fixed_value": 5}}
+    names = [f"t{number:02}" for number in range(25)]
+    for name in names:
+        ran(name, days(2), outcomes={"loss": Outcome.PASS})
+    asked: list[str] = []
+    rows, stream = SqlStore.rows, SqlStore.stream
+
+    def count(query: str) -> None:
+        asked.extend(["history"] * ("metric_history" in query))
+
+    monkeypatch.setattr(SqlStore, "rows", lambda store, query, more: count(query) or rows(store, query, more))
+    monkeypatch.setattr(SqlStore, "stream", lambda store, query, more: count(query) or stream(store, query, more))
+    config = {"metric_success_conditions": {"loss": rule}}
+    assert send(*(a_test(name, "0 3 * * *", regression_test_config=config) for name in names)) == 1
+    assert len(asked) == 2, "of twenty tests at a time"

@@ -10,6 +10,7 @@ import ml_metrics.warehouse as package
 from ml_metrics.warehouse.bigquery import LIST, PARAMETER
 from ml_metrics.warehouse.bigquery_load import EARLIER, PARAMETER_TYPES, script
 from ml_metrics.warehouse.claim import CLAIM, CLAIMED_BY
+from ml_metrics.warehouse.old_rows import REMOVE
 from ml_metrics.warehouse.tables import RUN_TABLES, TABLES
 
 STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE)\b")
@@ -36,7 +37,11 @@ def statements() -> dict[str, str]:
     for fragment in ("claim.CLAIM", "metrics.METRICS"):
         del found[fragment]
     claims = {f"claim.CLAIM {table}": CLAIM.format(table=table, key=key) for table, key in CLAIMED_BY.items()}
-    sent = {name: PARAMETER.sub(r"@\1", LIST.sub(r"IN UNNEST(@\1)", text)) for name, text in (found | claims).items()}
+    removals = {f"old_rows.REMOVE {table}": text for table, text in REMOVE.items()}
+    sent = {
+        name: PARAMETER.sub(r"@\1", LIST.sub(r"IN UNNEST(@\1)", text))
+        for name, text in (found | claims | removals).items()
+    }
     return {**sent, "bigquery_load.EARLIER": EARLIER, "bigquery_load.script": script()}
 
 

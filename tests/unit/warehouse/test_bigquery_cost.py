@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.settings import Settings
+from ml_metrics.warehouse.tables import RUN_TABLES
 from unit.warehouse.bigquery_cost import HORIZON, MIB, Cost, cost
 from unit.warehouse.statements import statements
 
@@ -20,6 +21,8 @@ NEWEST = {"since": 100, "scan_from": 110}
 ONE_RUN = {"since": 1, "until": -1, "scan_from": 11, "scan_to": -11, "newest_from": 11, "other_from": 12}
 JUDGE = {"oldest": 100, "scan_from": 110, "earliest": HORIZON}
 HISTORY = {"horizon": HORIZON}
+A_MONTH = {"since": 331, "until": 300, "scan_from": 341, "scan_to": 290}
+"""Which month it is makes no difference."""
 
 TASK, ALERT, SENDER, DAILY, WEEKLY = (
     "each run",
@@ -29,6 +32,7 @@ TASK, ALERT, SENDER, DAILY, WEEKLY = (
     "the heartbeat",
 )
 TESTS_PAGE, TEST_PAGE, RUN_PAGE = "the page of all tests", "the page of a test", "the page of a run"
+NIGHTLY = "the removal of rows, each night"
 COMPARISON, BY_HAND, CLEARED = "the page of a comparison", "by hand", "each run that is loaded again"
 
 ASKED: dict[str, tuple[str, dict[str, float]]] = {
@@ -84,6 +88,8 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "messages.DEAD": (DAILY, {"since": 8}),
     "runs.LAST_SCHEDULED": (DAILY, {"since": 40}),
     "incidents.ALL_OPEN": (WEEKLY, {}),
+    "newest_runs.OLDEST": (WEEKLY, HISTORY),
+    "newest_runs.OF_NEWEST": (WEEKLY, {"since": HORIZON, "scan_from": HORIZON + 10}),
     "runs.WEEK": (WEEKLY, HISTORY),
     "runs.TESTS": (TESTS_PAGE, HISTORY),
     "runs.BETWEEN": (TESTS_PAGE, MONTH),
@@ -114,6 +120,14 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "runs.DEPLOYMENTS": (BY_HAND, HISTORY),
     "decisions.ACCEPT": (BY_HAND, ONE_RUN),
     "decisions.QUARANTINE": (BY_HAND, {}),
+    "old_rows.OLDEST_NEEDED": (NIGHTLY, HISTORY),
+    "old_rows.OLD_RUNS": (NIGHTLY, {"until": HORIZON}),
+    "old_rows.OLD_RUNS_OF_TEST": ("each night and each test with an open incident that is as old", {"until": HORIZON}),
+    "old_rows.COUNT": (BY_HAND, {"until": HORIZON}),
+    "old_rows.COUNT_OF_TEST": (BY_HAND, {"until": HORIZON}),
+    "old_rows.REMOVE_INCIDENTS": (NIGHTLY, {"until": HORIZON}),
+    "old_rows.REMOVE_MESSAGES": (NIGHTLY, {"until": HORIZON}),
+    **{f"old_rows.REMOVE {table.name}": ("each month whose rows are removed", A_MONTH) for table in RUN_TABLES},
     "claim.WITHOUT_DEPLOYMENT": ("`schema --claim`, for each 500 runs", {}),
     **{
         f"claim.CLAIM {table}": ("`schema --claim`, for each 500 runs", {})
@@ -125,7 +139,9 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
 GROWING = {"acceptances", "alerts", "known_tests", "messages", "quarantines", "senders"}
 """Small tables without a row for each run: an incident and three messages of each test in each month."""
 KNOWN_TO_GROW = {"bigquery_load.EARLIER": 20.0, "bigquery_load.script": 20.0, "claim": 9999.0}
-"""What reads all runs, and by how many MiB it may grow in a year: the keys of all runs, before each load."""
+KNOWN_TO_GROW |= {f"old_rows.{name}": 40.0 for name in ("OLD_RUNS", "OLD_RUNS_OF_TEST", "COUNT", "COUNT_OF_TEST")}
+"""What reads all runs, and by how many MiB it may grow in a year: the keys of all runs, before each load; and the runs
+that are too old, which are there once."""
 
 
 def costs(years: int = 1) -> dict[str, Cost]:
