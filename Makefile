@@ -58,7 +58,7 @@ campaign-events: install-dev ## ten minutes of damaged event files
 campaign-kills: install-dev ## kill -9 of worker, triggerer and local cluster, 20 times each; the API server gone for a minute
 	@ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s tests/campaigns/test_kills.py tests/campaigns/test_outages.py tests/behaviour/test_confirmation.py
 
-campaign-ends: install-dev ## drains, deletions and outages through deferred runs of one and many hosts, FULL minutes
+campaign-ends: install-dev ## drains, deletions and outages through deferred runs of one and many hosts, 25 minutes
 	@ML_METRICS_ENDS=$${ML_METRICS_ENDS:-2} ML_METRICS_HOSTS=$${ML_METRICS_HOSTS:-64} python -m pytest -q -s \
 		tests/campaigns/ends tests/behaviour/test_job_sets.py tests/behaviour/test_truthful_ends.py
 
