@@ -15,7 +15,8 @@ PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo up test test-kubernetes lint docs bench lock vega clean \
-	campaign-alerts campaign-events campaign-goodput campaign-hosts campaign-hostile campaign-hostile-short campaign-kills \
+	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-goodput \
+	campaign-hostile campaign-hostile-short campaign-kills \
 	campaign-messages campaign-messages-short \
 	campaign-pods campaign-warehouse
 
@@ -57,8 +58,12 @@ campaign-events: install-dev ## ten minutes of damaged event files
 campaign-kills: install-dev ## kill -9 of worker, triggerer and local cluster, 20 times each; the API server gone for a minute
 	@ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s tests/campaigns/test_kills.py tests/campaigns/test_outages.py tests/behaviour/test_confirmation.py
 
-campaign-hosts: install-dev ## workloads on 64 hosts under a whole Airflow, 3 minutes
-	@ML_METRICS_HOSTS=$${ML_METRICS_HOSTS:-64} python -m pytest -q -s tests/behaviour/test_hosts.py
+campaign-ends: install-dev ## drains, deletions and outages through deferred runs of one and many hosts, 25 minutes
+	@ML_METRICS_ENDS=$${ML_METRICS_ENDS:-2} ML_METRICS_HOSTS=$${ML_METRICS_HOSTS:-64} python -m pytest -q -s \
+		tests/campaigns/ends tests/behaviour/test_job_sets.py tests/behaviour/test_truthful_ends.py
+
+campaign-ends-short: install-dev ## the same with an API server that is killed while four runs end, 90 seconds
+	@ML_METRICS_ENDS=1 ML_METRICS_ENDS_SHORT=1 python -m pytest -q -s tests/campaigns/ends/test_ends.py
 
 campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL behind Airflow, 3 minutes
 	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/campaigns/test_pods.py

@@ -22,6 +22,12 @@ for step in range(2):
 
 
 SECOND_HOST_FAILS = "import os, sys, time\nif os.environ['JOB_COMPLETION_INDEX'] == '1': sys.exit(3)\ntime.sleep(600)"
+SECOND_HOST_RAISES = """
+import os, time
+if os.environ["JOB_COMPLETION_INDEX"] == "1":
+    raise RuntimeError("the chip is hot")
+time.sleep(600)
+"""
 PRINT = ["python3", "-c", "print('from the pod')"]
 PRINT_AND_WAIT = ["python3", "-c", "import time; print('from the pod', flush=True); time.sleep(1)"]
 """Long enough for the cluster to measure its memory: without it, the run waits three minutes for Cloud Monitoring."""
@@ -36,8 +42,9 @@ def outputs(home: Home) -> dict[str, tuple[int, str]]:
     home.add_test("queued", command=["true"], hosts=2, queue="tpu", startup_timeout="3s")
     home.add_test("two-hosts-deferred", command=["python3", "-c", PRINT_STEPS], hosts=2)
     home.add_test("pod-deferred", command=PRINT)
+    home.add_test("host-raises-deferred", command=["python3", "-c", SECOND_HOST_RAISES], hosts=3)
     at_once = home.run_all(["two-hosts", "one-host-fails", "queued"])
-    return {**at_once, **home.run_all(["two-hosts-deferred", "pod-deferred"], **DEFERRED)}
+    return {**at_once, **home.run_all(["two-hosts-deferred", "pod-deferred", "host-raises-deferred"], **DEFERRED)}
 
 
 def test_the_hosts_of_a_workload_run_together_and_all_logs_are_stored(
@@ -57,6 +64,15 @@ def test_a_host_that_fails_ends_the_others_and_is_reported(home: Home, outputs: 
     workload = recorded_workload(home, "one-host-fails")
     end = (workload["status"], workload["failure_reason"], workload["detail"])
     assert end == ("failure", "ExitCode:3", "host 1 of 3")
+
+
+def test_a_host_that_fails_while_the_triggerer_waits_is_named_with_its_first_error(
+    home: Home, outputs: dict[str, tuple[int, str]]
+) -> None:
+    code, log = outputs["host-raises-deferred"]
+    workload = recorded_workload(home, "host-raises-deferred")
+    end = (code, workload["status"], workload["failure_reason"], workload["detail"])
+    assert end == (1, "failure", "ExitCode:1", "host 1 of 3: RuntimeError: the chip is hot"), log[-3000:]
 
 
 def test_hosts_that_no_queue_admits_are_missed(home: Home, outputs: dict[str, tuple[int, str]]) -> None:

@@ -160,6 +160,13 @@ def mark_attempt_created(folder: RunFolder, pending: Workload) -> None:
     folder.write(DOCUMENT, {**(folder.read(DOCUMENT) or {}), "created": pending.attempts})
 
 
+def is_missing(folder: RunFolder, ti: RuntimeTaskInstanceProtocol) -> bool:
+    """Return whether the cluster accepted an attempt of unknown end: only a deletion removes its objects."""
+    document, before = folder.read(DOCUMENT), folder.read_workload()
+    unknown = before is not None and not end_is_known(before) and _is_of_round(document, ti)
+    return unknown and int((document or {}).get("created", 0)) >= (before.attempts if before else 0)
+
+
 def retries_left(folder: RunFolder, pending: Workload, retries: int) -> bool:
     """Return whether the workload may be started again after this attempt."""
     document = folder.read(DOCUMENT) or {}

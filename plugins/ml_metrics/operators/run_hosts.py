@@ -20,7 +20,7 @@ from ml_metrics.clusters.manifests import job as job_of
 from ml_metrics.clusters.queue import QUEUE_LABEL
 from ml_metrics.logs.documents import ContainerLog, Role
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
-from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known
+from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known, is_missing
 from ml_metrics.operators.cluster import is_outage, is_passing
 from ml_metrics.operators.container_logs import known_secrets, save_logs
 from ml_metrics.operators.host_logs import HostLogs, lines_of
@@ -153,11 +153,16 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         return HostObjects(self.client, self.job_client, self.own_namespace, dict(self.labels))
 
     def _find_or_start(self, context: Context) -> None:
-        """Take over the Job of an earlier process if its end is unknown. Otherwise remove it, and start a new one."""
-        before = folder_of(self.test.name, context).read_workload()
+        """Take over the Job of an earlier process if its end is unknown. Otherwise remove it, and start a new one.
+
+        A Job that somebody has deleted meanwhile is taken over as well: its end is the deletion.
+        """
+        folder = folder_of(self.test.name, context)
+        before = folder.read_workload()
         objects = self._objects()
         job = objects.newest_job()
-        if job is not None and before is not None and not end_is_known(before):
+        unknown = job is not None and before is not None and not end_is_known(before)
+        if unknown or is_missing(folder, context["ti"]):
             self.take_over(context)
             return
         objects.remove_all()

@@ -13,7 +13,7 @@ from ml_metrics.clusters.manifests import pod as pod_of
 from ml_metrics.clusters.outcome import disruption, outcome_of, outcome_of_lost_pod
 from ml_metrics.logs.documents import ContainerLog, Role
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
-from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known
+from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known, is_missing
 from ml_metrics.operators.cluster import is_outage, is_passing
 from ml_metrics.operators.container_logs import known_secrets, save_logs
 from ml_metrics.operators.pod_watch import ENDED_PHASES
@@ -74,15 +74,22 @@ class RunWorkload(WorkloadBase):
         return request
 
     def get_or_create_pod(self, pod_request_obj: k8s.V1Pod, context: Context) -> k8s.V1Pod:
-        """Create the pod, or take over the pod of a worker that died, even if the pod has ended since."""
+        """Create the pod, or take over the pod of a worker that died, even if the pod has ended since.
+
+        A pod that somebody has deleted meanwhile is not created again: its end is the deletion.
+        """
         namespace, name = pod_request_obj.metadata.namespace, pod_request_obj.metadata.name
+        folder = folder_of(self.test.name, context)
         pod = self.find_pod(namespace, context=context)
         if pod is not None and pod.metadata.deletion_timestamp is None:
-            before = folder_of(self.test.name, context).read_workload()
+            before = folder.read_workload()
             if before is None or before.pod != pod.metadata.name or not end_is_known(before):
                 self.take_over(context)
                 return pod
             self.process_pod_deletion(pod)  # the end of this pod is already recorded
+        elif is_missing(folder, context["ti"]):
+            self.take_over(context)
+            raise AirflowException("the pod was deleted before its workload had ended")
         self.start_attempt(context, namespace, name)
         self.created = True  # from here on, a lost response may have been a success
         try:

@@ -17,6 +17,7 @@ from ml_metrics.run_folder import RunFolder
 
 IMAGE = os.environ.get("ML_METRICS_TEST_IMAGE", "python:3.11-slim")
 """An image with python3 that the cluster has or can pull."""
+FIRST_WITH_INDEXED_JOBS = (1, 21)
 
 
 @dataclass(frozen=True)
@@ -60,3 +61,8 @@ class Cluster:
         """Return the pods of a test that are not being deleted."""
         found = self.core.list_namespaced_pod(self.access.namespace, label_selector=f"ml-metrics/test={test}")
         return [pod for pod in found.items if pod.metadata.deletion_timestamp is None]
+
+
+def has_indexed_jobs(cluster: Cluster) -> bool:
+    version = client.VersionApi(cluster.access.admin).get_code()
+    return (int(version.major), int(version.minor.rstrip("+"))) >= FIRST_WITH_INDEXED_JOBS

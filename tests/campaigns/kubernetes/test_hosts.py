@@ -5,17 +5,10 @@ from __future__ import annotations
 import pytest
 from kubernetes import client
 
-from campaigns.kubernetes.cluster import Cluster
+from campaigns.kubernetes.cluster import Cluster, has_indexed_jobs
 from ml_metrics.model import Workload
 
 pytestmark = [pytest.mark.e2e]
-
-FIRST_WITH_INDEXED_JOBS = (1, 21)
-
-
-def has_indexed_jobs(cluster: Cluster) -> bool:
-    version = client.VersionApi(cluster.access.admin).get_code()
-    return (int(version.major), int(version.minor.rstrip("+"))) >= FIRST_WITH_INDEXED_JOBS
 
 
 def test_two_hosts_are_one_workload(cluster: Cluster, hosts: Workload) -> None:

@@ -21,6 +21,7 @@ from ml_metrics.operators.attempts import (
     end_is_known,
     end_of,
     end_of_round,
+    is_missing,
     mark_attempt_created,
     retries_left,
     start_attempt,
@@ -67,6 +68,20 @@ def test_an_attempt_that_was_never_created_is_not_counted(tmp_path: Path) -> Non
     folder = RunFolder(str(tmp_path))
     assert [start_attempt(folder, task(3), "img").attempts for _ in range(3)] == [1, 1, 1]
     assert start_attempt(folder, task(6), "img").attempts == 2, "a person cleared the task"
+
+
+def test_what_the_cluster_accepted_and_no_longer_has_was_deleted(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    assert not is_missing(folder, task(3)), "nothing was started"
+    pending = start_attempt(folder, task(3), "img")
+    assert not is_missing(folder, task(3)), "the worker may have died before it created the pod"
+    mark_attempt_created(folder, pending)
+    assert is_missing(folder, task(3))
+    assert not is_missing(folder, task(6)), "a person cleared the task, and wants another attempt"
+    folder.write_workload(replace(pending, failure_reason="ExitCode:1"))
+    assert not is_missing(folder, task(3)), "the end is known, and the retry has a pod of its own"
+    start_attempt(folder, task(3), "img")
+    assert not is_missing(folder, task(3)), "the pod of the retry was not created yet"
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.sdk.exceptions import AirflowException, TaskDeferred
 from kubernetes.client import models as k8s
 from kubernetes.client.exceptions import ApiException
 
 from ml_metrics.clusters.outcome import EVENT_REASONS
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.operators.attempts import unknown_end
+from ml_metrics.operators.attempts import mark_attempt_created, start_attempt, unknown_end
 from ml_metrics.operators.host_objects import HostObjects
 from ml_metrics.operators.run_workload import RunWorkload
 from ml_metrics.operators.workload_base import RUN_KEY
@@ -80,6 +82,25 @@ def test_what_was_seen_of_another_pod_does_not_count(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path))
     folder.write("ending", {"pod": "another", "status": {"reason": "Evicted"}})
     assert task(folder, Core()).observe().failure_reason == "PodDeleted"
+
+
+@pytest.mark.parametrize("created", [True, False])
+def test_a_pod_that_was_deleted_after_its_worker_died_is_not_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, created: bool
+) -> None:
+    folder, requests = RunFolder(str(tmp_path)), []
+    context: Any = {"ti": SimpleNamespace(max_tries=3)}
+    pending = start_attempt(folder, context["ti"], "i")
+    if created:
+        mark_attempt_created(folder, pending)
+    for module in ("run_workload", "workload_base"):
+        monkeypatch.setattr(f"ml_metrics.operators.{module}.folder_of", lambda *_: folder)
+    monkeypatch.setattr(KubernetesPodOperator, "get_or_create_pod", lambda *_: requests.append("create"))
+    later = task(folder, Core())
+    later.pending, later.find_pod = None, lambda *_, **__: None
+    with pytest.raises(AirflowException, match="deleted") if created else nullcontext():
+        later.get_or_create_pod(pod(), context)
+    assert requests == ([] if created else ["create"])
 
 
 def test_the_events_of_lost_pods_are_read_by_their_reasons_and_only_for_a_failed_job() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,10 +12,12 @@ from airflow.sdk.exceptions import TaskDeferred
 
 from ml_metrics.clusters.hosts import INDEX, Hosts, Stage
 from ml_metrics.config.definition import TestDefinition
+from ml_metrics.operators.attempts import mark_attempt_created, start_attempt
 from ml_metrics.operators.gke import RunHostsOnGke
 from ml_metrics.operators.run_hosts import FIRST_CHECK, LAST_CHECK, RunHosts
 from ml_metrics.operators.run_job_set import RunJobSet
 from ml_metrics.operators.workload_operator import workload_operator
+from ml_metrics.run_folder import RunFolder
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CLUSTER = {"project": "p", "location": "l", "name": "c"}
@@ -121,6 +124,35 @@ def test_a_trigger_that_dies_or_times_out_does_not_fail_the_task() -> None:
     task.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
     task.resume_execution("resume", {"event": None}, context)
     assert calls == [context, context], "the cluster is asked how the hosts are"
+
+
+class NoObjects:
+    """The objects of a run in a cluster that has none of them any more."""
+
+    removed = 0
+
+    def newest_job(self) -> None:
+        return None
+
+    def remove_all(self) -> None:
+        self.removed += 1
+
+
+@pytest.mark.parametrize("created", [True, False])
+def test_a_job_that_was_deleted_while_the_triggerer_waited_is_not_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, created: bool
+) -> None:
+    folder, cluster, starts = RunFolder(str(tmp_path)), NoObjects(), []
+    context: Any = {"ti": SimpleNamespace(max_tries=3)}
+    pending = start_attempt(folder, context["ti"], "i")
+    if created:
+        mark_attempt_created(folder, pending)
+    monkeypatch.setattr("ml_metrics.operators.run_hosts.folder_of", lambda *_: folder)
+    monkeypatch.setattr("ml_metrics.operators.workload_base.folder_of", lambda *_: folder)
+    task = operator()
+    task._objects, task._start = lambda: cluster, starts.append
+    task._find_or_start(context)
+    assert (task.created, len(starts), cluster.removed) == ((True, 0, 0) if created else (False, 1, 1))
 
 
 @pytest.mark.parametrize(

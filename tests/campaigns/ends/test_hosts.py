@@ -1,6 +1,6 @@
 """Workloads on several hosts under a whole Airflow: while they run, the triggerer waits and no worker.
 
-`make campaign-hosts` runs this with 64 hosts.
+`make campaign-ends` runs this with 64 hosts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from airflow_home import Home
 from standalone_airflow import Standalone, standalone, wait_until
 from workload_ends import recorded_workload
 
-pytestmark = [pytest.mark.e2e]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.campaign,
+    pytest.mark.skipif(not os.environ.get("ML_METRICS_ENDS"), reason="NOT RUN: `make campaign-ends` plays this"),
+]
 
 HOSTS = int(os.environ.get("ML_METRICS_HOSTS", "3"))
 LOOKS = 30
