@@ -188,14 +188,17 @@ def parse_table(block: bytes, schema: pa.Schema, *, ignored_nesting: int | None 
     """Parse a block by columns, which is many times faster; None if not every line is an object of such fields.
 
     pyarrow is never asked to find fields by itself: lines of ever new fields would take any amount of memory, and
-    lists within each other would overflow its stack. A field that the schema lacks ends the parsing, unless it may be
-    ignored: then no line may have more lists and objects than `ignored_nesting`, for whatever pyarrow does with them.
+    lists within each other would overflow its stack. A block that begins with `null` would end the whole process. A
+    field that the schema lacks ends the parsing, unless it may be ignored: then no line may have more lists and objects
+    than `ignored_nesting`, for whatever pyarrow does with them.
     """
     import numpy as np
     import pyarrow as pa
     from pyarrow import json as pyarrow_json
 
-    if not is_utf8(block) or (ignored_nesting is not None and may_be_nested(block, ignored_nesting)):
+    if not block.startswith(b"{") or not is_utf8(block):
+        return None
+    if ignored_nesting is not None and may_be_nested(block, ignored_nesting):
         return None
     try:
         table = pyarrow_json.read_json(

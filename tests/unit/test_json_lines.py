@@ -125,6 +125,13 @@ def test_a_block_is_a_table_only_if_every_line_is_a_regular_object() -> None:
         assert parse_table(LINES + odd, SCHEMA) is None
 
 
+@pytest.mark.parametrize("block", [b"null\n", b" null\n", b'null\n{"a": 1}\n', b"null\nnull\n"])
+@pytest.mark.parametrize("ignored_nesting", [None, 100])
+def test_pyarrow_gets_no_block_that_begins_with_null(block: bytes, ignored_nesting: int | None) -> None:
+    """Such a block ended the process of the task with a segmentation fault."""
+    assert parse_table(block, pa.schema([("a", pa.float64())]), ignored_nesting=ignored_nesting) is None
+
+
 def test_other_fields_end_the_parsing_or_are_ignored() -> None:
     block = b'{"n": 1, "m": 2}\n'
     assert parse_table(block, SCHEMA) is None
