@@ -45,10 +45,18 @@ class CsvRows:
 
     def add(self, block: bytes, first_line: int) -> None:
         """Add whole lines."""
-        while self.header is None and block:
-            line, _, block = block.partition(b"\n")
+        begin = 0
+        if self.header is None:
+            # at once: a file of nothing but empty lines would take long line by line
+            blank = len(block) - len(block.lstrip(BLANK.encode()))
+            begin = block.rfind(b"\n", 0, blank) + 1
+            first_line += block.count(b"\n", 0, begin)
+        while self.header is None and begin < len(block):
+            end = block.find(b"\n", begin)
+            end = len(block) if end < 0 else end
+            text = block[begin:end].decode(errors="replace").removeprefix("\ufeff").strip(BLANK)
+            begin = end + 1
             first_line += 1
-            text = line.decode(errors="replace").removeprefix("\ufeff").strip(BLANK)
             if not text:
                 continue
             header = header_of(text, self.fields)
@@ -56,8 +64,8 @@ class CsvRows:
                 self.unreadable = header
                 return
             self._begin(header)
-        if block:
-            self._pieces.add(block, first_line)
+        if begin < len(block):
+            self._pieces.add(block[begin:], first_line)
 
     def check_last(self, rest: bytes) -> None:
         """Raise ValueError if a last line without a line end lacks cells. Otherwise a warning is added."""

@@ -85,6 +85,15 @@ def test_cells_that_are_no_plain_numbers(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("blank", [b"\n", b" \0\t\r\n", b"\xef\xbb\xbf\n"])
+def test_very_many_empty_lines_before_the_header_take_linear_time(tmp_path: Path, blank: bytes) -> None:
+    """Each of them once cost a copy of the rest of its block."""
+    found = csv_of(tmp_path, blank * 500_000 + b"step,loss\n1,2\n1\n")
+    assert values(found) == {"loss_final": 2}
+    (warning,) = found.warnings
+    assert warning.endswith("fewer cells than the header: a list of 1 in line 500,003")
+
+
 def test_rows_that_do_not_fit_are_left_out_and_reported(tmp_path: Path) -> None:
     found = csv_of(tmp_path, "step,loss\n1\n2,3,4\nthree,3\n4.5,3\n,3\n5,7\n")
     assert values(found) == {"loss_final": 7}
