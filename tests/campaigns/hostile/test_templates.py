@@ -121,13 +121,11 @@ def refused_or_without_secret(template: str) -> dict[str, Any]:
             return f"refused: {error}"
 
     ended = held(render, seconds=5, wall_seconds=15)
+    text = str(ended.value)
+    is_refusal = text.startswith("refused: ")  # which may repeat a part of the template, but nothing else
+    shows_environment = not is_refusal and "environ" in text.replace(template, "")
     # Python raises MemoryError at the limit of this process only: a worker has none
-    ok = (
-        ended.well
-        and WORD not in ended.value
-        and "MemoryError" not in ended.value
-        and "environ" not in ended.value.replace(template, "")
-    )
+    ok = ended.well and WORD not in text and "MemoryError" not in text and not shows_environment
     return {"held": ok, "reached": (ended.how, str(ended.value)[:300])}
 
 
