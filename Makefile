@@ -86,10 +86,10 @@ campaign-messages-short: install-dev ## the same with three runs for each fault,
 	@ML_METRICS_MESSAGES_RUNS=3 ML_METRICS_MESSAGES_FAULT=30 ML_METRICS_MESSAGES_ONLY='^(?!BigQuery)' \
 		python -m pytest -q -s tests/campaigns/messages
 
-campaign-hostile: install-dev ## hostile workloads, test files, users and services in thousands of variants, about 40 minutes
+campaign-hostile: install-dev ## hostile workloads, test files, users and services in thousands of variants, about an hour
 	@ML_METRICS_HOSTILE_VARIANTS=$${ML_METRICS_HOSTILE_VARIANTS:-1000} python -m pytest -q tests/campaigns/hostile
 
-campaign-hostile-short: install-dev ## the same with few variants of each attack, without a whole Airflow, 4 minutes
+campaign-hostile-short: install-dev ## the same with few variants of each attack, without a whole Airflow, 8 minutes
 	@ML_METRICS_HOSTILE_VARIANTS=25 python -m pytest -q -n 2 --dist loadfile tests/campaigns/hostile \
 		--ignore tests/campaigns/hostile/test_api_server.py --ignore tests/campaigns/hostile/night
 
