@@ -149,6 +149,7 @@ ARGUMENTS: dict[str, list[Any]] = {
     "metrics": [["loss"]],
     "moment": [MONDAY],
     "needs": [NEEDS],
+    "recent": [3],
     "newest": PLACES,
     "now": [LATER],
     "occasion": ["broken"],
@@ -186,7 +187,8 @@ def answers(warehouse: Warehouse, *, at_most: int = 100) -> dict[str, Any]:
             most = max((len(ARGUMENTS[each.name]) for each in parameters), default=1)
             for number in range(min(most, at_most)):
                 given = {each.name: ARGUMENTS[each.name] for each in parameters}
-                found[f"{name} {number}"] = method(**{key: one[number % len(one)] for key, one in given.items()})
+                answer = method(**{key: one[number % len(one)] for key, one in given.items()})
+                found[f"{name} {number}"] = list(answer) if inspect.isgenerator(answer) else answer
     ends = dict.fromkeys(KEYS, MONDAY - timedelta(days=20))
     found["attributes"] = dict(warehouse.attributes([TEST], ends))
     return found
