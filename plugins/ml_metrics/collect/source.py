@@ -43,7 +43,7 @@ class Request:
     verify: bool = False
     """Also verify the checksums of records that are skipped."""
     allowance: Allowance = field(default_factory=Allowance)
-    """What may be read and kept. It is told of all bytes after each read."""
+    """What may be read and kept. Each read reports its bytes to it."""
     memory_used: MemoryUsed | None = None
 
 

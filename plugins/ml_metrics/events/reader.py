@@ -67,7 +67,7 @@ def read_events(  # noqa: PLR0913  (independent options)
         verify: Verify the checksums of large records without scalars too, such as images. Everything that is decoded is
             always verified.
         supersede: Drop points that a restarted workload wrote again.
-        progress: Called with the number of bytes after each read, unless there is an allowance, which is told.
+        progress: Called with the number of bytes after each read, unless an allowance counts them.
         allowance: How much is read and kept.
         block_size: The size of the buffer in bytes.
     """

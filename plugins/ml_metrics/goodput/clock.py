@@ -74,7 +74,7 @@ def by_one_clock(entries: Entries) -> OneClock:
     if guessed:
         warnings.append(
             f"the log has entries of {len(workers)} workers that do not name their writer; "
-            "they were told apart by their steps"
+            "their steps show which entry is whose"
         )
     if abs(farthest) >= NOTABLE_SECONDS:
         other = names[workers.index(others[differences.index(farthest)])]

@@ -6,9 +6,9 @@ from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.tables import METRIC_HISTORY, VERDICT_IS_BROKEN
 
 MOST_BROKEN, MOST_BROKEN_OF_TEST = 25, 5000
-"""How many broken metrics of one run, and of one test, a page is told of."""
+"""How many broken metrics of one run, and of one test, a page shows."""
 MOST_NAMES, MOST_SCANNED = 20_000, 100_000
-"""How many names of metrics a page is told of, and how many rows are read for them."""
+"""How many names of metrics a page lists, and how many rows are read for them."""
 MOST_VALUES = 200_000
 
 COLUMNS = """job.uuid AS run_key, job.test_name AS test, job.dag_id, job.timestamp, job.job_status,

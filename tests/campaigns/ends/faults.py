@@ -31,7 +31,7 @@ while not os.path.exists("{shared}/go-{round}"):
     if os.environ.get("JOB_COMPLETION_INDEX", "0") == "{breaks}" and os.path.exists("{shared}/break-{test}"):
         raise RuntimeError("{test} is hot")
 """
-"""A workload that is asked to stop ends with 0, which does not make a success of it."""
+"""The workload ends with 0 after SIGTERM, which does not make the run a success."""
 
 
 class Own(StrEnum):

@@ -46,7 +46,7 @@ def test_a_deleted_pod(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_a_drained_node_while_the_triggerer_waits(cluster: Cluster, hosts: int) -> None:
-    """The program ends with 0 when it is asked to stop, which makes no success of it."""
+    """The program ends with 0 after SIGTERM, which does not make the run a success."""
     if hosts > 1 and not has_indexed_jobs(cluster):
         pytest.skip("this cluster has no Indexed Jobs")
     program = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); time.sleep(600)"

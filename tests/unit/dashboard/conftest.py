@@ -17,8 +17,13 @@ from unit.dashboard.sample_runs import Rights, User, fill
 
 
 @pytest.fixture
-def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warehouse]:
-    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db") as opened:
+def warehouse_address(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/warehouse.db"
+
+
+@pytest.fixture
+def warehouse(warehouse_address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warehouse]:
+    with open_warehouse(warehouse_address) as opened:
         opened.ensure_schema()
 
         @contextmanager

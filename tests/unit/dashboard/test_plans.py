@@ -6,7 +6,6 @@ A time would measure the machine. A sequential scan of a table that grows with e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 import sqlalchemy as sa
 from fastapi.testclient import TestClient
 
-from ml_metrics.dashboard import source
 from ml_metrics.judge import HistoryNeeds
 from ml_metrics.warehouse import Warehouse, open_warehouse, page_queries, runs
 from ml_metrics.warehouse.sql import SqlStore, _with_lists
@@ -70,7 +68,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def year(postgres: PostgresServer) -> str:
+def warehouse_address(postgres: PostgresServer) -> str:
     """The address of a warehouse with a year of 200 tests."""
     address = postgres.new_database()
     with open_warehouse(address) as warehouse:
@@ -80,8 +78,8 @@ def year(postgres: PostgresServer) -> str:
 
 
 @pytest.fixture
-def plans(year: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plans]:
-    found, rows = Plans(year), SqlStore.rows
+def plans(warehouse_address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plans]:
+    found, rows = Plans(warehouse_address), SqlStore.rows
 
     def explained(self: SqlStore, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         found.add(query, self._bound(parameters))
@@ -90,20 +88,6 @@ def plans(year: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plans]:
     monkeypatch.setattr(SqlStore, "rows", explained)
     yield found
     found.engine.dispose()
-
-
-@pytest.fixture
-def warehouse(year: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warehouse]:
-    with open_warehouse(year) as opened:
-
-        @contextmanager
-        def same() -> Iterator[Warehouse]:
-            yield opened
-
-        monkeypatch.setattr(source, "warehouse", same)
-        source.SOURCE.forget()
-        yield opened
-        source.SOURCE.forget()
 
 
 def test_no_page_reads_a_table_of_runs_as_a_whole(

@@ -81,7 +81,7 @@ def test_a_second_worker_changes_no_figure(tmp_path: Path, ahead: float, layout:
 def test_workers_of_an_older_log_are_told_apart(tmp_path: Path, ahead: float, layout: str) -> None:
     found = laid_out(tmp_path, layout, JOB, moved(JOB, ahead))
     assert same_figures(found, written(tmp_path / "alone", a=JOB))
-    assert any("told apart by their steps" in one for one in found.warnings) == (layout != "files")
+    assert any("their steps show which entry is whose" in one for one in found.warnings) == (layout != "files")
 
 
 def test_events_of_two_workers_without_names(tmp_path: Path) -> None:
