@@ -87,6 +87,24 @@ $ ml-metrics demo
 """
 """The output of a real run, shortened: it takes too long to be repeated here."""
 
+DOCTOR = """\
+$ ml-metrics doctor
+ok    settings           5 of 53 are set; deployment `prod`
+ok    versions           Python 3.11.7, Airflow 3.3.2, cncf-kubernetes 10.25.0,
+                         standard 1.21.0
+ok    executor           CeleryExecutor: tasks run on several machines
+...
+WRONG run folders        [ml_metrics] storage_root: /opt/airflow/ml_metrics/runs
+                         is on the disk of one machine, and with CeleryExecutor
+                         tasks run on several. Set a folder in a bucket, such as
+                         gs://my-bucket/runs, or set [ml_metrics] shared_disk =
+                         yes if it is on a disk that all of them share
+...
+12 checks, 1 wrong.
+"""
+"""The output of a real run, shortened: what is right depends on the machine."""
+NOT_REPEATED = {"demo": DEMO, "doctor": DOCTOR}
+
 
 def run_keys() -> list[str]:
     """Return the keys of the runs, oldest first."""
@@ -127,6 +145,7 @@ def examples() -> dict[str, list[str]]:
         "schema": ["ml-metrics schema"],
         "import": ["ml-metrics import sqlite:///older.db"],
         "storage": ["ml-metrics storage"],
+        "doctor": [],
         "clusters": ["ml-metrics clusters"],
         "pools": ["ml-metrics pools"],
         "demo": [],
@@ -149,7 +168,9 @@ def _section(name: str, lines: list[str], folder: str) -> str:
     parser = parser_of(name)
     description, examples = parser.description or "", (parser.epilog or "").splitlines()[1:]
     parser.description = parser.epilog = None
-    shown = "\n".join(_shown(line) for line in lines).replace(folder, "/home/jane/project") or DEMO.strip()
+    shown = (
+        "\n".join(_shown(line) for line in lines).replace(folder, "/home/jane/project") or NOT_REPEATED[name].strip()
+    )
     calls = "\n".join(map(str.strip, examples))
     return "\n\n".join(
         part

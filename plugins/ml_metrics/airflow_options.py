@@ -40,6 +40,11 @@ def airflow_options(section: str, keys: Iterable[str]) -> dict[str, str | None]:
     return found
 
 
+def section_keys(section: str) -> set[str]:
+    """Return the keys of a section of `airflow.cfg`, whatever they mean."""
+    return set(_section(section))
+
+
 def airflow_cfg_path() -> Path:
     """Return the path of Airflow's configuration, by Airflow's own rule."""
     return Path(os.environ.get("AIRFLOW_CONFIG", airflow_home() / "airflow.cfg")).expanduser()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.clusters import named_cluster
 from ml_metrics.errors import ConfigError, WarehouseError
+from ml_metrics.separate_disks import ADVICE, separate_disks
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,11 +28,8 @@ def warehouse(*, create: bool = True, deployment: str | None = None) -> Warehous
     deployment = deployment or settings.deployment
     connection = find_connection(settings.warehouse_conn_id)
     if connection is None:
-        if "COMPOSER_ENVIRONMENT" in os.environ:
-            raise WarehouseError(
-                f"connection `{settings.warehouse_conn_id}` of the warehouse cannot be read or is not defined. On "
-                "Cloud Composer, there is no file in its place: that would be on the disk of one worker"
-            )
+        if where := separate_disks(settings):
+            raise WarehouseError(_no_connection(settings, where))
         return open_warehouse(f"sqlite:///{settings.warehouse_file}", create=create, deployment=deployment)
     if connection.conn_type in BIGQUERY:
         from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
@@ -46,10 +44,16 @@ def warehouse(*, create: bool = True, deployment: str | None = None) -> Warehous
     return open_warehouse(_sql_address(connection), create=create, deployment=deployment)
 
 
+def check_warehouse(settings: Settings) -> None:
+    """Raise ConfigError if each task would have a warehouse of its own, before a workload costs money."""
+    if (where := separate_disks(settings)) and find_connection(settings.warehouse_conn_id) is None:
+        raise ConfigError(_no_connection(settings, where))
+
+
 def cluster_kubeconfig() -> str | None:
     """Return the kubeconfig of the local cluster, started if necessary; None if workloads use another cluster."""
     settings = Settings.load()
-    if not _uses_local_cluster(settings):
+    if not uses_local_cluster(settings):
         return None
     from ml_metrics.clusters import local_cluster
 
@@ -68,13 +72,21 @@ def find_connection(conn_id: str) -> Any | None:
         return None
 
 
-def _uses_local_cluster(settings: Settings) -> bool:
+def _no_connection(settings: Settings, where: str) -> str:
+    return (
+        f"connection `{settings.warehouse_conn_id}` of the warehouse cannot be read or is not defined, and {where} "
+        f"tasks run on several machines: a file in its place would be another one on each. Define it, {ADVICE}"
+    )
+
+
+def uses_local_cluster(settings: Settings) -> bool:
+    """Return whether tests that name no cluster run on the local one."""
     match settings.cluster:
         case "local" | "kubernetes":
             return settings.cluster == "local"
         case "auto":
-            # inside a cluster, or on Composer, workloads never become processes of the Airflow worker
-            if "KUBERNETES_SERVICE_HOST" in os.environ or "COMPOSER_ENVIRONMENT" in os.environ:
+            # inside a cluster, or with several workers, workloads never become processes of the Airflow worker
+            if "KUBERNETES_SERVICE_HOST" in os.environ or separate_disks(settings):
                 return False
             connection = find_connection(settings.kubernetes_conn_id)
             return connection is None or not (connection.extra_dejson or connection.host)

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.airflow_options import airflow_cfg_path, airflow_home, airflow_option, version_of
 from ml_metrics.errors import ConfigError
+from ml_metrics.separate_disks import ADVICE, separate_disks
+from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 FILE = "documents.key"
 LEAST_LENGTH = 16
 """A key that can be guessed signs nothing."""
-SEEN = ("AIRFLOW_HOME", "AIRFLOW_CONFIG")
+SEEN = ("AIRFLOW_HOME", "AIRFLOW_CONFIG", "AIRFLOW__CORE__EXECUTOR")
 OPTIONS = (("ml_metrics", "documents_key"), ("core", "fernet_key"))
 KINDS = ("", "_CMD", "_SECRET")
 
@@ -34,7 +36,8 @@ def documents_keys() -> tuple[bytes, ...]:
     """Return the keys of this deployment. The first signs; a document that any of them has signed is believed.
 
     Raises:
-        ConfigError: there is a setting or a file that is no key, or the secrets backend does not return the Fernet key.
+        ConfigError: there is a setting or a file that is no key, the secrets backend does not return the Fernet key, or
+            each machine would have a key of its own.
     """
     names = [f"AIRFLOW__{section}__{key}{kind}".upper() for section, key in OPTIONS for kind in KINDS]
     return _keys(tuple(os.environ.get(name, "") for name in (*SEEN, *names)), version_of(airflow_cfg_path()))
@@ -51,6 +54,11 @@ def _keys(_environment: tuple[str, ...], _configuration: tuple[int, ...]) -> tup
         raise ConfigError(
             "[ml_metrics] documents_key: has to be set, because Airflow's secrets backend does not return the Fernet "
             "key that AIRFLOW__CORE__FERNET_KEY_SECRET names"
+        )
+    if not texts and (where := separate_disks(Settings.load())):
+        raise ConfigError(
+            f"[ml_metrics] documents_key: has to be set, because Airflow has no Fernet key and {where} tasks run on "
+            f"several machines, each of which would make a key of its own. Set it to a long random text, {ADVICE}"
         )
     return tuple(_derived(text) for text in texts or (_key_of_file(airflow_home() / "ml_metrics" / FILE),))
 

@@ -117,6 +117,9 @@ class Settings:
     keep_rows_days: str = ""
     """After how many days the rows of a run are removed from the warehouse: at least 90, on BigQuery at least
     `history_days`. Default: never. The newest 100 good runs of a test stay, and so do runs of open incidents."""
+    shared_disk: str = ""
+    """`yes` if the folders of these settings are on a disk that all machines of Airflow share. Without it, where tasks
+    run on several machines, a folder outside a bucket is an error."""
     dashboard_url: str = ""
     """The address of the dashboard in messages. Default: Airflow's `[api] base_url` with `/ml-metrics` appended."""
 

@@ -33,6 +33,7 @@ GROUPS = {
         "report": "write the dashboard as static HTML files",
     },
     "Administer": {
+        "doctor": "find what is wrong with this installation",
         "accept": "accept the new level of a metric",
         "ack": "acknowledge the open alert of a test",
         "load": "load run folders into the warehouse",

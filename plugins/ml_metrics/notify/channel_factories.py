@@ -7,11 +7,11 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ml_metrics import storage
 from ml_metrics.alerts.channels.unusable import Unusable
 from ml_metrics.connections import find_connection
 from ml_metrics.errors import ConfigError, MlMetricsError
 from ml_metrics.log_lines import logger_of
+from ml_metrics.separate_disks import outbox_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +29,8 @@ def outbox_of(settings: Settings) -> Channel:
     """Return the outbox folder, unless it would be on the disk of a worker that nobody can read."""
     from ml_metrics.alerts.channels.outbox import Outbox
 
-    if "COMPOSER_ENVIRONMENT" in os.environ and storage.is_local(settings.outbox):
-        reason = (
-            f"[ml_metrics] outbox: {settings.outbox} is on the disk of one worker of Cloud Composer, where nobody "
-            "reads it; set a folder in a bucket: gs://my-bucket/outbox"
-        )
-        return Unusable("outbox", reason)
-    return Outbox(settings.outbox)
+    problem = outbox_problem(settings)
+    return Unusable("outbox", problem) if problem else Outbox(settings.outbox)
 
 
 def channel_of(name: str, settings: Settings, outbox: Channel) -> Channel:

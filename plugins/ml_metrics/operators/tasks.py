@@ -18,6 +18,7 @@ from ml_metrics.log_lines import logger_of
 from ml_metrics.model import Run
 from ml_metrics.run_folder import RunFolder, listing_limits
 from ml_metrics.run_state import RunState
+from ml_metrics.separate_disks import storage_problem
 from ml_metrics.settings import Settings
 from ml_metrics.values import printable
 from ml_metrics.warehouse.known_definition import known_test
@@ -43,8 +44,13 @@ def run_of(test: str, context: Mapping[str, Any]) -> Run:
 
 
 def folder_of(test: str, context: Mapping[str, Any]) -> RunFolder:
-    """Return the run folder of the run that a task context belongs to."""
+    """Return the run folder of the run that a task context belongs to.
+
+    Raises ConfigError if the other tasks would not see it: nothing that this one wrote would reach them.
+    """
     settings = Settings.load()
+    if problem := storage_problem(settings):
+        raise ConfigError(problem)
     return RunFolder.of(run_of(test, context), settings.storage_root, listing_limits(settings))
 
 

@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout, Tas
 from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.params import allowed_by_hand, check_given, check_program
 from ml_metrics.config.trial import Usual
+from ml_metrics.connections import check_warehouse
 from ml_metrics.errors import ConfigError, UnreadableInputError
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.attempts import (
@@ -48,6 +49,7 @@ from ml_metrics.operators.run_start import start_of
 from ml_metrics.operators.saves_logs import SavesLogs
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.templates import FillsInTemplates
+from ml_metrics.separate_disks import check_folders
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -141,7 +143,13 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
         super().on_kill()
 
     def write_identity(self, context: Context) -> None:
-        """Write to the run folder which run it holds, so that the folder alone is enough to judge and load the run."""
+        """Write to the run folder which run it holds, so that the folder alone is enough to judge and load the run.
+
+        Raises ConfigError if the other tasks would not find what this run writes: before its workload costs money.
+        """
+        settings = Settings.load()
+        check_folders(settings)
+        check_warehouse(settings)
         run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
         identity = {"test": run.test, "dag_id": run.dag_id, "run_id": run.run_id, "deployment": run.deployment}
         params = dict(context["params"])
@@ -203,7 +211,7 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
         """Return whether an earlier process recorded the end of the workload, but died before Airflow knew it."""
         try:
             end = end_of_round(folder_of(self.test.name, context), context["ti"], self.test.retries)
-        except UnreadableInputError as error:  # another try would read the same
+        except (ConfigError, UnreadableInputError) as error:  # another try would find the same
             raise AirflowFailException(str(error)) from error
         if end is None:
             return False

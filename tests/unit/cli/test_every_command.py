@@ -69,6 +69,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "schema": warehouse,
         "import": [address, *warehouse],
         "storage": warehouse,
+        "doctor": [],
         "clusters": [],
         "pools": [],
         "demo": ["--help"],

@@ -64,7 +64,7 @@ def test_on_composer_an_outbox_on_a_disk_accepts_nothing(connect: Any, monkeypat
     mail = connect("outbox")
     (channel,) = mail.channels
     assert isinstance(channel, Unusable)
-    assert "set a folder in a bucket: gs://my-bucket/outbox" in channel.reason
+    assert "Set a folder in a bucket, such as gs://my-bucket/outbox" in channel.reason
     assert mail.outbox is channel, "messages that no channel accepts do not vanish there either"
     monkeypatch.setenv("AIRFLOW__ML_METRICS__OUTBOX", "gs://my-bucket/outbox")
     assert connect("outbox").channels == (Outbox("gs://my-bucket/outbox"),)

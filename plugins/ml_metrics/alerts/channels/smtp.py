@@ -58,12 +58,29 @@ class Smtp:
             raise UndeliveredError("there are no recipients: set the test's `emails` or the default recipients")
         return within(timeout, self.host, lambda deadline: self._deliver(message, deadline))
 
+    def check(self, timeout: float) -> str:
+        """Connect and log in as for a mail, and send none."""
+
+        def connect(deadline: Deadline) -> str:
+            with self._errors_translated(deadline), self._server(deadline):
+                return f"{self.host}:{self.port} accepts the {'login' if self.login else 'connection'}"
+
+        return within(timeout, self.host, connect)
+
     def _deliver(self, message: Message, deadline: Deadline) -> str:
-        try:
-            with self._server(deadline) as server:
+        with self._errors_translated(deadline), self._server(deadline) as server:
+            try:
                 rejected = self._hand_over(message, server)
-        except smtplib.SMTPRecipientsRefused as error:
-            raise _rejected(error.recipients, message.recipients) from None
+            except smtplib.SMTPRecipientsRefused as error:
+                raise _rejected(error.recipients, message.recipients) from None
+        if rejected:
+            raise _rejected(rejected, message.recipients)
+        return f"accepted by {self.host} for {', '.join(message.recipients)}"
+
+    @contextmanager
+    def _errors_translated(self, deadline: Deadline) -> Iterator[None]:
+        try:
+            yield
         except smtplib.SMTPResponseException as error:
             reason = f"{self.host} answered {error.smtp_code} ({_one_line(error.smtp_error)})"
             raise UndeliveredError(reason, transient=error.smtp_code < PERMANENT_ERROR) from None
@@ -78,9 +95,6 @@ class Smtp:
         except ValueError:
             reason = "an address of sender or recipients has characters that this server cannot take"
             raise UndeliveredError(reason) from None
-        if rejected:
-            raise _rejected(rejected, message.recipients)
-        return f"accepted by {self.host} for {', '.join(message.recipients)}"
 
     def _hand_over(self, message: Message, server: smtplib.SMTP) -> Mapping[str, tuple[int, bytes]]:
         """Send the mail and return the recipients that were rejected."""

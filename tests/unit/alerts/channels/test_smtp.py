@@ -63,3 +63,13 @@ def test_an_address_that_the_server_cannot_take_is_a_permanent_error(smtp: MailS
     with pytest.raises(UndeliveredError, match="characters that this server cannot take") as caught:
         Smtp("127.0.0.1", smtp.port, starttls=False).send(replace(MESSAGE, recipients=("müller@example.com",)), 5)
     assert not caught.value.transient
+
+
+def test_a_check_logs_in_and_sends_nothing(smtp: MailServer) -> None:
+    server = Smtp("127.0.0.1", smtp.port, starttls=False)
+    assert server.check(5) == f"127.0.0.1:{smtp.port} accepts the connection"
+    assert smtp.mails == []
+    with pytest.raises(UndeliveredError, match="cannot be reached"):
+        Smtp("127.0.0.1", 1, starttls=False).check(5)
+    with pytest.raises(UndeliveredError, match=r"127\.0\.0\.1"):
+        replace(server, login="alice", password="wrong").check(5)

@@ -1,0 +1,71 @@
+"""Check this installation of Airflow for ML Metrics: versions, settings, connections, rights, run folders, warehouse,
+clusters and channels. Each problem is stated with what to do about it.
+
+Run it where tasks run, with their environment: on another machine, other things are right and wrong. No workload is
+started, no message is sent, and no table is created; a small file is written to the run folders, read and removed.
+Exit code 1: something is not as it should be.
+
+examples:
+  ml-metrics doctor
+  ml-metrics doctor --timeout 60 --json
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from contextlib import redirect_stdout
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from ml_metrics.cli.arguments import add_json, whole_number
+from ml_metrics.cli.output import WIDTH, counted, print_json
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ml_metrics.doctor import Check
+
+SECONDS = 30
+MARKS = {True: "ok", False: "WRONG"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `doctor`."""
+    parser.add_argument(
+        "--timeout",
+        type=whole_number(1, 600),
+        default=SECONDS,
+        metavar="SECONDS",
+        help=f"how long each check may take (default: {SECONDS})",
+    )
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print each check as soon as it is done; exit code 1 if one is not ok."""
+    output, found = sys.stdout, []
+    with redirect_stdout(sys.stderr):  # where Airflow logs, from its import on
+        from ml_metrics.doctor import diagnose
+
+        for check in diagnose(arguments.timeout):
+            found.append(check)
+            if not arguments.json:
+                print(_line(check), file=output, flush=True)
+    wrong = sum(not check.ok for check in found)
+    if arguments.json:
+        print_json({"checks": [asdict(check) for check in found]})
+    else:
+        print(f"{counted(len(found), 'check')}, {wrong or 'none'} wrong.")
+    return 1 if wrong else 0
+
+
+def _line(check: Check) -> str:
+    return textwrap.fill(
+        check.message,
+        WIDTH,
+        initial_indent=f"{MARKS[check.ok]:<6}{check.name:<18} ",
+        subsequent_indent=" " * 25,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,86 @@
+"""What is installed, and which processes of Airflow run."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.airflow_options import airflow_option
+from ml_metrics.alerts.channels.channel import UndeliveredError
+from ml_metrics.alerts.channels.deadline import within
+from ml_metrics.alerts.channels.http import Client
+from ml_metrics.errors import ConfigError
+from ml_metrics.separate_disks import separate_disks
+
+if TYPE_CHECKING:
+    from ml_metrics.settings import Settings
+
+NEEDED = {
+    "apache-airflow-core": "Airflow",
+    "apache-airflow-providers-cncf-kubernetes": "cncf-kubernetes",
+    "apache-airflow-providers-standard": "standard",
+}
+LEAST_AIRFLOW = (3, 1)
+HEALTH = "/api/v2/monitor/health"
+HEALTH_SECONDS = 10
+PROCESSES = {
+    "scheduler": "no run starts: start `airflow scheduler`",
+    "dag_processor": "new test files are not read: start `airflow dag-processor`",
+    "triggerer": "deferrable tests wait for ever and no overdue run is reported: start `airflow triggerer`",
+}
+"""What Airflow's health lists, and what is missing without it."""
+
+
+def versions() -> str:
+    """Return the versions of what a run needs."""
+    found = {name: _version(distribution) for distribution, name in NEEDED.items()}
+    if missing := [f"`{distribution}`" for distribution, name in NEEDED.items() if not found[name]]:
+        raise ConfigError(f"not installed in this environment: {', '.join(missing)}")
+    if _numbers(found["Airflow"]) < LEAST_AIRFLOW:
+        raise ConfigError(
+            f"Airflow {found['Airflow']} is too old: {'.'.join(map(str, LEAST_AIRFLOW))} or later is needed"
+        )
+    return ", ".join([f"Python {platform.python_version()}", *(f"{name} {one}" for name, one in found.items())])
+
+
+def executor(settings: Settings) -> str:
+    """Return where tasks run."""
+    name = airflow_option("core", "executor") or "LocalExecutor"
+    where = "run on several machines" if separate_disks(settings) else "share the disks of one machine"
+    return f"{name}: tasks {where}"
+
+
+def processes() -> str:
+    """Return which processes of Airflow are healthy. Raises ConfigError if one is not."""
+    address = (airflow_option("api", "base_url") or "http://localhost:8080").rstrip("/")
+    try:
+        health = within(
+            HEALTH_SECONDS,
+            "Airflow",
+            lambda deadline: Client("Airflow", deadline).send("GET", address + HEALTH, read=True).content,
+        )
+    except UndeliveredError as error:
+        raise ConfigError(
+            f"{address} does not answer as Airflow's API server ({error}): is it running, and is [api] base_url right?"
+        ) from error
+    if not isinstance(health, dict):
+        raise ConfigError(f"{address} does not answer as Airflow's API server: is [api] base_url right?")
+    if broken := [f"{name}: {PROCESSES[name]}" for name in PROCESSES if not _is_healthy(health.get(name))]:
+        raise ConfigError(f"not healthy: {'; '.join(broken)}")
+    return f"{address}: {', '.join(PROCESSES)} are healthy"
+
+
+def _is_healthy(process: Any) -> bool:
+    return isinstance(process, dict) and process.get("status") == "healthy"
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return ""
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2] if part.isdecimal())

@@ -1,0 +1,176 @@
+"""`ml-metrics doctor` on installations with one thing wrong each."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ml_metrics.cli import main
+from ml_metrics.doctor import diagnose
+from ml_metrics.doctor.check import Check, checked
+from ml_metrics.errors import ConfigError
+
+HEALTHY = {name: {"status": "healthy"} for name in ("metadatabase", "scheduler", "dag_processor", "triggerer")}
+
+
+class Airflow(BaseHTTPRequestHandler):
+    """The health of an API server."""
+
+    health: Any = HEALTHY
+
+    def do_GET(self) -> None:
+        assert self.path == "/api/v2/monitor/health"
+        body = json.dumps(self.health).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def airflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[Airflow]]:
+    class Own(Airflow):
+        pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Own)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", f"http://127.0.0.1:{server.server_port}")
+    (tmp_path / "tests").mkdir()
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", str(tmp_path / "tests"))
+    yield Own
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def found() -> Callable[[], dict[str, Check]]:
+    return lambda: {check.name: check for check in diagnose(5)}
+
+
+def test_a_laptop_is_fine_before_its_first_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["doctor", "--json"]) == 0
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    assert [check["name"] for check in checks] == [
+        "settings", "versions", "executor", "processes", "test files", "documents", "run folders", "warehouse",
+        "cluster", "channel outbox", "senders",
+    ]  # fmt: skip
+    assert all(check["ok"] for check in checks), checks
+    assert not list(tmp_path.rglob("warehouse.db")), "it creates nothing"
+    assert not list(tmp_path.rglob("runs"))
+    assert main(["doctor"]) == 0
+    assert "11 checks, none wrong." in capsys.readouterr().out
+
+
+def test_a_wrong_check_has_the_exit_code_1(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROT", "gs://bucket/runs")
+    assert main(["doctor"]) == 1
+    text = " ".join(capsys.readouterr().out.split())
+    assert "WRONG settings [ml_metrics] storage_rot: there is no such setting; did you mean 'storage_root'?" in text
+    assert "1 wrong." in text
+
+
+@pytest.mark.parametrize(
+    ("setting", "check", "message"),
+    [
+        ("MAX_POINTS=many", "settings", "max_points"),
+        ("MASS_FAILURE_TESTS=-1", "settings", "mass_failure_tests: '-1' is not a whole number"),
+        ("SHARED_DISK=perhaps", "settings", "neither yes nor no"),
+        ("CLUSTERS=/nowhere/clusters.yaml", "settings", "cannot be read"),
+        ("POLICY=/nowhere/policy.yaml", "settings", "cannot be read"),
+        ("KEEP_RUNS_DAYS=-3", "settings", "keep_runs_days"),
+        ("CLUSTER_PATIENCE=long", "settings", "cluster_patience"),
+        ("CONFIG_ROOT=/nowhere/tests", "test files", "config_root: there is no folder /nowhere/tests"),
+        ("DOCUMENTS_KEY=short", "documents", "fewer than 16 letters"),
+        ("STORAGE_ROOT=/etc/passwd/runs", "run folders", "cannot be created"),
+        ("CHANNELS=outbox, pigeon", "channel pigeon", "is not one of outbox"),
+        ("CHANNELS=smtp:nobody_made_this", "channel smtp:nobody_made_this", "no Airflow connection"),
+        ("CLUSTER=kubernetes", "cluster", ""),
+        ("WAREHOUSE_FILE=/proc/cpuinfo", "warehouse", ""),
+    ],
+)
+def test_what_is_wrong_is_named(
+    setting: str, check: str, message: str, found: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, _, value = setting.partition("=")
+    monkeypatch.setenv(f"AIRFLOW__ML_METRICS__{name}", value)
+    result = found()[check]
+    assert not result.ok, result
+    assert message in result.message
+    assert "\n" not in result.message
+
+
+def test_several_machines_without_a_bucket(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "CeleryExecutor")
+    result = found()
+    wrong = [name for name, check in result.items() if not check.ok]
+    assert {"run folders", "warehouse", "channel outbox"} <= set(wrong)
+    assert result["executor"].message == "CeleryExecutor: tasks run on several machines"
+
+
+@pytest.mark.parametrize(
+    ("health", "message"),
+    [
+        ({**HEALTHY, "triggerer": {"status": None}}, "not healthy: triggerer: deferrable tests wait for ever"),
+        ({**HEALTHY, "scheduler": {"status": "unhealthy"}}, "not healthy: scheduler: no run starts"),
+        (["what"], "does not answer as Airflow's API server"),
+        ({}, "not healthy: scheduler"),
+    ],
+)
+def test_a_process_of_airflow_that_is_away(airflow: type[Airflow], health: Any, message: str, found: Any) -> None:
+    airflow.health = health
+    assert message in found()["processes"].message
+    assert not found()["processes"].ok
+
+
+def test_a_check_that_hangs_is_an_answer_in_time() -> None:
+    began = time.monotonic()
+    check = checked("bucket", lambda: str(time.sleep(30)), 0.2)
+    assert (check.ok, check.message) == (False, "no answer within 0.2 seconds: is it reachable from here?")
+    assert time.monotonic() - began < 10
+
+
+def test_an_error_of_any_family_is_one_line_without_secrets() -> None:
+    from airflow.sdk.log import mask_secret
+
+    mask_secret("hunter2-hunter2")
+
+    def fail() -> str:
+        raise RuntimeError("password hunter2-hunter2\nrefused")
+
+    check = checked("bucket", fail, 5)
+    assert not check.ok
+    assert check.message == "RuntimeError: password *** refused"
+
+
+def test_an_error_of_ours_says_what_to_do() -> None:
+    def fail() -> str:
+        raise ConfigError("set it")
+
+    assert checked("a", fail, 5) == Check("a", ok=False, message="set it")
+
+
+def test_an_outbox_that_exists_is_written_to_and_left_empty(
+    found: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    outbox = tmp_path / "outbox"
+    outbox.mkdir()
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__OUTBOX", str(outbox))
+    assert found()["channel outbox"].message == f"{outbox}: files can be written, read and removed"
+    assert list(outbox.iterdir()) == []
+    outbox.chmod(0o500)
+    monkeypatch.setattr("ml_metrics.storage.write_bytes", _refused)
+    assert not found()["channel outbox"].ok
+
+
+def _refused(*_: object) -> None:
+    raise PermissionError("no")
