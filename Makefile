@@ -14,7 +14,7 @@ export UV_SYSTEM_CERTS ?= 1
 PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1 -type f -exec chmod go= {} +
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo up test test-kubernetes lint docs bench lock vega clean \
+.PHONY: help install install-dev demo up test test-kubernetes matrix matrix-ci lint docs bench lock vega clean \
 	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-goodput \
 	campaign-hostile campaign-hostile-short campaign-kills \
 	campaign-messages campaign-messages-short \
@@ -32,13 +32,19 @@ demo: install ## one test on this machine fails and recovers, in about two minut
 
 up: install ## Airflow with the dashboard on http://localhost:8080
 	@echo "Airflow starts on http://localhost:8080; the password of user admin is in $(AIRFLOW_HOME)/simple_auth_manager_passwords.json.generated"
-	@$(PRIVATE); airflow standalone
+	@$(PRIVATE); python deploy/standalone.py
 
 test: install-dev lint ## every check and every test
 	@python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # the long DAG runs first, not last on one worker
 
 test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that KUBECONFIG names
 	@ML_METRICS_TEST_KUBERNETES=1 python -m pytest -q tests/campaigns/kubernetes
+
+matrix: $(VENV)/.uv ## a whole test on each version of Airflow and Python that is supported, 10 minutes
+	@python3 tests/matrix/run.py
+
+matrix-ci: $(VENV)/.uv ## the same on the oldest and the newest versions only, 3 minutes
+	@python3 tests/matrix/run.py --ci
 
 lint: install-dev ## ruff, mypy and the floors
 	@ruff format --check .
@@ -107,8 +113,8 @@ clean: ## remove the environment and everything that runs left behind
 	rm -rf $(VENV) .airflow .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.uv: requirements-uv.lock
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' \
-		|| { echo "Python 3.11 or 3.12 is needed: make install PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+		|| { echo "Python 3.11, 3.12 or 3.13 is needed: make install PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
 	@touch $@

@@ -2,8 +2,9 @@
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, CronTriggerTimetable, task
+from airflow.sdk import DAG, task
 
+from ml_metrics.airflow_versions import CronTriggerTimetable
 from ml_metrics.notify import send_digest, send_heartbeat, watch_tests
 from ml_metrics.operators.prune_rows import prune_rows
 from ml_metrics.operators.prune_storage import prune_storage

@@ -1,4 +1,4 @@
-"""A real `airflow standalone`, driven through Airflow's REST API."""
+"""A real Airflow as `make up` starts it, driven through Airflow's REST API."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -99,6 +100,17 @@ class Standalone:
         if process := self.process_of(dag, run, task):
             process.kill()
 
+    def listens_on(self) -> dict[str, str]:
+        """Return each address on which a process of this Airflow listens, with the command of that process."""
+        family = [self.process.pid, *(one.pid for one in psutil.Process(self.process.pid).children(recursive=True))]
+        found = {}
+        for one in map(psutil.Process, family):
+            with suppress(psutil.NoSuchProcess):
+                command = " ".join(one.cmdline())
+                sockets = [two for two in one.net_connections("inet") if two.status == psutil.CONN_LISTEN]
+                found |= {f"{two.laddr.ip}:{two.laddr.port}": command for two in sockets}
+        return found
+
     def process_of(self, dag: str, run: str, task: str) -> psutil.Process | None:
         """Return the process that runs a task's code now; None if it does not run."""
         instance = self.tasks(dag, run).get(task)
@@ -148,12 +160,15 @@ def standalone(home: Home, heartbeat: int = 30) -> Iterator[Standalone]:
         "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(heartbeat),
-        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
-        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
     }
     with (home.path / "standalone.log").open("wb") as log:
         process = subprocess.Popen(
-            ["airflow", "standalone"], env=environment, stdout=log, stderr=log, cwd=PROJECT, start_new_session=True
+            [sys.executable, "deploy/standalone.py"],
+            env=environment,
+            stdout=log,
+            stderr=log,
+            cwd=PROJECT,
+            start_new_session=True,
         )
         try:
             wait_until(lambda: is_up(url), "airflow standalone is up")

@@ -64,7 +64,8 @@ def cluster_kubeconfig() -> str | None:
 def find_connection(conn_id: str) -> Any | None:
     """Return an Airflow connection, or None if it is undefined."""
     from airflow.sdk import BaseHook
-    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    from ml_metrics.airflow_versions import AirflowNotFoundException
 
     try:
         return BaseHook.get_connection(conn_id)

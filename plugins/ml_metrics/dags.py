@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Param, chain, get_parsing_context
-from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from airflow.sdk.definitions.param import ParamsDict
 
+from ml_metrics.airflow_versions import AsyncCallback, deadline_interval
 from ml_metrics.clusters.pools import configured_pools, pool_of
 from ml_metrics.config.contact import Contact, contact_in
 from ml_metrics.config.load import load_test, load_tests
@@ -166,16 +166,12 @@ def _unregistered_on_error(dag: DAG) -> Iterator[None]:
 
 
 def deadline_of(test: TestDefinition) -> DeadlineAlert:
-    """Return the alert for a run that is not finished after the maximum time of all attempts, or that never started.
-
-    The interval is a number of seconds, as in older versions of Airflow. With a timedelta, Airflow 3.3 cannot clear a
-    failed run (https://github.com/apache/airflow/issues/70368).
-    """
+    """Return the alert for a run that is not finished after the maximum time of all attempts, or that never started."""
     attempts = (test.startup_timeout + test.timeout) * (test.retries + 1)
     quiet_until = str(test.quarantine.until) if test.quarantine else ""
     about = {"test": test.name, "owner": test.owner, "emails": list(test.emails), "quiet_until": quiet_until}
-    seconds: Any = (attempts + DEADLINE_SLACK).total_seconds()
-    return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, seconds, AsyncCallback(notify_overdue, about))
+    interval = deadline_interval(attempts + DEADLINE_SLACK)
+    return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, interval, AsyncCallback(notify_overdue, about))
 
 
 def _in_dags_test() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -42,11 +43,17 @@ def airflow(home: Home) -> Iterator[Standalone]:
         yield running
 
 
-def test_a_manually_triggered_run_ends_like_any_other(airflow: Standalone, home: Home) -> None:
+@pytest.fixture(scope="module")
+def by_hand(airflow: Standalone, home: Home) -> str:
+    """The run that was triggered by hand, ended."""
     airflow.unpause("triggered")
     home.airflow("dags", "trigger", "triggered", "--run-id", "by_hand").check_returncode()
     assert airflow.wait_until_ended("triggered", "by_hand") == "success"
-    assert airflow.run("triggered", "by_hand")["logical_date"] is None
+    return "by_hand"
+
+
+def test_a_manually_triggered_run_ends_like_any_other(airflow: Standalone, home: Home, by_hand: str) -> None:
+    assert airflow.run("triggered", by_hand)["logical_date"] is None
     assert_recorded_once(home, "triggered")
 
 
@@ -76,6 +83,20 @@ def test_a_gate_that_was_killed_still_sends_its_mail_once(airflow: Standalone, h
     wait_until(lambda: bool(home.mails("gate-killed")), "the next try of the gate has sent the mail")
     (mail,) = home.mails("gate-killed")
     assert "ExitCode:1" in mail.read_text()
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_airflow_listens_on_loopback_only(airflow: Standalone) -> None:
+    """After a whole run, every process that `make up` starts has been there for long."""
+    listening = airflow.listens_on()
+    port = str(urlsplit(airflow.url).port)
+    assert f"127.0.0.1:{port}" in listening
+    assert {address: command for address, command in listening.items() if not address.startswith("127.0.0.1:")} == {}
+
+
+def test_the_log_of_a_task_is_shown_without_a_log_server(airflow: Standalone, by_hand: str) -> None:
+    path = f"/api/v2/dags/triggered/dagRuns/{by_hand}/taskInstances/run_workload/logs/1"
+    assert "Building pod triggered" in airflow.client.get(path).raise_for_status().text
 
 
 def assert_recorded_once(home: Home, test: str) -> None:

@@ -149,8 +149,9 @@ def send_heartbeat() -> str:
 
 def watch_tests() -> str:
     """Report test files, DAGs and schedules that broke, or are mended. A task calls this."""
-    from airflow.sdk import conf, get_current_context
+    from airflow.sdk import get_current_context
 
+    from ml_metrics.airflow_versions import conf
     from ml_metrics.notify.watch.task import watch_all
 
     get_dag: Any = get_current_context()["ti"].get_dag

@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
+from airflow.sdk.exceptions import AirflowException
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
+from ml_metrics.airflow_versions import AirflowTaskTimeout
 from ml_metrics.clusters.hosts import rejection_reason
 from ml_metrics.errors import ClusterError, ConfigError, MlMetricsError
 from ml_metrics.model import JobStatus, Workload

@@ -12,8 +12,7 @@ PASS_SECONDS = 50 * 60.0
 
 def prune_rows() -> str:
     """Remove the rows that the setting no longer keeps. Skipped while it keeps everything."""
-    from airflow.sdk.exceptions import AirflowSkipException
-
+    from ml_metrics.airflow_versions import AirflowSkipException
     from ml_metrics.connections import warehouse
     from ml_metrics.retention import old_rows
 

@@ -24,8 +24,8 @@ def prune_storage() -> str:
     from datetime import UTC, datetime
 
     from airflow.sdk import get_current_context
-    from airflow.sdk.exceptions import AirflowSkipException
 
+    from ml_metrics.airflow_versions import AirflowSkipException
     from ml_metrics.connections import warehouse
     from ml_metrics.removal import Usage
     from ml_metrics.retention import Ages, Needed, Remover, StoredRuns, prune

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.cncf.kubernetes.operators.job import JOB_NAME_PREFIX, KubernetesJobOperator
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
-from airflow.sdk.exceptions import AirflowException, TaskDeferred
+from airflow.sdk.exceptions import AirflowException
 from kubernetes.client import models as k8s
 from kubernetes.client.exceptions import ApiException
 
+from ml_metrics.airflow_versions import TaskDeferred
 from ml_metrics.clusters.containers import logs_of
 from ml_metrics.clusters.hosts import Hosts, Stage, index_of
 from ml_metrics.clusters.manifests import job as job_of

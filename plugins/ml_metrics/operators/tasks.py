@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ml_metrics import steps
+from ml_metrics.airflow_versions import AirflowFailException, AirflowSkipException, run_to_trigger
 from ml_metrics.alerts.markers import Markers
 from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.connections import warehouse
@@ -174,8 +174,6 @@ class ConfirmRun(TestTask):
 
     def perform(self, context: Mapping[str, Any]) -> str:
         """Start the run. It has the same run id however often this task is executed, so it is started once."""
-        from airflow.sdk.exceptions import DagRunTriggerException
-
         confirming = steps.confirm(self.test, run_of(self.test.name, context), self.state(context))
         if confirming is None:
             raise AirflowSkipException("no verdict of this run waits for another run of the test")
@@ -183,7 +181,7 @@ class ConfirmRun(TestTask):
         if ti.get_dag(ti.dag_id).is_paused:
             raise AirflowSkipException("the DAG is paused, so no run is started: the next run of the test confirms")
         self.log.info("%s. It is run %s", confirming.note, confirming.run_id)
-        raise DagRunTriggerException(
+        raise run_to_trigger(
             trigger_dag_id=ti.dag_id,
             dag_run_id=confirming.run_id,
             conf=dict(dag_run.conf or {}),

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
 
+from ml_metrics.airflow_versions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
 from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.params import allowed_by_hand, check_given, check_program
 from ml_metrics.config.trial import Usual

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator, get_parsing_context
-from airflow.sdk.exceptions import AirflowFailException
 
+from ml_metrics.airflow_versions import AirflowFailException
 from ml_metrics.config.clusters import cluster_of
 
 if TYPE_CHECKING:

@@ -139,8 +139,8 @@ def test_an_older_home_is_narrowed_before_airflow_starts(tmp_path: Path) -> None
         file.touch()
         file.chmod(0o644)
     home.chmod(0o755)
-    (programs / "airflow").write_text("#!/bin/sh\ntouch $AIRFLOW_HOME/new\n")
-    (programs / "airflow").chmod(0o755)
+    (programs / "python").write_text("#!/bin/sh\ntouch $AIRFLOW_HOME/new\n")
+    (programs / "python").chmod(0o755)
     # without the environment, whose program would come first
     make(home, "-o install up VENV=none", PATH=f"{programs}:/usr/bin:/bin")
     assert mode(home) == 0o700
@@ -149,7 +149,7 @@ def test_an_older_home_is_narrowed_before_airflow_starts(tmp_path: Path) -> None
 
 def test_every_recipe_that_starts_airflow_keeps_its_files_private() -> None:
     recipes = [line for line in (PROJECT / "Makefile").read_text().splitlines() if line.startswith("\t")]
-    starts = [line for line in recipes if re.search(r"\b(airflow standalone|airflow db|ml-metrics demo)\b", line)]
+    starts = [line for line in recipes if re.search(r"\b(deploy/standalone\.py|airflow db|ml-metrics demo)\b", line)]
     assert len(starts) == 3
     for line in starts:
         assert line.startswith(("\t@umask 077;", "\t@$(PRIVATE);")), line

@@ -32,7 +32,8 @@ STALE = timedelta(minutes=20)
 """An error that was not repeated for this long may be mended."""
 IMPORT = """
 import sys
-from airflow.dag_processing.dagbag import DagBag
+import airflow  # which makes modules of the plugins folder known
+from ml_metrics.airflow_versions import DagBag
 sys.exit(bool(DagBag(sys.argv[1], include_examples=False).import_errors))
 """
 MAX_TRACE = 4000

@@ -1,0 +1,98 @@
+"""What differs between the supported versions of Airflow: no other module knows that there are several.
+
+A name that has moved is imported from here, `from ml_metrics.airflow_versions import AirflowFailException`, and this
+module imports from Airflow only what is asked for. The floor is Airflow 3.1.7: tests/matrix/corners.toml lists what is
+tested. When a version is dropped, the places after the first go, and a name with one place goes back to its users.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # as type checkers know it: a DAG file imports this module
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.sdk import CronTriggerTimetable, conf
+    from airflow.sdk.definitions.callback import AsyncCallback
+    from airflow.sdk.exceptions import (
+        AirflowFailException,
+        AirflowNotFoundException,
+        AirflowSkipException,
+        AirflowTaskTimeout,
+        DagRunTriggerException,
+        TaskDeferred,
+    )
+
+__all__ = [
+    "AirflowFailException",
+    "AirflowNotFoundException",
+    "AirflowSkipException",
+    "AirflowTaskTimeout",
+    "AsyncCallback",
+    "CronTriggerTimetable",
+    "DagBag",
+    "DagRunTriggerException",
+    "TaskDeferred",
+    "conf",
+    "deadline_interval",
+    "run_to_trigger",
+]
+
+_EXCEPTIONS = ("airflow.sdk.exceptions", "airflow.exceptions")  # 3.2, 3.1
+
+PLACES: dict[str, tuple[str, ...]] = {
+    "AirflowFailException": _EXCEPTIONS,
+    "AirflowNotFoundException": _EXCEPTIONS,
+    "AirflowSkipException": _EXCEPTIONS,
+    "AirflowTaskTimeout": _EXCEPTIONS,
+    "AsyncCallback": ("airflow.sdk.definitions.callback", "airflow.sdk.definitions.deadline"),  # 3.2, 3.1
+    "CronTriggerTimetable": ("airflow.sdk", "airflow.timetables.trigger"),  # 3.2, 3.1
+    "DagBag": ("airflow.dag_processing.dagbag", "airflow.models.dagbag"),  # 3.2, 3.1
+    "DagRunTriggerException": _EXCEPTIONS,
+    "TaskDeferred": _EXCEPTIONS,
+    "conf": ("airflow.sdk", "airflow.configuration"),  # 3.2, 3.1
+}
+"""The modules that have each name, the newest version's first: an older place may still work there, with a warning."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in PLACES:
+        raise AttributeError(f"module '{__name__}' has no attribute {name!r}")
+    for place in PLACES[name]:
+        try:
+            found: object = getattr(import_module(place), name)
+        except (ModuleNotFoundError, AttributeError):
+            continue
+        globals()[name] = found
+        return found
+    from airflow import __version__
+
+    raise ImportError(f"Airflow {__version__} has no {name} in {' or '.join(PLACES[name])}: is this version supported?")
+
+
+def deadline_interval(interval: timedelta) -> timedelta:
+    """Return the interval of a deadline in the form that the running version can store.
+
+    Airflow 3.3 stores a timedelta, too, but then cannot clear a failed run
+    (https://github.com/apache/airflow/issues/70368). It takes a number of seconds, which older versions refuse.
+    """
+    from airflow import __version__
+
+    return interval.total_seconds() if _release(__version__) >= (3, 3) else interval  # type: ignore[return-value]
+
+
+def run_to_trigger(*, note: str, **run: object) -> DagRunTriggerException:
+    """Return what a task raises to start another run. Airflow 3.1 has no note for it."""
+    from inspect import signature
+
+    trigger = __getattr__("DagRunTriggerException")
+    if "note" in signature(trigger).parameters:  # type: ignore[arg-type]
+        run["note"] = note
+    return trigger(**run)  # type: ignore[operator, no-any-return]
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version."""
+    return tuple(int(part) for part in version.split(".")[:2])

@@ -1,0 +1,100 @@
+"""The corners of the matrix, and the tables that show them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+CORNERS = Path(__file__).with_name("corners.toml")
+PAGE = PROJECT / "docs" / "versions.md"
+LOCK = "requirements.lock"
+
+AIRFLOW = "apache-airflow"
+KUBERNETES = "apache-airflow-providers-cncf-kubernetes"
+GOOGLE = "apache-airflow-providers-google"
+HEAD = ("Airflow", "Python", "cncf-kubernetes", "google", "packages of", "")
+BEGIN, END = "<!-- corners -->\n", "<!-- /corners -->\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Corner:
+    """One version of Airflow on one of Python, with the packages of a day."""
+
+    airflow: str
+    python: str
+    packages: str
+    pins: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+    ci: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.airflow}-py{self.python}"
+
+    @property
+    def requirements(self) -> list[str]:
+        """What the corner asks for besides the package itself."""
+        pinned = [f"apache-airflow-providers-{name}=={version}" for name, version in self.pins.items()]
+        return [f"{AIRFLOW}=={self.airflow}", *pinned]
+
+    @property
+    def constraints(self) -> list[str]:
+        """The arguments that make uv take the packages of the day."""
+        return ["--constraint", str(PROJECT / LOCK)] if self.packages == LOCK else ["--exclude-newer", self.packages]
+
+    def row(self, versions: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the row of the table, with the versions that were installed."""
+        day = f"[{LOCK}](../{LOCK})" if self.packages == LOCK else self.packages
+        return (versions[AIRFLOW], self.python, versions[KUBERNETES], versions[GOOGLE], day, self.note)
+
+
+def load_corners() -> list[Corner]:
+    return [Corner(**one) for one in tomllib.loads(CORNERS.read_text())["corners"]]
+
+
+def number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def airflow_range(corners: Sequence[Corner]) -> tuple[str, str]:
+    """Return the oldest version that is tested, and the first minor version that is not."""
+    versions = sorted((one.airflow for one in corners), key=number)
+    major, minor, *_ = number(versions[-1])
+    return versions[0], f"{major}.{minor + 1}"
+
+
+def pythons(corners: Sequence[Corner]) -> list[str]:
+    return sorted({one.python for one in corners}, key=number)
+
+
+def summary(corners: Sequence[Corner]) -> list[tuple[str, str]]:
+    """Return the rows of the short table: each minor version of Airflow, with its Pythons."""
+    minors: dict[tuple[int, ...], list[Corner]] = {}
+    for one in sorted(corners, key=lambda one: number(one.airflow)):
+        minors.setdefault(number(one.airflow)[:2], []).append(one)
+    return [
+        (", ".join(dict.fromkeys(one.airflow for one in of_minor)), ", ".join(pythons(of_minor)))
+        for of_minor in minors.values()
+    ]
+
+
+def table(rows: Sequence[Sequence[str]], head: Sequence[str] = HEAD) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n".replace("|  |", "| |") for line in lines)
+
+
+def rows_of_page() -> dict[str, tuple[str, ...]]:
+    """Return the rows in docs/versions.md by the name of their corners."""
+    text = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
+    cells = [tuple(cell.strip() for cell in line.strip("| ").split("|")) for line in text.splitlines()[2:]]
+    return {f"{row[0]}-py{row[1]}": (*row, "")[: len(HEAD)] for row in cells}
+
+
+def write_page(rows: Sequence[Sequence[str]]) -> None:
+    """Replace the table in docs/versions.md."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}{table(rows)}{END}{rest.partition(END)[2]}")

@@ -1,0 +1,128 @@
+"""The environment of a corner: its Python, the wheels of this tree, and Airflow's home with the tests to run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from zipfile import ZipFile
+
+from corners import GOOGLE, PROJECT, Corner
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ml-metrics-matrix"
+UNDECLARED = (GOOGLE, "apache-airflow-providers-cncf-kubernetes", "apache-airflow-providers-standard",
+              "google-crc32c", "google-re2", "numpy", "pyarrow")  # fmt: skip
+"""What a wheel needs that declares nothing."""
+LOSS = "import json, os; open(os.environ['MODEL_DIR'] + '/train.jsonl', 'w').write(json.dumps({'step': 1, 'loss': 0.5}))"
+BOUNDS = {"passes": 1, "fails": 0.1}
+DEFERRED = """
+from ml_metrics import TestDefinition, accelerator_test
+
+dag = accelerator_test(TestDefinition(**{definition}))
+dag.get_task("run_workload").deferrable = True
+"""
+OWN = ("AIRFLOW", "ML_METRICS_", "PYTHON", "UV_CONSTRAINT", "VIRTUAL_ENV", "KUBECONFIG", "MODEL_DIR")
+
+
+def python_of(version: str) -> Path | None:
+    """Return an interpreter that starts. A shim of pyenv is on the path for versions that it does not start."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser()
+    named = [Path(folder) / f"python{version}" for folder in os.get_exec_path()]
+    for one in (*named, *sorted(pyenv.glob(f"versions/{version}.*/bin/python"), reverse=True)):
+        if one.exists() and not subprocess.run([one, "-c", ""], check=False, capture_output=True).returncode:
+            return one
+    return None
+
+
+def build_wheels(folder: Path) -> list[Path]:
+    """Build the wheels from a copy of the tree, because a build leaves files beside its sources."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=PROJECT, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    copy = folder / "tree"
+    for name in filter(None, listed.stdout.split("\0")):
+        if (PROJECT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(PROJECT / name, copy / name)
+    for package in (copy, copy / "packages" / "local-kube"):
+        uv("build", "--quiet", "--wheel", "--out-dir", str(folder / "wheels"), str(package))
+    return sorted((folder / "wheels").glob("*.whl"))
+
+
+def install(corner: Corner, python: Path, wheels: Sequence[Path]) -> Path:
+    """Make the environment of a corner anew, and return its interpreter."""
+    place = CACHE / corner.name
+    uv("venv", "--quiet", "--clear", "--python", str(python), str(place))
+    inside = place / "bin" / "python"
+    wanted = [f"{wheel}[google]" if declares(wheel, "Provides-Extra: google") else str(wheel) for wheel in wheels]
+    if not any(declares(wheel, "Requires-Dist: apache-airflow") for wheel in wheels):
+        wanted += UNDECLARED
+    uv("pip", "install", "--quiet", "--python", str(inside), *corner.constraints, *wanted, *corner.requirements)
+    return inside
+
+
+def remove(corner: Corner) -> None:
+    shutil.rmtree(CACHE / corner.name, ignore_errors=True)
+
+
+def make_home(home: Path, wheels: Sequence[Path]) -> None:
+    """Write the DAG files and tests of a corner: this project's own DAGs, and a test of each kind."""
+    tests = home / "tests"
+    tests.mkdir(parents=True)
+    shutil.copytree(PROJECT / "dags", home / "dags", ignore=shutil.ignore_patterns("__pycache__"))
+    (home / "plugins").mkdir()
+    if not any("ml_metrics.plugin:" in entry_points(wheel) for wheel in wheels):
+        shutil.copy2(PROJECT / "plugins" / "ml_metrics_plugin.py", home / "plugins")
+    for name, bound in BOUNDS.items():
+        (tests / f"{name}.yaml").write_text(json.dumps(definition(name, bound)))  # JSON is also YAML
+    (home / "dags" / "deferred.py").write_text(DEFERRED.format(definition=definition("deferred", 1)))
+
+
+def definition(name: str, bound: float) -> dict[str, object]:
+    condition = {"comparison": "less", "success_threshold": {"fixed_value": bound}}
+    return {
+        "name": name,
+        "image": "local/image:1",
+        "command": ["python3", "-c", LOSS],
+        "owner": "a-new-user",
+        "regression_test_config": {"metric_success_conditions": {"loss_final": condition}},
+    }
+
+
+def environment(home: Path, inside: Path) -> dict[str, str]:
+    """Return the environment of a corner, with none of the person's own settings."""
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith(OWN)},
+        "PATH": f"{inside.parent}:{os.environ['PATH']}",
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__ML_METRICS__CLUSTER": "local",
+        "AIRFLOW__ML_METRICS__CONFIG_ROOT": str(home / "tests"),
+    }
+
+
+def declares(wheel: Path, line: str) -> bool:
+    return line in _metadata(wheel, "METADATA")
+
+
+def entry_points(wheel: Path) -> str:
+    return _metadata(wheel, "entry_points.txt")
+
+
+def _metadata(wheel: Path, name: str) -> str:
+    with ZipFile(wheel) as files:
+        found = [one for one in files.namelist() if one.endswith(f".dist-info/{name}")]
+        return files.read(found[0]).decode() if found else ""
+
+
+def uv(*argv: str) -> None:
+    """Run uv; end with its own words if it fails."""
+    done = subprocess.run(["uv", *argv], cwd=CACHE, check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.stderr.write(done.stderr)
+        raise SystemExit(f"uv {' '.join(argv)} failed")
