@@ -1,3 +1,14 @@
-"""Registers the plugin with Airflow, which only loads files directly in this folder."""
+"""Registers the plugin with Airflow, which only loads files directly in this folder.
 
-from ml_metrics.plugin import MlMetricsPlugin  # noqa: F401  (Airflow finds the class in this module)
+Where the package is installed, its entry point has registered the plugin, and a second one would be an import error.
+"""
+
+from importlib.metadata import PackageNotFoundError, distribution
+
+try:
+    installed = distribution("ml-metrics").entry_points.select(group="airflow.plugins")
+except PackageNotFoundError:
+    installed = ()
+
+if not installed:
+    from ml_metrics.plugin import MlMetricsPlugin  # noqa: F401  (Airflow finds the class in this module)

@@ -14,6 +14,7 @@ TYPE_CHECKING = False  # as type checkers know it; importing typing would double
 if TYPE_CHECKING:
     from ml_metrics.api import judge_metrics, measure_goodput, open_warehouse, read_events, read_history
     from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.dag_file import load_tests
     from ml_metrics.dags import accelerator_test, tests_from
     from ml_metrics.errors import ConfigError, MlMetricsError
 
@@ -24,6 +25,7 @@ __all__ = [
     "TestDefinition",
     "accelerator_test",
     "judge_metrics",
+    "load_tests",
     "measure_goodput",
     "open_warehouse",
     "read_events",
@@ -40,6 +42,7 @@ _HOMES = {
     "TestDefinition": "config.definition",
     "accelerator_test": "dags",
     "judge_metrics": "api",
+    "load_tests": "dag_file",
     "measure_goodput": "api",
     "open_warehouse": "api",
     "read_events": "api",

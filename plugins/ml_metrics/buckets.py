@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.confined import name_problem
 from ml_metrics.errors import FileMissingError, StorageError
+from ml_metrics.extras import advice
 from ml_metrics.removal import NO_TIME, Usage
 
 if TYPE_CHECKING:
@@ -232,4 +233,6 @@ def _filesystem(path: str) -> Any:
         # without the cache, so that files written a moment ago by another process are listed
         return fsspec.core.url_to_fs(path, use_listings_cache=False)[0]
     except (ImportError, ValueError) as error:
-        raise StorageError(f"{path}: no way to reach this kind of address: {error}") from error
+        of_google = isinstance(error, ImportError) and path.startswith(("gs://", "gcs://"))
+        what = f"gcsfs is not installed here; {advice('google')}" if of_google else error
+        raise StorageError(f"{path}: no way to reach this kind of address: {what}") from error

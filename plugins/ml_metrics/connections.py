@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.config.clusters import named_cluster
 from ml_metrics.errors import ConfigError, WarehouseError
 from ml_metrics.separate_disks import ADVICE, separate_disks
+from ml_metrics.extras import require
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def warehouse(*, create: bool = True, deployment: str | None = None) -> Warehous
             raise WarehouseError(_no_connection(settings, where))
         return open_warehouse(f"sqlite:///{settings.warehouse_file}", create=create, deployment=deployment)
     if connection.conn_type in BIGQUERY:
+        where = f"connection `{settings.warehouse_conn_id}` of the warehouse"
+        require("google", where, "airflow.providers.google", "google.cloud.bigquery")
         from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 
         from ml_metrics.warehouse.bigquery_options import BigQueryOptions

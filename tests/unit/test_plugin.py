@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,12 +21,25 @@ plugins, errors = plugins_manager._get_plugins()
 moved = [name for name, module in standard.items() if id(sys.modules.get(name)) != module]
 ours = [name for name in sys.modules if "ml_metrics" in name]
 foreign = [n for n in sys.stdlib_module_names if "/plugins/" in str(getattr(sys.modules.get(n), "__file__", ""))]
-print(json.dumps({"names": [p.name for p in plugins], "errors": {k: str(v) for k, v in errors.items()},
+sources = [type(p.source).__name__ for p in plugins if p.name == "ml_metrics"]
+print(json.dumps({"names": [p.name for p in plugins], "sources": sources, "errors": {k: str(v) for k, v in errors.items()},
                   "moved": moved + foreign, "ours": ours}))
 """
 
+NOT_INSTALLED = """
+import importlib.metadata, importlib_metadata
+for finder in (importlib.metadata.MetadataPathFinder, importlib_metadata.MetadataPathFinder):
+    def others(cls, *context, found=finder.find_distributions):
+        return (one for one in found(*context) if one.metadata["Name"] != "ml-metrics")
+    finder.find_distributions = classmethod(others)
+"""
+"""The package is only a folder on `sys.path`, as in a fork or on Composer."""
+
 HEAVY = ("numpy", "pandas", "pyarrow", "tensorboard", "tensorflow", "google.cloud", "altair", "_jsonnet", "rjsonnet")
 """Modules that parsing a DAG file must not import."""
+
+LIGHT = {"_moved", "plugin", "provider_info", "settings", "airflow_options", "errors", "limits", "values"}
+"""Our modules that every component of Airflow may import: each needs the standard library and Airflow's plugins only."""
 
 PARSE = """
 import json, sys
@@ -39,7 +53,7 @@ print(json.dumps({"dags": {d: sorted(bag.dags[d].task_ids) for d in bag.dags}, "
 """
 
 
-def output_of(code: str, **names: object) -> dict[str, object]:
+def output_of(code: str, **names: object) -> dict[str, Any]:
     environment = {
         **os.environ,
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
@@ -52,17 +66,23 @@ def output_of(code: str, **names: object) -> dict[str, object]:
         [sys.executable, "-c", head + code], capture_output=True, text=True, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
-    output: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    output: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return output
 
 
 @pytest.mark.e2e
-def test_airflow_loads_the_plugin_once_and_shadows_no_module() -> None:
-    output = output_of(LOAD)
+@pytest.mark.parametrize(
+    ("before", "source"), [("", "EntryPointSource"), (NOT_INSTALLED, "PluginsDirectorySource")], ids=["wheel", "folder"]
+)
+def test_airflow_loads_the_plugin_once_and_shadows_no_module(before: str, source: str) -> None:
+    """Of a package that is installed, the plugin comes from the entry point, and the file in `plugins/` adds none."""
+    output = output_of(before + LOAD)
     assert output["errors"] == {}
     assert output["names"].count("ml_metrics") == 1
+    assert output["sources"] == [source]
     assert output["moved"] == []
-    assert sorted(output["ours"]) == ["ml_metrics", "ml_metrics._moved", "ml_metrics.plugin", "ml_metrics_plugin"]
+    assert {"ml_metrics", "ml_metrics._moved", "ml_metrics.plugin", "ml_metrics_plugin"} <= set(output["ours"])
+    assert {name.removeprefix("ml_metrics.") for name in output["ours"]} - {"ml_metrics", "ml_metrics_plugin"} <= LIGHT
 
 
 @pytest.mark.e2e

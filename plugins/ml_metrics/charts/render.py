@@ -6,6 +6,8 @@ import struct
 import zlib
 from typing import Any
 
+from ml_metrics.extras import require
+
 PNG_HEADER = 8
 CHUNK_FRAME = 12
 """The length, the type and the checksum of a chunk of a PNG, in bytes."""
@@ -16,6 +18,7 @@ VEGA_LITE = "6.4"
 
 def as_png(spec: dict[str, Any]) -> bytes:
     """Render a PNG with two pixels per unit of the spec."""
+    require("charts", "a chart")
     import vl_convert
 
     return smaller(bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=2.0, allowed_base_urls=[])))
@@ -39,6 +42,7 @@ def smaller(png: bytes) -> bytes:
 
 def as_svg(spec: dict[str, Any]) -> str:
     """Render an SVG."""
+    require("charts", "a chart")
     import vl_convert
 
     return str(vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[]))

@@ -1,8 +1,9 @@
 """Run one test twice: a small network that learns to read digits must reach an accuracy of 0.96.
 
 Trained for one epoch it fails: the run is red, and a mail gives the reason. Trained for ten epochs it passes: the run
-is green, and a second mail reports the recovery. Both are real Airflow runs (`airflow dags test`) of
-include/metric_configs/mnist-cpu.yaml; the workload runs in a pod of the local cluster. It takes about two minutes.
+is green, and a second mail reports the recovery. Both are real Airflow runs (`airflow dags test`) of mnist-cpu.yaml, in
+the folder of test files or in the installed package; the workload runs in a pod of the local cluster. It takes about two
+minutes. An installed package needs the extra `demo`: pip install 'ml-metrics[demo]'.
 
 examples:
   ml-metrics demo
@@ -21,7 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics import steps, storage
-from ml_metrics.errors import MlMetricsError
+from ml_metrics.cli.demo_home import TEST_FILE, DemoError, prepare
+from ml_metrics.extras import require
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -37,10 +39,6 @@ LOG_ORIGIN = re.compile(r" \[[\w.]+\] loc=.*")
 METRIC = "epoch_sparse_categorical_accuracy_final"
 
 
-class DemoError(MlMetricsError):
-    """The demo took another course than it should. The environment is not the one that `make install` makes."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare nothing: `demo` has no arguments."""
 
@@ -50,6 +48,8 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  (the signature o
     from ml_metrics.connections import cluster_kubeconfig
     from ml_metrics.warehouse import open_warehouse
 
+    require("demo", "ml-metrics demo")
+    own = prepare()
     cluster_kubeconfig()  # raises ClusterError if the local cluster cannot start, before anything runs
     os.environ["AIRFLOW__ML_METRICS__MAILS_PER_HOUR"] = "1000"  # every demo of an hour sends its mails
     settings, log = Settings.load(), partial(log_progress, time.monotonic())
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  (the signature o
         recovered = mail(warehouse, settings, "recovered")
         log("the run is green, and a mail reports the recovery")
         chart = draw_chart(warehouse, settings)
-        for line in summary(warehouse, broken, recovered, chart):
+        for line in summary(warehouse, broken, recovered, chart, own=own):
             print(line)
     return 0
 
@@ -128,7 +128,7 @@ def draw_chart(warehouse: Warehouse, settings: Settings) -> Path:
     return path
 
 
-def summary(warehouse: Warehouse, broken: Path, recovered: Path, chart: Path) -> Iterator[str]:
+def summary(warehouse: Warehouse, broken: Path, recovered: Path, chart: Path, *, own: bool) -> Iterator[str]:
     """Yield the rows and files of the two runs, and the commands to go on with."""
     yield ""
     yield "The last two rows of job_history:"
@@ -143,5 +143,6 @@ def summary(warehouse: Warehouse, broken: Path, recovered: Path, chart: Path) ->
     yield f"The chart of the accuracy:      {chart}"
     here = f"AIRFLOW_HOME={os.environ['AIRFLOW_HOME']} {sys.argv[0]}" if "AIRFLOW_HOME" in os.environ else sys.argv[0]
     yield f"Every run of the test:          {here} history {TEST}"
-    yield f"The test file, to change it:    {Settings.load().config_root}/mnist-cpu.yaml"
-    yield "The same in Airflow's UI:       make up"
+    yield f"The test file:                  {Settings.load().config_root}/{TEST_FILE}"
+    if own:
+        yield "The same in Airflow's UI:       make up"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.cloud.clients import connect
 from ml_metrics.cloud.log_entries import EARLIEST, LogBatches, LogName, entries_of, filter_of
 from ml_metrics.errors import StorageError
+from ml_metrics.extras import require
 from ml_metrics.goodput.uploader import FactorySpec
 from ml_metrics.telemetry.record_log import RecordLog
 
@@ -135,6 +136,7 @@ def _render(record: tuple[float, dict[str, Any]]) -> bytes:
 
 
 def _client() -> Any:
+    require("google", "Cloud Logging", "google.cloud.logging_v2")
     from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2Client
     from google.cloud.logging_v2.services.logging_service_v2.transports import LoggingServiceV2GrpcTransport
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.cloud.clients import connect
 from ml_metrics.cloud.series import Workload, points_of
 from ml_metrics.errors import ConfigError, StorageError
+from ml_metrics.extras import require
 from ml_metrics.goodput.report import Part
 from ml_metrics.goodput.uploader import FactorySpec
 
@@ -182,6 +183,7 @@ class CloudMonitoring:
 
 def metric_client() -> Any:
     """Return a client of the service or its emulator."""
+    require("google", "Cloud Monitoring", "google.cloud.monitoring_v3")
     from google.cloud.monitoring_v3 import MetricServiceClient
     from google.cloud.monitoring_v3.services.metric_service.transports import MetricServiceGrpcTransport
 

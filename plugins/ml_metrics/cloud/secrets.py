@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ml_metrics.extras import ExtraMissingError, require
 from ml_metrics.log_lines import logger_of
 
 log = logger_of(__name__)
@@ -14,6 +15,11 @@ TIMEOUT_SECONDS = 10.0
 
 def read_secret(project: str, name: str, client: Any = None) -> str:
     """Return the newest version of a secret; empty if it does not exist. If it cannot be read, that is logged."""
+    try:
+        require("google", "[ml_metrics] secrets_project", "google.cloud.secretmanager_v1")
+    except ExtraMissingError as error:
+        log.warning("secret %s cannot be read: %s", name, error)
+        return ""
     from google.api_core.exceptions import GoogleAPIError, NotFound
     from google.auth.exceptions import GoogleAuthError
 

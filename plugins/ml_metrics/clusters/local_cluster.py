@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.airflow_options import airflow_home
 from ml_metrics.clusters.manifests import RUN_FOLDER_ANNOTATION
 from ml_metrics.errors import ClusterError, ConfigError
+from ml_metrics.extras import advice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +24,7 @@ KEPT_BY_AIRFLOW = {"airflow.cfg", "config", "logs", "ml_metrics"} | {f"airflow.d
 MOUNT_VARIABLE_PREFIX = "ML_METRICS_MOUNT_"
 NOT_INSTALLED = (
     "[ml_metrics] cluster: workloads would run on the local cluster, but the package local-kube is not installed here. "
-    "Define a Kubernetes connection (setting `kubernetes_conn_id`), or install the folder packages/local-kube of this "
-    "project: `pip install packages/local-kube`"
+    f"Define a Kubernetes connection (setting `kubernetes_conn_id`), or {advice('local')}"
 )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.collect.source import AS_WRITTEN, Found, Request
+from ml_metrics.extras import advice
 from ml_metrics.model import Metric
 
 if TYPE_CHECKING:
@@ -35,9 +36,8 @@ def read(request: Request) -> Found:
     if not files:
         return Found()
     if find_spec("xprof") is None:
-        return Found(
-            warnings=[f"{files[-1].name}: reading profiles requires XProf, which is not installed: pip install xprof"]
-        )
+        what = f"reading profiles requires XProf, which is not installed; {advice('profiles')}"
+        return Found(warnings=[f"{files[-1].name}: {what}"])
     sessions = sorted({_session(file) for file in files})
     session = [file for file in files if _session(file) == sessions[-1]]
     warnings = [f"of {len(sessions)} profiles, the newest counts: {sessions[-1]}"] if len(sessions) > 1 else []

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_BYTES = 4 << 20
-_QUOTED = re.compile(rb"""["']([a-z0-9][-a-z0-9]{0,62})["']""")
-_ID_ARGUMENTS = {"DAG": "dag_id", "dag": "dag_id", "TestDefinition": "name"}
+_QUOTED = re.compile(rb"""["']([a-z0-9][-_a-z0-9]{0,62})["']""")
+_ID_ARGUMENTS = {"DAG": "dag_id", "dag": "dag_id", "product_dag": "dag_id", "TestDefinition": "name"}
 """The argument that makes a DAG id, by what is called. `TestDefinition` is a test that is written in Python."""
 
 

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.document import Document, Place, Where, content_of
 from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
+from ml_metrics.extras import advice
+from ml_metrics.included import included
 
 if TYPE_CHECKING:
     from ml_metrics.config.reading_time import ReadingTime
@@ -64,7 +66,8 @@ class Jsonnet:
     def _evaluate(self, path: Path, source: str) -> Any:
         if self._worker is None:
             if find_spec("_gojsonnet") is None:
-                raise InvalidFileError.of(path, "cannot be evaluated here: the package gojsonnet is not installed")
+                what = f"cannot be evaluated here: gojsonnet is not installed; {advice('jsonnet')}"
+                raise InvalidFileError.of(path, what)
             self._worker = subprocess.Popen(
                 [sys.executable, "-P", str(WORKER)],
                 stdin=subprocess.PIPE,
@@ -141,10 +144,9 @@ def _test_in(output: Any, path: Path) -> dict[str, Any]:
 
 
 def _templates(root: Path) -> list[Path]:
-    """Return the folder of the Jsonnet library: beside the folder of the tests, or in this checkout."""
+    """Return the folder of the Jsonnet library: beside the folder of the tests, or that of this package."""
     beside = [folder / "templates" for folder in root.resolve().parents]
-    own = Path(__file__).resolve().parents[3] / "include" / "templates"
-    return [folder for folder in (*beside, own) if (folder / "base.libsonnet").is_file()][:1]
+    return [folder for folder in (*beside, included("templates")) if (folder / "base.libsonnet").is_file()][:1]
 
 
 def _places(content: dict[str, Any], path: Path, source: str) -> Any:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from ml_metrics.alerts.channels.unusable import Unusable
 from ml_metrics.connections import find_connection
 from ml_metrics.errors import ConfigError, MlMetricsError
+from ml_metrics.extras import require
 from ml_metrics.log_lines import logger_of
 from ml_metrics.separate_disks import outbox_problem
 
@@ -85,6 +86,7 @@ def _smtp(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG0
 
 
 def _sendgrid(name: str, conn_id: str, settings: Settings) -> Channel:
+    require("sendgrid", f"[ml_metrics] channels: {name}")
     from ml_metrics.alerts.channels.sendgrid import HOST, SendGrid
 
     connection = find_connection(conn_id)
@@ -146,6 +148,7 @@ def _github(name: str, conn_id: str, settings: Settings) -> Channel:
 
 
 def _error_reporting(name: str, conn_id: str, settings: Settings) -> Channel:
+    require("google", f"[ml_metrics] channels: {name}", "airflow.providers.google")
     from airflow.providers.google.common.hooks.base_google import GoogleBaseHook
 
     from ml_metrics.alerts.channels.error_reporting import HOST, ErrorReporting

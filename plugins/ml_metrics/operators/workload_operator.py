@@ -8,6 +8,7 @@ from airflow.sdk import BaseOperator, get_parsing_context
 
 from ml_metrics.airflow_versions import AirflowFailException
 from ml_metrics.config.clusters import cluster_of
+from ml_metrics.extras import require
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -47,6 +48,7 @@ def workload_operator(test: TestDefinition, *, task_id: str, **options: Any) -> 
     several = test.pods > 1
     cluster = cluster_of(test)
     if cluster is not None and cluster.on_gke:
+        require("google", f"the GKE cluster {cluster.name} of {test.name}", "airflow.providers.google")
         # imported here, because Google's libraries take seconds to import
         from ml_metrics.operators import gke
 

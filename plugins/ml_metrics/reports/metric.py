@@ -100,6 +100,7 @@ def metric_facts(verdict: Verdict, history: MetricHistory | None) -> Iterator[Fa
 def picture_of(number: int, verdict: Verdict, history: MetricHistory, run_key: str, at: datetime) -> Picture | None:
     """Draw the chart, or return None if that fails: the mail is then sent without it."""
     from ml_metrics.charts import as_png, mail_chart
+    from ml_metrics.extras import ExtraMissingError
 
     bounds = verdict.bounds
     now = StoredMetric(
@@ -117,6 +118,9 @@ def picture_of(number: int, verdict: Verdict, history: MetricHistory, run_key: s
     excluded = failed_runs(history.values)
     try:
         png = as_png(mail_chart(points, excluded=excluded))
+    except ExtraMissingError as error:
+        log.warning("the mail is sent without the chart of %s: %s", verdict.metric, error)
+        return None
     except Exception:  # any error of the drawing library
         log.exception("the chart of %s could not be drawn", verdict.metric)
         return None

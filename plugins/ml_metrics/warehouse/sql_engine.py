@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import create_engine, event
 
 from ml_metrics.errors import WarehouseError
+from ml_metrics.extras import require
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -25,6 +26,8 @@ PRIMARY_CODE = 0xFF
 def engine_of(url: URL, *, create: bool) -> Engine:
     """Return an engine for an address. An SQLite file's missing folder is created, or the missing file is an error."""
     if url.get_backend_name() != "sqlite":
+        if url.get_driver_name() == "psycopg":
+            require("postgres", url.render_as_string())  # its password is masked
         # a database without a locale has no encoding, and psycopg would return bytes
         return create_engine(url, pool_pre_ping=True, connect_args={"client_encoding": "utf8"})
     if url.database and url.database != ":memory:":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ml_metrics.errors import WarehouseError
+from ml_metrics.extras import require
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse.attributes import RunAttributes
 from ml_metrics.warehouse.claim import Claim, claim_runs
@@ -158,6 +159,7 @@ def _bigquery(address: str, client: Any, options: BigQueryOptions | None, deploy
     project, dataset = parts.netloc, parts.path.strip("/")
     if not project or not dataset or "/" in dataset:
         raise WarehouseError(f"{address}: should be bigquery://project/dataset")
+    require("google", address, "google.cloud.bigquery")
     from ml_metrics.warehouse.bigquery import BigQueryStore
     from ml_metrics.warehouse.bigquery_options import BigQueryOptions
 

@@ -1,0 +1,45 @@
+"""The extras of this package: what to install where an optional package is absent."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from ml_metrics.errors import ConfigError
+
+EXTRAS = {
+    "google": "airflow.providers.google, gcsfs, google.api_core, google.auth, google.cloud, grpc, requests",
+    "postgres": "psycopg",
+    "sendgrid": "sendgrid",
+    "jsonnet": "_gojsonnet",
+    "charts": "vl_convert",
+    "profiles": "xprof",
+    "local": "local_kube",
+    "demo": "local_kube, sklearn, vl_convert",
+}
+"""The modules that each extra brings."""
+
+
+class ExtraMissingError(ConfigError):
+    """A setting or a file needs a package that is not installed."""
+
+
+def require(extra: str, what: str, *modules: str) -> None:
+    """Raise ExtraMissingError if a module is absent. `what` needs it, and begins the message.
+
+    By default, these are all modules of the extra. Nothing but their parent packages is imported.
+    """
+    absent = [name for name in modules or EXTRAS[extra].split(", ") if not _is_there(name)]
+    if absent:
+        raise ExtraMissingError(f"{what}: {absent[0].strip('_')} is not installed here; {advice(extra)}")
+
+
+def advice(extra: str) -> str:
+    """Return what to do where a package of an extra is absent."""
+    return f"install the extra `{extra}`: pip install 'ml-metrics[{extra}]'"
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # its parent is absent
+        return False

@@ -1,0 +1,87 @@
+"""The product's own DAGs: messages that are due, held messages, what broke a test, the heartbeat, the age of runs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import DAG, task
+
+from ml_metrics.airflow_versions import CronTriggerTimetable
+from ml_metrics.notify import send_digest, send_heartbeat, send_messages, watch_tests
+from ml_metrics.operators.prune_rows import prune_rows
+from ml_metrics.operators.prune_storage import prune_storage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RETRIES = {"retries": 2, "retry_delay": timedelta(minutes=5), "execution_timeout": timedelta(minutes=13)}
+ALWAYS: dict[str, Any] = {
+    "catchup": False,
+    "max_active_runs": 1,
+    "is_paused_upon_creation": False,  # also where Airflow pauses new DAGs: nobody would miss what they do not send
+    "tags": {"ml-metrics"},
+}
+
+
+def product_dag(dag_id: str) -> DAG:
+    """Return a DAG of the product, one of `PRODUCT_DAGS`."""
+    return PRODUCT_DAGS[dag_id](dag_id)
+
+
+def _messages(dag_id: str) -> DAG:
+    with DAG(
+        dag_id,
+        schedule=timedelta(minutes=5),
+        description="Send the messages that are due",
+        dagrun_timeout=timedelta(minutes=4, seconds=45),
+        default_args={"retries": 0, "execution_timeout": timedelta(minutes=4, seconds=30)},
+        **ALWAYS,
+    ) as dag:
+        task(send_messages)()
+    return dag
+
+
+def _digest(dag_id: str) -> DAG:
+    about = "Send the alerts that were held back"
+    with DAG(dag_id, schedule="@hourly", description=about, default_args=RETRIES, **ALWAYS) as dag:
+        task(send_digest)()
+    return dag
+
+
+def _watch(dag_id: str) -> DAG:
+    with DAG(
+        dag_id,
+        schedule="*/15 * * * *",
+        description="Report tests whose file, DAG or schedule broke",
+        dagrun_timeout=timedelta(minutes=14),
+        default_args=RETRIES,
+        **ALWAYS,
+    ) as dag:
+        task(watch_tests)()
+    return dag
+
+
+def _heartbeat(dag_id: str) -> DAG:
+    # no run for the Monday before the DAG first appeared: in its first hours there is no week to report
+    mondays = CronTriggerTimetable("0 7 * * 1", timezone="UTC", run_immediately=timedelta(0))
+    with DAG(dag_id, schedule=mondays, description="Report missed tests", default_args=RETRIES, **ALWAYS) as dag:
+        task(send_heartbeat)()
+    return dag
+
+
+def _storage(dag_id: str) -> DAG:
+    about = "Remove run folders and rows that are kept no longer"
+    with DAG(dag_id, schedule="30 3 * * *", description=about, default_args=RETRIES, **ALWAYS) as dag:
+        task(prune_storage, execution_timeout=timedelta(hours=1))()
+        task(prune_rows, execution_timeout=timedelta(hours=1))()
+    return dag
+
+
+PRODUCT_DAGS: dict[str, Callable[[str], DAG]] = {
+    "ml_messages": _messages,
+    "ml-metrics-digest": _digest,
+    "ml-metrics-watch": _watch,
+    "ml-metrics-heartbeat": _heartbeat,
+    "ml-metrics-storage": _storage,
+}

@@ -1,0 +1,147 @@
+"""What the package imports, its distribution states: as a dependency, or as an extra that a message names."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import ml_metrics
+from ml_metrics.extras import EXTRAS
+
+PACKAGE = Path(ml_metrics.__file__).parent
+PROJECT = PACKAGE.parents[1]
+TABLE = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+LINES = re.compile(r"^([A-Za-z0-9._-]+)(?:\[.*?\])?==([^\s;]+)", re.MULTILINE)
+DISTRIBUTIONS = {
+    "_gojsonnet": "gojsonnet",
+    "grpc": "grpcio",
+    "google_crc32c": "google-crc32c",
+    "local_kube": "local-kube",
+    "pydantic_core": "pydantic-core",
+    "re2": "google-re2",
+    "sklearn": "scikit-learn",
+    "vl_convert": "vl-convert-python",
+    "yaml": "pyyaml",
+}
+"""The distributions of modules with another name."""
+MODULES = {
+    "airflow": "apache-airflow",
+    "airflow.providers.cncf": "apache-airflow-providers-cncf-kubernetes",
+    "airflow.providers.google": "apache-airflow-providers-google",
+    "airflow.providers.standard": "apache-airflow-providers-standard",
+    "google.api_core": "google-api-core",
+    "google.auth": "google-auth",
+    "google.cloud.bigquery": "google-cloud-bigquery",
+    "google.cloud.logging_v2": "google-cloud-logging",
+    "google.cloud.monitoring_v3": "google-cloud-monitoring",
+    "google.cloud.secretmanager_v1": "google-cloud-secret-manager",
+    "google.protobuf": "protobuf",
+}
+"""The distributions of modules in namespaces that several share."""
+NOT_IMPORTED = {"gcsfs": "fsspec imports it for gs://", "psycopg": "SQLAlchemy imports it"}
+WHERE_REQUIRED = {
+    "alerts/channels/sendgrid.py": "notify/channel_factories.py",
+    "cloud/clients.py": "its callers",
+    "cloud/log_entries.py": "cloud/cloud_logging.py",
+    "cloud/memory_usage.py": "cloud/cloud_monitoring.py",
+    "cloud/series.py": "cloud/cloud_monitoring.py",
+    "collect/xprof_program.py": "collect/profile.py",
+    "config/jsonnet_worker.py": "config/jsonnet.py",
+    "operators/gke.py": "operators/workload_operator.py",
+    "warehouse/bigquery.py": "warehouse/warehouse.py",
+    "warehouse/bigquery_load.py": "warehouse/warehouse.py",
+    "warehouse/bigquery_schema.py": "warehouse/warehouse.py",
+}
+"""Modules that import a package of an extra after another module has required it."""
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Yield the full name of each module, or name in a module, that is imported, also by `import_module`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = getattr(node.func, "id", "") or getattr(node.func, "attr", "")
+            if called == "import_module" and isinstance(node.args[0].value, str):
+                yield node.args[0].value
+
+
+def distribution_of(module: str) -> str:
+    """Return the distribution that brings a module."""
+    known = [name for name in MODULES if f"{module}.".startswith(f"{name}.")]
+    if known:
+        return MODULES[max(known, key=len)]
+    top = module.partition(".")[0]
+    return DISTRIBUTIONS.get(top, top)
+
+
+def name_of(requirement: str) -> str:
+    return re.split(r"[\s<>=!~;\[]", requirement, maxsplit=1)[0].lower().replace("_", "-").replace(".", "-")
+
+
+@cache
+def third_party() -> dict[str, frozenset[str]]:
+    """Return the distributions that each module of the package imports."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        names = {name for name in imported(ast.parse(path.read_bytes()))}
+        ours = {"ml_metrics", *sys.stdlib_module_names}
+        others = {distribution_of(name) for name in names if name.partition(".")[0] not in ours}
+        found[path.relative_to(PACKAGE).as_posix()] = frozenset(others)
+    return found
+
+
+BASE = {name_of(line) for line in TABLE["dependencies"]}
+OPTIONAL = {extra: {name_of(line) for line in lines} for extra, lines in TABLE["optional-dependencies"].items()}
+
+
+def test_every_import_is_declared() -> None:
+    declared = BASE.union(*OPTIONAL.values())
+    assert set().union(*third_party().values()) - declared == set()
+
+
+def test_nothing_is_declared_that_is_not_imported() -> None:
+    used = set().union(*third_party().values())
+    alone = {"scikit-learn", "ml-metrics"}  # the example workload imports it; an extra of extras
+    assert BASE - used == set()
+    assert set().union(*OPTIONAL.values()) - used - alone - NOT_IMPORTED.keys() == set()
+
+
+def test_the_package_of_an_extra_is_required_before_its_import() -> None:
+    """Otherwise a run would end with a ModuleNotFoundError, which names no extra."""
+    optional = set().union(*OPTIONAL.values()) - BASE
+    unguarded = []
+    for file, distributions in third_party().items():
+        source = (PACKAGE / WHERE_REQUIRED.get(file, file)).read_text() if file != "cloud/clients.py" else "require("
+        if distributions & optional and not re.search(r"\b(require|advice|NOT_INSTALLED)\b", source):
+            unguarded.append((file, distributions & optional))
+    assert unguarded == []
+
+
+def test_an_extra_has_one_name() -> None:
+    assert set(EXTRAS) == set(OPTIONAL)
+
+
+@pytest.mark.parametrize("line", [*TABLE["dependencies"], *(x for each in OPTIONAL for x in TABLE["optional-dependencies"][each])])
+def test_the_locked_version_is_in_the_range(line: str) -> None:
+    from packaging.requirements import Requirement
+
+    wanted = Requirement(line)
+    locked = {
+        name_of(name): version
+        for file in ("requirements.lock", "requirements-dev.lock")
+        for name, version in LINES.findall((PROJECT / file).read_text())
+    }
+    if wanted.name in {"local-kube", "ml-metrics"}:  # of this project
+        return
+    assert wanted.specifier.contains(locked[name_of(wanted.name)]), f"{line}: {locked[name_of(wanted.name)]} is locked"
+    assert ">=" in str(wanted.specifier), f"{line}: which is the oldest version that was tested?"
