@@ -11,7 +11,7 @@ from ml_metrics.cloud.clients import connect
 from ml_metrics.cloud.log_entries import EARLIEST, LogBatches, LogName, entries_of, filter_of
 from ml_metrics.errors import StorageError
 from ml_metrics.goodput.uploader import FactorySpec
-from ml_metrics.telemetry.record_log import RecordLog
+from ml_metrics_telemetry.record_log import RecordLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

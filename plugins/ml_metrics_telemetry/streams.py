@@ -10,20 +10,19 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial, wraps
-from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ml_metrics.telemetry.handlers import MetricData, NullMetricHandler
+from ml_metrics_telemetry.handlers import MetricData, NullMetricHandler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from typing import ParamSpec, TypeVar  # ParamSpec is in Python 3.10 and newer only
 
-    from ml_metrics.telemetry.handlers import MetricHandler
+    from ml_metrics_telemetry.handlers import MetricHandler
 
-P = ParamSpec("P")
-R = TypeVar("R")
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +34,7 @@ _broken: dict[int, MetricHandler] = {}
 """Handlers that failed and were reported. They are kept alive so that their ids stay unique."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricStream:
+class MetricStream(NamedTuple):  # a frozen dataclass would import `inspect`, half of the time of the whole import
     """The metrics of one group.
 
     Args:
@@ -90,6 +88,7 @@ def prof(fn: Callable[P, R] | None = None, group: str = DEFAULT_GROUP) -> Any:
 
 def measured(function: Callable[P, R], name: str, group: str) -> Callable[P, R]:
     """Return the function with its duration and result recorded on every call."""
+    from inspect import iscoroutinefunction
 
     @contextmanager
     def measure() -> Iterator[None]:
