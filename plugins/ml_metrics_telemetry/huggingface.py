@@ -26,10 +26,10 @@ class TrainingCallback(TrainerCallback):  # type: ignore[misc]  # Transformers i
     def __init__(self, training: Training | None = None) -> None:
         self.training = training or Training()
         self._owned = not self.training.begun
+        self.training.begin()
         self._prepared: float | None = time.time()
         self._loading: float | None = None
         self._since = time.time()
-        self.training.begin()
 
     @never_raises
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002  (its signature)

@@ -1,4 +1,4 @@
-"""JAX and Flax: `train_step = recorded(jax.jit(train_step), training)`, and the saves and restores of Orbax."""
+"""JAX and Flax: `train_step = recorded(jax.jit(train_step), training)`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
     from ml_metrics_telemetry.training import Training
 
-    P = ParamSpec("P")
-    R = TypeVar("R")
+    Step = TypeVar("Step", bound=Callable[..., Any])
 
 
-def recorded(step: Callable[P, R], training: Training, *, first: int = 0, wait: bool = True) -> Callable[P, R]:
+def recorded(step: Step, training: Training, *, first: int = 0, wait: bool = True) -> Step:
     """Return a training step that records its start, and ends when its result is computed.
 
     JAX returns before an accelerator has computed anything, so that the time of a call is not that of a step.
@@ -33,9 +32,9 @@ def recorded(step: Callable[P, R], training: Training, *, first: int = 0, wait: 
     numbers = count(first)
 
     @wraps(step)
-    def recorded_step(*arguments: P.args, **named: P.kwargs) -> R:
+    def recorded_step(*arguments: Any, **named: Any) -> Any:
         training.step(next(numbers))
         result = step(*arguments, **named)
         return jax.block_until_ready(result) if wait else result
 
-    return recorded_step
+    return recorded_step  # type: ignore[return-value]  # the same signature, by `wraps`

@@ -31,6 +31,7 @@ class TrainingCallback(Callback):  # type: ignore[misc]  # Lightning is not inst
         self._loading: float | None = None
         self._evaluation: float | None = None
         self._setup: float | None = None
+        self._hook_of: dict[str, str] = {}
 
     @property
     def training(self) -> Training:
@@ -74,8 +75,13 @@ class TrainingCallback(Callback):  # type: ignore[misc]  # Lightning is not inst
         batch_idx: int,
     ) -> None:
         """Write what the module logged, as often as Lightning's own loggers do."""
-        if trainer.is_global_zero and (batch_idx + 1) % trainer.log_every_n_steps == 0:
-            self.training.log(trainer.global_step, dict(trainer.logged_metrics))
+        if (batch_idx + 1) % trainer.log_every_n_steps == 0:
+            self._log(trainer, "batch", trainer.logged_metrics)
+
+    @never_raises
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
+        """Write what the module logged for the whole epoch."""
+        self._log(trainer, "epoch", trainer.callback_metrics)
 
     @never_raises
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
@@ -89,25 +95,27 @@ class TrainingCallback(Callback):  # type: ignore[misc]  # Lightning is not inst
             return
         self.training.past_event(EVALUATION, self._evaluation)
         self._evaluation = None
-        if trainer.is_global_zero:
-            self.training.log(trainer.global_step, dict(trainer.callback_metrics))
+        self._log(trainer, "validation", trainer.callback_metrics)
 
     @never_raises
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
-        """Training is complete, and its last checkpoint is written after this by ModelCheckpoint, if there is one."""
-        self.training.flush()
+    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
+        """`fit` is complete, and ModelCheckpoint has saved its last checkpoint."""
+        if self._owned:
+            self.training.end()
 
     @never_raises
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:  # noqa: ARG002
         """`fit` is complete, or was ended by an error."""
-        if stage != "fit":
-            return
-        trainer.__dict__.pop("save_checkpoint", None)
-        trainer.strategy.__dict__.pop("load_checkpoint", None)
-        if self._owned and trainer.state.status == "finished":
-            self.training.end()
-        else:
+        if stage == "fit":
+            trainer.__dict__.pop("save_checkpoint", None)
+            trainer.strategy.__dict__.pop("load_checkpoint", None)
             self.training.flush()
+
+    def _log(self, trainer: Any, hook: str, metrics: Any) -> None:
+        """Write metrics. Lightning keeps the newest value of each: only the hook that sees it first writes it."""
+        if trainer.is_global_zero:
+            own = {name: value for name, value in metrics.items() if self._hook_of.setdefault(name, hook) == hook}
+            self.training.log(trainer.global_step, own)
 
     def _record_checkpoints(self, trainer: Any) -> None:
         """Measure saves and restores. Lightning has hooks before them, and none after."""
@@ -118,8 +126,14 @@ class TrainingCallback(Callback):  # type: ignore[misc]  # Lightning is not inst
                 return save(*arguments, **named)
 
         def recorded_restore(*arguments: Any, **named: Any) -> Any:
-            with self.training.restore(trainer.global_step):
-                return restore(*arguments, **named)
+            started = time.time()
+            checkpoint = restore(*arguments, **named)
+            self._restored(checkpoint, started)
+            return checkpoint
 
         trainer.save_checkpoint = recorded_save
         trainer.strategy.load_checkpoint = recorded_restore
+
+    @never_raises
+    def _restored(self, checkpoint: Any, started: float) -> None:
+        self.training.restored(int(checkpoint["global_step"]), started)

@@ -19,9 +19,8 @@ TYPE_CHECKING = False  # as type checkers know it
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
-    from typing import Any, ParamSpec, Self, TypeVar
+    from typing import Any, TypeVar
 
-    P = ParamSpec("P")
     T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
@@ -56,7 +55,7 @@ class Training:
         self._scalars: ScalarWriter | None = None
         self.begun = False
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Training:  # noqa: PYI034  (Self is in Python 3.11 and newer only)
         self.begin()
         return self
 
@@ -182,11 +181,11 @@ class Training:
 _reported: set[str] = set()
 
 
-def never_raises(hook: Callable[P, Any]) -> Callable[P, None]:
+def never_raises(hook: Callable[..., None]) -> Callable[..., None]:
     """Return a hook of a framework whose errors are logged once and do not end the training."""
 
     @wraps(hook)
-    def safe(*arguments: P.args, **named: P.kwargs) -> None:
+    def safe(*arguments: Any, **named: Any) -> None:
         try:
             hook(*arguments, **named)
         except Exception as error:  # noqa: BLE001  (never into training)
