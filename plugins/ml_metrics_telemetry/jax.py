@@ -10,7 +10,7 @@ import jax
 TYPE_CHECKING = False  # as type checkers know it
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import ParamSpec, TypeVar
+    from typing import Any, TypeVar
 
     from ml_metrics_telemetry.training import Training
 
