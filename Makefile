@@ -10,11 +10,15 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 # uv trusts whom the system trusts, as pip does: a company's registry has a company's certificate
 export UV_SYSTEM_CERTS ?= 1
 
+# the frameworks of training programs, apart from Airflow; of torch, a build without CUDA does (pip config: find-links)
+INTEGRATIONS := .venv-integrations
+
 # what is in Airflow's home is for its owner only, also if it is older than this rule
 PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1 -type f -exec chmod go= {} +
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo up test test-kubernetes matrix matrix-ci lint docs bench lock vega clean \
+.PHONY: help install install-dev demo up test test-integrations test-kubernetes matrix matrix-ci \
+	lint docs bench lock vega clean \
 	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-goodput \
 	campaign-hostile campaign-hostile-short campaign-kills \
 	campaign-messages campaign-messages-short \
@@ -45,6 +49,9 @@ matrix: $(VENV)/.uv ## a whole test on each version of Airflow and Python that i
 
 matrix-ci: $(VENV)/.uv ## the same on the oldest and the newest versions only, 3 minutes
 	@python3 tests/matrix/run.py --ci
+
+test-integrations: install-dev $(INTEGRATIONS)/.installed ## telemetry in JAX, Keras, Lightning, ... on CPU; a minute, after an installation of 2 GB
+	@ML_METRICS_INTEGRATIONS_PYTHON=$(CURDIR)/$(INTEGRATIONS)/bin/python python -m pytest -q tests/integrations
 
 lint: install-dev ## ruff, mypy and the floors
 	@ruff format --check .
@@ -110,7 +117,7 @@ vega: ## rebuild the dashboard's chart library from its package-lock.json; needs
 
 clean: ## remove the environment and everything that runs left behind
 	-@[ -x $(BIN)/ml-metrics ] && ml-metrics cluster stop
-	rm -rf $(VENV) .airflow .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(INTEGRATIONS) .airflow .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.uv: requirements-uv.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
@@ -124,6 +131,11 @@ $(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml packages/local-
 	@echo "Installing what requirements.lock lists (about 1.6 GB, once) ..."
 	@$(UV) pip install --quiet --require-hashes --compile-bytecode -r requirements.lock
 	@$(UV) pip install --quiet --no-deps --no-build-isolation -e . -e packages/local-kube # setuptools is in the lock
+	@touch $@
+
+$(INTEGRATIONS)/.installed: requirements-integrations.txt
+	@$(PYTHON) -m venv --clear $(INTEGRATIONS)
+	@$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock

@@ -30,7 +30,7 @@ def micros(call: Callable[[int], object]) -> tuple[float, float]:
 
 def main() -> None:
     """Print the table."""
-    from ml_metrics import telemetry
+    import ml_metrics_telemetry as telemetry
 
     print(f"{'telemetry (microseconds per call)':<44}{'median':>9}{'p99':>9}{'target':>9}")
     with tempfile.TemporaryDirectory() as folder:

@@ -208,13 +208,15 @@ update_settings() {
 # The package is copied to dags/ and to plugins/: only dags/ reaches every component that parses DAGs, and the web server
 # loads the dashboard only from plugins/. An ignore file keeps Airflow from parsing the package as DAG files.
 stage_files() {
-  local folder
+  local folder package
   mkdir -p "$work/dags/include" "$work/plugins"
   cp dags/*.py "$work/dags/"
   cp plugins/ml_metrics_plugin.py "$work/plugins/"
   for folder in dags plugins; do
-    cp -R plugins/ml_metrics "$work/$folder/ml_metrics"
-    echo '*' >"$work/$folder/ml_metrics/.airflowignore"
+    for package in ml_metrics ml_metrics_telemetry; do
+      cp -R "plugins/$package" "$work/$folder/$package"
+      echo '*' >"$work/$folder/$package/.airflowignore"
+    done
   done
   cp -R include/metric_configs include/templates "$work/dags/include/"
   echo '*' >"$work/dags/include/.airflowignore"
@@ -228,7 +230,8 @@ copy_files() {
   bucket=${bucket%/dags}
   stage_files
   # code before its users; these folders belong to this project, so files that it no longer has are deleted
-  for folder in plugins/ml_metrics dags/ml_metrics dags/include/templates dags/include/metric_configs; do
+  for folder in plugins/ml_metrics_telemetry plugins/ml_metrics dags/ml_metrics_telemetry dags/ml_metrics \
+    dags/include/templates dags/include/metric_configs; do
     run gcloud storage rsync --recursive --delete-unmatched-destination-objects "$work/$folder" "$bucket/$folder"
   done
   run gcloud storage cp "$work/dags/include/.airflowignore" "$bucket/dags/include/.airflowignore"

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from tensorboard.summary import Writer
 
-from ml_metrics.telemetry import GoodputRecorder, JsonLinesMetricHandler, configure, get_stream
+from ml_metrics_telemetry import GoodputRecorder, JsonLinesMetricHandler, configure, get_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """ML Metrics: accelerator tests as Airflow DAGs, measured, judged, recorded and reported.
 
 `from ml_metrics import ...` offers what a DAG file, a notebook or a script needs; docs/python.md has an example of
-each name. Everything else may change without notice, but for `ml_metrics.telemetry`, which workloads import.
+each name. Everything else may change without notice, but for `ml_metrics_telemetry`, which workloads import.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 _explain_moved_modules()
 
-# Imported on first use: a training image that imports ml_metrics.telemetry has neither Airflow nor numpy.
+# Imported on first use: a training image that imports ml_metrics_telemetry has neither Airflow nor numpy.
 _HOMES = {
     "ConfigError": "errors",
     "MlMetricsError": "errors",

@@ -18,8 +18,8 @@ CLOUD = ("STORAGE_EMULATOR_HOST", "NO_GCE_CHECK", "GCSFS_EXPERIMENTAL_ZB_HNS_SUP
 """Environment variables with which a workload uses the fake cloud."""
 
 PROGRAM = """
-from ml_metrics.telemetry import GoodputRecorder, JsonLinesMetricHandler, TensorBoardMetricHandler
-from ml_metrics.telemetry import configure, put_metric
+from ml_metrics_telemetry import GoodputRecorder, JsonLinesMetricHandler, TensorBoardMetricHandler
+from ml_metrics_telemetry import configure, put_metric
 recorder = GoodputRecorder("job", "log", True)
 recorder.record_job_start_time()
 for step in range(5):

@@ -19,7 +19,7 @@ WORKLOAD = """
 import json, os, shutil, sys
 from pathlib import Path
 from tensorboard.summary import Writer
-from ml_metrics import telemetry
+import ml_metrics_telemetry as telemetry
 
 run = Path(os.environ["ML_METRICS_RUN_DIR"])
 log = Writer(str(run / "train")); log.add_scalar("loss", 0.5, 1); log.close()

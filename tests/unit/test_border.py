@@ -31,7 +31,6 @@ OPENED_BY_PATH = {
     "dashboard/pages/one_run.py": "mails in the outbox, a folder of Airflow's own",
     "judge/input_files.py": "files that a user names",
     "notify/watch/import_errors.py": "DAG files",
-    "telemetry/destinations.py": "runs in the workload, on its files",
 }
 """Why these modules may open what they open."""
 TRUSTED_RUN_FOLDERS = {"cli/collect.py": "a user names the folder, which may be a copy, or reached through links"}

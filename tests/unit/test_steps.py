@@ -19,8 +19,8 @@ from ml_metrics.documents import Documents
 from ml_metrics.model import JobStatus, Metric, Run, Verdict, Workload
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
-from ml_metrics.telemetry import GoodputRecorder
 from ml_metrics.warehouse import Warehouse, open_warehouse
+from ml_metrics_telemetry import GoodputRecorder
 
 TODAY = datetime.now(UTC).date()
 FLAKY = Quarantine(until=TODAY + timedelta(days=2), reason="flaky")

@@ -12,7 +12,7 @@ from ml_metrics.cloud.log_entries import EARLIEST, LogBatches, LogName, entries_
 from ml_metrics.errors import StorageError
 from ml_metrics.extras import require
 from ml_metrics.goodput.uploader import FactorySpec
-from ml_metrics.telemetry.record_log import RecordLog
+from ml_metrics_telemetry.record_log import RecordLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ml_metrics.errors import StorageError
-from ml_metrics.telemetry.destinations import writer_name
 from ml_metrics.values import as_utc
+from ml_metrics_telemetry.destinations import writer_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,7 +5,7 @@ from ml_metrics.goodput.monitor import GoodputMonitor
 from ml_metrics.goodput.report import GoodputReport
 from ml_metrics.goodput.report_builder import measure
 from ml_metrics.goodput.time_buckets import Bucket, GoodputType
-from ml_metrics.telemetry.recorder import GoodputRecorder
+from ml_metrics_telemetry.recorder import GoodputRecorder
 
 BadputType = Bucket
 """The older library's name for buckets."""

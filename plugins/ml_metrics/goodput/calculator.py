@@ -13,8 +13,8 @@ from ml_metrics.goodput.legacy import legacy_figures, legacy_window
 from ml_metrics.goodput.log_files import EntryReader, EntryReaderSource, FollowedLog, LogSource
 from ml_metrics.goodput.report_builder import build_report, build_report_without
 from ml_metrics.goodput.time_buckets import Bucket, GoodputType
-from ml_metrics.telemetry.destinations import RUN_DIR
 from ml_metrics.values import as_utc
+from ml_metrics_telemetry.destinations import RUN_DIR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

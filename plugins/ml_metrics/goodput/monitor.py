@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ml_metrics.goodput.report import Part
 from ml_metrics.goodput.uploader import FactorySpec, Options
-from ml_metrics.telemetry.destinations import RUN_DIR
+from ml_metrics_telemetry.destinations import RUN_DIR
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

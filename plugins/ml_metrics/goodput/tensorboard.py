@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ml_metrics.goodput.report import Part
-from ml_metrics.telemetry.event_file import open_scalar_log
+from ml_metrics_telemetry.event_file import open_scalar_log
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -228,7 +228,7 @@ def test_an_unresponsive_service_does_not_block_training(monkeypatch: pytest.Mon
 PROGRAM = """
 import sys, time
 from ml_metrics.cloud import CloudLogger
-from ml_metrics.telemetry import GoodputRecorder
+from ml_metrics_telemetry import GoodputRecorder
 recorder = GoodputRecorder("job", "goodput_job", True, CloudLogger("job", "goodput_job", "project"))
 for step in range(1000):
     recorder.record_step_start_time(step)

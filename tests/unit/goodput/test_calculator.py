@@ -8,7 +8,7 @@ import pytest
 from ml_goodput_measurement.src import goodput as older
 
 from ml_metrics.goodput import BadputType, GoodputCalculator, GoodputType, NoGoodputError
-from ml_metrics.telemetry import GoodputRecorder
+from ml_metrics_telemetry import GoodputRecorder
 from unit.goodput import older_library
 from unit.goodput.traces import JOB, custom, entry, in_time, job_end, job_start, save, span, steps
 

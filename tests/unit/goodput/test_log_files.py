@@ -14,7 +14,7 @@ from ml_metrics import storage
 from ml_metrics.goodput import measure
 from ml_metrics.goodput.entries import Entries, Kind
 from ml_metrics.goodput.log_files import read_log
-from ml_metrics.telemetry import GoodputRecorder
+from ml_metrics_telemetry import GoodputRecorder
 from unit.goodput.measuring import close
 from unit.goodput.random_jobs import orderly_jobs
 from unit.goodput.traces import JOB, custom, in_time, job_end, job_start, save, span, steps

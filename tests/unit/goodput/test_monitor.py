@@ -12,7 +12,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from ml_metrics.goodput import GoodputMonitor
-from ml_metrics.telemetry import GoodputRecorder
+from ml_metrics_telemetry import GoodputRecorder
 
 if TYPE_CHECKING:
     from pathlib import Path

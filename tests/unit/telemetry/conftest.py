@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ml_metrics import telemetry
-from ml_metrics.telemetry import streams
+import ml_metrics_telemetry as telemetry
+from ml_metrics_telemetry import streams
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ml_metrics import telemetry
-from ml_metrics.telemetry import handlers
+import ml_metrics_telemetry as telemetry
+from ml_metrics_telemetry import handlers
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from ml_metrics import storage
 
 PROGRAM = """
 import sys, time
-from ml_metrics.telemetry import GoodputRecorder, JsonLinesMetricHandler, TensorBoardMetricHandler
-from ml_metrics.telemetry import configure, put_metric
+from ml_metrics_telemetry import GoodputRecorder, JsonLinesMetricHandler, TensorBoardMetricHandler
+from ml_metrics_telemetry import configure, put_metric
 recorder = GoodputRecorder("job", "log", True)
 configure(JsonLinesMetricHandler(), "lines")
 configure(TensorBoardMetricHandler(), "events")

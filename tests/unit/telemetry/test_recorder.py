@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ml_metrics.telemetry import GoodputRecorder
-from ml_metrics.telemetry.destinations import RUN_DIR
+from ml_metrics_telemetry import GoodputRecorder
+from ml_metrics_telemetry.destinations import RUN_DIR
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -164,7 +164,7 @@ def test_a_bucket_gets_numbered_parts() -> None:
 
 PROGRAM = """
 import os, sys, time
-from ml_metrics.telemetry import GoodputRecorder
+from ml_metrics_telemetry import GoodputRecorder
 recorder = GoodputRecorder("job", "log", True)
 for step in range(1000):
     recorder.record_step_start_time(step)
@@ -237,8 +237,8 @@ def test_a_forked_worker_writes_to_its_own_file(tmp_path: Path) -> None:
 
 
 def test_the_queue_is_bounded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    from ml_metrics.telemetry.destinations import LocalFile
-    from ml_metrics.telemetry.record_log import RecordLog
+    from ml_metrics_telemetry.destinations import LocalFile
+    from ml_metrics_telemetry.record_log import RecordLog
 
     (tmp_path / "file").write_text("")
     log = RecordLog(LocalFile(tmp_path / "file" / "below"), lambda record: f"{record}\n".encode(), limit=10)

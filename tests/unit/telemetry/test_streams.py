@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics import telemetry
-from ml_metrics.telemetry import streams
+import ml_metrics_telemetry as telemetry
+from ml_metrics_telemetry import streams
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,7 +113,7 @@ def test_prof_measures_a_coroutine_to_its_end() -> None:
 
 def test_importing_needs_the_standard_library_only(project: Path) -> None:
     program = (
-        "import sys; import ml_metrics.telemetry; "
+        "import sys; import ml_metrics_telemetry; "
         "print(sorted({name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names))"
     )
     done = subprocess.run(
@@ -124,4 +124,4 @@ def test_importing_needs_the_standard_library_only(project: Path) -> None:
         check=True,
         timeout=60,
     )
-    assert done.stdout.strip() == "['__main__', 'ml_metrics']"
+    assert done.stdout.strip() == "['__main__', 'ml_metrics_telemetry']"

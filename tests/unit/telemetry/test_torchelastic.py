@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics import telemetry
+import ml_metrics_telemetry as telemetry
 
 ADD_AND_PUBLISH = """
 import time
@@ -116,7 +116,7 @@ def test_a_program_runs_with_only_the_import_changed(
     tmp_path: Path, project: Path, program: str, printed: list[str]
 ) -> None:
     changed, times = re.subn(
-        r"import (torchelastic|torch\.distributed\.elastic)\.metrics", "import ml_metrics.telemetry", program
+        r"import (torchelastic|torch\.distributed\.elastic)\.metrics", "import ml_metrics_telemetry", program
     )
     assert times == 1
     (tmp_path / "program.py").write_text(changed)

@@ -9,10 +9,10 @@ import math
 import os
 import struct
 import time
-from pathlib import Path
+from functools import lru_cache
 
-from ml_metrics.telemetry.destinations import BucketParts, LocalFile, is_remote, writer_name
-from ml_metrics.telemetry.record_log import RecordLog
+from ml_metrics_telemetry.destinations import BucketParts, LocalFile, is_remote, local_path, writer_name
+from ml_metrics_telemetry.record_log import RecordLog
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _PREFIX = "events.out.tfevents"
@@ -33,13 +33,16 @@ class EventFile(LocalFile):
     """A new event file in a folder."""
 
     def __init__(self, folder: str) -> None:
-        self._folder = Path(folder.removeprefix("file://"))
-        super().__init__(self._folder / f"{_PREFIX}.{writer_name()}", head=_head)
+        self._folder = local_path(folder)
+        super().__init__(self._new_path(), head=_head)
 
     def after_fork(self) -> None:
         """Leave the file to the parent process and start another one."""
         super().after_fork()
-        self.path = self._folder / f"{_PREFIX}.{writer_name()}"
+        self.path = self._new_path()
+
+    def _new_path(self) -> str:
+        return os.path.join(self._folder, f"{_PREFIX}.{writer_name()}")
 
 
 def _head() -> bytes:
@@ -97,6 +100,7 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
+@lru_cache(maxsize=1)
 def _crc_table() -> tuple[int, ...]:
     """Return the table of CRC-32C (Castagnoli), least significant bit first."""
     table = []
@@ -108,13 +112,10 @@ def _crc_table() -> tuple[int, ...]:
     return tuple(table)
 
 
-_TABLE = _crc_table()
-
-
 def masked_crc(data: bytes) -> int:
     """Return the checksum of a record, masked because the CRC of data that contains CRCs is weak."""
-    value = 0xFFFFFFFF
+    table, value = _crc_table(), 0xFFFFFFFF
     for byte in data:
-        value = _TABLE[(value ^ byte) & 0xFF] ^ value >> 8
+        value = table[(value ^ byte) & 0xFF] ^ value >> 8
     value ^= 0xFFFFFFFF
     return ((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF

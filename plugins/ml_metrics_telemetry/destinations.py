@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
-import socket
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,12 +26,17 @@ def open_destination(folder: str, stem: str, *, exclusive: bool = False) -> Loca
     """
     if is_remote(folder):
         return BucketParts(folder, stem, ".jsonl")
-    return LocalFile(Path(folder.removeprefix("file://")) / f"{stem}.jsonl", exclusive=exclusive)
+    return LocalFile(os.path.join(local_path(folder), f"{stem}.jsonl"), exclusive=exclusive)
 
 
 def is_remote(folder: str) -> bool:
     """Return whether a folder is in a bucket."""
     return "://" in folder and not folder.startswith("file://")
+
+
+def local_path(folder: str) -> str:
+    """Return the path of a folder that is not in a bucket."""
+    return folder.removeprefix("file://")
 
 
 class LocalFile:
@@ -49,9 +51,10 @@ class LocalFile:
     interval = LOCAL_INTERVAL
     remote = False
 
-    def __init__(self, path: Path, *, exclusive: bool = False, head: Callable[[], bytes] | None = None) -> None:
-        self._requested_path = path
-        self.path = path
+    def __init__(
+        self, path: str | os.PathLike[str], *, exclusive: bool = False, head: Callable[[], bytes] | None = None
+    ) -> None:
+        self._requested_path = self.path = os.fspath(path)
         self._exclusive = exclusive
         self._head = head
         self._handle: int | None = None
@@ -80,14 +83,14 @@ class LocalFile:
         self._written = 0
 
     def __str__(self) -> str:
-        return str(self.path)
+        return self.path
 
     def _open(self) -> int:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
         handle = _open_to_append(self.path)
         if self._exclusive and not _lock(handle):
             os.close(handle)
-            self.path = self._requested_path.with_name(f"{self._requested_path.stem}.{writer_name()}.jsonl")
+            self.path = f"{os.path.splitext(self._requested_path)[0]}.{writer_name()}.jsonl"
             handle = _open_to_append(self.path)
         if self._head is not None:
             os.write(handle, self._head())
@@ -146,13 +149,16 @@ class BucketParts:
 
 def writer_name() -> str:
     """Return a unique name that sorts by time: `20260102T030405123456-host-17`."""
+    import re  # here, and `socket` too: what importing this package costs is paid by every training program
+    import socket
+
     now = time.time()
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now)) + f"{int(now % 1 * 1e6):06d}"
     host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:40]
     return f"{moment}-{host}-{os.getpid()}"
 
 
-def _open_to_append(path: Path) -> int:
+def _open_to_append(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o644)
 
 
@@ -170,9 +176,9 @@ def _lock(handle: int) -> bool:
     return True
 
 
-def _ends_within_line(path: Path) -> bool:
+def _ends_within_line(path: str) -> bool:
     """Return whether the last line is incomplete, because an earlier writer was killed."""
-    with path.open("rb") as file:
+    with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         if not size:
             return False

@@ -6,17 +6,15 @@ independently.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 import os
-import socket
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ml_metrics.telemetry.destinations import RUN_DIR, open_destination
-from ml_metrics.telemetry.record_log import RecordLog
+from ml_metrics_telemetry.destinations import RUN_DIR, open_destination
+from ml_metrics_telemetry.record_log import RecordLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,8 +178,10 @@ class GoodputRecorder:
         """Write a dict or dataclass of a checkpoint library. With this method, a recorder is an Orbax logger."""
         if not self.enabled:
             return
-        if dataclasses.is_dataclass(message) and not isinstance(message, type):
-            self._write(dataclasses.asdict(message))
+        if hasattr(type(message), "__dataclass_fields__"):
+            from dataclasses import asdict
+
+            self._write(asdict(message))
         elif isinstance(message, dict):
             self._write(message)
 
@@ -202,9 +202,7 @@ class GoodputRecorder:
             self.record_step_start_time(arguments.get("step", 0))
             yield
             return
-        begins = _EVENTS.get(name)
-        if begins is None:
-            begins, arguments = "custom_badput_event", {"custom_badput_event_type": name, **arguments}
+        begins, arguments = _fields_of(name, arguments)
         self._mark(f"{begins}_start_time", None, **arguments)
         try:
             yield
@@ -213,6 +211,13 @@ class GoodputRecorder:
                 self._mark(f"{begins}_end_time", None, **arguments)
             raise
         self._mark(f"{begins}_end_time", None, **arguments)
+
+    def record_past_event(self, event: str, started: float) -> None:
+        """Record an event of `record_event` from a `time.time()` until now, for hooks that are called afterwards."""
+        begins, fields = _fields_of(event.lower(), {})
+        if self.enabled:
+            self._write({**fields, f"{begins}_start_time": started})
+            self._write({**fields, f"{begins}_end_time": max(time.time(), started)})
 
     def flush(self) -> None:
         """Wait until everything is written, for at most ten seconds."""
@@ -255,7 +260,17 @@ class GoodputRecorder:
             logger.warning("goodput of %s: an entry could not be recorded: %s", self.job_name, error)
 
 
+def _fields_of(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the prefix of an event's fields, and the other fields of its entries."""
+    begins = _EVENTS.get(name)
+    if begins is None:
+        return "custom_badput_event", {"custom_badput_event_type": name, **arguments}
+    return begins, arguments
+
+
 def _default_host() -> str:
+    import socket
+
     rank = os.environ.get("LOCAL_RANK")
     return f"{socket.gethostname()}/{rank}" if rank else socket.gethostname()
 

@@ -10,20 +10,18 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial, wraps
-from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ml_metrics.telemetry.handlers import MetricData, NullMetricHandler
+from ml_metrics_telemetry.handlers import MetricData, NullMetricHandler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from typing import TypeVar
 
-    from ml_metrics.telemetry.handlers import MetricHandler
+    from ml_metrics_telemetry.handlers import MetricHandler
 
-P = ParamSpec("P")
-R = TypeVar("R")
+    Function = TypeVar("Function", bound=Callable[..., Any])
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +33,7 @@ _broken: dict[int, MetricHandler] = {}
 """Handlers that failed and were reported. They are kept alive so that their ids stay unique."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricStream:
+class MetricStream(NamedTuple):  # a frozen dataclass would import `inspect`, half of the time of the whole import
     """The metrics of one group.
 
     Args:
@@ -79,7 +76,7 @@ def put_metric(metric_name: str, metric_value: float, metric_group: str = DEFAUL
     get_stream(metric_group).add_value(metric_name, metric_value)
 
 
-def prof(fn: Callable[P, R] | None = None, group: str = DEFAULT_GROUP) -> Any:
+def prof(fn: Callable[..., Any] | None = None, group: str = DEFAULT_GROUP) -> Any:
     """Measure a function, as `@prof` or `@prof(group="my_app")`. Coroutines are measured to their end.
 
     Every call adds `<name>.duration.ms` and a 1 to `<name>.success` or `<name>.failure`. The name is `Class.method`, or
@@ -88,8 +85,9 @@ def prof(fn: Callable[P, R] | None = None, group: str = DEFAULT_GROUP) -> Any:
     return measured(fn, _name_of(fn), group) if fn is not None else partial(prof, group=group)
 
 
-def measured(function: Callable[P, R], name: str, group: str) -> Callable[P, R]:
+def measured(function: Function, name: str, group: str) -> Function:
     """Return the function with its duration and result recorded on every call."""
+    from inspect import iscoroutinefunction
 
     @contextmanager
     def measure() -> Iterator[None]:
@@ -106,18 +104,18 @@ def measured(function: Callable[P, R], name: str, group: str) -> Callable[P, R]:
     if iscoroutinefunction(function):
 
         @wraps(function)
-        async def measured_coroutine(*args: P.args, **kwargs: P.kwargs) -> Any:
+        async def measured_coroutine(*args: Any, **kwargs: Any) -> Any:
             with measure():
                 return await function(*args, **kwargs)
 
-        return cast("Callable[P, R]", measured_coroutine)
+        return cast("Function", measured_coroutine)
 
     @wraps(function)
-    def measured_function(*args: P.args, **kwargs: P.kwargs) -> R:
+    def measured_function(*args: Any, **kwargs: Any) -> Any:
         with measure():
             return function(*args, **kwargs)
 
-    return measured_function
+    return cast("Function", measured_function)
 
 
 class MetricsConfig:

@@ -12,9 +12,9 @@ from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple
 
-from ml_metrics.telemetry.destinations import RUN_DIR, open_destination
-from ml_metrics.telemetry.event_file import open_scalar_log
-from ml_metrics.telemetry.record_log import RecordLog
+from ml_metrics_telemetry.destinations import RUN_DIR, open_destination
+from ml_metrics_telemetry.event_file import open_scalar_log
+from ml_metrics_telemetry.record_log import RecordLog
 
 logger = logging.getLogger(__name__)
 
@@ -157,7 +157,7 @@ def number(value: Any) -> float:
     """Convert a value to a number: a bool to 0 or 1, a scalar of an array library to its value. Raises for text."""
     if type(value) is float or (type(value) is int and -_MAX_INT < value < _MAX_INT):
         return value
-    if isinstance(value, str | bytes):
+    if isinstance(value, (str, bytes)):
         raise TypeError(f"{value!r} is text, not a number")
     try:
         return float(value)

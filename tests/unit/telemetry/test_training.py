@@ -1,0 +1,165 @@
+"""`Training`: what a plain loop records, as the calculator reads it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ml_metrics
+from ml_metrics.goodput import measure
+from ml_metrics_telemetry import GoodputRecorder, Training, training
+from ml_metrics_telemetry.maxtext import from_config
+
+
+class Kept(GoodputRecorder):
+    """A recorder that keeps its entries."""
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+        super().__init__("job", logging_enabled=True, cloud_logger=self)
+
+    def write_cloud_logging_entry(self, entry: dict[str, Any]) -> None:
+        self.entries.append(entry)
+
+    def kinds(self) -> list[str]:
+        return [next(name for name in one if name.endswith("_time")) for one in self.entries]
+
+
+def test_every_part_of_a_job_is_in_its_bucket(tmp_path: Path) -> None:
+    with Training("job", folder=tmp_path) as job:
+        with job.accelerator_init():
+            time.sleep(0.001)
+        with job.preparation(), job.restore(3):
+            time.sleep(0.001)
+        for step, _ in job.steps("abc", first=4):
+            job.log(step, {"train/loss": 0.5}, accuracy=step)
+            with job.evaluation(), job.badput("job"):
+                time.sleep(0.001)
+            with job.save(step):
+                time.sleep(0.001)
+    report = measure(str(tmp_path))
+    assert (report.last_step, report.disruptions, report.ended, report.warnings) == (6, 0, True, ())
+    badput = {"tpu_initialization", "unproductive_checkpoint_save_time", "unproductive_checkpoint_restore_time"}
+    assert {name for name in badput if report.badput_seconds[name] >= 0.001} == badput
+    assert set(report.custom_badput_seconds) == {"EVAL", "JOB"}, "an event may have the name of a part"
+    series = {one.tag: one.step.tolist() for one in ml_metrics.read_events(tmp_path / "tensorboard").series}
+    assert series == {"train/loss": [4, 5, 6], "accuracy": [4, 5, 6]}
+
+
+@given(st.lists(st.integers(), max_size=5), st.integers(0, 10**9))
+def test_a_loader_is_passed_on_whole_and_numbered(batches: list[int], first: int) -> None:
+    recorder = Kept()
+    assert list(Training(recorder=recorder).steps(batches, first)) == list(enumerate(batches, first))
+    assert recorder.kinds() == ["data_loading_start_time", "data_loading_end_time", "step_start_time"] * len(batches)
+
+
+def test_the_error_of_a_loader_is_the_programs_and_the_job_has_no_end() -> None:
+    def breaks() -> Iterator[int]:
+        yield 1
+        raise OSError("the disk is gone")
+
+    recorder = Kept()
+    with pytest.raises(OSError, match="the disk is gone"), Training(recorder=recorder) as job:
+        list(job.steps(breaks()))
+    assert "job_end_time" not in recorder.kinds()
+
+
+def test_a_save_that_fails_took_its_time() -> None:
+    recorder = Kept()
+    with pytest.raises(OSError, match="full"), Training(recorder=recorder).save(7):
+        raise OSError("full")
+    assert [(one["event_type"], one["step"]) for one in recorder.entries] == [("save", 7)]
+
+
+def test_a_job_begins_once_however_many_loops_it_has() -> None:
+    recorder = Kept()
+    job = Training(recorder=recorder)
+    for _ in range(3):
+        job.begin()
+    assert recorder.kinds() == ["job_start_time"]
+
+
+def test_scalars_that_are_no_numbers_are_left_out_with_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = Training("job", folder=tmp_path)
+    for step in range(3):
+        job.log(step, note="fast", loss=1.5)
+    job.flush()
+    assert [one.tag for one in ml_metrics.read_events(tmp_path).series] == ["loss"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "the scalar note is left out: 'fast' is text, not a number"
+    ]
+
+
+def test_without_a_folder_nothing_is_written_and_nothing_raises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Training("job") as job:
+        for step, _ in job.steps(range(3)):
+            job.log(step, loss=1)
+    job.close()
+    assert list(tmp_path.iterdir()) == []
+    assert len(caplog.records) == 2
+
+
+def test_a_hook_that_fails_is_logged_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "_reported", set())
+
+    @training.never_raises
+    def hook() -> None:
+        raise RuntimeError("changed")
+
+    with caplog.at_level(logging.WARNING):
+        hook()
+        hook()
+    (record,) = caplog.records
+    assert "hook failed, and what it records is missing: RuntimeError('changed')" in record.getMessage()
+
+
+class Strict:
+    """A config that refuses unknown keys as MaxText's does."""
+
+    def __init__(self, keys: dict[str, Any]) -> None:
+        self.__dict__["keys_of"] = keys
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.__dict__["keys_of"]:
+            raise ValueError(f"Requested key {name}, not in config")
+        return self.__dict__["keys_of"][name]
+
+
+@pytest.mark.parametrize("kind", [dict, Strict])
+def test_a_config_names_job_and_folders(tmp_path: Path, kind: type) -> None:
+    job = from_config(kind({"run_name": "tiny", "base_output_directory": f"{tmp_path}/"}))
+    with job:
+        job.step(0)
+        job.log(0, loss=1)
+    (line, *_) = (tmp_path / "tiny" / "goodput.jsonl").read_text().splitlines()
+    assert json.loads(line)["job_name"] == "tiny"
+    assert list((tmp_path / "tiny" / "tensorboard").iterdir())
+
+
+def test_in_a_pod_the_job_and_the_run_folder_are_the_pods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOB_NAME", "a-run")
+    monkeypatch.setenv("ML_METRICS_RUN_DIR", str(tmp_path / "run"))
+    with from_config({"run_name": "tiny", "base_output_directory": str(tmp_path / "out")}) as job:
+        job.step(0)
+    assert measure(str(tmp_path / "run")).job_name == "a-run"
+
+
+def test_a_config_can_turn_the_goodput_log_off(tmp_path: Path) -> None:
+    config = {"run_name": "tiny", "base_output_directory": str(tmp_path), "enable_goodput_recording": False}
+    with from_config({**config, "tensorboard_dir": str(tmp_path / "scalars")}) as job:
+        job.step(0)
+        job.log(0, loss=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["scalars"]
