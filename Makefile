@@ -44,7 +44,7 @@ lint: install-dev ## ruff, mypy and the floors
 	@ruff format --check .
 	@ruff check .
 	@mypy
-	@mypy --no-incremental -p release
+	@mypy -p release
 	@lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
 docs: install-dev ## make docs/cli.md from the help texts, and docs/licences.md from the lock files

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import Distribution
 from typing import TYPE_CHECKING
 
 from release.locks import LOCKS, Locked, read_lock
@@ -55,6 +56,8 @@ SPELLINGS = (
 )
 """How packages write the identifiers of SPDX."""
 BUNDLE = "plugins/ml_metrics/dashboard/bundle/package-lock.json"
+PLACES = sys.path
+"""Where installed packages are looked for."""
 NOT_IDENTIFIERS = {"AND", "OR", "WITH"}
 
 
@@ -80,8 +83,8 @@ def licence_of(one: Locked) -> Licensed:
     if one.name in READ:
         return Licensed(one.name, one.version, *READ[one.name])
     try:
-        installed = distribution(one.name)
-    except PackageNotFoundError:
+        installed = next(iter(Distribution.discover(name=one.name, path=PLACES)))
+    except StopIteration:
         return Licensed(one.name, one.version, "", "")
     if installed.version != one.version and not one.marker:
         raise ReleaseError(f"{one.name} {installed.version} is installed, and {one.version} is locked: make install-dev")
@@ -94,11 +97,12 @@ def declared(metadata: Message) -> str:
         return str(expression)
     text = (metadata["License"] or "").strip()
     named = [each for each in metadata.get_all("Classifier") or [] if each.startswith("License :: OSI Approved :: ")]
-    classified = {spdx for each in named if (spdx := _spdx(each.rpartition(" :: ")[2]))}
     # a short text is more particular than a classifier: BSD-2-Clause, not only BSD
     if exact := _spdx(text):
         return exact
-    return " OR ".join(sorted(classified))
+    classified = {_spdx(each.rpartition(" :: ")[2]) for each in named}
+    # of several, one that is not known may be what counts; and whether all or one of them hold is not stated
+    return classified.pop() if len(classified) == 1 else ""
 
 
 def bundled() -> list[Licensed]:
