@@ -18,7 +18,7 @@ PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo up test test-integrations test-kubernetes matrix matrix-ci \
-	lint docs bench lock vega clean \
+	lint docs bench lock vega clean dist site release-tools \
 	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-goodput \
 	campaign-hostile campaign-hostile-short campaign-kills \
 	campaign-messages campaign-messages-short \
@@ -57,10 +57,20 @@ lint: install-dev ## ruff, mypy and the floors
 	@ruff format --check .
 	@ruff check .
 	@mypy
+	@mypy -p release
 	@lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
-docs: install-dev ## make docs/cli.md from the help texts
+docs: install-dev ## make docs/cli.md from the help texts, and docs/licences.md from the lock files
 	@python docs/make_cli.py
+	@python -m release.licences
+
+dist: install-dev release-tools ## wheels, source archives and bills of materials in dist/; DEV=1 builds what is not released
+	@python -m release.dist $(if $(DEV),--dev)
+
+site: install-dev release-tools ## the pages of docs/ as a site with search, in build/site
+	@python -m release.site
+
+release-tools: $(VENV)-release/.installed
 
 bench: install-dev ## measure, side by side with peers
 	@for bench in benchmarks/*.py; do echo "== $$bench"; python $$bench || exit 1; done
@@ -111,13 +121,14 @@ lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for, with hashes
 	$(UV) pip compile $(COMPILE) requirements-uv.txt -o requirements-uv.lock
 	$(UV) pip compile $(COMPILE) requirements.txt -o requirements.lock
 	$(UV) pip compile $(COMPILE) -c requirements.lock requirements-dev.txt -o requirements-dev.lock
+	$(UV) pip compile $(COMPILE) requirements-release.txt -o requirements-release.lock
 
 vega: ## rebuild the dashboard's chart library from its package-lock.json; needs npm
 	cd plugins/ml_metrics/dashboard/bundle && npm ci --no-audit --no-fund && npm run build && rm -rf node_modules
 
 clean: ## remove the environment and everything that runs left behind
 	-@[ -x $(BIN)/ml-metrics ] && ml-metrics cluster stop
-	rm -rf $(VENV) $(INTEGRATIONS) .airflow .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(INTEGRATIONS) $(VENV)-release build dist .airflow .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.uv: requirements-uv.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
@@ -141,6 +152,12 @@ $(INTEGRATIONS)/.installed: requirements-integrations.txt
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 	@echo "Installing what the tests need ..."
 	@$(UV) pip install --quiet --require-hashes --compile-bytecode -r requirements-dev.lock
+	@touch $@
+
+$(VENV)-release/.installed: $(VENV)/.uv requirements-release.lock
+	@echo "Installing what releases need ..."
+	@$(PYTHON) -m venv --clear $(VENV)-release
+	@$(UV) pip install --quiet --python $(VENV)-release/bin/python --require-hashes --compile-bytecode -r requirements-release.lock
 	@touch $@
 
 # A key that there is stays: connections in the database are in its cipher, and documents are signed with it.

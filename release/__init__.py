@@ -1,0 +1,1 @@
+"""How a release is made: versions, distributions, bills of materials, licences, the site. `make dist`, `make site`."""

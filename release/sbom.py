@@ -1,0 +1,133 @@
+"""Bills of materials in CycloneDX's JSON, made from the lock files: the same bytes from the same files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+import zipfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email import message_from_bytes
+from typing import TYPE_CHECKING, Any
+
+from release.licences import licence_of
+from release.locks import Locked, normal, read_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from email.message import Message
+    from pathlib import Path
+
+SPEC_VERSION = "1.6"
+NAMESPACE = uuid.UUID("5e8d1d5a-3b1e-4d0c-9a53-6d6c2d6d6c73")
+LOCK = "requirements.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The packages of a lock file, and what each needs."""
+
+    packages: Mapping[str, tuple[Locked, ...]]
+    needs: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def of(cls, locked: Iterable[Locked]) -> Graph:
+        """Turn around what the lock file states: who asked for a package."""
+        packages: dict[str, tuple[Locked, ...]] = {}
+        needs: dict[str, set[str]] = {}
+        for one in locked:
+            packages[one.name] = (*packages.get(one.name, ()), one)
+            for parent in one.wanted_by:
+                needs.setdefault(normal(parent), set()).add(one.name)
+        return cls(packages, {name: frozenset(wanted) for name, wanted in needs.items()})
+
+    def reach(self, names: Iterable[str]) -> set[str]:
+        """Return packages with everything that they need."""
+        found: set[str] = set()
+        waiting = {name for name in names if name in self.packages}
+        while waiting:
+            name = waiting.pop()
+            found.add(name)
+            waiting |= self.needs.get(name, frozenset()) & self.packages.keys() - found
+        return found
+
+    def references(self, names: Iterable[str]) -> list[str]:
+        """Return the addresses of packages, sorted."""
+        return sorted(one.purl for name in names for one in self.packages.get(name, ()))
+
+
+def of_wheel(wheel: Path, epoch: int, lock: str = LOCK) -> str:
+    """Return the bill of a wheel: what it needs, with the versions of the lock file; of extras, as optional."""
+    about = _metadata(wheel)
+    graph = Graph.of(read_lock(lock))
+    required, extras = _requirements(about)
+    name, version = normal(about["Name"]), about["Version"]
+    own = _component(name, version, about["License-Expression"] or "", "application")
+    own["hashes"] = [{"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}]
+    return _document(own, graph, graph.reach(required), graph.reach(required | extras), required | extras, epoch)
+
+
+def of_lock(lock: str, epoch: int) -> str:
+    """Return the bill of all that a lock file installs."""
+    packages = read_lock(lock)
+    graph = Graph.of(packages)
+    asked = {one.name for one in packages if any(each.endswith(".txt") for each in one.wanted_by)}
+    own = {"type": "application", "bom-ref": lock, "name": lock}
+    return _document(own, graph, graph.packages.keys(), graph.packages.keys(), asked, epoch)
+
+
+def _document(
+    own: dict[str, Any], graph: Graph, required: Iterable[str], names: Iterable[str], direct: set[str], epoch: int
+) -> str:
+    needed = set(required)
+    components = [_locked(one, optional=name not in needed) for name in sorted(names) for one in graph.packages[name]]
+    dependencies = [{"ref": own["bom-ref"], "dependsOn": graph.references(direct)}] + [
+        {"ref": one.purl, "dependsOn": graph.references(graph.needs.get(name, ()))}
+        for name in sorted(names)
+        for one in graph.packages[name]
+    ]
+    content = {
+        "$schema": f"http://cyclonedx.org/schema/bom-{SPEC_VERSION}.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": SPEC_VERSION,
+        "version": 1,
+        "metadata": {"timestamp": datetime.fromtimestamp(epoch, UTC).isoformat(), "component": own},
+        "components": components,
+        "dependencies": dependencies,
+    }
+    serial = uuid.uuid5(NAMESPACE, json.dumps(content, sort_keys=True))
+    return json.dumps({**content, "serialNumber": f"urn:uuid:{serial}"}, indent=2, sort_keys=True) + "\n"
+
+
+def _locked(one: Locked, *, optional: bool) -> dict[str, Any]:
+    made = _component(one.name, one.version, licence_of(one).licence, "library")
+    made |= {"scope": "optional" if optional or one.marker else "required"}
+    if one.marker:
+        made["properties"] = [{"name": "python:marker", "value": one.marker}]
+    return made
+
+
+def _component(name: str, version: str, licence: str, kind: str) -> dict[str, Any]:
+    purl = f"pkg:pypi/{name}@{version.replace('+', '%2B')}"
+    made: dict[str, Any] = {"type": kind, "bom-ref": purl, "name": name, "version": version, "purl": purl}
+    if licence:
+        made["licenses"] = [{"expression": licence}]
+    return made
+
+
+def _metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+        return message_from_bytes(archive.read(name))
+
+
+def _requirements(about: Message) -> tuple[set[str], set[str]]:
+    """Return the names of what is required, and of what extras require."""
+    required, extras = set(), set()
+    for line in about.get_all("Requires-Dist") or []:
+        name = re.match(r"[A-Za-z0-9._-]+", line)
+        if name:
+            (extras if re.search(r";.*\bextra\b", line) else required).add(normal(name[0]))
+    return required, extras
