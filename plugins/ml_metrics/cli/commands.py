@@ -19,6 +19,7 @@ GROUPS = {
         "validate": "check test files and metric configs",
         "collect": "aggregate the metrics of one run",
         "goodput": "measure how much of a job's time was productive",
+        "stragglers": "find the worker that slows a job down",
         "judge": "judge the metrics of one run",
         "replay": "judge every run of a history again",
         "calibrate": "choose conditions by the noise of each metric",

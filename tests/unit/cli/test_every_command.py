@@ -52,6 +52,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "validate": ["configs/a.yaml"],
         "collect": ["configs/a.yaml", "run"],
         "goodput": ["run"],
+        "stragglers": ["run"],
         "judge": ["configs/a.yaml", "--metrics", "metrics.json"],
         "replay": ["configs/a.yaml", "--history", "history.jsonl"],
         "calibrate": [TEST, *warehouse],
