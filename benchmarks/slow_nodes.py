@@ -53,22 +53,22 @@ FAMILIES = ("normal", "heavy tails", "memory .5", "two modes", "lognormal", "wee
 def runs_of(random: np.random.Generator, plan: Plan, family: str, slow: str | None) -> list[NodeRun]:
     """Return the runs of all nights. Each test has its own level, which changes once."""
     from ml_metrics.efficiency.nodes import NodeRun
-    from run_by_run.noise import FAMILIES as noises
+    from run_by_run import noise
 
     found = []
     for test in range(plan.tests):
-        noise = NOISE * noises[family].noise(random, NIGHTS)
+        wave = NOISE * noise.FAMILIES[family].noise(random, NIGHTS)
         level = float(random.uniform(10, 1000))
         for night in range(NIGHTS):
             nodes = tuple(f"node-{one}" for one in sorted(random.choice(NODES, plan.nodes, replace=False)))
             slower = SLOWER if slow in nodes else 0.0
-            value = level * (1 + slower + float(noise[night]))
+            value = level * (1 + slower + float(wave[night]))
             found.append(NodeRun(f"test-{test}", f"{test}-{night}", float(night), nodes, value))
     return found
 
 
 def simulated(plan: Plan, family: str, count: int, seed: int = 1) -> tuple[float, float, float]:
-    """Return the shares of simulations with the slow node found, another one named, and any named without a slow one."""
+    """Return the shares of simulations: slow node found, another one named, any named where none is slow."""
     from ml_metrics.efficiency.nodes import node_effects
 
     found = false = none = 0

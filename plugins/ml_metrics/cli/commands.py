@@ -29,6 +29,7 @@ GROUPS = {
         "tests": "list the tests with their newest results",
         "history": "show the runs of a test, or the values of a metric",
         "changes": "show when the level of each metric changed",
+        "nodes": "show which nodes are slow across runs",
         "alerts": "show open alerts, and the messages that were sent",
         "messages": "show messages and their senders, or send what is pending",
         "report": "write the dashboard as static HTML files",

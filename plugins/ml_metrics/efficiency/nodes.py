@@ -1,4 +1,4 @@
-"""Nodes that are slow across runs: the value of a run is the level of its test, plus the effect of its nodes, plus noise.
+"""Nodes that are slow across runs: a run's value is the level of its test, plus the effect of its nodes, plus noise.
 
 The level is the middle of the test's neighbouring runs, within a period whose level stays the same. What a run differs
 from it, in percent, is compared between nodes. Runs of a test in a row on the same nodes are one visit and count once:
@@ -36,6 +36,7 @@ CLIPPED = 6.0
 """A run counts as at most this far from its level, in multiples of the test's noise."""
 LEAST_NOISE = 1e-3
 """The noise of a test in percent, where its values repeat."""
+MOST_PERCENT = 1e6
 NORMAL_MAD = 0.6745
 MAX_RUNS, MAX_NODES = 200_000, 20_000
 SEED = 24
@@ -145,7 +146,7 @@ def _percent_of_level(runs: Sequence[NodeRun]) -> list[tuple[NodeRun, float]]:
             others = np.concatenate([values[low:place], values[place + 1 : high]])
             level = _middle(others) if len(others) >= FEWEST_NEIGHBOURS else 0.0
             if level > 0:
-                percent = (run.value / level - 1) * 100
+                percent = min(max((run.value / level - 1) * 100, -MOST_PERCENT), MOST_PERCENT)
                 found.append((run, percent))
     return found
 

@@ -60,6 +60,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "tests": warehouse,
         "history": [TEST, *warehouse],
         "changes": [TEST, *warehouse],
+        "nodes": warehouse,
         "alerts": warehouse,
         "messages": warehouse,
         "report": ["report", *warehouse],
