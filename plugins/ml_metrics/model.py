@@ -319,6 +319,8 @@ class Workload:
     namespace: str | None = None
     pod: str | None = None
     node: str | None = None
+    nodes: str | None = None
+    """The nodes of all hosts, separated by commas; None for a workload on one host."""
     image: str | None = None
     image_digest: str | None = None
     logs_link: str | None = None

@@ -209,11 +209,12 @@ def _recorded(judgement: Judgement | None) -> str | None:
 
 
 def _start_metadata(test: TestDefinition, state: RunState) -> dict[str, str]:
-    """The parameters of the run, its image as the node resolved it, and the node."""
+    """The parameters of the run, its image as the node resolved it, and the node, or the nodes of all hosts."""
     treatment = {TRIAL, NOTIFY}.difference(test.params)
     given = {name: value for name, value in state.params.items() if value is not None and name not in treatment}
     found = {f"param.{name}": value for name, value in given.items()}
-    found |= {name: value for name in ("image", "image_digest", "node") if (value := getattr(state.workload, name))}
+    names = ("image", "image_digest", "node", "nodes")
+    found |= {name: value for name in names if (value := getattr(state.workload, name))}
     if wanted := {**test.accelerator.node_selector, **test.node_selector}.get(INSTANCE_TYPE):
         found["node_type"] = wanted
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in found.items()}

@@ -211,6 +211,7 @@ class Hosts:
         started = [one.started_at for one in each if one.started_at]
         ended = [one.ended_at for one in each if one.ended_at]
         peaks = [one.peak_memory_bytes for one in each if one.peak_memory_bytes]
+        nodes = dict.fromkeys(one.node for one in each if one.node)
         return replace(
             first,
             status=status,
@@ -221,6 +222,7 @@ class Hosts:
             started_at=min(started) if started and status is not JobStatus.MISSED else None,
             ended_at=max(ended) if ended else None,
             namespace=self.job["metadata"].get("namespace"),
+            nodes=",".join(nodes) if len(nodes) > 1 else None,
             peak_memory_bytes=max(peaks) if peaks else None,
         )
 

@@ -24,6 +24,7 @@ from ml_metrics.dashboard.links import ASSETS, ServerLinks, asset_hash, with_que
 from ml_metrics.dashboard.page import NotFoundError, templates
 from ml_metrics.dashboard.pages.all_tests import page_of_tests
 from ml_metrics.dashboard.pages.compare import page_of_comparison
+from ml_metrics.dashboard.pages.nodes import page_of_nodes
 from ml_metrics.dashboard.pages.one_run import page_of_run
 from ml_metrics.dashboard.pages.one_test_page import page_of_test
 from ml_metrics.dashboard.query import BadQueryError, choice, required
@@ -113,6 +114,15 @@ def compare(request: Request, visitor: CurrentVisitor) -> Response:
     with SOURCE.open() as warehouse:
         page = page_of_comparison(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
     return _respond(page, query, "compare")
+
+
+@page_route("/nodes")
+def nodes(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show which nodes are slow, by the tests that the user may read."""
+    query = request.query_params
+    with SOURCE.open() as warehouse:
+        page = page_of_nodes(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
+    return _respond(page, query, "nodes")
 
 
 @page_route("/dag")

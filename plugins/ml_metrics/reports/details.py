@@ -12,6 +12,7 @@ from ml_metrics.reports.job_words import job_facts, job_words
 from ml_metrics.reports.log import log_of
 from ml_metrics.reports.metric import MetricHistory, metric_facts, picture_of
 from ml_metrics.reports.metric_words import metric_words
+from ml_metrics.reports.nodes import node_sentence
 from ml_metrics.reports.problems import metric_of, short_name
 from ml_metrics.reports.suspects import Streak, first_look, level_change, streak_of, suspects
 
@@ -75,6 +76,8 @@ class Details:
             self.level_changes.append(
                 level_change(verdict, history, self.run, workload, first_failed=first, attributes=attributes)
             )
+            if self.detailed == 1:
+                self.level_changes.append(node_sentence(verdict, self.run, workload, self.warehouse))
             if history.values:
                 ended = workload.ended_at or datetime.now(UTC)
                 picture = picture_of(self.detailed, verdict, history, self.run.key, ended)

@@ -30,6 +30,7 @@ PAGES = (
     f"/test?test=test-7&{SPAN}",
     "/run?run={run}",
     f"/compare?tests=test-1*&metrics=metric_*&{SPAN}",
+    f"/nodes?metric=metric_1&{SPAN}",
     "/dag?dag_id=test-7",
     "/dag-run?dag_id=test-7&run_id=scheduled__1",
 )

@@ -1,0 +1,101 @@
+"""Slow nodes across runs: how often a planted node is found, and how often another one is named.
+
+Each simulation has 16 nodes, of which one slows its runs down by 3 %, or none. The noise is one of the families of
+`run_by_run/noise.py` with a standard deviation of 1 % of the level. `found`: the slow node is named after 30 nights;
+`false`: another node is named; `none`: any node is named where none is slow.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "plugins"), str(Path(__file__).parent)]
+
+if TYPE_CHECKING:
+    from ml_metrics.efficiency.nodes import NodeRun
+
+NODES = 16
+NIGHTS = 30
+SLOWER = 0.03
+NOISE = 0.01
+SIMULATIONS = 100
+FOUND, FALSE = 0.95, 0.01
+CHANCE = 3.0
+"""By how many standard errors a figure may miss its target through the number of simulations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the runs of a night use the nodes."""
+
+    about: str
+    tests: int
+    nodes: int
+    """The nodes of each run, drawn at random. A run waits for the slowest of them."""
+    target: bool
+    """Whether the target is meant for this plan."""
+
+
+PLANS = (
+    Plan("1 test on 4 of 16 nodes, 30 runs", 1, 4, target=True),
+    Plan("4 tests on 1 node each, 30 runs of each", 4, 1, target=True),
+    Plan("1 test on 1 node, 30 runs: 2 on each node", 1, 1, target=False),
+)
+FAMILIES = ("normal", "heavy tails", "memory .5", "two modes", "lognormal", "weekends")
+
+
+def runs_of(random: np.random.Generator, plan: Plan, family: str, slow: str | None) -> list[NodeRun]:
+    """Return the runs of all nights. Each test has its own level, which changes once."""
+    from ml_metrics.efficiency.nodes import NodeRun
+    from run_by_run import noise
+
+    found = []
+    for test in range(plan.tests):
+        wave = NOISE * noise.FAMILIES[family].noise(random, NIGHTS)
+        level = float(random.uniform(10, 1000))
+        for night in range(NIGHTS):
+            nodes = tuple(f"node-{one}" for one in sorted(random.choice(NODES, plan.nodes, replace=False)))
+            slower = SLOWER if slow in nodes else 0.0
+            value = level * (1 + slower + float(wave[night]))
+            found.append(NodeRun(f"test-{test}", f"{test}-{night}", float(night), nodes, value))
+    return found
+
+
+def simulated(plan: Plan, family: str, count: int, seed: int = 1) -> tuple[float, float, float]:
+    """Return the shares of simulations: slow node found, another one named, any named where none is slow."""
+    from ml_metrics.efficiency.nodes import node_effects
+
+    found = false = none = 0
+    for index in range(count):
+        random = np.random.default_rng([seed, index])
+        named = {one.name for one in node_effects(runs_of(random, plan, family, "node-5")) if one.slow}
+        found += "node-5" in named
+        false += bool(named - {"node-5"})
+        none += any(one.slow for one in node_effects(runs_of(random, plan, family, None)))
+    return found / count, false / count, none / count
+
+
+def main() -> int:
+    """Print the figures of every plan and family."""
+    failed = 0
+    print(f"{'plan':<42} {'noise':<14} {'found':>7} {'false':>7} {'none':>7}   CPU")
+    for plan in PLANS:
+        for family in FAMILIES:
+            started = time.process_time()
+            found, false, none = simulated(plan, family, SIMULATIONS)
+            took = time.process_time() - started
+            print(f"{plan.about:<42} {family:<14} {found:>7.1%} {false:>7.1%} {none:>7.1%} {took:>5.1f} s")
+            slack = CHANCE * np.sqrt(FOUND * (1 - FOUND) / SIMULATIONS), CHANCE * np.sqrt(FALSE / SIMULATIONS)
+            missed = plan.target and found < FOUND - slack[0]
+            failed += missed or max(false, none) > FALSE + slack[1]
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""Which nodes are slow, from the runs in the warehouse, and whether its node explains the value of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.efficiency.nodes import NodeEffect, NodeRun, node_effects
+from ml_metrics.model import JobStatus
+from ml_metrics.values import finite
+from ml_metrics.warehouse.run_nodes import nodes_of_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ml_metrics.model import Run, StoredMetric, Verdict, Workload
+    from ml_metrics.warehouse import Warehouse
+
+METRICS = ("step_time_p50", "total_wall_time")
+"""The metrics by which nodes are compared, in this order: each test by the first that it has."""
+DAYS = 60
+MAX_VALUES = 20_000
+MAX_TESTS = 1_000
+FEWEST_VALUES = 8
+"""A metric with fewer values of a test is not used for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodesFound:
+    """The effects of all nodes that were compared."""
+
+    effects: tuple[NodeEffect, ...]
+    runs: int
+    """The runs that were compared."""
+    unknown: int
+    """Runs with a value whose node is not recorded."""
+    cut: bool = False
+    """Whether there are more values than were read."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the effects for JSON."""
+        return {
+            "runs": self.runs,
+            "runs_without_node": self.unknown,
+            "cut": self.cut,
+            "nodes": [
+                {
+                    "node": one.name,
+                    "slow": one.slow,
+                    "percent": one.percent,
+                    "low": one.low,
+                    "high": one.high,
+                    "runs": one.runs,
+                    "visits": one.visits,
+                    "tests": list(one.tests),
+                }
+                for one in self.effects
+            ],
+        }
+
+
+def nodes_found(  # noqa: PLR0913  (a time span is two)
+    warehouse: Warehouse,
+    tests: Sequence[str],
+    since: datetime,
+    until: datetime,
+    *,
+    metrics: Sequence[str] = METRICS,
+    without: str = "",
+) -> NodesFound:
+    """Compare the nodes of the runs of some tests. `without`: the key of a run that is left out."""
+    names = list(tests)[:MAX_TESTS]
+    values = warehouse.metrics.of_tests(names, list(metrics), since, until, MAX_VALUES + 1)
+    usable = [one for one in values[:MAX_VALUES] if one.job_status is JobStatus.SUCCESS and one.run_key != without]
+    chosen = list(_by_first_metric(usable, metrics))
+    nodes = nodes_of_runs(warehouse.database, names, since, until, MAX_VALUES) if chosen else {}
+    runs = [run for group in chosen for run in _runs_of(group, nodes)]
+    known = [run for run in runs if run.nodes]
+    cut = len(values) > MAX_VALUES or len(tests) > MAX_TESTS
+    return NodesFound(tuple(node_effects(known)), len(known), len(runs) - len(known), cut)
+
+
+def node_sentence(verdict: Verdict, run: Run, workload: Workload, warehouse: Warehouse) -> str:
+    """Return that a slow node, rather than a change, explains the value of a metric; empty if none does.
+
+    The value is explained if it would be within its bounds without the effect of the node.
+    """
+    value, bounds = finite(verdict.value), verdict.bounds
+    own = tuple(filter(None, (workload.nodes or workload.node or "").split(",")))
+    if not own or value is None or value <= 0 or bounds is None or bounds.upper is None or value <= bounds.upper:
+        return ""
+    until = workload.ended_at or datetime.now(UTC)
+    tests = [one.newest.test for one in warehouse.runs.tests()]
+    found = nodes_found(
+        warehouse, tests, until - timedelta(days=DAYS), until, metrics=(verdict.metric,), without=run.key
+    )
+    slow = [one for one in found.effects if one.slow and one.name in own]
+    if not slow:
+        return ""
+    worst = max(slow, key=lambda one: one.percent)
+    if value / (1 + worst.percent / 100) > bounds.upper:
+        return ""
+    return (
+        f"{verdict.metric}: node, not change: runs on node {worst.name} take {worst.percent:.1f} % longer than others "
+        f"({worst.low:.1f} to {worst.high:.1f} %, {worst.runs} runs); without that, this run is within its bounds"
+    )
+
+
+def _by_first_metric(values: Iterable[StoredMetric], metrics: Sequence[str]) -> Iterable[list[StoredMetric]]:
+    """Return the values of each test, of the first metric that has enough of them."""
+    place = {name: index for index, name in enumerate(metrics)}
+    ordered = sorted(values, key=lambda one: (one.test, place.get(one.metric, len(place)), one.timestamp, one.run_key))
+    for _, of_test in groupby(ordered, key=lambda one: one.test):
+        groups = [list(group) for _, group in groupby(of_test, key=lambda one: one.metric)]
+        yield next((group for group in groups if len(group) >= FEWEST_VALUES), [])
+
+
+def _runs_of(values: Sequence[StoredMetric], nodes: dict[str, tuple[str, ...]]) -> Iterable[NodeRun]:
+    from ml_metrics.judge.changepoint import change_points
+
+    usable = [(one, one.value) for one in values if finite(one.value) is not None]
+    edges = {step.index for step in change_points([value for _, value in usable if value is not None], certainty=0.5)}
+    period = 0
+    for index, (one, value) in enumerate(usable):
+        period += index in edges
+        if value is not None:
+            yield NodeRun(one.test, one.run_key, one.timestamp.timestamp(), nodes.get(one.run_key, ()), value, period)

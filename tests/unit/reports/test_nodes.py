@@ -1,0 +1,90 @@
+"""Slow nodes from the runs of a warehouse, and the sentence about a run whose node explains its value."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ml_metrics.model import Bounds, Outcome, Verdict
+from ml_metrics.reports.nodes import METRICS, node_sentence, nodes_found
+from ml_metrics.warehouse import Warehouse, open_warehouse
+from unit.warehouse.records import MONDAY, record, run_of, workload
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RUNS = 80
+TESTS = ["one", "two"]
+SLOW = "node-2"
+SINCE, UNTIL = MONDAY - timedelta(days=1), MONDAY + timedelta(days=400)
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """Two tests on 8 nodes in turn, of which one takes 4 % longer. The level of the first test changes."""
+    folder: Path = tmp_path_factory.mktemp("nodes")
+    opened = open_warehouse(f"sqlite:///{folder}/warehouse.db")
+    random, records = Random(3), []
+    for day in range(RUNS):
+        for test in TESTS:
+            node = f"node-{random.randrange(8)}"
+            level = 100.0 if day < 40 or test == "two" else 130.0
+            value = level * random.gauss(1, 0.005) * (1.04 if node == SLOW else 1)
+            metadata = {} if day % 10 == 9 else {"node": node}
+            records.append(record(day, {"step_time_p50": value}, test=test, metadata=metadata))
+    opened.load_all(records)
+    return opened
+
+
+def test_the_slow_node(warehouse: Warehouse) -> None:
+    found = nodes_found(warehouse, TESTS, SINCE, UNTIL)
+    assert [one.name for one in found.effects if one.slow] == [SLOW]
+    worst = found.effects[0]
+    assert worst.tests == ("one", "two")
+    assert worst.low < 4 < worst.high
+    assert (found.runs, found.unknown, found.cut) == (2 * RUNS - 16, 16, False)
+
+
+def test_only_the_given_tests_and_times(warehouse: Warehouse) -> None:
+    assert nodes_found(warehouse, [], SINCE, UNTIL).effects == ()
+    assert nodes_found(warehouse, TESTS, SINCE, MONDAY).effects == ()
+    assert {test for one in nodes_found(warehouse, ["two"], SINCE, UNTIL).effects for test in one.tests} == {"two"}
+
+
+def test_the_metric_that_a_test_has(warehouse: Warehouse) -> None:
+    assert nodes_found(warehouse, TESTS, SINCE, UNTIL, metrics=("other",)).runs == 0
+    assert nodes_found(warehouse, TESTS, SINCE, UNTIL, metrics=("other", *METRICS)).runs == 2 * RUNS - 16
+
+
+@pytest.mark.parametrize(
+    ("node", "value", "explained"),
+    [(SLOW, 103.0, True), (SLOW, 110.0, False), (SLOW, 101.0, False), ("node-3", 103.0, False), (None, 103.0, False)],
+    ids=["its node", "more than its node", "within bounds", "another node", "no node"],
+)
+def test_a_run_explained_by_its_node(warehouse: Warehouse, node: str | None, value: float, explained: bool) -> None:
+    verdict = Verdict(
+        metric="step_time_p50", outcome=Outcome.FAIL, value=value, bounds=Bounds(upper=102.0), rule="less than 102"
+    )
+    sentence = node_sentence(verdict, run_of(81, "two"), workload(81, node=node), warehouse)
+    assert ("node, not change" in sentence) is explained
+    assert (SLOW in sentence) is explained
+
+
+def test_one_host_of_several(warehouse: Warehouse) -> None:
+    verdict = Verdict(metric="step_time_p50", outcome=Outcome.FAIL, value=103.0, bounds=Bounds(upper=102.0), rule="")
+    several = workload(81, node="node-1", nodes=f"node-1,{SLOW}")
+    assert SLOW in node_sentence(verdict, run_of(81, "two"), several, warehouse)
+
+
+def test_names_of_nodes_that_a_workload_claims(tmp_path: Path) -> None:
+    """A list without the first host's node was not recorded by the cluster."""
+    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db") as opened:
+        claims = [{"node": f"node-{day % 2}", "nodes": "other-a,other-b"} for day in range(20)]
+        opened.load_all(
+            [record(day, {"step_time_p50": 100.0}, test="one", metadata=one) for day, one in enumerate(claims)]
+        )
+        found = nodes_found(opened, ["one"], SINCE, UNTIL)
+    assert {one.name for one in found.effects} == {"node-0", "node-1"}
