@@ -128,7 +128,9 @@ class JudgeRun(TestTask):
     """Check every metric against its condition and its history, and write `verdicts.json`."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Judge the run."""
+        """Judge the run, also by what it cost and achieved."""
+        for warning in steps.measure_efficiency(self.test, self.state(context)).warnings:
+            self.log.warning("%s", printable(warning))
         with warehouse() as open_warehouse:
             run = run_of(self.test.name, context)
             judgement = steps.judge(self.test, run, self.state(context), open_warehouse)
