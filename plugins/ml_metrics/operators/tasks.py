@@ -129,8 +129,11 @@ class JudgeRun(TestTask):
 
     def perform(self, context: Mapping[str, Any]) -> str:
         """Judge the run, also by what it cost and achieved."""
-        for warning in steps.measure_efficiency(self.test, self.state(context)).warnings:
+        efficiency = steps.measure_efficiency(self.test, self.state(context))
+        for warning in efficiency.warnings:
             self.log.warning("%s", printable(warning))
+        for metric in efficiency.metrics:
+            self.log.info("%s = %.6g", printable(metric.name), metric.value)
         with warehouse() as open_warehouse:
             run = run_of(self.test.name, context)
             judgement = steps.judge(self.test, run, self.state(context), open_warehouse)
