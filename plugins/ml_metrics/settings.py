@@ -51,6 +51,8 @@ class Settings:
     Security "baseline" allows."""
     price_book: str = ""
     """A YAML file of prices of an hour of a chip, by which runs have a cost. Default: none."""
+    cost_emails: str = ""
+    """Who gets the weekly message about what runs cost, separated by commas. Default: nobody."""
     pools: str = ""
     """Airflow pools in which tests wait for their accelerator, by its name or kind, for example `tpu, h100x8`.
     `ml-metrics pools --create` creates them."""

@@ -109,10 +109,11 @@ def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:
     if (occasion == "broken") != (alert is not None):
         raise DemoError(f"the alert of {TEST} should be {'open' if occasion == 'broken' else 'closed'} now")
     # after an interrupted demo, the alert is still open, and the mail is the one about the interrupted demo's run
-    path = Path(settings.outbox, f"{alert.opened_by if alert else newest.uuid}-{occasion}.eml")
-    if not path.exists():
-        raise DemoError(f"there is no mail {path}")
-    return path
+    name = f"{alert.opened_by}.eml" if alert else f"{newest.uuid}-*{occasion}*.eml"
+    found = sorted(Path(settings.outbox).glob(name))
+    if not found:
+        raise DemoError(f"there is no mail {Path(settings.outbox, name)}")
+    return found[-1]
 
 
 def draw_chart(warehouse: Warehouse, settings: Settings) -> Path:

@@ -8,7 +8,7 @@ from ml_metrics.alerts.message import Fact
 from ml_metrics.efficiency.measure import CHIP_HOURS, COST, NO_BOOK
 from ml_metrics.kinds import cost_in
 from ml_metrics.money import money, units_of
-from ml_metrics.units import quantity
+from ml_metrics.units import quantity, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ def cost_facts(state: RunState) -> Iterator[Fact]:
         return
     values = {metric.name: metric.value for metric in found.metrics}
     hours = values.get(CHIP_HOURS)
-    spent = f" for {quantity(hours)} chip hours" if hours is not None else ""
+    spent = f" for {readable([hours])[0]} chip hours" if hours is not None else ""
     cost = next(((name, of) for name in values if (of := cost_in(name)) is not None and not of[1]), None)
     if cost is not None:
         name, (currency, _) = cost
