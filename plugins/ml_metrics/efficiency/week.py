@@ -131,7 +131,7 @@ def bill_of(runs: Iterable[RunCost]) -> Bill:
         sum(run.is_unknown for run in every),
         sum(run.chip_hours or 0.0 for run in every),
         dict(amounts),
-        {name: dict(reasons[name]) for name in ordered},
+        {name: dict(reasons[name]) for name in ordered if any(reasons[name].values())},
     )
 
 
