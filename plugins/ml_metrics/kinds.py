@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from ml_metrics.money import CURRENCIES
 from ml_metrics.units import BYTES, PERCENT, SECONDS
 
 HIGHER = "higher"
@@ -18,9 +19,16 @@ LOWER = "lower"
 NEITHER = "neither"
 """A direction that the config gives to metrics whose changes are never worse."""
 
+_BUCKETS = (
+    "productive|queue|outside_log|tpu_initialization|training_prep|program_startup|data_loading_sync|"
+    "unproductive_checkpoint_(save|restore)_time|wasted_progress_from_disruption|"
+    "infrastructure_recovery_from_disruption|custom_badput_events|stall|other|"
+    "elastic_(slice_down|scale_up|reinitialization)"
+)
+_COST = rf"cost_((?P<part>{_BUCKETS})_)?(?P<currency>{'|'.join(code.lower() for code in CURRENCIES)})"
 GENERATED = (
     r"goodput|disruptions|ideal_step_time|badput_.+_(seconds|percent)|step_time_(deviation_.+|p50|p90|p99|slowdown)"
-    r"|steps_per_second"
+    rf"|steps_per_second|chip_hours|{_COST}|mfu|hfu|tokens_per_second(_per_chip)?|samples_per_second"
 )
 """The metrics that the package adds to a run by itself. `default` does not judge them."""
 
@@ -43,7 +51,8 @@ _UNIT_OF_WORD = {word: unit for unit, words in _UNITS.items() for word in words}
 _KNOWN_UNITS = {
     "goodput": PERCENT, "total_wall_time": SECONDS, "time_to_accuracy": SECONDS, "ideal_step_time": SECONDS,
     "step_time_p50": SECONDS, "step_time_p90": SECONDS, "step_time_p99": SECONDS, "duration": SECONDS,
-    "queue_time": SECONDS, "steps_per_second": "1/s",
+    "queue_time": SECONDS, "steps_per_second": "1/s", "chip_hours": "chip h", "mfu": PERCENT, "hfu": PERCENT,
+    "tokens_per_second": "1/s", "tokens_per_second_per_chip": "1/s", "samples_per_second": "1/s",
 }  # fmt: skip
 _STRATEGY = r"(?<=.)_(final|max|min|average|median|p50|p90|p95|p99|std|first|count|trimmed_mean|last_n_mean|curve)$"
 
@@ -62,7 +71,7 @@ _LOWER = _set("""
     loss time runtime steptime elapsed latency duration seconds slowdown stall stalls wait overhead badput
     disruptions restarts retries failures timeouts misses ttft tpot itl e2el jitter memory mem rss energy cost
     perplexity ppl error errors failurerate timeoutrate wer cer rmse mse mae mape nll bpb crossentropy xent fid ece
-    brier deviation
+    brier deviation chiphours
 """)
 _NEITHER = _set("""
     scale weight weights schedule budget remaining left eta coefficient coef ratio fraction share free available
@@ -97,12 +106,26 @@ def without_strategy(metric: str) -> str:
     return re.sub(_STRATEGY, "", metric)
 
 
+def cost_metric(currency: str, bucket: str = "") -> str:
+    """Return the name of the metric of what a run, or a bucket of its time, costs: `cost_stall_usd`."""
+    return f"cost_{bucket}_{currency.lower()}" if bucket else f"cost_{currency.lower()}"
+
+
+def cost_in(name: str) -> tuple[str, str] | None:
+    """Return the currency and the bucket of a cost metric, the bucket empty for a whole run; None of another metric."""
+    found = re.fullmatch(_COST, name)
+    return None if found is None else (found["currency"].upper(), found["part"] or "")
+
+
 @lru_cache(maxsize=1 << 16)
 def kind_of(name: str) -> Kind:
     """Return what the name of a metric or tag tells."""
     tag = name if is_generated(name) else without_strategy(name)
     if tag != name:
         return kind_of_metric(tag, name.removeprefix(f"{tag}_"))
+    if (cost := cost_in(name)) is not None:
+        productive = cost[1] == "productive"  # less of it may be less training
+        return Kind(cost[0], "" if productive else LOWER, generated=True)
     kind = _kind_of_tag(name)
     return Kind(_KNOWN_UNITS.get(name, kind.unit), kind.better, is_generated(name))
 

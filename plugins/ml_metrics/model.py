@@ -329,6 +329,8 @@ class Workload:
     peak_memory_bytes: int | None = None
     memory_limit: str | None = None
     """How much memory the container might use, as Kubernetes writes it: `16Gi`. None if there was no limit."""
+    earlier: tuple[tuple[datetime, datetime | None], ...] = ()
+    """When each earlier attempt that ran began and ended; None if its end is unknown."""
 
     @property
     def duration_seconds(self) -> float | None:

@@ -30,11 +30,12 @@ T = TypeVar("T")
 WRITERS = {
     "metrics": "collect_metrics",
     "goodput": "measure_goodput",
+    "efficiency": "judge_run",
     "verdicts": "judge_run",
     "gate": "assert_success",
 }
 """The tasks that write documents, but for `run_workload`."""
-OF_ONE_ATTEMPT = ("metrics", "goodput", "verdicts", "gate")
+OF_ONE_ATTEMPT = ("metrics", "goodput", "efficiency", "verdicts", "gate")
 """The documents about one attempt of the workload."""
 
 
@@ -218,4 +219,8 @@ def _workload(content: dict[str, Any]) -> Workload:
     for name in ("queued_at", "started_at", "ended_at"):
         if fields.get(name):
             fields[name] = datetime.fromisoformat(fields[name])
+    fields["earlier"] = tuple(
+        (datetime.fromisoformat(start), datetime.fromisoformat(end) if end else None)
+        for start, end in fields.get("earlier", ())
+    )
     return Workload(**{**fields, "status": JobStatus(content["status"])})

@@ -125,7 +125,19 @@ class RunState:
         return self.folder.read("goodput")
 
     @cached_property
+    def efficiency(self) -> Collected | None:
+        """What the run cost and achieved, as `judge_run` computed it."""
+        return self._metrics_document("efficiency")
+
+    @cached_property
     def metrics(self) -> tuple[Metric, ...]:
+        """All metrics of the run: those that were measured, and what it cost and achieved."""
+        own = {metric.name for metric in self.measured}
+        computed = self.efficiency.metrics if self.efficiency else ()
+        return (*self.measured, *(metric for metric in computed if metric.name not in own))
+
+    @cached_property
+    def measured(self) -> tuple[Metric, ...]:
         """The metrics of both measuring tasks. Where both have a name, the collected one counts.
 
         The exception are step times that were derived from the wall times of points: those of the goodput log count.

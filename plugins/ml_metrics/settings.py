@@ -49,6 +49,10 @@ class Settings:
     policy: str = ""
     """A YAML file that says what test files may ask of the cluster, and whom they may write to. Default: what Pod
     Security "baseline" allows."""
+    price_book: str = ""
+    """A YAML file of prices of an hour of a chip, by which runs have a cost. Default: none."""
+    cost_emails: str = ""
+    """Who gets the weekly message about what runs cost, separated by commas. Default: nobody."""
     pools: str = ""
     """Airflow pools in which tests wait for their accelerator, by its name or kind, for example `tpu, h100x8`.
     `ml-metrics pools --create` creates them."""

@@ -6,12 +6,14 @@ Every step reads what it needs through a `RunState`, writes one document into th
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ml_metrics.clusters.failure_reasons import job_problem
 from ml_metrics.config.trial import NOTIFY, TRIAL
+from ml_metrics.errors import ConfigError
 from ml_metrics.model import JobStatus, Outcome, Severity
 from ml_metrics.run_state import Gate
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.collect import Collected
     from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.efficiency.measure import Efficiency
     from ml_metrics.goodput import GoodputReport
     from ml_metrics.judge import Judgement
     from ml_metrics.judge.confirmation import ConfirmingRun
@@ -93,8 +96,33 @@ def measure_goodput(test: TestDefinition, state: RunState, limits: Limits | None
     return report
 
 
+def measure_efficiency(test: TestDefinition, state: RunState) -> Efficiency:
+    """Compute what the run cost and achieved into `efficiency.json`, from the other documents and the price book.
+
+    A price book that cannot be read is a warning: the run is judged by its other metrics.
+    """
+    from ml_metrics.collect import Collected
+    from ml_metrics.collect.facts import generated
+    from ml_metrics.efficiency.measure import NO_BOOK, measure_efficiency
+    from ml_metrics.efficiency.prices import configured_book
+
+    book, why, warnings = None, NO_BOOK, ()
+    try:
+        book = configured_book()
+    except ConfigError as error:
+        why = f"the price book cannot be used: {error}"
+        warnings = (f"the cost of the run is unknown: {why}",)
+    found = measure_efficiency(test, state.workload, state.measured, state.goodput, book, why)
+    found = replace(found, warnings=(*warnings, *found.warnings))
+    metrics = tuple(generated(found.metrics, test.metric_collection_config))
+    document = Collected(metrics, found.warnings, metadata=found.metadata, missing=found.missing).document()
+    state.folder.write("efficiency", document)
+    return found
+
+
 def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse) -> Judgement:
     """Judge every metric of the run into `verdicts.json`."""
+    from ml_metrics.efficiency.measure import reasons_for
     from ml_metrics.judge import history_needs, judge_run
 
     config, workload, metrics = test.regression_test_config, state.workload, state.metrics
@@ -113,6 +141,7 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
         test=run.test,
         now=now,
         missing=state.collected.missing if state.collected else {},
+        reasons=reasons_for(config.named_metrics, state.efficiency.missing) if state.efficiency else {},
         acceptances=warehouse.acceptances.of_history(needs),
         attributes=warehouse.attributes(needs.names, ends, (run.key, own), needs.deployments),
         curves=state.curves,
@@ -135,6 +164,7 @@ def load(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse) 
             **_start_metadata(test, state),
             **_host_metadata(state),
             **(state.collected.metadata if state.collected else {}),
+            **(state.efficiency.metadata if state.efficiency else {}),
         },
         test_type=test.mode or "",
         accelerator=test.accelerator.name,

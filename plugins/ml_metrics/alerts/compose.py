@@ -31,6 +31,7 @@ STYLES = {
     MessageKind.WARNING: "warning",
     MessageKind.OVERDUE: "warning",
     MessageKind.TRIAL: "note",
+    MessageKind.COST: "note",
 }
 """The CSS class of a headline; otherwise `bad`."""
 LABELS = {
@@ -38,6 +39,7 @@ LABELS = {
     MessageKind.INCIDENT: "Incident",
     MessageKind.MASS: "Mass failure",
     MessageKind.FILE: "Test file",
+    MessageKind.COST: "Cost of the week",
 }
 """What stands above the headline of a notice."""
 MAX_SUBJECT_LENGTH = 120

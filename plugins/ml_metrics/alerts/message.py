@@ -30,9 +30,11 @@ class MessageKind(StrEnum):
     """Many tests failed within a short time."""
     FILE = "file"
     """A test file broke or vanished, or a test was paused."""
+    COST = "cost"
+    """What the runs of a week cost."""
 
 
-NOTICES = frozenset({MessageKind.TRIAL, MessageKind.INCIDENT, MessageKind.MASS, MessageKind.FILE})
+NOTICES = frozenset({MessageKind.TRIAL, MessageKind.INCIDENT, MessageKind.MASS, MessageKind.FILE, MessageKind.COST})
 """The kinds of messages that are composed from a `Notice`."""
 
 

@@ -82,6 +82,7 @@ def _process(config: LoadedFile | None, state: RunState, warehouse: Warehouse) -
     steps.collect(test, state, limits)
     if test.goodput.enabled:
         steps.measure_goodput(test, state, limits)
+    steps.measure_efficiency(test, state)
     judgement = steps.judge(test, run, state, warehouse)
     loaded = test.metric_collection_config.write_to_bigquery
     if loaded:

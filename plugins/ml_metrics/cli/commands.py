@@ -30,6 +30,7 @@ GROUPS = {
         "history": "show the runs of a test, or the values of a metric",
         "changes": "show when the level of each metric changed",
         "nodes": "show which nodes are slow across runs",
+        "cost": "show what runs cost, by test, owner and reason",
         "alerts": "show open alerts, and the messages that were sent",
         "messages": "show messages and their senders, or send what is pending",
         "report": "write the dashboard as static HTML files",

@@ -44,6 +44,8 @@ class Accelerator:
     """The topology of a TPU slice, like `4x4`."""
     peak_flops: float | None = None
     """The floating-point operations per second of one chip, dense in bfloat16; None if unknown."""
+    chip: str = "cpu"
+    """The type of its chips, whatever their number: `h100`, `v5e`; `cpu` for a host without accelerators."""
 
     def __str__(self) -> str:
         return self.name
@@ -81,6 +83,7 @@ class Gpu:
             node_selector={"cloud.google.com/gke-accelerator": self.gke_label},
             tolerations=(toleration(_GPU_RESOURCE),),
             peak_flops=self.peak_flops,
+            chip=self.name,
         )
 
 
@@ -134,7 +137,9 @@ class Tpu:
         if self.nodes:
             resource = f"cloud-tpus.google.com/{self.version}"
             cores = chips * self.cores_per_chip
-            return Accelerator(own, Kind.TPU, chips, resource=resource, per_host=cores, topology=topology)
+            return Accelerator(
+                own, Kind.TPU, chips, resource=resource, per_host=cores, topology=topology, chip=self.version
+            )
         alone = chips in self.one_host
         label = (self.one_host_label if alone else None) or self.gke_label
         return Accelerator(
@@ -151,6 +156,7 @@ class Tpu:
             tolerations=(toleration(_TPU_RESOURCE),),
             topology=topology,
             peak_flops=self.peak_flops,
+            chip=self.version,
         )
 
     def with_topology(self, topology: object) -> Accelerator:

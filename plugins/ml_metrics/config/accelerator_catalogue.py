@@ -24,6 +24,12 @@ def catalogue() -> dict[str, Accelerator]:
     return {made.name: made for made in (CPU, *gpus, *tpus)}
 
 
+@cache
+def chips() -> tuple[str, ...]:
+    """Return the types of chips: that of each accelerator is in its `chip`."""
+    return (CPU.chip, *GPUS, *TPUS)
+
+
 def accelerator(value: Any) -> Accelerator:
     """Return the accelerator that a test names or describes. Raises ValueError with a suggestion."""
     if isinstance(value, Accelerator):

@@ -15,6 +15,7 @@ from ml_metrics.config.accelerator_catalogue import AcceleratorField
 from ml_metrics.config.address import is_address
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.duration import Duration
+from ml_metrics.config.efficiency import EfficiencyConfig
 from ml_metrics.config.expressions import check_params
 from ml_metrics.config.goodput import GoodputConfig
 from ml_metrics.config.moment import Day
@@ -225,6 +226,8 @@ class TestDefinition(Strict):
     """The conditions for a run to pass, and when to alert."""
     goodput: GoodputConfig = Field(default_factory=GoodputConfig)
     """How goodput, the productive share of the time, is measured."""
+    efficiency: EfficiencyConfig = Field(default_factory=EfficiencyConfig)
+    """What its chips cost, and what one step of its training computes."""
     extends: str | None = None
     """A file whose values apply to keys that this file does not set."""
     sweep: dict[str, Any] = Field(default_factory=dict)

@@ -25,6 +25,7 @@ from ml_metrics.dashboard.page import NotFoundError, templates
 from ml_metrics.dashboard.pages.all_tests import page_of_tests
 from ml_metrics.dashboard.pages.compare import page_of_comparison
 from ml_metrics.dashboard.pages.nodes import page_of_nodes
+from ml_metrics.dashboard.pages.cost import page_of_cost
 from ml_metrics.dashboard.pages.one_run import page_of_run
 from ml_metrics.dashboard.pages.one_test_page import page_of_test
 from ml_metrics.dashboard.query import BadQueryError, choice, required
@@ -123,6 +124,15 @@ def nodes(request: Request, visitor: CurrentVisitor) -> Response:
     with SOURCE.open() as warehouse:
         page = page_of_nodes(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
     return _respond(page, query, "nodes")
+
+
+@page_route("/cost")
+def cost(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show what the runs of a time span cost."""
+    query = request.query_params
+    with SOURCE.open() as warehouse:
+        page = page_of_cost(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
+    return _respond(page, query, "cost")
 
 
 @page_route("/dag")

@@ -49,14 +49,16 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
     attributes: Mapping[str, Mapping[str, str]] = NOTHING,
     curves: Mapping[str, TagCurve] = NOTHING,
     read_curves: ReadCurves | None = None,
+    reasons: Mapping[str, str] = NOTHING,
 ) -> Judgement:
     """Judge the metrics of a run by its conditions and the runs before it.
 
     `now` is the end of the run: its own rows and later ones are ignored. `missing` has the reasons for requested
     metrics that the run failed to produce; each fails the run. `attributes` has the environment of each run, such as
     image digest and node type, from which the reason for a change of level is made. `curves` has the run's own curves
-    by tag; `read_curves` reads those of earlier runs, if conditions with `curve` need them. A condition that cannot be
-    applied fails its metric and affects no other.
+    by tag; `read_curves` reads those of earlier runs, if conditions with `curve` need them. `reasons` states why the run
+    lacks a metric that may be absent, for a condition that names it. A condition that cannot be applied fails its metric
+    and affects no other.
     """
     earlier = EarlierRuns(
         history,
@@ -68,7 +70,9 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
         side_of=lambda metric: worse_side(config.condition_for(metric)),
         curves=Curves({(run_key, tag): curve for tag, curve in curves.items()}, read_curves),
     )
-    return judge_after(config, metrics, earlier, status=status, missing=missing, failure_reason=failure_reason)
+    return judge_after(
+        config, metrics, earlier, status=status, missing=missing, failure_reason=failure_reason, reasons=reasons
+    )
 
 
 def judge_after(  # noqa: PLR0913  (as `judge_run`)
@@ -79,9 +83,10 @@ def judge_after(  # noqa: PLR0913  (as `judge_run`)
     status: JobStatus,
     missing: Mapping[str, str] = NOTHING,
     failure_reason: str | None = None,
+    reasons: Mapping[str, str] = NOTHING,
 ) -> Judgement:
     """Judge the metrics of a run by its conditions and the runs before it, which a replay keeps from run to run."""
-    judge = _RunJudge(config, earlier, _values(metrics), missing, {metric.name: metric for metric in metrics})
+    judge = _RunJudge(config, earlier, _values(metrics), missing, {metric.name: metric for metric in metrics}, reasons)
     conditions = bool(config.metric_success_conditions or config.required_metrics or missing)
     verdicts = tuple(judge.verdicts())
     if status is not JobStatus.SUCCESS:
@@ -108,6 +113,7 @@ class _RunJudge:
     values: Mapping[str, Sequence[float]]
     missing: Mapping[str, str]
     measured: Mapping[str, Metric]
+    reasons: Mapping[str, str]
 
     def verdicts(self) -> Iterable[Verdict]:
         """Yield the verdicts on the produced metrics in their order, then on the missing ones."""
@@ -194,6 +200,8 @@ class _RunJudge:
         condition = self.config.condition_for(metric)
         if condition is not None and condition.optional and not self.config.requires(metric):
             return replace(verdict, outcome=Outcome.SKIPPED, reason="optional, and the run did not produce it")
+        if metric in self.reasons:
+            return replace(verdict, reason=self.reasons[metric])
         if metric == DEFAULT:
             return replace(verdict, reason="the run produced no metric at all")
         if is_pattern(metric) and metric in self.config.named_metrics:

@@ -132,9 +132,10 @@ def send_digest() -> str:
 
 
 def send_heartbeat() -> str:
-    """Send which tests did not run as scheduled, are failing, or are in quarantine."""
+    """Send which tests did not run as scheduled, are failing, or are in quarantine; and what the last week cost."""
     from ml_metrics.config.load import load_tests
     from ml_metrics.connections import warehouse
+    from ml_metrics.notify.cost_week import send_cost_of_week
     from ml_metrics.notify.heartbeat import WEEK, send_heartbeats
     from ml_metrics.notify.mail_settings import load_mail_settings
     from ml_metrics.notify.watch.files import tests_now
@@ -143,7 +144,9 @@ def send_heartbeat() -> str:
     library = load_tests(root)
     with warehouse() as open_warehouse:
         watched = tests_now(open_warehouse.known_tests.read(), library, root, now - WEEK)
-        sent = send_heartbeats(library.tests, open_warehouse, load_mail_settings(), now, watched)
+        mail = load_mail_settings()
+        sent = send_heartbeats(library.tests, open_warehouse, mail, now, watched)
+        send_cost_of_week(open_warehouse, mail, now)
     return f"{sent} messages about {len(watched)} tests"
 
 

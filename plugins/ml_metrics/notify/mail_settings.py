@@ -39,6 +39,8 @@ class MailSettings:
     mails_per_hour: int = DEFAULT_MAILS_PER_HOUR
     duty: tuple[str, ...] = ()
     """The recipients of the message about a mass failure; empty for the default ones."""
+    cost: tuple[str, ...] = ()
+    """The recipients of the weekly message about cost; empty for nobody."""
     mass_failure_tests: int = DEFAULT_MASS_FAILURE_TESTS
     mass_failure_percent: int = DEFAULT_MASS_FAILURE_PERCENT
     log_lines: int = DEFAULT_LOG_LINES
@@ -86,6 +88,7 @@ def load_mail_settings() -> MailSettings:
         sender=named_secret(SENDER, settings.secrets_project),
         mails_per_hour=_number("mails_per_hour", settings.mails_per_hour, DEFAULT_MAILS_PER_HOUR),
         duty=tuple(_addresses(settings.duty_emails)),
+        cost=tuple(_addresses(settings.cost_emails)),
         mass_failure_tests=_number("mass_failure_tests", settings.mass_failure_tests, DEFAULT_MASS_FAILURE_TESTS),
         mass_failure_percent=_number(
             "mass_failure_percent", settings.mass_failure_percent, DEFAULT_MASS_FAILURE_PERCENT

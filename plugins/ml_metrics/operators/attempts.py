@@ -66,7 +66,7 @@ def end_of(
         return replace(pending, status=status, failure_reason=reason, detail=_detail(error), ended_at=now)
     queued_at = observed.queued_at or pending.queued_at
     ended = replace(observed, queued_at=queued_at, ended_at=observed.ended_at or now)
-    ended = replace(ended, attempts=pending.attempts, generation=pending.generation)
+    ended = replace(ended, attempts=pending.attempts, generation=pending.generation, earlier=pending.earlier)
     if observed.status is JobStatus.SUCCESS:
         return ended
     if isinstance(error, AirflowTaskTimeout | TaskTimeoutError) and observed.started_at:
@@ -140,20 +140,32 @@ def start_attempt(folder: RunFolder, ti: RuntimeTaskInstanceProtocol, image: str
     document = folder.read(DOCUMENT)
     before = folder.read_workload() if _is_of_round(document, ti) else None
     if document and before and not end_is_known(before) and document.get("created", 0) < before.attempts:
-        start = Start(before.attempts, before.generation)
+        start, earlier = Start(before.attempts, before.generation), before.earlier
     else:
+        earlier = times_of(folder.read_workload())
         start = folder.start_attempt()
     if document is None or not _is_of_round(document, ti):
         folder.write(DOCUMENT, {"round": ti.max_tries, "first_attempt": start.attempt, "created": 0})
-    pending = unknown_end(start.attempt, image, start.generation)
+    pending = replace(unknown_end(start.attempt, image, start.generation), earlier=earlier)
     folder.write_workload(pending)
     return pending
+
+
+def times_of(before: Workload | None) -> tuple[tuple[datetime, datetime | None], ...]:
+    """Return when each attempt so far ran, for its chips were held then, whatever became of it."""
+    if before is None:
+        return ()
+    began = before.started_at or (None if end_is_known(before) else before.queued_at)
+    if began is None:
+        return before.earlier
+    return (*before.earlier, (began, before.ended_at if end_is_known(before) else None))
 
 
 def end_without_attempt(folder: RunFolder, image: str | None) -> Workload:
     """Return what is recorded if no attempt could be started: its generation has no files, which is what it has."""
     start = folder.next_start()
-    return unknown_end(max(1, start.attempt - 1), image, start.generation)
+    pending = unknown_end(max(1, start.attempt - 1), image, start.generation)
+    return replace(pending, earlier=times_of(folder.read_workload()))
 
 
 def mark_attempt_created(folder: RunFolder, pending: Workload) -> None:

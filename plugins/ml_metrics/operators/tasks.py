@@ -134,7 +134,12 @@ class JudgeRun(TestTask):
     """Check every metric against its condition and its history, and write `verdicts.json`."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Judge the run."""
+        """Judge the run, also by what it cost and achieved."""
+        efficiency = steps.measure_efficiency(self.test, self.state(context))
+        for warning in efficiency.warnings:
+            self.log.warning("%s", printable(warning))
+        for metric in efficiency.metrics:
+            self.log.info("%s = %.6g", printable(metric.name), metric.value)
         with warehouse() as open_warehouse:
             run = run_of(self.test.name, context)
             judgement = steps.judge(self.test, run, self.state(context), open_warehouse)

@@ -13,6 +13,7 @@ from ml_metrics.alerts.pages import page_of_run, page_of_test
 from ml_metrics.config.load import load_file
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.model import JobStatus, Outcome, Workload
+from ml_metrics.reports.cost import cost_facts
 from ml_metrics.reports.details import Details
 from ml_metrics.reports.log import SHOWN_LINES
 from ml_metrics.reports.metric import TestHistory
@@ -72,7 +73,7 @@ def report_of(  # noqa: PLR0913  (the sources of a report)
         owner=test.owner,
         problems=problems,
         warned=others,
-        facts=(*_facts(test, run, state.workload), *_links(run, state.workload, dashboard_url)),
+        facts=(*_facts(test, run, state.workload), *cost_facts(state), *_links(run, state.workload, dashboard_url)),
         suspects=details.suspects(),
         warnings=tuple(warnings_of(test, state)),
         commands=tuple(_commands(run, state.folder, state.workload)),
@@ -140,6 +141,7 @@ def _commands(run: Run, folder: RunFolder, workload: Workload) -> Iterator[Fact]
 def warnings_of(test: TestDefinition, state: RunState) -> Iterator[str]:
     """Yield the warnings of the collector and the test file, and metrics that should alert but have no condition."""
     yield from state.collected.warnings if state.collected else ()
+    yield from state.efficiency.warnings if state.efficiency else ()
     yield from _test_file_warnings(test.source)
     if state.workload.status is JobStatus.SUCCESS and state.judgement:
         for verdict in state.judgement.verdicts:

@@ -11,6 +11,7 @@ from ml_metrics.extras import require
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse.attributes import RunAttributes
 from ml_metrics.warehouse.claim import Claim, claim_runs
+from ml_metrics.warehouse.costs import Costs
 from ml_metrics.warehouse.curves import StoredCurves
 from ml_metrics.warehouse.database import Database
 from ml_metrics.warehouse.decisions import Acceptances, Quarantines
@@ -39,12 +40,13 @@ class Warehouse(AbstractContextManager["Warehouse"]):
     """All stored runs of a deployment and what was decided about them.
 
     Made by `open_warehouse`; use it in a `with`, or close it. `load` writes a run. Everything else is in a part:
-    `runs`, `metrics`, `curves`, `incidents`, `messages`, `senders`, `acceptances`, `quarantines` and `known_tests`.
+    `runs`, `metrics`, `costs`, `curves`, `incidents`, `messages`, `senders`, `acceptances`, `quarantines` and `known_tests`.
     """
 
     def __init__(self, database: Database) -> None:
         self.database = database
         self.runs = Runs(self.database)
+        self.costs = Costs(self.database)
         self.metrics = Metrics(self.database)
         self.curves = StoredCurves(self.database)
         self.incidents = Incidents(self.database)

@@ -15,6 +15,7 @@ from ml_metrics.alerts.mail import file_name
 from ml_metrics.charts import curve_chart
 from ml_metrics.dashboard.chart_data import charts_script
 from ml_metrics.dashboard.other_tests import without_folders, without_unreadable
+from ml_metrics.dashboard.cost_of_run import cost_of_run
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.query import text, whole_number
 from ml_metrics.dashboard.status_letters import status_and_links
@@ -89,6 +90,7 @@ def page_of_run(
             "good": good,
             "differences": list(_differences(good, run)) if good else [],
             "metadata": metadata,
+            "cost": cost_of_run(warehouse, run, metadata),
             "messages": messages,
             "details": {
                 one.message: {name: without_folders(result.detail) for name, result in one.channels.items()}

@@ -1,0 +1,129 @@
+"""Show what runs cost: by test, by owner, and by what the money was spent on. Trials are among them.
+
+The cost of a run is what was stored when it ran, by the prices of that time. Without a price book there are chip hours
+only. Amounts are exact, to the smallest unit of their currency; the reasons add up to the cost.
+
+examples:
+  ml-metrics cost
+  ml-metrics cost tf-mnist-example-cpu
+  ml-metrics cost --owner vision-team --week 2026-W47
+  ml-metrics cost --csv > runs.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ml_metrics.cli.arguments import UsageError, add_json, text
+from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
+from ml_metrics.cli.output import counted, minute, print_json, table
+from ml_metrics.efficiency.week import bill_of, bills_by, csv_rows, troubles_of, words_of
+from ml_metrics.money import money
+from ml_metrics.units import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ml_metrics.efficiency.week import Bill, RunCost
+
+WEEK = timedelta(days=7)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `cost`."""
+    parser.add_argument("test", type=text, metavar="TEST", nargs="?", help="only the runs of this test, run by run")
+    parser.add_argument("--owner", type=text, metavar="NAME", help="only the runs of this owner")
+    parser.add_argument(
+        "--week", type=_monday, metavar="WEEK", help="a week, such as 2026-W47; default: the last seven days"
+    )
+    add_warehouse(parser, json=False)
+    form = parser.add_mutually_exclusive_group()
+    add_json(form)
+    form.add_argument("--csv", action="store_true", help="print one line of CSV for each run")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the bills."""
+    since = arguments.week or datetime.now(UTC) - WEEK
+    with open_chosen(arguments) as warehouse:
+        if arguments.test:
+            require_test(warehouse, arguments.test)
+        found = warehouse.costs.between(since, since + WEEK)
+    owners = {run.owner for run in found}
+    if arguments.owner and arguments.owner not in owners:
+        raise UsageError(f"no run of the owner {arguments.owner!r} stopped in this week; owners: {', '.join(sorted(owners)) or 'none'}")
+    runs = [
+        run for run in found if arguments.test in {None, run.test} and arguments.owner in {None, run.owner}
+    ]
+    if arguments.csv:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(csv_rows(runs))
+    elif arguments.json:
+        print_json(_document(runs, since))
+    else:
+        _print(runs, since, by_run=arguments.test is not None)
+    return 0
+
+
+def _monday(argument: str) -> datetime:
+    """The first moment of a week of ISO 8601, such as 2026-W47."""
+    try:
+        return datetime.strptime(f"{argument}-1", "%G-W%V-%u").replace(tzinfo=UTC)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{argument!r} should be a week such as 2026-W47") from None
+
+
+def _document(runs: Sequence[RunCost], since: datetime) -> dict[str, object]:
+    groups = {name: bills_by(runs, key) for name, key in _GROUPS.items()}
+    return {
+        "since": since,
+        "until": since + WEEK,
+        "total": bill_of(runs).document(),
+        **{f"by_{name}": {key: bill.document() for key, bill in bills.items()} for name, bills in groups.items()},
+    }
+
+
+def _print(runs: Sequence[RunCost], since: datetime, *, by_run: bool) -> None:
+    total = bill_of(runs)
+    print(f"{minute(since)} to {minute(since + WEEK)}: {total.cost}, {_hours(total)} chip hours, {counted(total.runs, 'run')}")
+    if total.unknown:
+        print(f"{counted(total.unknown, 'run')} without a cost, for want of a price or of times")
+    if by_run:
+        rows = [(one.run_key[:8], minute(one.at), one.job_status, _of_run(one)) for one in runs]
+        _print_table(("run", "stopped", "status", "cost"), rows, right=(3,))
+    else:
+        for name, key in _GROUPS.items():
+            bills = bills_by(runs, key)
+            _print_table((name, "cost", "chip hours", "runs"), [_row(*one) for one in bills.items()], right=(1, 2, 3))
+    reasons = [(words_of(name), _words(amounts)) for name, amounts in total.reasons.items()]
+    _print_table(("spent on", "cost"), reasons, right=(1,))
+    troubles = [(one.test, words_of(one.reason), one.cost, str(one.runs)) for one in troubles_of(runs)]
+    _print_table(("most expensive troubles", "spent on", "cost", "runs"), troubles, right=(2, 3))
+
+
+def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> None:
+    if rows:
+        print()
+        print(table(head, rows, right=right))
+
+
+def _row(name: str, bill: Bill) -> tuple[str, ...]:
+    return name, bill.cost, _hours(bill), str(bill.runs)
+
+
+def _of_run(run: RunCost) -> str:
+    return _words(run.amounts) or ("-" if run.is_unknown else "0")
+
+
+def _words(amounts: Mapping[str, int]) -> str:
+    return " + ".join(money(units, currency) for currency, units in sorted(amounts.items()))
+
+
+def _hours(bill: Bill) -> str:
+    return readable([bill.chip_hours])[0]
+
+
+_GROUPS: dict[str, Callable[[RunCost], str]] = {"owner": lambda run: run.owner, "test": lambda run: run.test}

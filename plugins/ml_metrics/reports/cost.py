@@ -1,0 +1,40 @@
+"""What a run cost, in words for a message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.message import Fact
+from ml_metrics.efficiency.measure import CHIP_HOURS, COST, NO_BOOK
+from ml_metrics.kinds import cost_in
+from ml_metrics.money import money, units_of
+from ml_metrics.units import quantity, readable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ml_metrics.run_state import RunState
+
+UTILISATION = ("mfu", "hfu")
+
+
+def cost_facts(state: RunState) -> Iterator[Fact]:
+    """Yield what a run cost, by which prices, and how much of its chips it used. A cost that is unknown has a reason."""
+    found = state.efficiency
+    if found is None:
+        return
+    values = {metric.name: metric.value for metric in found.metrics}
+    hours = values.get(CHIP_HOURS)
+    spent = f" for {readable([hours])[0]} chip hours" if hours is not None else ""
+    cost = next(((name, of) for name in values if (of := cost_in(name)) is not None and not of[1]), None)
+    if cost is not None:
+        name, (currency, _) = cost
+        prices = found.metadata.get("cost.prices", "")
+        by = f": {prices}" if prices else ""
+        yield Fact("cost", f"{money(units_of(values[name], currency), currency)}{spent}{by}")
+    elif (reason := found.missing.get(COST, NO_BOOK)) != NO_BOOK:
+        yield Fact("cost", f"unknown{spent}: {reason}")
+    for name in UTILISATION:
+        if name in values:
+            formula = found.metadata.get("mfu.formula", "") if name == "mfu" else ""
+            yield Fact(name.upper(), quantity(values[name], "%") + (f" ({formula})" if formula else ""))

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ml_metrics.config.accelerator_catalogue import catalogue, chips
+from ml_metrics.config.efficiency import EfficiencyConfig
+from ml_metrics.efficiency.flops import flops_of_step
+from ml_metrics.efficiency.mfu import performance_of
+from ml_metrics.efficiency.peaks import peak_of
+
+# Llama 3 8B on sequences of 8,192 tokens
+MODEL = {"parameters": 8.03e9, "layers": 32, "heads": 32, "head_size": 128, "sequence_length": 8192}
+
+
+def config(**keys: Any) -> EfficiencyConfig:
+    return EfficiencyConfig.model_validate(keys)
+
+
+def dense(attention: str) -> EfficiencyConfig:
+    return config(tokens_per_step=8192, model_flops={"dense_transformer": {**MODEL, "attention": attention}})
+
+
+def test_a_dense_transformer_by_hand() -> None:
+    whole, half = flops_of_step(dense("whole")), flops_of_step(dense("half"))
+    assert whole is not None
+    assert half is not None
+    attention = 12 * 32 * 32 * 128 * 8192
+    assert whole.number == 8192 * (6 * 8.03e9 + attention)
+    assert half.number == 8192 * (6 * 8.03e9 + attention / 2)
+    assert (whole.formula, half.formula) == ("dense_transformer, attention whole", "dense_transformer, attention half")
+
+
+def test_of_a_mixture_of_experts_the_active_parameters_count() -> None:
+    found = flops_of_step(
+        config(
+            tokens_per_step=1,
+            model_flops={"moe_transformer": {**MODEL, "parameters": 47e9, "active_parameters": 13e9, "attention": "half"}},
+        )
+    )
+    assert found is not None
+    assert found.number == 6 * 13e9 + 6 * 32 * 32 * 128 * 8192
+    assert found.formula == "moe_transformer, attention half"
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"flops_per_step": 1e12, "model_flops": {"dense_transformer": {**MODEL, "attention": "half"}}}, "not both"),
+        ({"model_flops": {"dense_transformer": {**MODEL, "attention": "half"}}}, "needs `tokens_per_step`"),
+        ({"tokens_per_step": 1, "model_flops": {"dense_transformer": MODEL}}, "attention"),
+        ({"tokens_per_step": 1, "model_flops": {}}, "exactly one formula"),
+        ({"flops_per_step": 0}, "greater than 0"),
+        ({"flops_per_step": float("nan")}, "finite"),
+        ({"flops_per_step": 2e12, "hardware_flops_per_step": 1e12}, "should not be less"),
+        (
+            {"tokens_per_step": 1, "model_flops": {"moe_transformer": {**MODEL, "active_parameters": 9e9, "attention": "half"}}},
+            "not be more than",
+        ),
+    ],
+)
+def test_a_config_without_one_answer_is_refused(keys: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        config(**keys)
+
+
+def test_utilisation_and_throughput_by_hand() -> None:
+    found = performance_of(
+        config(flops_per_step=400e12, hardware_flops_per_step=500e12, tokens_per_step=16384, samples_per_step=4), "v5e", 4, 1.25
+    )
+    assert found.values == pytest.approx(
+        {
+            "mfu": 400e12 / (1.25 * 4 * 197e12) * 100,
+            "hfu": 500e12 / (1.25 * 4 * 197e12) * 100,
+            "tokens_per_second": 16384 / 1.25,
+            "tokens_per_second_per_chip": 16384 / 1.25 / 4,
+            "samples_per_second": 3.2,
+        }
+    )
+    assert found.metadata["mfu.formula"] == "given in the test file"
+    assert found.metadata["mfu.peak"].startswith("1.97e+14 FLOP/s (TPU v5e, bf16, dense: ")
+
+
+def test_a_utilisation_above_all_of_the_chip_is_missing_with_its_inputs() -> None:
+    found = performance_of(config(flops_per_step=400e12, samples_per_step=4), "v5e", 1, 1.25)
+    assert "mfu" not in found.values
+    assert found.values["samples_per_second"] == 3.2
+    (warning,) = found.warnings
+    assert warning.startswith("mfu: 162.4 % is impossible: 4e+14 FLOP a step in 1.25 s on 1 chips with a peak of 1.97e+14")
+
+
+@pytest.mark.parametrize(("chip", "precision"), [("t4", "bf16"), ("cpu", "bf16"), ("h100", "fp8"), ("h100", "fp4")])
+def test_an_unknown_peak_is_missing(chip: str, precision: str) -> None:
+    found = performance_of(config(flops_per_step=1e12, precision=precision), chip, 1, 1.0)
+    assert found.values == {}
+    assert found.missing == {"mfu": f"the table of peaks has none of {chip} in {precision}"}
+
+
+def test_the_table_names_chips_of_the_catalogue_with_the_same_peak() -> None:
+    peaks = {chip: peak.flops for chip in chips() if (peak := peak_of(chip, "bf16"))}
+    assert len(peaks) == 11
+    for device in catalogue().values():
+        assert peaks.get(device.chip) == device.peak_flops, device.name
+
+
+@given(
+    flops=st.floats(1, 1e30),
+    seconds=st.one_of(st.none(), st.floats(), st.floats(1e-9, 1e9)),
+    count=st.integers(0, 10_000),
+    chip=st.sampled_from([*chips(), "", "mi300x"]),
+    precision=st.sampled_from(["bf16", "fp8", "int8"]),
+)
+def test_no_utilisation_is_invented(flops: float, seconds: float | None, count: int, chip: str, precision: str) -> None:
+    found = performance_of(config(flops_per_step=flops, precision=precision), chip, count, seconds)
+    peak = peak_of(chip, precision)
+    possible = seconds is not None and math.isfinite(seconds) and seconds > 0 and count > 0 and peak is not None
+    if "mfu" in found.values:
+        assert possible
+        assert peak is not None
+        assert seconds is not None
+        assert 0 <= found.values["mfu"] <= 100
+        assert found.values["mfu"] == flops / (seconds * count * peak.flops) * 100
+    else:
+        assert found.missing["mfu"]
+
+
+def test_without_numbers_there_is_nothing_to_miss() -> None:
+    assert performance_of(config(), "h100", 8, 1.0).missing == {}
