@@ -23,6 +23,7 @@ GROUPS = {
         "judge": "judge the metrics of one run",
         "replay": "judge every run of a history again",
         "calibrate": "choose conditions by the noise of each metric",
+        "compare": "compare repeats of two versions: worse, better, equivalent",
         "render": "print a test as a Kubernetes object",
     },
     "Look at recorded runs": {

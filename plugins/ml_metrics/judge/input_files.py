@@ -154,7 +154,7 @@ def _point(where: str, row: dict[str, Any], when: datetime, test: str) -> Stored
         run_key=_text(where, row, "uuid") or when.isoformat(),
         timestamp=when,
         metric=_text(where, row, "metric_name"),
-        value=None if value is None else _number(f"{where}: metric_value", value),
+        value=None if value is None else number_in(f"{where}: metric_value", value),
         job_status=_one_of(where, JobStatus, row, "job_status") or JobStatus.SUCCESS,
         outcome=_one_of(where, Outcome, row, "verdict"),
         test=_text(where, row, "test_name") or test,
@@ -172,10 +172,10 @@ def _metric(where: str, name: str | None, entry: Any) -> Metric:
     wall_time, points, first = entry.get("wall_time"), _count(where, entry, "points", 1), entry.get("first_non_finite")
     return Metric(
         name=name,
-        value=math.nan if value is None else _number(f"{where}: {name}", value),
+        value=math.nan if value is None else number_in(f"{where}: {name}", value),
         tag=_text(where, entry, "tag") or name,
         strategy=_text(where, entry, "strategy"),
-        wall_time=None if wall_time is None else _number(f"{where}: wall_time", wall_time),
+        wall_time=None if wall_time is None else number_in(f"{where}: wall_time", wall_time),
         points=points,
         non_finite=int(_within(f"{where}: non_finite", _count(where, entry, "non_finite", 0), points)),
         first_non_finite=None if first is None else _count(where, entry, "first_non_finite", 0),
@@ -190,7 +190,7 @@ def _count(where: str, entry: dict[str, Any], key: str, default: int) -> int:
 
 
 def _within(where: str, value: Any, most: float) -> float:
-    number = _number(where, value)
+    number = number_in(where, value)
     if not 0 <= number <= most:
         raise UnreadableInputError(f"{where}: {value!r} is not from 0 to {most:g}")
     return number
@@ -206,7 +206,8 @@ def _curve(where: str, tag: str, document: Any) -> TagCurve:
     return curve
 
 
-def _number(where: str, value: Any) -> float:
+def number_in(where: str, value: Any) -> float:
+    """Return a number of a document. Raises UnreadableInputError if it is none."""
     spelled = isinstance(value, str) and value.strip().lower() in NON_FINITE
     if isinstance(value, bool) or not (isinstance(value, int | float) or spelled):
         raise UnreadableInputError(f"{where}: {value!r} is not a number; write null for NaN")

@@ -1,0 +1,162 @@
+"""Compare repeats of two versions, such as the runs of two images: is the candidate worse than the base, better, or
+equivalent? Exit code 1: a metric is worse.
+
+Each file holds {metric: [values]}, oldest first, with null for a run without the value. The interval of the change
+decides, at a confidence of 95 %: worse or better if it excludes 0; equivalent if it is within the effect on both sides
+of 0; otherwise undecided. Values are compared by their ranks, so that outliers and the form of the noise do not matter.
+Which direction is better follows from the name of the metric, from CONFIG, or from --better.
+
+examples:
+  ml-metrics compare --from base.json --to candidate.json
+  ml-metrics compare --from a.json --to b.json --effect 1% --metric step_time
+  ml-metrics compare --from a.json --to b.json --in-turns --junit compare.xml
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from ml_metrics.cli.arguments import UsageError, add_json, pair, text
+from ml_metrics.cli.output import print_json, table, warn
+from ml_metrics.compare.answer import Answer
+from ml_metrics.compare.repeats import compare_repeats, read_repeats
+from ml_metrics.compare.report import cells, document, junit, markdown, multiplicity, summary
+from ml_metrics.config.metric_facts import Better, MetricFacts
+from ml_metrics.config.problems import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ml_metrics.compare.answer import Compared
+
+DEFAULT_EFFECT = 2.0
+MOST_PERCENT = 1_000.0
+HEAD = ("metric", "verdict", "base", "candidate", "change", "interval", "runs")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `compare`."""
+    parser.add_argument("--from", dest="base", type=text, metavar="FILE", required=True, help="the values of the base")
+    parser.add_argument("--to", dest="candidate", type=text, metavar="FILE", required=True, help="of the candidate")
+    parser.add_argument(
+        "--effect",
+        type=percent,
+        metavar="PERCENT",
+        default=DEFAULT_EFFECT,
+        help="the smallest change that matters; default: %(default)g%%",
+    )
+    parser.add_argument("--metric", type=text, action="append", metavar="NAME", help="only this metric; can be repeated")
+    parser.add_argument("--config", type=text, metavar="CONFIG", help="a test file that states which direction is better")
+    parser.add_argument(
+        "--better",
+        type=direction,
+        action="append",
+        default=[],
+        metavar="NAME=DIRECTION",
+        help="higher, lower or neither, for a metric",
+    )
+    parser.add_argument(
+        "--in-turns", action="store_true", help="values at the same place were measured one after the other"
+    )
+    parser.add_argument(
+        "--together", action="store_true", help="5 %% is the error of all metrics together, instead of each"
+    )
+    parser.add_argument("--strict", action="store_true", help="exit code 1 also if a metric is undecided")
+    parser.add_argument("--junit", type=text, metavar="FILE", help="also write the verdicts as JUnit XML")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="print a table for a comment")
+    add_json(form)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare, and print the verdicts."""
+    base, candidate = (_chosen(read_repeats(path), arguments.metric) for path in (arguments.base, arguments.candidate))
+    _check(arguments, base, candidate)
+    found = compare_repeats(
+        base,
+        candidate,
+        arguments.effect,
+        facts=_facts(arguments),
+        in_turns=arguments.in_turns,
+        together=arguments.together,
+    )
+    if arguments.junit:
+        _write(arguments.junit, junit(found, strict=arguments.strict))
+    if arguments.json:
+        print_json(document(found, arguments.effect))
+    elif arguments.markdown:
+        print(markdown(found, arguments.effect, together=arguments.together))
+    else:
+        _print_table(found, arguments)
+    bad = {Answer.WORSE, Answer.UNDECIDED} if arguments.strict else {Answer.WORSE}
+    return int(any(each.answer in bad for each in found))
+
+
+def percent(argument: str) -> float:
+    """A type for percentages: `2%`, `2 %` and `2`."""
+    try:
+        value = float(argument.strip().removesuffix("%"))
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= MOST_PERCENT:
+        raise argparse.ArgumentTypeError(f"{argument!r} should be a percentage above 0 such as 2%")
+    return value
+
+
+def direction(argument: str) -> tuple[str, str]:
+    """A type for NAME=higher, NAME=lower and NAME=neither."""
+    name, better = pair(argument)
+    if better not in list(Better):
+        raise argparse.ArgumentTypeError(f"{argument!r} should end with =higher, =lower or =neither")
+    return name, better
+
+
+def _chosen(values: dict[str, list[float]], metrics: list[str] | None) -> dict[str, list[float]]:
+    return {metric: values[metric] for metric in metrics if metric in values} if metrics else values
+
+
+def _check(arguments: argparse.Namespace, base: Mapping[str, object], candidate: Mapping[str, object]) -> None:
+    known = {**base, **candidate}
+    for metric in arguments.metric or ():
+        if metric not in known:
+            measured = {**read_repeats(arguments.base), **read_repeats(arguments.candidate)}
+            raise UsageError(f"neither file has a metric {metric!r}{did_you_mean(metric, measured)}")
+    if not known:
+        raise UsageError("the files have no metric")
+    for metric in known:
+        if metric not in base or metric not in candidate:
+            warn(f"{metric} is missing in the {'base' if metric not in base else 'candidate'}")
+
+
+def _facts(arguments: argparse.Namespace) -> dict[str, MetricFacts]:
+    facts: dict[str, MetricFacts] = {}
+    if arguments.config:
+        from ml_metrics.cli.past_runs import conditions_in
+
+        facts = dict(conditions_in(arguments.config, "")[1].metrics)
+    for name, better in arguments.better:
+        stated = facts.get(name, MetricFacts())
+        facts[name] = stated.model_copy(update={"better": Better(better)})
+    return facts
+
+
+def _print_table(found: list[Compared], arguments: argparse.Namespace) -> None:
+    print(table(HEAD, [cells(each) for each in found], right=(2, 3, 4, 5, 6)))
+    for each in found:
+        if each.answer is not Answer.EQUIVALENT:
+            print(f"{each.metric}: {each.reason}")
+    print(summary(found))
+    if note := multiplicity(found, together=arguments.together):
+        print(note)
+
+
+def _write(path: str, content: str) -> None:
+    from pathlib import Path
+
+    try:
+        Path(path).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    print(f"wrote {path}", file=sys.stderr)

@@ -1,0 +1,215 @@
+"""What a comparison says about one metric, in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.compare.arms import arms_of
+from ml_metrics.compare.noise import noise_percent, repeats_for
+from ml_metrics.compare.spending import LEVEL
+from ml_metrics.compare.verdict import Shift, decide, interval
+from ml_metrics.kinds import HIGHER, LOWER, NEITHER
+from ml_metrics.units import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.compare.arms import Arms, Block
+    from ml_metrics.compare.verdict import Found
+
+DECIMALS = 6
+SHOWN_CERTAINTY = 0.9999
+FEWEST = 4
+"""With as many repeats in each arm, a difference can be shown at the level 0.05."""
+
+
+class Answer(StrEnum):
+    """The verdict of a comparison on one metric."""
+
+    WORSE = "worse"
+    BETTER = "better"
+    EQUIVALENT = "equivalent"
+    """The change is shown to be smaller than the effect, whatever its direction."""
+    UNDECIDED = "undecided"
+    """Neither a difference nor its absence is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """What is known of one arm."""
+
+    runs: int
+    """Its finite values."""
+    left_out: int
+    """Its values that are missing, NaN or infinite."""
+    level: float | None
+    """The median of its values."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the arm as JSON."""
+        return {"runs": self.runs, "left_out": self.left_out, "median": self.level}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The comparison of one metric."""
+
+    metric: str
+    answer: Answer
+    base: Arm
+    candidate: Arm
+    reason: str
+    better: str = ""
+    unit: str = ""
+    change_percent: float | None = None
+    """The change of the candidate in percent of the base, greater if the value is; None if there is no such percent."""
+    interval: tuple[float, float] | None = None
+    """Where the change in percent is; None if there are too few values, or the level of the base is 0."""
+    certainty: float | None = None
+    noise_percent: float | None = None
+    """The standard deviation of the values of one arm, in percent of the level."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the comparison as JSON."""
+        return {
+            "verdict": self.answer.value,
+            "change_percent": self.change_percent,
+            "interval": None if self.interval is None else list(self.interval),
+            "certainty": self.certainty,
+            "runs": self.base.runs + self.candidate.runs,
+            "base": self.base.document(),
+            "candidate": self.candidate.document(),
+            "better": self.better or None,
+            "noise_percent": self.noise_percent,
+            "reason": self.reason,
+        }
+
+
+def compared(
+    metric: str,
+    blocks: Sequence[Block],
+    effect: float,
+    *,
+    better: str = "",
+    unit: str = "",
+    level: float = LEVEL,
+    found: Found | None = None,
+) -> Compared:
+    """Return what the values show about a metric.
+
+    Args:
+        metric: its name.
+        blocks: the values of base and candidate; a single block where they were not measured in turns.
+        effect: the smallest change that matters, in percent.
+        better: `higher`, `lower`, `neither`, or empty if that is unknown; then every difference is for the worse.
+        unit: the unit of the values.
+        level: the share of comparisons of equal arms in which a difference may be found.
+        found: what an earlier look has decided.
+    """
+    arms = arms_of(blocks)
+    base, candidate = (_arm([value for block in blocks for value in block[place]]) for place in (0, 1))
+    if not arms.ends:
+        return Compared(metric, Answer.UNDECIDED, base, candidate, _no_values(base, candidate), better, unit)
+    found = found or decide(arms, effect, level)
+    ends = interval(arms, level)
+    percents = None if ends is None or not arms.scale.in_percent else tuple(_percent(arms, end) for end in ends)
+    noise = noise_percent(arms)
+    answer = _answer(found.shift, better)
+    result = Compared(
+        metric,
+        answer,
+        base,
+        candidate,
+        "",
+        better,
+        unit,
+        change_percent=percents[0] if percents else _change(base, candidate),
+        interval=percents[1:] if percents else None,  # type: ignore[arg-type]
+        certainty=None if found.certainty is None else min(found.certainty, SHOWN_CERTAINTY),
+        noise_percent=noise,
+    )
+    return _with_reason(result, found.shift, effect)
+
+
+def _arm(values: Sequence[float]) -> Arm:
+    finite = sorted(value for value in values if math.isfinite(value))
+    level = finite[(len(finite) - 1) // 2] / 2 + finite[len(finite) // 2] / 2 if finite else None
+    return Arm(len(finite), len(values) - len(finite), level)
+
+
+def _percent(arms: Arms, shift: float) -> float:
+    percent = arms.scale.percent(shift)
+    return round(percent, DECIMALS) + 0.0 if math.isfinite(percent) else percent
+
+
+def _change(base: Arm, candidate: Arm) -> float | None:
+    """Return the change of the median where there are too few values for an interval."""
+    if not base.level or candidate.level is None:
+        return None
+    change = (candidate.level / abs(base.level) - math.copysign(1, base.level)) * 100
+    return round(change, DECIMALS) + 0.0 if math.isfinite(change) else None
+
+
+def _answer(shift: Shift, better: str) -> Answer:
+    if shift is Shift.EQUIVALENT:
+        return Answer.EQUIVALENT
+    if shift is Shift.UNDECIDED or better == NEITHER:
+        return Answer.UNDECIDED
+    if better not in {HIGHER, LOWER}:
+        return Answer.WORSE
+    return Answer.BETTER if shift == better else Answer.WORSE
+
+
+def _no_values(base: Arm, candidate: Arm) -> str:
+    empty = [name for name, arm in (("base", base), ("candidate", candidate)) if not arm.runs]
+    if not any(arm.left_out for arm in (base, candidate)):
+        return f"{' and '.join(empty)} did not measure it"
+    return f"{' and '.join(empty)} {'have' if len(empty) > 1 else 'has'} no finite value"
+
+
+def _with_reason(result: Compared, shift: Shift, effect: float) -> Compared:
+    from dataclasses import replace
+
+    return replace(result, reason=". ".join([_reason(result, shift, effect), *_left_out(result)]))
+
+
+def _reason(result: Compared, shift: Shift, effect: float) -> str:
+    if shift is Shift.EQUIVALENT:
+        return f"the change is smaller than {effect:g} %"
+    if shift is Shift.UNDECIDED:
+        return _undecided(result, effect)
+    levels = " to ".join(quantity(arm.level, result.unit) for arm in (result.base, result.candidate))
+    size = "" if result.interval is None else f" by {_least(result.interval):.3g} % or more"
+    if result.better == NEITHER:
+        return f"{shift}{size} ({levels}), and no direction of it is better"
+    if result.better not in {HIGHER, LOWER}:
+        return f"{shift}{size} ({levels}); it is not known which direction is better, so any difference is for the worse"
+    return f"{shift}{size} ({levels}), and {result.better} is better"
+
+
+def _least(ends: tuple[float, float]) -> float:
+    return min(map(abs, ends))
+
+
+def _undecided(result: Compared, effect: float) -> str:
+    base, candidate = result.base.runs, result.candidate.runs
+    if result.interval is None and result.noise_percent is not None:
+        return f"{base} and {candidate} repeats cannot show a difference: {FEWEST} in each arm are the fewest that can"
+    if result.interval is None:
+        return "no difference is shown, and since the base is around 0, no change in percent can be ruled out"
+    noise = result.noise_percent
+    if noise is None or (needed := repeats_for(noise, effect)) <= min(base, candidate):
+        return f"a change of {effect:g} % is neither shown nor ruled out"
+    return f"a change of {effect:g} % is neither shown nor ruled out: that takes about {needed:,} repeats in each arm"
+
+
+def _left_out(result: Compared) -> list[str]:
+    counts = [(arm.left_out, name) for arm, name in ((result.base, "base"), (result.candidate, "candidate"))]
+    return [
+        f"{count} {'value' if count == 1 else 'values'} of the {name} {'is' if count == 1 else 'are'} missing or not finite"
+        for count, name in counts
+        if count
+    ]
