@@ -18,6 +18,7 @@ GROUPS = {
     "Run and judge": {
         "validate": "check test files and metric configs",
         "collect": "aggregate the metrics of one run",
+        "formats": "show which format a file is of, and what is in it",
         "goodput": "measure how much of a job's time was productive",
         "stragglers": "find the worker that slows a job down",
         "judge": "judge the metrics of one run",

@@ -98,6 +98,8 @@ def aggregate_tags(
     """Return the metrics of tags that all count. `sources` are the tags that they were computed from."""
     result = Aggregated([], [], [], {})
     windows, facts = {}, config.facts
+    are_chosen = "default_aggregation_strategies" in config.model_fields_set
+    of_repeats = config.default_aggregation_strategies if are_chosen else (Strategy.MEDIAN,)
     chosen: dict[str | None, TagAggregation] = {}
     for tag, series in series_of.items():
         key = best_match(config.metric_to_aggregation_strategy, tag)
@@ -106,7 +108,8 @@ def aggregate_tags(
         own = chosen[key]
         windows[tag] = window = window_of(series, own.steps or config.steps, own.warmup or config.warmup, sources)
         if not window.empty:
-            result.metrics.extend(metrics_of(window.series, own.strategies, own.last_n, facts))
+            strategies = of_repeats if key is None and series.stated.repeats else own.strategies
+            result.metrics.extend(metrics_of(window.series, strategies, own.last_n, facts))
         elif own.steps is not None:
             result.missing.update({f"{tag}_{strategy}": window.empty for strategy in own.strategies})
         else:
@@ -173,7 +176,11 @@ def metrics_of(
         elif values.size:
             number = NUMBERS[strategy](values)
         name = f"{series.tag}_{strategy}"
-        kind = known_about(name, facts) if facts else kind_of_metric(series.tag, strategy)
+        is_stated = series.stated.unit or series.stated.better
+        if facts or is_stated:
+            kind = known_about(name, facts or {}, series.stated if is_stated else None)
+        else:
+            kind = kind_of_metric(series.tag, strategy)
         yield Metric(name, number, series.tag, strategy, step, wall_time, *own, kind.unit, kind.better)
 
 
@@ -186,4 +193,4 @@ def _joined(tag: str, group: list[Series]) -> Series:
     if len(group) == 1 and group[0].tag == tag:
         return group[0]
     columns = (np.concatenate([getattr(one, name) for one in group]) for name in ("step", "wall_time", "value"))
-    return Series(group[0].run, tag, *columns)
+    return Series(group[0].run, tag, *columns, stated=group[0].stated)

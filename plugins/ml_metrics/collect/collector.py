@@ -14,6 +14,7 @@ from ml_metrics.collect.curves import metrics_of as curve_metrics
 from ml_metrics.collect.environment import Environment
 from ml_metrics.collect.expressions import Names, compute
 from ml_metrics.collect.facts import described
+from ml_metrics.collect.formats import source as formats
 from ml_metrics.collect.kept_first import KeptFirst
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.collect.step_times import step_time_metrics
@@ -37,6 +38,7 @@ SOURCES: dict[str, Source] = {
     "json_lines": json_lines.read,
     "csv": csv_files.read,
     "perfzero": perfzero.read,
+    "formats": formats.read,
     "profile": profile.read,
     "memory": workload_metrics.read_memory,
     "literals": workload_metrics.read_literals,
@@ -126,7 +128,9 @@ def collect_run(  # noqa: PLR0913  (independent options)
     kept_first = KeptFirst(config, judged)
     allowance = Allowance(limits or Limits(), kept_first.tag, progress)
     files = folder.files(unreadable.append)
-    request = Request(config, folder, files, workload, verify, allowance, memory_used)
+    by_format = formats.sort(files, config.sources, allowance)
+    others = [file for file in files if file.name not in by_format.names] if by_format.by_format else files
+    request = Request(config, folder, others, workload, verify, allowance, memory_used, by_format)
     found = {source: _read(source, request) for source in SOURCES if _is_on(source, config.sources)}
     series = [one for each in found.values() for one in each.series]
     tagged = by_tag({source: each.series for source, each in found.items()}, config)
@@ -167,7 +171,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         *unused_patterns(tagged, config),
     ]
     if not series and not any(each.metrics for each in found.values()):
-        warnings.append(f"{folder.path}: has no metrics in any of its {len(request.files)} files")
+        warnings.append(f"{folder.path}: has no metrics in any of its {len(files)} files")
     return Collected(
         tuple(described(left.values(), config)),
         tuple(few(warnings)),

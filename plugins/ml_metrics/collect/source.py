@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ml_metrics import storage
+    from ml_metrics.collect.formats.source import Sorted
     from ml_metrics.config.collection import MetricCollectionConfig
     from ml_metrics.model import Metric, Series
     from ml_metrics.run_folder import RunFolder
@@ -38,13 +39,15 @@ class Request:
     config: MetricCollectionConfig
     folder: RunFolder
     files: Sequence[storage.File]
-    """The files that the workload wrote, listed once for all sources."""
+    """The files that the workload wrote, listed once for all sources, without those that a format claims."""
     workload: Workload | None
     verify: bool = False
     """Also verify the checksums of records that are skipped."""
     allowance: Allowance = field(default_factory=Allowance)
     """What may be read and kept. Each read reports its bytes to it."""
     memory_used: MemoryUsed | None = None
+    sorted: Sorted | None = None
+    """The files that a format claims."""
 
 
 @dataclass(frozen=True, slots=True)

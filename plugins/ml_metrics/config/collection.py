@@ -24,6 +24,10 @@ TOTAL_WALL_TIME = "total_wall_time"
 TIME_TO_ACCURACY = "time_to_accuracy"
 STEP_TIME = "step_time"
 MEMORY = ("vm_memory_usage_bytes", "gpu_memory_usage_bytes")
+FORMAT_FILES = (
+    "*.json", "*.log", "*.out", "*.txt", "*.prom", "*.om", "*.wandb", "*/metrics/*", "metrics/*",
+)  # fmt: skip
+"""The files whose content is looked at for a known format. `*.jsonl` and `*.csv` have a source of their own."""
 SPELLINGS = ("metric_to_aggregation_strategy", "metric_to_aggregation_strategies")
 
 
@@ -132,6 +136,39 @@ class PerfZero(Strict):
     """What the name of each metric begins with."""
 
 
+class FormatName(StrEnum):
+    """A format that other programs write."""
+
+    PYTEST_BENCHMARK = "pytest-benchmark"
+    GOOGLE_BENCHMARK = "google-benchmark"
+    HYPERFINE = "hyperfine"
+    ASV = "asv"
+    GITHUB_ACTION_BENCHMARK = "github-action-benchmark"
+    BENCHER = "bencher"
+    HUD = "hud"
+    VLLM_SERVE = "vllm-serve"
+    MLLOG = "mllog"
+    DLLOGGER = "dllogger"
+    MLFLOW = "mlflow"
+    WANDB = "wandb"
+    OPENMETRICS = "openmetrics"
+
+
+class Formats(Strict):
+    """Files of other programs, recognised by their content."""
+
+    enabled: bool = True
+    """Whether they are read."""
+    files: tuple[Pattern, ...] = FORMAT_FILES
+    """Patterns for the paths below the run folder of the files that are looked at."""
+    stated: dict[FormatName, tuple[Pattern, ...]] = Field(default_factory=dict)
+    """The format of files that are not recognised, or that look like several: by format, patterns for their paths."""
+    named_by: tuple[str, ...] = ()
+    """The settings that name a series, as `request_rate`. Default: those in which results differ."""
+    prefix: Prefix = ""
+    """What the name of each metric begins with."""
+
+
 class Sources(Strict):
     """The files and services that metrics are read from. A source without data adds nothing."""
 
@@ -145,6 +182,8 @@ class Sources(Strict):
     """Points in tables of comma- or tab-separated values."""
     perfzero: PerfZero = Field(default_factory=PerfZero)
     """The summary of a PerfZero benchmark."""
+    formats: Formats = Field(default_factory=Formats)
+    """Files of other programs: benchmark tools, MLPerf, MLflow, ..."""
     profile: bool = True
     """The overview of a profile: `*.xplane.pb`."""
     memory: bool = True

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 from ml_metrics.config.patterns import best_match
 from ml_metrics.config.strict import Strict
 from ml_metrics.kinds import HIGHER, LOWER, NEITHER, Kind, kind_of, without_strategy
+from ml_metrics.model import Stated
 
 
 class Better(StrEnum):
@@ -38,9 +39,12 @@ class MetricFacts(Strict):
     """Whether `higher` or `lower` values are better, or `neither`. `default` judges only the worse side."""
 
 
-def known_about(metric: str, facts: Mapping[str, MetricFacts]) -> Kind:
-    """Return what is known about a metric: the facts given for it or its tag, else what its name tells."""
+def known_about(metric: str, facts: Mapping[str, MetricFacts], stated: Stated | None = None) -> Kind:
+    """Return what is known about a metric: the facts given for it or its tag, else what its file or name states."""
     kind = kind_of(metric)
+    if stated is not None and not metric.endswith("_count"):
+        better = kind.better if metric.endswith("_std") else stated.better or kind.better
+        kind = Kind(stated.unit or kind.unit, better, kind.generated)
     if not facts:
         return kind
     tag = without_strategy(metric)

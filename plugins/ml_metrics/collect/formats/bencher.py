@@ -1,0 +1,51 @@
+"""Bencher Metric Format: `{benchmark: {measure: {"value": ...}}}`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ml_metrics.collect.formats.documents import value_of
+from ml_metrics.collect.formats.format import Format
+from ml_metrics.collect.untrusted_values import quoted
+
+if TYPE_CHECKING:
+    from ml_metrics.collect.formats.beginning import Beginning
+    from ml_metrics.collect.formats.readings import Readings
+
+KEYS = frozenset({"value", "lower_value", "upper_value"})
+
+
+def claims(file: Beginning) -> bool:
+    """Whether the document is nothing but benchmarks of measures of values."""
+    content = file.document
+    if not isinstance(content, dict) or not content:
+        return False
+    if not all(isinstance(measures, dict) and measures for measures in content.values()):
+        return False
+    return all(
+        isinstance(one, dict) and "value" in one and one.keys() <= KEYS
+        for measures in content.values()
+        for one in measures.values()
+    )
+
+
+def read(found: Readings) -> None:
+    """Read the value of each measure."""
+    for benchmark, measures in found.document().items():
+        for measure, content in measures.items():
+            value = value_of(content["value"])
+            if value is None:
+                found.lines.reject(f"{quoted(measure)} is not a number", content["value"])
+            else:
+                found.add(f"{benchmark}/{measure}", [value])
+
+
+FORMAT = Format(
+    "bencher",
+    "Bencher: the Bencher Metric Format (BMF), as `bencher run --format json` and its adapters write it",
+    "`<benchmark>/<measure>`",
+    "`lower_value` and `upper_value` are left out: they are bounds of one value, not repeats.",
+    claims,
+    read,
+    (b'"value"',),
+)

@@ -1,0 +1,122 @@
+"""MLPerf's MLLOG lines, `:::MLLOG {...}`, anywhere in a log."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.collect.formats.documents import value_of
+from ml_metrics.collect.formats.format import Format
+from ml_metrics.collect.formats.marked_lines import marked_objects
+from ml_metrics.collect.point_fields import step_of
+from ml_metrics.kinds import LOWER
+from ml_metrics.model import Stated
+
+if TYPE_CHECKING:
+    from ml_metrics.collect.formats.beginning import Beginning
+    from ml_metrics.collect.formats.readings import Readings
+
+TOKEN = b":::MLLOG"
+STEPS = ("step", "step_num", "samples_count", "epoch_num", "epoch_count", "block_num", "first_epoch_num")
+"""The fields of the metadata that are the step of a point, the first choice first."""
+START, STOP = "_start", "_stop"
+RUN, STATUS, SUCCESS = "run", "status", "success"
+TIME_TO_TRAIN = "time_to_train"
+SECONDS = Stated("s", LOWER)
+MAX_OPEN = 1_000
+"""How many kinds of intervals may be open at once."""
+
+
+def claims(file: Beginning) -> bool:
+    """Whether a line has the token, followed by an object with the key of an event."""
+    return any(TOKEN in line and b'"key"' in line and b'"time_ms"' in line for line in file.head.split(b"\n"))
+
+
+@dataclass(slots=True)
+class _Intervals:
+    """The starts of intervals that have not ended, and the values of series so far."""
+
+    starts: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def read(found: Readings) -> None:
+    """Read values with a step as points, others as descriptions of the run, and the durations of intervals."""
+    intervals = _Intervals()
+    for event in marked_objects(found, TOKEN):
+        key, time = event.get("key"), value_of(event.get("time_ms"))
+        if not isinstance(key, str) or time is None or not math.isfinite(time):
+            found.lines.reject("an event without key and time_ms", event)
+            continue
+        metadata = event.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        kind = event.get("event_type")
+        if kind == "INTERVAL_START":
+            _start(intervals, key, time)
+        elif kind == "INTERVAL_END":
+            _stop(found, intervals, key, time, metadata)
+        else:
+            _point(found, key, event.get("value"), metadata, time / 1e3)
+    for name in intervals.starts:
+        if name == RUN:
+            found.lines.warn("the run has a start and no stop: it was cut off, and has no time_to_train")
+
+
+def _start(intervals: _Intervals, key: str, time: float) -> None:
+    if key.endswith(START) and len(intervals.starts) < MAX_OPEN:
+        intervals.starts[key.removesuffix(START)] = time
+
+
+def _stop(found: Readings, intervals: _Intervals, key: str, time: float, metadata: dict[str, Any]) -> None:
+    name = key.removesuffix(STOP)
+    start = intervals.starts.pop(name, None)
+    if start is None:
+        return
+    seconds = (time - start) / 1e3
+    if name == RUN:
+        if metadata.get(STATUS) != SUCCESS:
+            found.lines.warn("the run was aborted: time_to_train is not a finite number")
+            seconds = math.nan
+        found.add(TIME_TO_TRAIN, [seconds], SECONDS, step=0, time=time / 1e3)
+    else:
+        number = intervals.counts[name] = intervals.counts.get(name, -1) + 1
+        step = _step(metadata)
+        found.add(f"{name}/seconds", [seconds], SECONDS, step=number if step is None else step, time=time / 1e3)
+
+
+def _point(found: Readings, key: str, value: Any, metadata: dict[str, Any], time: float) -> None:
+    step = _step(metadata)
+    for name, content in (
+        ((f"{key}/{inner}", one) for inner, one in value.items()) if isinstance(value, dict) else ((key, value),)
+    ):
+        number = value_of(content)
+        if step is None or content is None:
+            found.describe(f"mllog/{name}", content)
+        elif number is None:
+            if not isinstance(content, str | bool):
+                found.lines.reject("a value is not a number", content)
+        else:
+            found.add(name, [number], POINT, step=step, time=time)
+
+
+def _step(metadata: dict[str, Any]) -> int | None:
+    for name in STEPS:
+        step = step_of(metadata.get(name))
+        if step is not None:
+            return step
+    return None
+
+
+POINT = Stated()
+FORMAT = Format(
+    "mllog",
+    "MLPerf logging: `:::MLLOG` lines, in a file of their own or in any log",
+    "`<key>` for values with a step, epoch or number of samples; `<key>/<field>` for objects such as `tracked_stats`; "
+    "`time_to_train`, `epoch/seconds`, `eval/seconds`, ... for intervals",
+    "Values without a step, such as `seed` and `global_batch_size`, describe the run. A run that was aborted has a "
+    "`time_to_train` that is not a finite number; one without an end has none, with a warning.",
+    claims,
+    read,
+    (TOKEN,),
+)

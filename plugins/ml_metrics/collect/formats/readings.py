@@ -1,0 +1,144 @@
+"""What the files of one format say: series with their units, and what could not be read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ml_metrics.collect.formats.beginning import BOM
+from ml_metrics.collect.formats.documents import parse
+from ml_metrics.collect.lines_file import LinesFile
+from ml_metrics.collect.sub_runs import SubRuns
+from ml_metrics.collect.texts import shortened_list
+from ml_metrics.collect.untrusted_values import quoted
+from ml_metrics.limits import Allowance
+from ml_metrics.model import Series, Stated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ml_metrics import storage
+
+REPEATS = Stated(repeats=True)
+POINTS = Stated()
+MAX_JOINED = 100
+NO_DIMENSIONS: dict[str, Any] = {}
+
+
+@dataclass(slots=True)
+class Readings:
+    """The series of all files of one format."""
+
+    allowance: Allowance = field(default_factory=Allowance)
+    prefix: str = ""
+    named_by: Sequence[str] = ()
+    """The dimensions that name a series. Default: those that differ."""
+    warnings: list[str] = field(default_factory=list)
+    metadata: dict[str, str] = field(default_factory=dict)
+    lines: LinesFile = field(init=False)
+    """The file at hand."""
+    folder: str = field(init=False)
+    """The folder of its series: its own, if its format does not know better."""
+    _sub_runs: SubRuns = field(init=False)
+    _stated: dict[tuple[Any, str], Stated] = field(default_factory=dict)
+    _file_of: dict[tuple[Any, str], str] = field(default_factory=dict)
+    """By series: the file that had it first."""
+    _joined: dict[str, list[str]] = field(default_factory=dict)
+    """By files: the series that they have in common."""
+
+    def __post_init__(self) -> None:
+        self._sub_runs = SubRuns(self.named_by, allowance=self.allowance)
+
+    def begin(self, file: storage.File) -> None:
+        """Begin with another file."""
+        self.lines = LinesFile(file, self.allowance)
+        self.folder = self.lines.folder
+
+    def end(self) -> None:
+        """Keep the warnings of the file at hand."""
+        self.warnings += self.lines.warnings()
+
+    def document(self) -> Any:
+        """Return the JSON document that the file at hand is. Raises UnreadableInputError if it is none."""
+        limits = self.allowance.limits
+        self.allowance.read()
+        data = self.lines.file.read(limits.json_bytes)
+        self.allowance.read(len(data))
+        return parse(data.removeprefix(BOM), limits.json_nesting)
+
+    def add(  # noqa: PLR0913  (one point)
+        self,
+        name: str,
+        values: Iterable[float],
+        stated: Stated = REPEATS,
+        *,
+        dimensions: Mapping[str, Any] = NO_DIMENSIONS,
+        step: int | None = None,
+        time: float = math.nan,
+    ) -> None:
+        """Add values of a series: repeats, or points in time. A repeat's step is its number in its list."""
+        rows = self._sub_runs.rows_of(self.folder, dict(dimensions))(name)
+        if rows is None:
+            self._sub_runs.points.leave_out()
+            return
+        self._state(name, dimensions, stated)
+        count = 0
+        for count, value in enumerate(values, 1):
+            rows += (count - 1 if step is None else step, time, value)
+        self._sub_runs.points.appended(count)
+
+    def rows_of(self, name: str, stated: Stated = POINTS) -> list[float] | None:
+        """Return the list to which the step, time and value of each point of a series are appended; None without room.
+
+        Whoever appends calls `appended`.
+        """
+        rows = self._sub_runs.rows_of(self.folder, NO_DIMENSIONS)(name)
+        if rows is not None:
+            self._state(name, NO_DIMENSIONS, stated)
+        return rows
+
+    def appended(self, count: int) -> None:
+        """Count points that were appended to rows."""
+        self._sub_runs.points.appended(count)
+
+    def left_out(self) -> None:
+        """Count a point of a series for which there is no room."""
+        self._sub_runs.points.leave_out()
+
+    def describe(self, name: str, text: object) -> None:
+        """Add a text that describes the run."""
+        if isinstance(text, str | int | float) and self.allowance.has_text(len(name) + len(str(text))):
+            self.metadata.setdefault(name, str(text))
+
+    def series(self) -> Iterator[Series]:
+        """Yield all series, each with its folder."""
+        labels = self._sub_runs.labels()
+        for (folder, sub_run, name), (step, times, values) in self._sub_runs.points:
+            tag = f"{self.prefix}{labels[sub_run]}/{name}" if labels[sub_run] else f"{self.prefix}{name}"
+            stated = self._stated.get((folder, name), POINTS)
+            yield Series(folder, tag, step.astype(np.int64), times, values, stated=stated)
+
+    def all_warnings(self) -> list[str]:
+        """Return the warnings of all files, and one for files whose points are taken together."""
+        together = [
+            f"{files}: {shortened_list(names)} in both files: their points are taken together. Files of different "
+            "measurements belong into different folders, with use_run_name_prefix"
+            for files, names in self._joined.items()
+        ]
+        return [*self.warnings, *together]
+
+    def all_metadata(self) -> dict[str, str]:
+        """Return the texts that describe the run, among them the dimensions of series."""
+        return {**self._sub_runs.metadata(), **self.metadata}
+
+    def _state(self, name: str, dimensions: Mapping[str, Any], stated: Stated) -> None:
+        folder, file = self.folder, self.lines.file.name
+        self._stated.setdefault((folder, name), stated)
+        first = self._file_of.setdefault((folder, name), file)
+        if first != file and not dimensions:
+            names = self._joined.setdefault(f"{first}, {file}", [])
+            if quoted(name) not in names and len(names) < MAX_JOINED:
+                names.append(quoted(name))

@@ -1,0 +1,117 @@
+"""The source `formats`: files that other programs write, recognised by their content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ml_metrics.collect.formats.readings import Readings
+from ml_metrics.collect.formats.registry import FORMATS, recognise
+from ml_metrics.collect.source import Found, Request
+from ml_metrics.config.patterns import matches_any
+from ml_metrics.errors import StorageError, UnreadableInputError
+from ml_metrics.limits import LimitReachedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ml_metrics import storage
+    from ml_metrics.collect.formats.format import Format
+    from ml_metrics.config.collection import Sources
+    from ml_metrics.limits import Allowance
+
+BY_NAME = {one.name: one for one in FORMATS}
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The files of a run, by format."""
+
+    by_format: dict[str, list[storage.File]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all files that a format reads."""
+        return frozenset(file.name for files in self.by_format.values() for file in files)
+
+
+def sort(files: Iterable[storage.File], sources: Sources, allowance: Allowance) -> Sorted:
+    """Find the format of each file: the one that the test file states, or the only one that claims it.
+
+    A file that the test file gives to another source stays with that one.
+    """
+    found = Sorted()
+    options = sources.formats
+    if not options.enabled:
+        return found
+    for file in files:
+        stated = [name for name, patterns in options.stated.items() if matches_any(patterns, file.name)]
+        if len(stated) > 1:
+            found.warnings.append(f"{file.name}: not read: sources.formats states {' and '.join(stated)} for it")
+        elif stated:
+            found.by_format.setdefault(stated[0], []).append(file)
+        elif matches_any(options.files, file.name) and not _is_given_to_another(file, sources):
+            try:
+                known = recognise(file, allowance)
+            except LimitReachedError:
+                break
+            if known.warning:
+                found.warnings.append(known.warning)
+            if known.format is not None:
+                found.by_format.setdefault(known.format.name, []).append(file)
+    return found
+
+
+def read(request: Request) -> Found:
+    """Read the files of each format."""
+    options, found = request.config.sources.formats, request.sorted or Sorted()
+    results = [
+        read_files(one, found.by_format[one.name], request.allowance, options.prefix, options.named_by)
+        for one in FORMATS
+        if one.name in found.by_format
+    ]
+    return Found(
+        [series for one in results for series in one.series],
+        (),
+        [*found.warnings, *(warning for one in results for warning in one.warnings)],
+        len(found.names),
+        _joined(one.metadata for one in results),
+    )
+
+
+def read_files(
+    format_: Format,
+    files: Iterable[storage.File],
+    allowance: Allowance,
+    prefix: str = "",
+    named_by: tuple[str, ...] = (),
+) -> Found:
+    """Read files of one format. A file that cannot be read causes a warning, and the others count."""
+    readings = Readings(allowance, prefix, named_by)
+    count = 0
+    for file in files:
+        readings.begin(file)
+        count += 1
+        try:
+            format_.read(readings)
+        except LimitReachedError:
+            break
+        except (UnreadableInputError, StorageError, OSError) as error:
+            readings.lines.warn(f"could not be read as {format_.name}: {error}")
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            readings.lines.warn(f"is no whole file of {format_.name}: {type(error).__name__}: {error}"[:300])
+        readings.end()
+    return Found(list(readings.series()), (), readings.all_warnings(), count, readings.all_metadata())
+
+
+def _is_given_to_another(file: storage.File, sources: Sources) -> bool:
+    """Whether the test file names this file, or the step of its lines, for another source."""
+    return any(
+        one.enabled and {"files", "step"} & one.model_fields_set and matches_any(one.files, file.name)
+        for one in (sources.json_lines, sources.csv)
+    )
+
+
+def _joined(parts: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    return {key: value for part in parts for key, value in part.items()}

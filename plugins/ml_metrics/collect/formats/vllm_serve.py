@@ -1,0 +1,81 @@
+"""vLLM: `vllm bench serve --save-result` and `--append-result`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.collect.formats.beginning import NO_DOCUMENT, Beginning
+from ml_metrics.collect.formats.documents import value_of
+from ml_metrics.collect.formats.format import Format
+from ml_metrics.collect.formats.json_values import each_object
+from ml_metrics.kinds import HIGHER, LOWER
+from ml_metrics.model import Stated
+
+if TYPE_CHECKING:
+    from ml_metrics.collect.formats.readings import Readings
+
+REQUIRED = frozenset({"backend", "model_id", "num_prompts", "request_throughput"})
+DIMENSIONS = ("backend", "model_id", "tokenizer_id", "num_prompts", "request_rate", "burstiness", "max_concurrency")
+"""What a measurement was made with. They are in the tag where they differ."""
+SETTINGS = frozenset(
+    {*DIMENSIONS, "date", "endpoint_type", "label", "best_of", "ramp_up_strategy", "ramp_up_start_rps"}
+)
+SETTINGS |= {"ramp_up_end_rps", "start_times"}
+UNITS = {
+    "duration": Stated("s", LOWER, repeats=True),
+    "request_throughput": Stated("1/s", HIGHER, repeats=True),
+    "request_goodput": Stated("1/s", HIGHER, repeats=True),
+    "output_throughput": Stated("tokens/s", HIGHER, repeats=True),
+    "total_token_throughput": Stated("tokens/s", HIGHER, repeats=True),
+    "max_output_tokens_per_s": Stated("tokens/s", HIGHER, repeats=True),
+}
+LATENCY = Stated("ms", LOWER, repeats=True)
+SPREAD = Stated("ms", repeats=True)
+
+
+def claims(file: Beginning) -> bool:
+    """Whether the document, or each of the first lines, is a result of a benchmark."""
+    values = file.lines if file.document is NO_DOCUMENT else [file.document]
+    return bool(values) and all(isinstance(one, dict) and one.keys() >= REQUIRED for one in values)
+
+
+def read(found: Readings) -> None:
+    """Read each result. Results with the same settings are repeats."""
+    for result in each_object(found):
+        _add(found, result)
+
+
+def _add(found: Readings, result: dict[str, Any]) -> None:
+    dimensions = {name: result[name] for name in DIMENSIONS if isinstance(result.get(name), str | int | float)}
+    measured = result.get("completed") != 0
+    for key, value in result.items():
+        name = key.rstrip(":")  # as old versions wrote request_goodput
+        if key in SETTINGS or isinstance(value, list | dict) or value is None:
+            continue
+        number = value_of(value)
+        if isinstance(value, str) and number is None:
+            found.describe(f"vllm/{key}", value)
+            continue
+        if number is None:
+            found.lines.reject("a value is not a number", value)
+            continue
+        is_latency = name.endswith("_ms")
+        if is_latency and not measured:
+            number = math.nan
+        spread = SPREAD if name.startswith("std_") else LATENCY
+        stated = spread if is_latency else UNITS.get(name, Stated(repeats=True))
+        found.add(name, [number], stated, dimensions=dimensions)
+
+
+FORMAT = Format(
+    "vllm-serve",
+    "vLLM: `vllm bench serve --save-result`, with `--append-result` several results, one a line",
+    "`output_throughput`, `median_ttft_ms`, ... as in the file; before them the settings that differ: "
+    "`request_rate=4/output_throughput`",
+    "Lists (`ttfts`, `generated_texts`, ...) are left out. If no request was completed, the latencies of 0.0 are no "
+    "measurement: they are not finite numbers.",
+    claims,
+    read,
+    (b'"model_id"', b'"backend"'),
+)

@@ -1,0 +1,33 @@
+"""The files of all formats: written by the programs themselves where these could be run, by their definition else.
+
+pytest-benchmark 5.3, hyperfine 1.15, Google Benchmark 1.9, asv 0.6, mlperf-logging 4.1, MLflow 3.17, prometheus_client
+0.26 and W&B 0.31 wrote theirs; only what describes a machine was removed. vLLM, HUD, DLLogger, github-action-benchmark and
+Bencher are by the definition of their formats.
+"""
+
+import os
+from pathlib import Path
+
+SAMPLES = Path(__file__).parent / "samples"
+BESIDE = Path(__file__).parents[5] / "shared" / "formats"
+"""Files of other programs and authors, where they lie beside the project. They may not be copied into it."""
+FORMAT_OF_PROGRAM = {
+    "asv": "asv", "custom-json": "github-action-benchmark", "dllogger": "dllogger",
+    "google-benchmark": "google-benchmark", "hyperfine": "hyperfine", "pytest-benchmark": "pytest-benchmark",
+}  # fmt: skip
+"""By the first part of the name of a file beside the project. A file of another program is of no known format."""
+
+
+def own_samples() -> list[tuple[str, Path]]:
+    """Return each sample with the name of its format, which is the name of its folder."""
+    return [
+        (path.relative_to(SAMPLES).parts[0], path)
+        for path in sorted(SAMPLES.rglob("*"))
+        if path.is_file() and not os.path.basename(path).startswith(".")
+    ]
+
+
+def samples_beside() -> list[tuple[str | None, Path]]:
+    """Return each file beside the project with the name of its format, None if it is of none."""
+    paths = sorted(BESIDE.glob("*.*")) if BESIDE.is_dir() else []
+    return [(FORMAT_OF_PROGRAM.get(path.name.split(".")[0]), path) for path in paths]
