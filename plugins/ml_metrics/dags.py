@@ -18,6 +18,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from ml_metrics.airflow_versions import AsyncCallback, deadline_interval
 from ml_metrics.clusters.pools import configured_pools, pool_of
 from ml_metrics.config.contact import Contact, contact_in
+from ml_metrics.config.definition import MAX_PRIORITY
 from ml_metrics.config.load import load_test, load_tests
 from ml_metrics.config.naming import CANNOT_BE_READ, is_reserved
 from ml_metrics.config.params import RUN_OVERRIDES, allowed_by_hand
@@ -135,17 +136,17 @@ def accelerator_test(test: TestDefinition) -> DAG:
             priority_weight=test.priority,
             weight_rule="absolute",
         )
-        collect_metrics = CollectMetrics(task_id="collect_metrics", test=test, **RETRIES)
-        measure_goodput = MeasureGoodput(task_id="measure_goodput", test=test, **RETRIES)
-        judge_run = JudgeRun(task_id="judge_run", test=test, **RETRIES)
-        recorded: list[TestTask] = [LoadHistory(task_id="load_history", test=test, **RETRIES)]
+        collect_metrics = CollectMetrics(task_id="collect_metrics", test=test, **_after_workload(1))
+        measure_goodput = MeasureGoodput(task_id="measure_goodput", test=test, **_after_workload(1))
+        judge_run = JudgeRun(task_id="judge_run", test=test, **_after_workload(2))
+        recorded: list[TestTask] = [LoadHistory(task_id="load_history", test=test, **_after_workload(3))]
         if test.regression_test_config.confirms_by_rerun:
-            recorded.append(ConfirmRun(task_id=CONFIRM, test=test, **RETRIES))
+            recorded.append(ConfirmRun(task_id=CONFIRM, test=test, **_after_workload(3)))
         assert_success = AssertSuccess(
             task_id="assert_success",
             test=test,
             post_message=post_run_message,
-            **RETRIES,  # its decision is final, but if it was killed, its next try decides and notifies
+            **_after_workload(4),  # its decision is final, but if it was killed, its next try decides and notifies
             on_failure_callback=notify_run,
             on_success_callback=notify_run,
         )
@@ -153,6 +154,11 @@ def accelerator_test(test: TestDefinition) -> DAG:
         # set after the tasks: otherwise each has a copy, which Airflow validates twice whenever it serialises the DAG
         dag.params = ParamsDict(parameters(test))
     return dag
+
+
+def _after_workload(steps: int) -> dict[str, Any]:
+    """Return the options of a task. What is nearer to a verdict goes first, across tests, and before any workload."""
+    return {**RETRIES, "priority_weight": MAX_PRIORITY + steps, "weight_rule": "absolute"}
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from airflow.serialization.encoders import encode_deadline_alert
 from airflow.utils.file import iter_airflow_imports
 
 from ml_metrics import dags
-from ml_metrics.config.definition import TestDefinition
+from ml_metrics.config.definition import MAX_PRIORITY, TestDefinition
 
 TEST = TestDefinition(
     name="t",
@@ -54,6 +54,16 @@ def test_a_dag_has_six_tasks_of_which_the_last_decides() -> None:
     assert rules.pop("run_workload") == "all_success"
     assert set(rules.values()) == {"all_done"}
     assert [task.task_id for task in dag.tasks if task.on_failure_callback] == ["assert_success"]
+
+
+def test_what_is_nearer_to_a_verdict_goes_first_and_before_every_workload() -> None:
+    """With a backlog, workloads of other tests would all start before the first message is sent."""
+    dag = dags.accelerator_test(TEST.model_copy(update={"priority": MAX_PRIORITY}))
+    assert {str(task.weight_rule) for task in dag.tasks} == {"absolute"}
+    weights = {task.task_id: task.priority_weight for task in dag.tasks}
+    assert weights["run_workload"] == MAX_PRIORITY
+    for task in dag.tasks:
+        assert all(weights[before] < weights[task.task_id] for before in task.upstream_task_ids)
 
 
 def test_a_test_that_may_run_again_has_a_task_for_it_before_the_gate() -> None:

@@ -177,7 +177,7 @@ class TestDefinition(Strict):
     pool: str | None = Field(None, max_length=MAX_POOL)
     """The Airflow pool in which runs queue for a scarce accelerator."""
     priority: int = Field(1, ge=1, le=MAX_PRIORITY)
-    """The priority in the pool; greater numbers run first."""
+    """The priority of the workload in its pool; greater numbers start first."""
     quarantine: Quarantine | None = None
     """Mutes the alerts of a test that is known to be broken, until a date."""
 
