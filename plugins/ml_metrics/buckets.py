@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import io
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -229,6 +230,8 @@ def _objects(filesystem: Any, path: str, most: int) -> dict[str, Any]:
 def _filesystem(path: str) -> Any:
     import fsspec
 
+    # it reports each block that it reads: one line a file in the log of every task
+    logging.getLogger("fsspec.caching").setLevel(logging.WARNING)
     try:
         # without the cache, so that files written a moment ago by another process are listed
         return fsspec.core.url_to_fs(path, use_listings_cache=False)[0]

@@ -47,6 +47,15 @@ def test_event_files_are_read_as_on_a_disk(bucket: str) -> None:
     assert found.warnings == []
 
 
+def test_reading_many_files_writes_nothing_to_the_log_of_a_task(bucket: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        for number in range(3):
+            storage.write_bytes(f"{bucket}/{number}.txt", b"x" * 100)
+            with storage.open_read(f"{bucket}/{number}.txt") as file:
+                assert len(file.read()) == 100
+    assert [record.name for record in caplog.records if record.name.startswith("fsspec")] == []
+
+
 def test_a_run_that_succeeded_starts_over_in_another_folder(bucket: str) -> None:
     folder = RunFolder(f"{bucket}/runs/1")
     assert folder.read_workload() is None
