@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import io
-import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.confined import name_problem
 from ml_metrics.errors import FileMissingError, StorageError
 from ml_metrics.extras import advice
+from ml_metrics.log_lines import warnings_only
 from ml_metrics.removal import NO_TIME, Usage
 
 if TYPE_CHECKING:
@@ -230,8 +230,7 @@ def _objects(filesystem: Any, path: str, most: int) -> dict[str, Any]:
 def _filesystem(path: str) -> Any:
     import fsspec
 
-    # it reports each block that it reads: one line a file in the log of every task
-    logging.getLogger("fsspec.caching").setLevel(logging.WARNING)
+    warnings_only("fsspec.caching")  # else one line for each file in the log of every task
     try:
         # without the cache, so that files written a moment ago by another process are listed
         return fsspec.core.url_to_fs(path, use_listings_cache=False)[0]

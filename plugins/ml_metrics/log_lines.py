@@ -14,6 +14,11 @@ def logger_of(module: str) -> logging.Logger:
     return logger
 
 
+def warnings_only(library: str) -> None:
+    """Keep a library from reporting each of its steps."""
+    logging.getLogger(library).setLevel(logging.WARNING)
+
+
 def _as_one_line(record: logging.LogRecord) -> bool:
     """Escape what would end the line of a record, or move the cursor of a terminal. A traceback stays as it is."""
     record.msg, record.args = printable(record.getMessage()), None
