@@ -27,6 +27,9 @@ ALLOWED = {
     ("pathspec", "MPL-2.0"): "comes with Airflow; the licence ends at the file, and no file is changed",
     ("hypothesis", "MPL-2.0"): "runs in tests only, and is not shipped",
     ("axe-playwright-python", "MPL-2.0"): "axe-core, in tests only, and not shipped",
+    ("docutils", "LicenseRef-Public-Domain"): "dedicated to the public domain but for some files; for releases only",
+    ("docutils", "GPL-3.0-or-later"): "one file for the editor Emacs, which is not in the wheel",
+    ("fqdn", "MPL-2.0"): "checks bills of materials; for releases only, and not shipped",
     ("text-unidecode", "Artistic-1.0-Perl"): "offered under the Artistic License or the GPL: taken under the former",
 }
 """What is not permissive, and why it may be used all the same."""
@@ -39,6 +42,8 @@ READ = {
     "ml-goodput-measurement": ("Apache-2.0", "LICENSE in the package, which declares none"),
     "tiktoken": ("MIT", "the whole text stands in the field License"),
     "google-ads": ("Apache-2.0", "the whole text stands in the field License"),
+    "docutils": ("LicenseRef-Public-Domain AND 0BSD AND BSD-2-Clause AND GPL-3.0-or-later", "COPYING.rst in the package"),
+    "pywin32-ctypes": ("BSD-3-Clause", "METADATA in its wheel; for Windows only"),
     "text-unidecode": ("Artistic-1.0-Perl OR GPL-2.0-or-later", "its classifiers; README: the user chooses"),
 }
 """Packages that declare no licence, or not in a form that can be compared, or are not installed here: where it was read."""
@@ -93,9 +98,9 @@ def licence_of(one: Locked) -> Licensed:
 
 def declared(metadata: Message) -> str:
     """Return the licence that a package declares as an expression of SPDX, or nothing."""
-    if expression := metadata["License-Expression"]:
+    if expression := metadata.get("License-Expression"):
         return str(expression)
-    text = (metadata["License"] or "").strip()
+    text = (metadata.get("License") or "").strip()
     named = [each for each in metadata.get_all("Classifier") or [] if each.startswith("License :: OSI Approved :: ")]
     # a short text is more particular than a classifier: BSD-2-Clause, not only BSD
     if exact := _spdx(text):

@@ -58,7 +58,7 @@ def build(site: Path, version: str) -> None:
     collect(PROJECT / "build" / "site-pages")
     fresh = PROJECT / "build" / "site-new"
     done = subprocess.run(
-        [TOOLS / "mkdocs", "build", "--strict", "--quiet", "--clean", "--site-dir", fresh],
+        [TOOLS / "mkdocs", "build", "--strict", "--clean", "--site-dir", fresh],
         cwd=PROJECT,
         env={**os.environ, "PYTHONPATH": str(PROJECT), "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
@@ -66,7 +66,8 @@ def build(site: Path, version: str) -> None:
         check=False,
     )
     if done.returncode:
-        raise ReleaseError(f"mkdocs:\n{done.stdout}{done.stderr}")
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("INFO")]
+        raise ReleaseError("\n".join(["mkdocs:", *lines]))
     site.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(site / version, ignore_errors=True)
     fresh.rename(site / version)
