@@ -19,7 +19,9 @@ NEVER = re.compile(
     r"(^|/)(tests?|__pycache__|node_modules|build|\.[^/]*cache[^/]*|\.git[^/]*|\.airflow|\.venv[^/]*)/"
     r"|(^|/)(\.DS_Store|\.env|Thumbs\.db|airflow\.(cfg|db)|[^/]*\.(py[co]|pem|key|p12|sqlite|db|log|orig|rej|swp))$"
 )
-SECRET = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----\r?\n[A-Za-z0-9+/=]{20}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{35}\b")
+SECRET = re.compile(
+    rb"-----BEGIN [A-Z ]*PRIVATE KEY-----\r?\n[A-Za-z0-9+/=]{20}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{35}\b"
+)
 OF_THE_BACKEND = re.compile(r"\.dist-info/|\.egg-info/|^PKG-INFO$|^setup\.cfg$")
 """What the build backend writes."""
 

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from release import sbom
-from release.build import build_all, with_version
+from release.build import Build, with_version
 from release.checks import check_bills, check_with_tools, unwanted
 from release.tree import PROJECT, ReleaseError, tracked
 from release.versions import release_of
@@ -35,7 +35,7 @@ def make(project: Path, out: Path, *, dev: bool) -> list[Path]:
     release = release_of(project, dev=dev)
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder, "dist")
-        built = build_all(project, fresh, release.epoch, release.version if dev else "")
+        built = Build(project, fresh, release.epoch, release.version if dev else "").run()
         known = {with_version(file.name, (project / file).read_bytes(), release.version) for file in tracked(project)}
         wrong = [line for path in built for line in unwanted(path, known)]
         wrong += [_misnamed(path) for path in built if f"-{release.version}" not in path.name]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import posixpath
 import re
 import shutil
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from release.tree import PROJECT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ELSEWHERE = {
     "README.md": "index.md",

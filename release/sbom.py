@@ -66,7 +66,8 @@ def of_wheel(wheel: Path, epoch: int, lock: str = LOCK) -> str:
     name, version = normal(about["Name"]), about["Version"]
     own = _component(name, version, about["License-Expression"] or "", "application")
     own["hashes"] = [{"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}]
-    return _document(own, graph, graph.reach(required), graph.reach(required | extras), required | extras, epoch)
+    parts = Parts(graph, required | extras, graph.reach(required), graph.reach(required | extras))
+    return _document(own, parts, epoch)
 
 
 def of_lock(lock: str, epoch: int) -> str:
@@ -75,27 +76,42 @@ def of_lock(lock: str, epoch: int) -> str:
     graph = Graph.of(packages)
     asked = {one.name for one in packages if any(each.endswith(".txt") for each in one.wanted_by)}
     own = {"type": "application", "bom-ref": lock, "name": lock}
-    return _document(own, graph, graph.packages.keys(), graph.packages.keys(), asked, epoch)
+    return _document(own, Parts(graph, asked, set(graph.packages), set(graph.packages)), epoch)
 
 
-def _document(
-    own: dict[str, Any], graph: Graph, required: Iterable[str], names: Iterable[str], direct: set[str], epoch: int
-) -> str:
-    needed = set(required)
-    components = [_locked(one, optional=name not in needed) for name in sorted(names) for one in graph.packages[name]]
-    dependencies = [{"ref": own["bom-ref"], "dependsOn": graph.references(direct)}] + [
-        {"ref": one.purl, "dependsOn": graph.references(graph.needs.get(name, ()))}
-        for name in sorted(names)
-        for one in graph.packages[name]
-    ]
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a bill lists."""
+
+    graph: Graph
+    direct: set[str]
+    """What is asked for itself."""
+    required: set[str]
+    """What is installed without extras."""
+    all: set[str]
+
+    def components(self) -> list[dict[str, Any]]:
+        """Return every package, by name."""
+        named = [(name, one) for name in sorted(self.all) for one in self.graph.packages[name]]
+        return [_locked(one, optional=name not in self.required) for name, one in named]
+
+    def dependencies(self, own: str) -> list[dict[str, Any]]:
+        """Return what each package depends on."""
+        named = [(name, one) for name in sorted(self.all) for one in self.graph.packages[name]]
+        return [{"ref": own, "dependsOn": self.graph.references(self.direct)}] + [
+            {"ref": one.purl, "dependsOn": self.graph.references(self.graph.needs.get(name, ()))} for name, one in named
+        ]
+
+
+def _document(own: dict[str, Any], parts: Parts, epoch: int) -> str:
     content = {
         "$schema": f"http://cyclonedx.org/schema/bom-{SPEC_VERSION}.schema.json",
         "bomFormat": "CycloneDX",
         "specVersion": SPEC_VERSION,
         "version": 1,
         "metadata": {"timestamp": datetime.fromtimestamp(epoch, UTC).isoformat(), "component": own},
-        "components": components,
-        "dependencies": dependencies,
+        "components": parts.components(),
+        "dependencies": parts.dependencies(own["bom-ref"]),
     }
     serial = uuid.uuid5(NAMESPACE, json.dumps(content, sort_keys=True))
     return json.dumps({**content, "serialNumber": f"urn:uuid:{serial}"}, indent=2, sort_keys=True) + "\n"
@@ -125,7 +141,8 @@ def _metadata(wheel: Path) -> Message:
 
 def _requirements(about: Message) -> tuple[set[str], set[str]]:
     """Return the names of what is required, and of what extras require."""
-    required, extras = set(), set()
+    required: set[str] = set()
+    extras: set[str] = set()
     for line in about.get_all("Requires-Dist") or []:
         name = re.match(r"[A-Za-z0-9._-]+", line)
         if name:

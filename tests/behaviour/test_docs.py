@@ -63,7 +63,9 @@ def test_links_to_headings_have_targets(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_to_other_sites_have_the_form_of_an_address(page: Path) -> None:
     links = re.findall(r"\]\((\S+?://[^)]*)\)", FENCE.sub("", page.read_text()))
-    assert [link for link in links if not re.fullmatch(r"https://[\w-]+(\.[\w-]+)+(:\d+)?(/[\w./~%#?=&+-]*)?", link)] == []
+    assert [
+        link for link in links if not re.fullmatch(r"https://[\w-]+(\.[\w-]+)+(:\d+)?(/[\w./~%#?=&+-]*)?", link)
+    ] == []
 
 
 OURS = [(where, argv) for where, argv in commands() if "ml-metrics" in argv]

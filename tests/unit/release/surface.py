@@ -17,13 +17,14 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
+from release.tree import PROJECT
+
 import ml_metrics
 from ml_metrics import cli, telemetry
 from ml_metrics.cli.commands import COMMANDS, parser_of
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse.tables import TABLES
-from release.tree import PROJECT
 
 
 def surface(folder: Path) -> list[str]:
@@ -70,7 +71,11 @@ def python() -> Iterator[str]:
 
 def parameters(value: Any) -> list[str]:
     # the keys of a model are those of a test file
-    if not callable(value) or hasattr(value, "model_fields") or (inspect.isclass(value) and issubclass(value, Exception)):
+    if (
+        not callable(value)
+        or hasattr(value, "model_fields")
+        or (inspect.isclass(value) and issubclass(value, Exception))
+    ):
         return []
     return [name for name in inspect.signature(value).parameters if not name.startswith("_")]
 

@@ -12,7 +12,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
 from release.archives import normalise_wheel
 from release.checks import contents, unwanted
 from release.tree import PROJECT, distributions, tracked
@@ -20,9 +19,9 @@ from release.tree import PROJECT, distributions, tracked
 BUILD = """
 import sys
 from pathlib import Path
-from release.build import build_all
+from release.build import Build
 files = [Path(name) for name in sys.stdin.read().split("\\0")]
-build_all(Path(sys.argv[1]), Path(sys.argv[2]), 1_767_225_600, "", files)
+Build(Path(sys.argv[1]), Path(sys.argv[2]), 1_767_225_600, "", files).run()
 """
 
 
@@ -79,8 +78,12 @@ def test_distributions_hold_files_of_the_project_and_nothing_else(built: dict[st
 
 def test_the_wheel_has_every_module_and_the_source_archive_every_file_of_the_wheel(built: dict[str, Path]) -> None:
     for one in distributions():
-        (wheel,) = (path for name, path in built.items() if name.startswith(one.name.replace("-", "_") + "-") and "whl" in name)
-        (sdist,) = (path for name, path in built.items() if name.startswith(one.name.replace("-", "_") + "-") and "tar" in name)
+        (wheel,) = (
+            path for name, path in built.items() if name.startswith(one.name.replace("-", "_") + "-") and "whl" in name
+        )
+        (sdist,) = (
+            path for name, path in built.items() if name.startswith(one.name.replace("-", "_") + "-") and "tar" in name
+        )
         packed = {data for name, data in contents(wheel) if ".dist-info/" not in name}
         assert packed <= {data for _, data in contents(sdist)}
     modules = {str(file.relative_to("plugins")) for file in tracked() if file.match("plugins/ml_metrics/**/*.py")}
@@ -114,7 +117,9 @@ def test_what_should_not_be_in_a_wheel_is_found(name: str, data: bytes, why: str
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("ml_metrics/ours.py", b"ours")
         archive.writestr(name, data)
-    assert unwanted(wheel, [b"ours", b""]) == [f"{wheel.name}: {name} {why}" + (", as git knows it" if "is no" in why else "")]
+    assert unwanted(wheel, [b"ours", b""]) == [
+        f"{wheel.name}: {name} {why}" + (", as git knows it" if "is no" in why else "")
+    ]
 
 
 def test_a_time_that_a_wheel_cannot_express_is_an_error(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ import re
 from email.message import Message
 
 import pytest
-
-from missing import missing
 from release import licences
 from release.checks import TOOLS
 from release.licences import ALLOWED, READ, Licensed, bundled, declared, licences_of, page, refused
 from release.locks import LOCKS, read_lock
 from release.tree import PROJECT
+
+from missing import missing
 
 OURS = [lock for lock in LOCKS if lock != "requirements-release.lock"]
 
@@ -39,7 +39,7 @@ def test_every_licence_in_the_chart_library_is_allowed_and_stands_beside_it() ->
     beside = (PROJECT / "plugins/ml_metrics/dashboard/assets/vega-licences.txt").read_text()
     assert {"vega", "vega-lite", "d3-array"} <= {one.name for one in found}
     for one in found:
-        if one.name.startswith(("vega-", "d3-")) and one.name not in {"vega-typings"}:
+        if one.name.startswith(("vega-", "d3-")) and one.name != "vega-typings":
             assert f"\n== {one.name} " in f"\n{beside}", one.name
 
 

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from release.tree import PROJECT
 
 import golden
-from release.tree import PROJECT
 from unit.release.surface import keys, surface
 
 FILE = golden.GOLDEN / "surface.txt"
@@ -20,8 +20,8 @@ def compare(promised: list[str], now: list[str]) -> None:
     if gone := [line for line in promised if line not in set(now)]:
         pytest.fail(
             "\n  ".join(["removed or renamed, which breaks the promise of CHANGELOG.md:", *gone])
-            + "\nKeep the old name beside the new one. If it has to go, in a new major version, list it in CHANGELOG.md, "
-            f"and take its line out of {FILE.relative_to(PROJECT)}."
+            + "\nKeep the old name beside the new one. If it has to go, in a new major version, list it in "
+            f"CHANGELOG.md, and take its line out of {FILE.relative_to(PROJECT)}."
         )
     if new := [line for line in now if line not in set(promised)]:
         pytest.fail("\n  ".join(["new, and promised from now on; UPDATE_GOLDEN=1 writes them down:", *new]))
@@ -37,7 +37,9 @@ def test_every_public_name_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_gone_is_named_with_what_to_do() -> None:
-    with pytest.raises(pytest.fail.Exception, match=r"breaks the promise of CHANGELOG\.md:\n  setting b\nKeep the old name"):
+    with pytest.raises(
+        pytest.fail.Exception, match=r"breaks the promise of CHANGELOG\.md:\n  setting b\nKeep the old name"
+    ):
         compare(["setting a", "setting b"], ["setting a", "setting c"])
 
 

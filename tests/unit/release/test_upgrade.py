@@ -71,13 +71,17 @@ def with_columns_of(rows: Rows, earlier: Rows, *, without: set[str] = frozenset(
     """Return rows of an earlier release's tables and columns, sorted."""
     kept = {name: set(old[0]) - without for name, old in earlier.items() if old}
     return {
-        name: sorted(({key: row[key] for key in columns} for row in rows[name]), key=lambda row: sorted(map(str, row.items())))
+        name: sorted(
+            ({key: row[key] for key in columns} for row in rows[name]), key=lambda row: sorted(map(str, row.items()))
+        )
         for name, columns in kept.items()
     }
 
 
 def folders(home: Path, test: str = "*") -> list[str]:
-    return [str(path.parents[1]) for path in sorted((home / "ml_metrics" / "runs").glob(f"{test}/*/_ml_metrics/run.json"))]
+    return [
+        str(path.parents[1]) for path in sorted((home / "ml_metrics" / "runs").glob(f"{test}/*/_ml_metrics/run.json"))
+    ]
 
 
 def unsigned(release: Path) -> list[str]:
@@ -100,7 +104,9 @@ def differences(before: Any, now: Any, where: str = "") -> list[str]:
     """Return where a value is another or is gone. New keys are no difference: they have defaults."""
     if isinstance(before, dict) and isinstance(now, dict):
         gone = [f"{where}.{key} is gone" for key in before.keys() - now.keys()]
-        return gone + [line for key in before.keys() & now.keys() for line in differences(before[key], now[key], f"{where}.{key}")]
+        return gone + [
+            line for key in before.keys() & now.keys() for line in differences(before[key], now[key], f"{where}.{key}")
+        ]
     return [] if before == now else [f"{where}: {before!r} became {now!r}"]
 
 
@@ -110,9 +116,7 @@ def test_what_is_refused_since_is_refused_with_what_to_do() -> None:
     assert all("policy" in problem for problem in problems)
 
 
-def test_every_setting_is_still_known_and_has_the_same_default(
-    release: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_setting_is_still_known_and_has_the_same_default(release: Path, home: Path) -> None:
     earlier = json.loads((release / "settings.json").read_text())
     defaults = {name: field.default for name, field in Settings.__dataclass_fields__.items()}
     assert {name: defaults.get(name) for name in earlier} == earlier
@@ -148,9 +152,7 @@ def test_commands_and_pages_show_the_earlier_rows(home: Path, capsys: pytest.Cap
     assert all(test in pages for test in FINISHED)
 
 
-def test_run_folders_give_the_same_rows_once(
-    release: Path, home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_folders_give_the_same_rows_once(release: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = rows_of(warehouse_of(home))
     finished = [folder for test in FINISHED for folder in folders(home, test)]
     for _ in range(2):
