@@ -14,7 +14,7 @@ export UV_SYSTEM_CERTS ?= 1
 PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1 -type f -exec chmod go= {} +
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo up test test-kubernetes lint docs bench lock vega clean dist site release-tools \
+.PHONY: help install install-dev demo up test test-kubernetes lint docs bench lock vega clean \
 	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-goodput \
 	campaign-hostile campaign-hostile-short campaign-kills \
 	campaign-messages campaign-messages-short \
@@ -51,6 +51,7 @@ docs: install-dev ## make docs/cli.md from the help texts, and docs/licences.md 
 	@python docs/make_cli.py
 	@python -m release.licences
 
+.PHONY: dist site release-tools
 dist: install-dev release-tools ## wheels, source archives and bills of materials in dist/; DEV=1 builds what is not released
 	@python -m release.dist $(if $(DEV),--dev)
 
@@ -115,7 +116,8 @@ vega: ## rebuild the dashboard's chart library from its package-lock.json; needs
 
 clean: ## remove the environment and everything that runs left behind
 	-@[ -x $(BIN)/ml-metrics ] && ml-metrics cluster stop
-	rm -rf $(VENV) $(VENV)-release build dist .airflow .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV)-release build dist
+	rm -rf $(VENV) .airflow .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.uv: requirements-uv.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' \
