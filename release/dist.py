@@ -10,7 +10,7 @@ from pathlib import Path
 
 from release import sbom
 from release.build import Build, with_version
-from release.checks import check_bills, check_with_tools, unwanted
+from release.checks import check_bills, check_with_tools, in_several, unwanted
 from release.tree import PROJECT, ReleaseError, tracked
 from release.versions import release_of
 
@@ -38,6 +38,7 @@ def make(project: Path, out: Path, *, dev: bool) -> list[Path]:
         built = Build(project, fresh, release.epoch, release.version if dev else "").run()
         known = {with_version(file.name, (project / file).read_bytes(), release.version) for file in tracked(project)}
         wrong = [line for path in built for line in unwanted(path, known)]
+        wrong += in_several(path for path in built if path.suffix == ".whl")
         wrong += [_misnamed(path) for path in built if f"-{release.version}" not in path.name]
         if wrong:
             raise ReleaseError("\n- ".join(["the distributions are not right:", *wrong]))

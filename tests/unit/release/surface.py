@@ -63,7 +63,7 @@ def commands() -> Iterator[str]:
 
 def python() -> Iterator[str]:
     for module in (ml_metrics, telemetry):
-        for name in module.__all__:
+        for name in getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]:
             value = getattr(module, name)
             yield f"python {module.__name__}.{name}"
             yield from (f"python {module.__name__}.{name}({parameter})" for parameter in parameters(value))

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from release.archives import normalise_wheel
-from release.checks import contents, unwanted
-from release.tree import PROJECT, distributions, tracked
+from release.checks import contents, in_several, unwanted
+from release.tree import PROJECT, ReleaseError, distributions, tracked
 
 BUILD = """
 import sys
@@ -74,6 +74,28 @@ def test_members_have_one_time_one_owner_and_known_modes(built: dict[str, Path])
 def test_distributions_hold_files_of_the_project_and_nothing_else(built: dict[str, Path]) -> None:
     known = {(PROJECT / file).read_bytes() for file in tracked()}
     assert [line for path in built.values() for line in unwanted(path, known)] == []
+
+
+def test_no_file_is_in_two_wheels(built: dict[str, Path], tmp_path: Path) -> None:
+    wheels = [path for path in built.values() if path.suffix == ".whl"]
+    assert in_several(wheels) == []
+    copy = tmp_path / "copy-1-py3-none-any.whl"
+    shutil.copy(wheels[0], copy)
+    assert f"is in {wheels[0].name} and in {copy.name}" in in_several([wheels[0], copy])[0]
+
+
+def test_a_link_stands_for_the_files_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "plugins" / "package").mkdir(parents=True)
+    (tmp_path / "plugins" / "package" / "a.py").touch()
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "package").symlink_to("../plugins/package")
+    subprocess.run("git init --quiet && git add --all", shell=True, cwd=tmp_path, check=True)
+    (tmp_path / "plugins" / "package" / "untracked.py").touch()
+    assert list(map(str, tracked(tmp_path))) == ["packages/package/a.py", "plugins/package/a.py"]
+    (tmp_path / "packages" / "outside").symlink_to("/")
+    subprocess.run("git add --all", shell=True, cwd=tmp_path, check=True)
+    with pytest.raises(ReleaseError, match="packages/outside: is a link to /, which is outside of the project"):
+        tracked(tmp_path)
 
 
 def test_the_wheel_has_every_module_and_the_source_archive_every_file_of_the_wheel(built: dict[str, Path]) -> None:
