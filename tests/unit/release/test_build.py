@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ import pytest
 from release.archives import normalise_wheel
 from release.checks import contents, in_several, unwanted
 from release.tree import PROJECT, ReleaseError, distributions, tracked
+
+import ml_metrics
 
 BUILD = """
 import sys
@@ -57,6 +60,10 @@ def test_each_distribution_is_built_to_the_same_bytes(built: dict[str, Path], tm
     again = build(tmp_path / "deep" / "er" / "tree", tmp_path / "out", 0, 0o666, TZ="UTC", PYTHONHASHSEED="2")
     assert {name: sha256(path) for name, path in again.items()} == {name: sha256(path) for name, path in built.items()}
     assert len(built) == 2 * len(distributions())
+
+
+def test_all_distributions_have_the_version_of_the_package(built: dict[str, Path]) -> None:
+    assert [name for name in built if not re.search(rf"-{re.escape(ml_metrics.__version__)}(-|\.tar)", name)] == []
 
 
 def test_members_have_one_time_one_owner_and_known_modes(built: dict[str, Path]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from release.dist import main
-from release.tree import PROJECT, ReleaseError, distributions
+from release.tree import PROJECT, ReleaseError
 from release.versions import changelog, release_of, stated_version
 
 import ml_metrics
@@ -39,11 +39,6 @@ def commit(project: Path) -> None:
 
 def test_the_project_keeps_its_rules() -> None:
     assert stated_version() == ml_metrics.__version__ == changelog()[0].version
-
-
-def test_every_distribution_takes_the_version_of_the_project() -> None:
-    for one in distributions():
-        assert one.about["project"].get("version", ml_metrics.__version__) == ml_metrics.__version__, one.name
 
 
 def test_a_tagged_commit_with_a_dated_entry_is_a_release(tree: Path) -> None:
