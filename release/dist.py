@@ -53,7 +53,8 @@ def make(project: Path, out: Path, *, dev: bool) -> list[Path]:
 
 
 def _bills(built: list[Path], out: Path, epoch: int) -> list[Path]:
-    texts = {f"{path.name}.cdx.json": sbom.of_wheel(path, epoch) for path in built if path.suffix == ".whl"}
+    wheels = [path for path in built if path.suffix == ".whl"]
+    texts = {f"{path.name}.cdx.json": sbom.of_wheel(path, epoch, set(wheels) - {path}) for path in wheels}
     texts |= {"requirements.lock.cdx.json": sbom.of_lock("requirements.lock", epoch)}
     for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8")

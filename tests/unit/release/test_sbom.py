@@ -25,15 +25,33 @@ Requires-Dist: apache-airflow>=3.1
 Requires-Dist: PyYAML
 Provides-Extra: postgres
 Requires-Dist: psycopg[binary]; extra == "postgres"
-Requires-Dist: not-locked
+Provides-Extra: all
+Requires-Dist: ml-metrics[postgres]; extra == "all"
+Requires-Dist: Our_Other
+"""
+OTHER = """\
+Metadata-Version: 2.4
+Name: our-other
+Version: 1.0.0+dev.g1
+License-Expression: MIT
+Requires-Dist: msgspec
 """
 
 
 @pytest.fixture
 def wheel(tmp_path: Path) -> Path:
-    path = tmp_path / "ml_metrics-1.0.0+dev.g1-py3-none-any.whl"
+    return write_wheel(tmp_path, "ml_metrics", METADATA)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    return write_wheel(tmp_path, "our_other", OTHER)
+
+
+def write_wheel(folder: Path, name: str, metadata: str) -> Path:
+    path = folder / f"{name}-1.0.0+dev.g1-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("ml_metrics-1.0.0+dev.g1.dist-info/METADATA", METADATA)
+        archive.writestr(f"{name}-1.0.0+dev.g1.dist-info/METADATA", metadata)
     return path
 
 
@@ -41,13 +59,16 @@ def components(bill: str) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in json.loads(bill)["components"]}
 
 
-def test_the_bill_of_a_wheel_has_what_it_needs_at_locked_versions(wheel: Path) -> None:
-    bill = json.loads(text := sbom.of_wheel(wheel, EPOCH))
+def test_the_bill_of_a_wheel_has_what_it_needs_at_locked_versions(wheel: Path, other: Path) -> None:
+    bill = json.loads(text := sbom.of_wheel(wheel, EPOCH, [other]))
     own = bill["metadata"]["component"]
     assert (own["name"], own["version"]) == ("ml-metrics", "1.0.0+dev.g1")
     assert own["purl"] == "pkg:pypi/ml-metrics@1.0.0%2Bdev.g1"
     found = components(text)
     locked = {one.name: one.version for one in read_lock("requirements.lock")}
+    ours = found.pop("our-other")
+    assert (ours["version"], ours["licenses"]) == ("1.0.0+dev.g1", [{"expression": "MIT"}])
+    assert found["msgspec"]["scope"] == "required"  # what our other distribution needs
     assert {name: one["version"] for name, one in found.items() if not one.get("properties")}.items() <= locked.items()
     assert found["apache-airflow"]["scope"] == found["pyyaml"]["scope"] == "required"
     assert found["apache-airflow-core"]["scope"] == "required"  # what is needed by what is needed
@@ -58,6 +79,11 @@ def test_the_bill_of_a_wheel_has_what_it_needs_at_locked_versions(wheel: Path) -
     assert f"pkg:pypi/psycopg@{locked['psycopg']}" in of_wheel["dependsOn"]
 
 
+def test_a_requirement_that_is_not_locked_is_an_error(wheel: Path) -> None:
+    with pytest.raises(ReleaseError, match=r"ml_metrics-.*: needs our-other, which is not in requirements\.lock"):
+        sbom.of_wheel(wheel, EPOCH)
+
+
 def test_the_bill_of_the_environment_has_everything_that_is_locked() -> None:
     bill = json.loads(sbom.of_lock("requirements.lock", EPOCH))
     assert [one["purl"] for one in bill["components"]] == [one.purl for one in read_lock("requirements.lock")]
@@ -65,9 +91,9 @@ def test_the_bill_of_the_environment_has_everything_that_is_locked() -> None:
     assert {ref for each in bill["dependencies"] for ref in [each["ref"], *each["dependsOn"]]} == known
 
 
-def test_a_bill_follows_from_its_content_alone(wheel: Path) -> None:
-    assert sbom.of_wheel(wheel, EPOCH) == sbom.of_wheel(wheel, EPOCH)
-    serials = {json.loads(sbom.of_wheel(wheel, epoch))["serialNumber"] for epoch in (EPOCH, EPOCH, EPOCH + 1)}
+def test_a_bill_follows_from_its_content_alone(wheel: Path, other: Path) -> None:
+    assert sbom.of_wheel(wheel, EPOCH, [other]) == sbom.of_wheel(wheel, EPOCH, [other])
+    serials = {json.loads(sbom.of_wheel(wheel, epoch, [other]))["serialNumber"] for epoch in (EPOCH, EPOCH, EPOCH + 1)}
     assert len(serials) == 2
 
 
@@ -78,11 +104,11 @@ def test_every_locked_package_is_wanted_by_another_or_by_us(lock: str) -> None:
     assert [one.name for one in packages if not one.wanted_by] == []
 
 
-def test_bills_keep_to_the_schema(wheel: Path, tmp_path: Path) -> None:
+def test_bills_keep_to_the_schema(wheel: Path, other: Path, tmp_path: Path) -> None:
     if not (TOOLS / "python").exists():
         missing("`make release-tools` installs what releases need")
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
-    good.write_text(sbom.of_wheel(wheel, EPOCH))
+    good.write_text(sbom.of_wheel(wheel, EPOCH, [other]))
     bad.write_text(good.read_text().replace('"type": "library"', '"type": "thing"', 1))
     check_bills([good])
     with pytest.raises(ReleaseError, match=r"bad\.json.*thing"):
