@@ -22,6 +22,8 @@ PAGES = ("index.html", "semantics.html")
 WIDTHS = (390, 1400)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SEARCHED = "goodput"
+PATIENCE = 30_000
+"""Milliseconds until a search must have found something."""
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 
 
@@ -99,7 +101,7 @@ def _search(browser: Browser, address: str) -> list[str]:
     page.goto(address)
     page.locator(".md-search__input").fill(SEARCHED)
     try:
-        page.locator(f".md-search-result__item a[href*='{SEARCHED}.html']").first.wait_for(timeout=30_000)
+        page.locator(f".md-search-result__item a[href*='{SEARCHED}.html']").first.wait_for(timeout=PATIENCE)
         found = []
     except Error:
         found = [f"{address}: a search for {SEARCHED!r} finds nothing"]

@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ import pytest
 from ml_metrics import cli
 from ml_metrics.config.load import load_tests
 from ml_metrics.model import JobStatus
-from ml_metrics.run_folder import RunFolder, Start
+from ml_metrics.operators.attempts import end_is_known, start_attempt
+from ml_metrics.run_folder import RunFolder
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse import open_warehouse
 from ml_metrics.warehouse.versions import SCHEMA_VERSION
@@ -202,13 +204,17 @@ def test_an_interrupted_run_is_taken_up_or_starts_over(
     if unsigned(release):  # a workload may have written it, so it counts as absent, and the run starts over
         assert workload is None
         assert "was not written by this deployment for this run" in caplog.text
-        assert folder.next_start() == Start(1, 1)
-        return
-    assert workload is not None
-    assert (workload.status, workload.failure_reason, workload.attempts) == (JobStatus.FAILURE, "WorkerLost", 1)
-    assert workload.pod is not None  # the pod of the worker that died, which is looked for
-    assert workload.pod.startswith("release-slow-")
-    assert folder.next_start() == Start(2, 1)
+    else:
+        assert workload is not None
+        assert (workload.status, workload.failure_reason, workload.attempts) == (JobStatus.FAILURE, "WorkerLost", 1)
+        assert not end_is_known(workload)  # the pod of the worker that died is looked for
+        assert str(workload.pod).startswith("release-slow-")
+    begun = start_attempt(folder, SimpleNamespace(max_tries=0), "img")
+    assert begun.attempts == (1 if unsigned(release) else 2)
+    assert folder.read_workload() == begun  # signed now, whatever it was
+    assert [file.path.rpartition("/")[2] for file in folder.files()] == [
+        "results.jsonl"
+    ]  # what the workload wrote stays
 
 
 def test_an_interrupted_run_is_recorded_once_as_what_it_was(release: Path, home: Path) -> None:
