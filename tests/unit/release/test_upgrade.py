@@ -96,10 +96,10 @@ def test_there_are_releases_to_upgrade_from() -> None:
 
 def test_test_files_have_the_same_meaning(release: Path) -> None:
     earlier = json.loads((release / "tests.json").read_text())
-    now = load_tests(INPUTS)
-    assert {test.name for test in now.tests} == earlier.keys() - REFUSED
-    for test in now.tests:
-        assert differences(earlier[test.name], test.model_dump(mode="json", by_alias=True)) == [], test.name
+    tests = {test.name: test.model_dump(mode="json", by_alias=True) for test in load_tests(INPUTS).tests}
+    assert tests.keys() >= earlier.keys() - REFUSED
+    for name in earlier.keys() - REFUSED:
+        assert differences(earlier[name], tests[name]) == [], name
 
 
 def differences(before: Any, now: Any, where: str = "") -> list[str]:
