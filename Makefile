@@ -64,6 +64,7 @@ docs: install-dev ## make docs/cli.md from the help texts, and docs/licences.md 
 	@python docs/make_cli.py
 	@python -m release.licences
 
+.PHONY: dist site release-tools
 dist: install-dev release-tools ## wheels, source archives and bills of materials in dist/; DEV=1 builds what is not released
 	@python -m release.dist $(if $(DEV),--dev)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,34 +27,56 @@ VERSION_LINES = {
 """Where a distribution may state its version."""
 
 
-def build_all(
-    project: Path, out: Path, epoch: int, version: str = "", files: Sequence[Path] | None = None
-) -> list[Path]:
-    """Build every distribution into a folder, and return the files: for each, its source archive and its wheel.
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What is built, and where to."""
 
-    Without a version, that of the files. The wheel is built from the source archive, so the archive is complete.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    chosen = tracked(project) if files is None else list(files)
-    return [path for one in distributions(project) for path in _build(one, project, chosen, out, epoch, version)]
+    project: Path
+    out: Path
+    epoch: int
+    """The time of every file, in seconds since 1970."""
+    version: str = ""
+    """Replaces the version in the files."""
+    files: Sequence[Path] = ()
+    """The files of the project, relative to it. Default: those that git tracks."""
 
+    def run(self) -> list[Path]:
+        """Build every distribution, and return the files: for each, its source archive and its wheel."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        files = list(self.files) or tracked(self.project)
+        return [path for one in distributions(self.project) for path in self._build(one, files)]
 
-def _build(
-    one: Distribution, project: Path, files: list[Path], out: Path, epoch: int, version: str
-) -> tuple[Path, Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        source, unpacked = Path(folder, "source"), Path(folder, "unpacked")
-        export(project, files, one, source)
-        if version:
-            _set_version(source, version)
-        sdist = _run(one, "build_sdist", source, out, epoch)
-        normalise_sdist(sdist, epoch)
-        with tarfile.open(sdist) as archive:
-            archive.extractall(unpacked, filter="data")
-        (inner,) = unpacked.iterdir()
-        wheel = _run(one, "build_wheel", inner, out, epoch)
-        normalise_wheel(wheel, epoch)
-    return sdist, wheel
+    def _build(self, one: Distribution, files: list[Path]) -> tuple[Path, Path]:
+        with tempfile.TemporaryDirectory() as folder:
+            source, unpacked = Path(folder, "source"), Path(folder, "unpacked")
+            export(self.project, files, one, source)
+            if self.version:
+                _set_version(source, self.version)
+            sdist = self._call(one, "build_sdist", source)
+            normalise_sdist(sdist, self.epoch)
+            # from the archive, so it is complete
+            with tarfile.open(sdist) as archive:
+                archive.extractall(unpacked, filter="data")
+            (inner,) = unpacked.iterdir()
+            wheel = self._call(one, "build_wheel", inner)
+            normalise_wheel(wheel, self.epoch)
+        return sdist, wheel
+
+    def _call(self, one: Distribution, hook: str, source: Path) -> Path:
+        kept = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONWARNINGS"}}
+        own = {"SOURCE_DATE_EPOCH": str(self.epoch), "PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8"}
+        done = subprocess.run(
+            [sys.executable, "-c", HOOK, one.backend, hook, str(self.out.resolve())],
+            cwd=source,
+            env=kept | own,
+            umask=UMASK,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise ReleaseError(f"{one.name}: {hook} failed:\n{done.stderr[-4000:]}")
+        return self.out / done.stdout.splitlines()[-1]
 
 
 def with_version(name: str, data: bytes, version: str) -> bytes:
@@ -66,19 +89,3 @@ def _set_version(source: Path, version: str) -> None:
     for name in VERSION_LINES:
         for file in source.rglob(name):
             file.write_bytes(with_version(name, file.read_bytes(), version))
-
-
-def _run(one: Distribution, hook: str, source: Path, out: Path, epoch: int) -> Path:
-    kept = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONWARNINGS"}}
-    done = subprocess.run(
-        [sys.executable, "-c", HOOK, one.backend, hook, str(out.resolve())],
-        cwd=source,
-        env={**kept, "SOURCE_DATE_EPOCH": str(epoch), "PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
-        umask=UMASK,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise ReleaseError(f"{one.name}: {hook} failed:\n{done.stderr[-4000:]}")
-    return out / done.stdout.splitlines()[-1]

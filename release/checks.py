@@ -19,7 +19,9 @@ NEVER = re.compile(
     r"(^|/)(tests?|__pycache__|node_modules|build|\.[^/]*cache[^/]*|\.git[^/]*|\.airflow|\.venv[^/]*)/"
     r"|(^|/)(\.DS_Store|\.env|Thumbs\.db|airflow\.(cfg|db)|[^/]*\.(py[co]|pem|key|p12|sqlite|db|log|orig|rej|swp))$"
 )
-SECRET = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----\r?\n[A-Za-z0-9+/=]{20}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{35}\b")
+SECRET = re.compile(
+    rb"-----BEGIN [A-Z ]*PRIVATE KEY-----\r?\n[A-Za-z0-9+/=]{20}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{35}\b"
+)
 OF_THE_BACKEND = re.compile(r"\.dist-info/|\.egg-info/|^PKG-INFO$|^setup\.cfg$")
 """What the build backend writes."""
 
@@ -42,13 +44,24 @@ def unwanted(path: Path, known: Iterable[bytes]) -> list[str]:
     ours = set(known)
     wrong = []
     for name, data in contents(path):
-        if NEVER.search(name):
-            wrong.append(f"{path.name}: {name} should not be in it")
-        elif SECRET.search(data):
+        if SECRET.search(data):
             wrong.append(f"{path.name}: {name} seems to hold a secret")
-        elif data not in ours and not OF_THE_BACKEND.search(name):
+        elif OF_THE_BACKEND.search(name):
+            continue
+        elif NEVER.search(name):
+            wrong.append(f"{path.name}: {name} should not be in it")
+        elif data not in ours:
             wrong.append(f"{path.name}: {name} is no file of the project, as git knows it")
     return wrong
+
+
+def in_several(wheels: Iterable[Path]) -> list[str]:
+    """Return the files that more than one wheel would install: the removal of one would break the other."""
+    owners: dict[str, list[str]] = {}
+    for wheel in wheels:
+        for name, _ in contents(wheel):
+            owners.setdefault(name, []).append(wheel.name)
+    return [f"{name} is in {' and in '.join(both)}" for name, both in sorted(owners.items()) if len(both) > 1]
 
 
 def check_with_tools(files: Sequence[Path]) -> None:

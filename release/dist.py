@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 
 from release import sbom
-from release.build import build_all, with_version
-from release.checks import check_bills, check_with_tools, unwanted
+from release.build import Build, with_version
+from release.checks import check_bills, check_with_tools, in_several, unwanted
 from release.tree import PROJECT, ReleaseError, tracked
 from release.versions import release_of
 
@@ -35,9 +35,10 @@ def make(project: Path, out: Path, *, dev: bool) -> list[Path]:
     release = release_of(project, dev=dev)
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder, "dist")
-        built = build_all(project, fresh, release.epoch, release.version if dev else "")
+        built = Build(project, fresh, release.epoch, release.version if dev else "").run()
         known = {with_version(file.name, (project / file).read_bytes(), release.version) for file in tracked(project)}
         wrong = [line for path in built for line in unwanted(path, known)]
+        wrong += in_several(path for path in built if path.suffix == ".whl")
         wrong += [_misnamed(path) for path in built if f"-{release.version}" not in path.name]
         if wrong:
             raise ReleaseError("\n- ".join(["the distributions are not right:", *wrong]))
@@ -52,7 +53,8 @@ def make(project: Path, out: Path, *, dev: bool) -> list[Path]:
 
 
 def _bills(built: list[Path], out: Path, epoch: int) -> list[Path]:
-    texts = {f"{path.name}.cdx.json": sbom.of_wheel(path, epoch) for path in built if path.suffix == ".whl"}
+    wheels = [path for path in built if path.suffix == ".whl"]
+    texts = {f"{path.name}.cdx.json": sbom.of_wheel(path, epoch, set(wheels) - {path}) for path in wheels}
     texts |= {"requirements.lock.cdx.json": sbom.of_lock("requirements.lock", epoch)}
     for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8")

@@ -7,16 +7,16 @@ import re
 import sys
 from dataclasses import dataclass
 from importlib.metadata import Distribution
-from typing import TYPE_CHECKING
+from typing import Any
 
 from release.locks import LOCKS, Locked, read_lock
 from release.tree import PROJECT, ReleaseError
 
-if TYPE_CHECKING:
-    from email.message import Message
-
 PERMISSIVE = frozenset(
-    "0BSD Apache-2.0 BSD-2-Clause BSD-3-Clause CC0-1.0 CNRI-Python ISC MIT MIT-0 MIT-CMU PSF-2.0 Unlicense Zlib".split()
+    {
+        *("0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "CNRI-Python", "ISC", "MIT", "MIT-0"),
+        *("MIT-CMU", "PSF-2.0", "Unlicense", "Zlib"),
+    }
 )
 """Licences that ask for no more than their text beside the code."""
 ALLOWED = {
@@ -27,6 +27,9 @@ ALLOWED = {
     ("pathspec", "MPL-2.0"): "comes with Airflow; the licence ends at the file, and no file is changed",
     ("hypothesis", "MPL-2.0"): "runs in tests only, and is not shipped",
     ("axe-playwright-python", "MPL-2.0"): "axe-core, in tests only, and not shipped",
+    ("docutils", "LicenseRef-Public-Domain"): "dedicated to the public domain but for some files; for releases only",
+    ("docutils", "GPL-3.0-or-later"): "one file for the editor Emacs, which is not in the wheel",
+    ("fqdn", "MPL-2.0"): "checks bills of materials; for releases only, and not shipped",
     ("text-unidecode", "Artistic-1.0-Perl"): "offered under the Artistic License or the GPL: taken under the former",
 }
 """What is not permissive, and why it may be used all the same."""
@@ -39,9 +42,14 @@ READ = {
     "ml-goodput-measurement": ("Apache-2.0", "LICENSE in the package, which declares none"),
     "tiktoken": ("MIT", "the whole text stands in the field License"),
     "google-ads": ("Apache-2.0", "the whole text stands in the field License"),
+    "docutils": (
+        "LicenseRef-Public-Domain AND 0BSD AND BSD-2-Clause AND GPL-3.0-or-later",
+        "COPYING.rst in the package",
+    ),
+    "pywin32-ctypes": ("BSD-3-Clause", "METADATA in its wheel; for Windows only"),
     "text-unidecode": ("Artistic-1.0-Perl OR GPL-2.0-or-later", "its classifiers; README: the user chooses"),
 }
-"""Packages that declare no licence, or not in a form that can be compared, or are not installed here: where it was read."""
+"""Packages that declare no licence, or not in a comparable form, or are not installed here, and where it was read."""
 SPELLINGS = (
     (r"MIT OR Apache-2\.0|MIT -or- Apache License 2\.0", "MIT OR Apache-2.0"),
     (r"BSD 3-Clause OR Apache-2\.0|Dual License", "BSD-3-Clause OR Apache-2.0"),
@@ -87,15 +95,17 @@ def licence_of(one: Locked) -> Licensed:
     except StopIteration:
         return Licensed(one.name, one.version, "", "")
     if installed.version != one.version and not one.marker:
-        raise ReleaseError(f"{one.name} {installed.version} is installed, and {one.version} is locked: make install-dev")
+        raise ReleaseError(
+            f"{one.name} {installed.version} is installed, and {one.version} is locked: make install-dev"
+        )
     return Licensed(one.name, one.version, declared(installed.metadata), "")
 
 
-def declared(metadata: Message) -> str:
-    """Return the licence that a package declares as an expression of SPDX, or nothing."""
-    if expression := metadata["License-Expression"]:
+def declared(metadata: Any) -> str:
+    """Return the licence that a package declares, in its metadata, as an expression of SPDX; or nothing."""
+    if expression := metadata.get("License-Expression"):
         return str(expression)
-    text = (metadata["License"] or "").strip()
+    text = (metadata.get("License") or "").strip()
     named = [each for each in metadata.get_all("Classifier") or [] if each.startswith("License :: OSI Approved :: ")]
     # a short text is more particular than a classifier: BSD-2-Clause, not only BSD
     if exact := _spdx(text):
@@ -159,7 +169,8 @@ that the lock files name, and what the dashboard's chart library contains, with 
 docs` makes it; a test fails if a licence is neither permissive nor allowed by name, with a reason.
 
 The wheels of ML Metrics contain none of these packages but the chart library, whose licences are in
-`dashboard/assets/vega-licences.txt`. Some packages contain compiled libraries of others; their own licence files name
+`dashboard/assets/vega-licences.txt`. The site has files of mkdocs-material and iframe-worker, both under the MIT
+License. Some packages contain compiled libraries of others; their own licence files name
 those. Where a lock file has one version of a package for each Python, the licence is that of the version which is
 installed.
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import posixpath
 import re
 import shutil
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from release.tree import PROJECT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ELSEWHERE = {
     "README.md": "index.md",
@@ -31,8 +34,7 @@ def collect(target: Path, project: Path = PROJECT) -> None:
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(with_links(file.read_text(encoding="utf-8"), source), encoding="utf-8")
     shutil.copytree(docs / "images", target / "images")
-    (target / "assets").mkdir()
-    shutil.copy(project / "release" / "theme" / "iframe-worker.js", target / "assets")
+    shutil.copytree(project / "release" / "theme", target / "assets")
 
 
 def page_of(source: str) -> str:

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from release.pages import collect
@@ -55,21 +56,22 @@ def folder_of_version() -> str:
 
 def build(site: Path, version: str) -> None:
     """Build the pages into the folder of a version. A link that leads nowhere is an error."""
-    collect(PROJECT / "build" / "site-pages")
-    fresh = PROJECT / "build" / "site-new"
-    done = subprocess.run(
-        [TOOLS / "mkdocs", "build", "--strict", "--quiet", "--clean", "--site-dir", fresh],
-        cwd=PROJECT,
-        env={**os.environ, "PYTHONPATH": str(PROJECT), "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise ReleaseError(f"mkdocs:\n{done.stdout}{done.stderr}")
-    site.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(site / version, ignore_errors=True)
-    fresh.rename(site / version)
+    with tempfile.TemporaryDirectory() as folder:
+        pages, made = Path(folder, "pages"), Path(folder, "site")
+        collect(pages)
+        done = subprocess.run(
+            [TOOLS / "mkdocs", "build", "--strict", "--site-dir", made],
+            cwd=PROJECT,
+            env={**os.environ, "PYTHONPATH": str(PROJECT), "ML_METRICS_PAGES": str(pages)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            lines = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("INFO")]
+            raise ReleaseError("\n".join(["mkdocs:", *lines]))
+        shutil.rmtree(site / version, ignore_errors=True)
+        shutil.copytree(made, site / version)
 
 
 def write_versions(site: Path) -> None:

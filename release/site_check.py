@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from release.tree import ReleaseError
 
@@ -19,9 +20,24 @@ if TYPE_CHECKING:
 
 PAGES = ("index.html", "semantics.html")
 WIDTHS = (390, 1400)
-SCHEMES = ("light", "dark")
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SEARCHED = "goodput"
+PATIENCE = 30_000
+"""Milliseconds until a search must have found something."""
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One page, as one reader sees it."""
+
+    address: str
+    page: str
+    width: int
+    scheme: Literal["light", "dark"]
+
+    def __str__(self) -> str:
+        return f"{self.page}, {self.width} px, {self.scheme}"
 
 
 def check(site: Path, version: str, pictures: Path | None = None) -> str:
@@ -38,9 +54,10 @@ def check(site: Path, version: str, pictures: Path | None = None) -> str:
     wrong: list[str] = []
     with _served(site) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
-        looks = [(page, width, scheme) for page in PAGES for width in WIDTHS for scheme in SCHEMES]
-        for page, width, scheme in looks:
-            wrong += _look(browser, f"{address}/", f"{version}/{page}", width, scheme, pictures)
+        shown = [f"{version}/{page}" for page in PAGES]
+        looks = [Look(address, page, width, scheme) for page in shown for width in WIDTHS for scheme in SCHEMES]
+        for look in looks:
+            wrong += _look(browser, look, pictures)
         wrong += _search(browser, f"{address}/{version}/index.html")
         wrong += _search(browser, (site / version / "index.html").absolute().as_uri())
         browser.close()
@@ -49,32 +66,30 @@ def check(site: Path, version: str, pictures: Path | None = None) -> str:
     return f"{len(looks)} looks and 2 searches without an error"
 
 
-def _look(browser: Browser, address: str, path: str, width: int, scheme: Any, pictures: Path | None) -> list[str]:
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page, where, wrong = context.new_page(), f"{path}, {width} px, {scheme}", []
-    page.on("console", lambda message: wrong.append(f"{where}: {message.text}") if message.type == "error" else None)
-    page.on("pageerror", lambda error: wrong.append(f"{where}: {error}"))
-    page.on("request", lambda request: _note_other(request.url, address, where, wrong))
-    page.goto(address + path, wait_until="networkidle")
+def _look(browser: Browser, look: Look, pictures: Path | None) -> list[str]:
+    context = browser.new_context(viewport={"width": look.width, "height": 900}, color_scheme=look.scheme)
+    page, wrong = context.new_page(), []
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: _note_other(request.url, look.address, wrong))
+    page.goto(f"{look.address}/{look.page}", wait_until="networkidle")
     overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     if overflow > 0:
-        wrong.append(f"{where}: the page is {overflow} px too wide")
-    if "indigo" not in (page.get_attribute("body", "data-md-color-primary") or ""):
-        wrong.append(f"{where}: the theme is missing")
+        wrong.append(f"the page is {overflow} px too wide")
     dark = page.get_attribute("body", "data-md-color-scheme") == "slate"
-    if dark != (scheme == "dark"):
-        wrong.append(f"{where}: the colours are those of the other scheme")
+    if dark != (look.scheme == "dark"):
+        wrong.append("the colours are those of the other scheme, or none")
     if page.locator(".md-version").count() != 1:
-        wrong.append(f"{where}: there is no chooser of versions")
+        wrong.append("there is no chooser of versions")
     if pictures:
-        page.screenshot(path=str(pictures / f"{path.replace('/', '-')}-{width}-{scheme}.png"))
+        page.screenshot(path=str(pictures / f"{look}.png".replace("/", "-")))
     context.close()
-    return wrong
+    return [f"{look}: {each}" for each in wrong]
 
 
-def _note_other(url: str, address: str, where: str, wrong: list[str]) -> None:
-    if not url.startswith((address, "data:", "blob:")):
-        wrong.append(f"{where}: asks for {url}")
+def _note_other(url: str, address: str, wrong: list[str]) -> None:
+    if not url.startswith((f"{address}/", "data:", "blob:")):
+        wrong.append(f"asks for {url}")
 
 
 def _search(browser: Browser, address: str) -> list[str]:
@@ -86,7 +101,7 @@ def _search(browser: Browser, address: str) -> list[str]:
     page.goto(address)
     page.locator(".md-search__input").fill(SEARCHED)
     try:
-        page.locator(f".md-search-result__item a[href*='{SEARCHED}.html']").first.wait_for(timeout=30_000)
+        page.locator(f".md-search-result__item a[href*='{SEARCHED}.html']").first.wait_for(timeout=PATIENCE)
         found = []
     except Error:
         found = [f"{address}: a search for {SEARCHED!r} finds nothing"]

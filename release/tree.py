@@ -44,9 +44,20 @@ def distributions(project: Path = PROJECT) -> list[Distribution]:
 
 
 def tracked(project: Path = PROJECT) -> list[Path]:
-    """Return the files that git tracks and that are there, relative to the project, sorted."""
-    names = git(project, "ls-files", "-z").split("\0")
-    return sorted(Path(name) for name in names if name and (project / name).is_file())
+    """Return the files that git tracks and that are there, relative to the project, sorted.
+
+    A link to a folder of the project stands for the files there.
+    """
+    paths = [Path(name) for name in git(project, "ls-files", "-z").split("\0") if name]
+    files = [path for path in paths if (project / path).is_file()]
+    for link in paths:
+        if (project / link).is_symlink() and (project / link).is_dir():
+            target = (project / link).resolve()
+            if not target.is_relative_to(project.resolve()):
+                raise ReleaseError(f"{link}: is a link to {target}, which is outside of the project")
+            inside = target.relative_to(project.resolve())
+            files += [link / file.relative_to(inside) for file in files if file.is_relative_to(inside)]
+    return sorted(files)
 
 
 def git(project: Path, *arguments: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from release.tree import PROJECT, ReleaseError, git
@@ -62,7 +63,7 @@ def changelog(project: Path = PROJECT) -> list[Entry]:
     entries = [_entry(heading, body) for heading, body in zip(parts[::2], parts[1::2], strict=True)]
     if not entries:
         raise ReleaseError(f"{CHANGELOG}: has no version, such as `## 1.2.3 ({OPEN})`")
-    for newer, older in zip(entries, entries[1:], strict=False):
+    for newer, older in pairwise(entries):
         if newer.number <= older.number:
             raise ReleaseError(f"{CHANGELOG}: {newer.version} stands above {older.version}, which is not older")
         if older.released is None:
@@ -94,7 +95,9 @@ def release_of(project: Path = PROJECT, *, dev: bool = False) -> Release:
     if dirty:
         wrong.append(f"{len(dirty)} files are changed or not tracked, such as {dirty[0][3:]}; commit them")
     if wrong:
-        raise ReleaseError("this cannot be released (`make dist DEV=1` builds it for development):\n- " + "\n- ".join(wrong))
+        raise ReleaseError(
+            "this cannot be released (`make dist DEV=1` builds it for development):\n- " + "\n- ".join(wrong)
+        )
     return Release(version, epoch)
 
 

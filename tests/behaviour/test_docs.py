@@ -20,7 +20,8 @@ from ml_metrics.cli.commands import COMMANDS, parser_of
 from ml_metrics.config.load import load_file
 
 PROJECT = Path(__file__).parents[2]
-PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+BESIDE = [PROJECT / name for name in ("CHANGELOG.md", "SECURITY.md")]
+PAGES = [PROJECT / "README.md", *BESIDE, *sorted((PROJECT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -57,6 +58,14 @@ def test_links_to_headings_have_targets(page: Path) -> None:
     links = re.findall(r"\]\(([\w./-]*)#([^)]+)\)", FENCE.sub("", page.read_text()))
     broken = [(file, anchor) for file, anchor in links if anchor not in anchors(page.parent / file if file else page)]
     assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_other_sites_have_the_form_of_an_address(page: Path) -> None:
+    links = re.findall(r"\]\((\S+?://[^)]*)\)", FENCE.sub("", page.read_text()))
+    assert [
+        link for link in links if not re.fullmatch(r"https://[\w-]+(\.[\w-]+)+(:\d+)?(/[\w./~%#?=&+-]*)?", link)
+    ] == []
 
 
 OURS = [(where, argv) for where, argv in commands() if "ml-metrics" in argv]

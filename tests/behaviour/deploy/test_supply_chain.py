@@ -15,7 +15,8 @@ from cryptography.fernet import Fernet
 
 from servers.compose_file import PROJECT
 
-LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-uv.lock")
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-release.lock", "requirements-uv.lock")
+EXTRAS = re.compile(r"\[[a-z,-]+\]")
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 DOCKER = f"""#!/bin/sh
 test "$1 $2 $3" = "buildx imagetools inspect" || exit 9
@@ -37,12 +38,12 @@ def test_each_locked_package_has_a_hash_and_no_registry_is_named(name: str) -> N
 
 
 def test_everything_that_is_asked_for_is_locked_at_its_version() -> None:
-    for name in ("requirements", "requirements-dev", "requirements-uv"):
+    for name in (lock.removesuffix(".lock") for lock in LOCKS):
         locked = (PROJECT / f"{name}.lock").read_text()
         for line in (PROJECT / f"{name}.txt").read_text().splitlines():
             if line and not line.startswith("#"):
-                asked = line.replace("[binary]", "").lower()
-                assert re.search(rf"^{re.escape(asked)}[ ;\\]", locked.replace("[binary]", ""), re.MULTILINE), line
+                asked = EXTRAS.sub("", line).lower()
+                assert re.search(rf"^{re.escape(asked)}[ ;\\]", EXTRAS.sub("", locked), re.MULTILINE), line
 
 
 def test_no_recipe_installs_without_hashes() -> None:

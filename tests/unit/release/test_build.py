@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,17 +13,18 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
 from release.archives import normalise_wheel
-from release.checks import contents, unwanted
-from release.tree import PROJECT, distributions, tracked
+from release.checks import contents, in_several, unwanted
+from release.tree import PROJECT, ReleaseError, distributions, tracked
+
+import ml_metrics
 
 BUILD = """
 import sys
 from pathlib import Path
-from release.build import build_all
+from release.build import Build
 files = [Path(name) for name in sys.stdin.read().split("\\0")]
-build_all(Path(sys.argv[1]), Path(sys.argv[2]), 1_767_225_600, "", files)
+Build(Path(sys.argv[1]), Path(sys.argv[2]), 1_767_225_600, "", files).run()
 """
 
 
@@ -60,6 +62,10 @@ def test_each_distribution_is_built_to_the_same_bytes(built: dict[str, Path], tm
     assert len(built) == 2 * len(distributions())
 
 
+def test_all_distributions_have_the_version_of_the_package(built: dict[str, Path]) -> None:
+    assert [name for name in built if not re.search(rf"-{re.escape(ml_metrics.__version__)}(-|\.tar)", name)] == []
+
+
 def test_members_have_one_time_one_owner_and_known_modes(built: dict[str, Path]) -> None:
     for path in built.values():
         if path.suffix == ".whl":
@@ -77,10 +83,36 @@ def test_distributions_hold_files_of_the_project_and_nothing_else(built: dict[st
     assert [line for path in built.values() for line in unwanted(path, known)] == []
 
 
+def test_no_file_is_in_two_wheels(built: dict[str, Path], tmp_path: Path) -> None:
+    wheels = [path for path in built.values() if path.suffix == ".whl"]
+    assert in_several(wheels) == []
+    copy = tmp_path / "copy-1-py3-none-any.whl"
+    shutil.copy(wheels[0], copy)
+    assert f"is in {wheels[0].name} and in {copy.name}" in in_several([wheels[0], copy])[0]
+
+
+def test_a_link_stands_for_the_files_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "plugins" / "package").mkdir(parents=True)
+    (tmp_path / "plugins" / "package" / "a.py").touch()
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "package").symlink_to("../plugins/package")
+    subprocess.run("git init --quiet && git add --all", shell=True, cwd=tmp_path, check=True)
+    (tmp_path / "plugins" / "package" / "untracked.py").touch()
+    assert list(map(str, tracked(tmp_path))) == ["packages/package/a.py", "plugins/package/a.py"]
+    (tmp_path / "packages" / "outside").symlink_to("/")
+    subprocess.run("git add --all", shell=True, cwd=tmp_path, check=True)
+    with pytest.raises(ReleaseError, match="packages/outside: is a link to /, which is outside of the project"):
+        tracked(tmp_path)
+
+
 def test_the_wheel_has_every_module_and_the_source_archive_every_file_of_the_wheel(built: dict[str, Path]) -> None:
     for one in distributions():
-        (wheel,) = (path for name, path in built.items() if name.startswith(one.name.replace("-", "_") + "-") and "whl" in name)
-        (sdist,) = (path for name, path in built.items() if name.startswith(one.name.replace("-", "_") + "-") and "tar" in name)
+        (wheel,) = (
+            path for name, path in built.items() if name.startswith(one.name.replace("-", "_") + "-") and "whl" in name
+        )
+        (sdist,) = (
+            path for name, path in built.items() if name.startswith(one.name.replace("-", "_") + "-") and "tar" in name
+        )
         packed = {data for name, data in contents(wheel) if ".dist-info/" not in name}
         assert packed <= {data for _, data in contents(sdist)}
     modules = {str(file.relative_to("plugins")) for file in tracked() if file.match("plugins/ml_metrics/**/*.py")}
@@ -114,7 +146,9 @@ def test_what_should_not_be_in_a_wheel_is_found(name: str, data: bytes, why: str
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("ml_metrics/ours.py", b"ours")
         archive.writestr(name, data)
-    assert unwanted(wheel, [b"ours", b""]) == [f"{wheel.name}: {name} {why}" + (", as git knows it" if "is no" in why else "")]
+    assert unwanted(wheel, [b"ours", b""]) == [
+        f"{wheel.name}: {name} {why}" + (", as git knows it" if "is no" in why else "")
+    ]
 
 
 def test_a_time_that_a_wheel_cannot_express_is_an_error(tmp_path: Path) -> None:

@@ -7,13 +7,14 @@ import re
 from email.message import Message
 
 import pytest
-
-from missing import missing
+from packaging.markers import Marker
 from release import licences
 from release.checks import TOOLS
 from release.licences import ALLOWED, READ, Licensed, bundled, declared, licences_of, page, refused
 from release.locks import LOCKS, read_lock
 from release.tree import PROJECT
+
+from missing import missing
 
 OURS = [lock for lock in LOCKS if lock != "requirements-release.lock"]
 
@@ -30,7 +31,10 @@ def test_every_licence_of_the_environment_for_releases_is_allowed(monkeypatch: p
     if packages is None:
         missing("`make release-tools` installs what releases need")
     monkeypatch.setattr(licences, "PLACES", [str(packages)])
-    assert [why for one in licences_of("requirements-release.lock") if (why := refused(one))] == []
+    lock = "requirements-release.lock"
+    # on another Python than the one with which licences were read, some packages are not needed
+    elsewhere = {one.name for one in read_lock(lock) if one.marker and not Marker(one.marker).evaluate()} - READ.keys()
+    assert [why for one in licences_of(lock) if one.name not in elsewhere and (why := refused(one))] == []
 
 
 def test_every_licence_in_the_chart_library_is_allowed_and_stands_beside_it() -> None:
@@ -39,7 +43,7 @@ def test_every_licence_in_the_chart_library_is_allowed_and_stands_beside_it() ->
     beside = (PROJECT / "plugins/ml_metrics/dashboard/assets/vega-licences.txt").read_text()
     assert {"vega", "vega-lite", "d3-array"} <= {one.name for one in found}
     for one in found:
-        if one.name.startswith(("vega-", "d3-")) and one.name not in {"vega-typings"}:
+        if one.name.startswith(("vega-", "d3-")) and one.name != "vega-typings":
             assert f"\n== {one.name} " in f"\n{beside}", one.name
 
 
