@@ -18,7 +18,7 @@ PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo up test test-integrations test-kubernetes matrix matrix-ci \
-	lint docs bench lock vega clean dist site release-tools \
+	lint docs bench lock vega clean \
 	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-goodput \
 	campaign-hostile campaign-hostile-short campaign-kills \
 	campaign-messages campaign-messages-short \
