@@ -15,7 +15,13 @@ from cryptography.fernet import Fernet
 
 from servers.compose_file import PROJECT
 
-LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-uv.lock")
+LOCKS = (
+    "requirements.lock",
+    "requirements-dev.lock",
+    "requirements-integrations.lock",
+    "requirements-integrations-torch.lock",
+    "requirements-uv.lock",
+)
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 DOCKER = f"""#!/bin/sh
 test "$1 $2 $3" = "buildx imagetools inspect" || exit 9
@@ -37,8 +43,10 @@ def test_each_locked_package_has_a_hash_and_no_registry_is_named(name: str) -> N
 
 
 def test_everything_that_is_asked_for_is_locked_at_its_version() -> None:
-    for name in ("requirements", "requirements-dev", "requirements-uv"):
+    for name in ("requirements", "requirements-dev", "requirements-integrations", "requirements-uv"):
         locked = (PROJECT / f"{name}.lock").read_text()
+        if name == "requirements-integrations":  # a build for CPUs, which only its own index has
+            locked += (PROJECT / f"{name}-torch.lock").read_text().replace("+cpu", "")
         for line in (PROJECT / f"{name}.txt").read_text().splitlines():
             if line and not line.startswith("#"):
                 asked = line.replace("[binary]", "").lower()

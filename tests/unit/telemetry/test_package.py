@@ -17,7 +17,7 @@ import ml_metrics.telemetry
 import ml_metrics_telemetry
 from ml_metrics.goodput import measure
 
-SOURCE = Path(ml_metrics_telemetry.__file__).parent
+SOURCE = Path(ml_metrics_telemetry.__file__).resolve().parent
 FILES = sorted(SOURCE.glob("*.py"))
 DISTRIBUTION = SOURCE.parents[1] / "packages" / "telemetry"
 OLDEST = (3, 9)
