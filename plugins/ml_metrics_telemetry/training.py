@@ -73,8 +73,9 @@ class Training:
 
     def end(self) -> None:
         """Record the end of the job, with which its last step is complete."""
-        self.recorder.record_job_end_time()
-        self.flush()
+        self.recorder.record_job_end_time()  # which flushes
+        if self._scalars is not None:
+            self._scalars.flush()
 
     def step(self, number: int) -> None:
         """A step starts. It lasts until the next step starts, or the job ends."""
