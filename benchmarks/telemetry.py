@@ -6,6 +6,7 @@ The import is in CPU time, the least of several new processes, beside modules th
 from __future__ import annotations
 
 import compileall
+import itertools
 import shutil
 import statistics
 import subprocess
@@ -80,6 +81,11 @@ def main() -> None:
             median, late = micros(call)
             met = "met" if median < TARGET else "MISSED"
             print(f"{what:<44}{median:>9.2f}{late:>9.2f}{'< 5':>9}  {met}")
+        loop = telemetry.Training(recorder=recorder).steps(itertools.count())
+        median, late = micros(lambda _: next(loop))
+        print(
+            f"{'a step of Training.steps':<44}{median:>9.2f}{late:>9.2f}{'< 5':>9}  {'met' if median < TARGET else 'MISSED'}"
+        )
         recorder.close()
         json_lines.flush()
         tensorboard.flush()
