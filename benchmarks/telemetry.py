@@ -83,9 +83,8 @@ def main() -> None:
             print(f"{what:<44}{median:>9.2f}{late:>9.2f}{'< 5':>9}  {met}")
         loop = telemetry.Training(recorder=recorder).steps(itertools.count())
         median, late = micros(lambda _: next(loop))
-        print(
-            f"{'a step of Training.steps':<44}{median:>9.2f}{late:>9.2f}{'< 5':>9}  {'met' if median < TARGET else 'MISSED'}"
-        )
+        met = "met" if median < TARGET else "MISSED"
+        print(f"{'a step of Training.steps':<44}{median:>9.2f}{late:>9.2f}{'< 5':>9}  {met}")
         recorder.close()
         json_lines.flush()
         tensorboard.flush()
