@@ -175,13 +175,20 @@ class Strict:
 
 @pytest.mark.parametrize("kind", [dict, Strict])
 def test_a_config_names_job_and_folders(tmp_path: Path, kind: type) -> None:
-    job = from_config(kind({"run_name": "tiny", "base_output_directory": f"{tmp_path}/"}))
+    keys = {
+        "run_name": "tiny",
+        "goodput_job_name": "",
+        "base_output_directory": f"{tmp_path}/",
+        "tensorboard_dir": None,
+    }
+    job = from_config(kind(keys))
     with job:
         job.step(0)
         job.log(0, loss=1)
     (line, *_) = (tmp_path / "tiny" / "goodput.jsonl").read_text().splitlines()
     assert json.loads(line)["job_name"] == "tiny"
     assert list((tmp_path / "tiny" / "tensorboard").iterdir())
+    assert from_config(kind({**keys, "goodput_job_name": "a-job"})).recorder.job_name == "a-job"
 
 
 def test_in_a_pod_the_job_and_the_run_folder_are_the_pods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
