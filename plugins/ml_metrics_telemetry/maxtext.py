@@ -18,7 +18,7 @@ def from_config(config: Any) -> Training:
 
     | key | effect |
     | --- | --- |
-    | `goodput_job_name`, else `run_name` | the name of the job, unless `JOB_NAME` is set, as in every pod of ML Metrics |
+    | `goodput_job_name`, else `run_name` | the name of the job, unless `JOB_NAME` is set, as in a pod of ML Metrics |
     | `enable_goodput_recording` | `False`, MaxText's own default: nothing is recorded but scalars |
     | `tensorboard_dir` | the folder of scalars, else that below |
     | `base_output_directory` | scalars are written to `<base_output_directory>/<run_name>/tensorboard` |
