@@ -24,8 +24,8 @@ COPY --chown=50000:0 plugins plugins
 COPY --chown=50000:0 dags dags
 COPY --chown=50000:0 include include
 COPY --chown=50000:0 deploy deploy
-# editable: plugins/ is the only copy of ml_metrics, also if a newer one is mounted over it
-RUN uv pip install --no-deps --no-build-isolation -e . -e packages/local-kube
+# editable: plugins/ is the only copy of ml_metrics and ml_metrics_telemetry, also if a newer one is mounted over it
+RUN uv pip install --no-deps --no-build-isolation -e . -e packages/local-kube -e packages/telemetry
 
 # named volumes take over the owner of the folder that they cover
 # (the local cluster is user 50001: only it writes to handover and pods, and what it writes is of Airflow's group)

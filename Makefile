@@ -10,7 +10,7 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 # uv trusts whom the system trusts, as pip does: a company's registry has a company's certificate
 export UV_SYSTEM_CERTS ?= 1
 
-# the frameworks of training programs, apart from Airflow; of torch, a build without CUDA does (pip config: find-links)
+# the frameworks of training programs, apart from Airflow
 INTEGRATIONS := .venv-integrations
 
 # what is in Airflow's home is for its owner only, also if it is older than this rule
@@ -123,6 +123,7 @@ lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for, with hashes
 	$(UV) pip compile $(COMPILE) requirements.txt -o requirements.lock
 	$(UV) pip compile $(COMPILE) -c requirements.lock requirements-dev.txt -o requirements-dev.lock
 	$(UV) pip compile $(COMPILE) requirements-release.txt -o requirements-release.lock
+	$(UV) pip compile $(COMPILE) --no-emit-package torch requirements-integrations.txt -o requirements-integrations.lock
 
 vega: ## rebuild the dashboard's chart library from its package-lock.json; needs npm
 	cd plugins/ml_metrics/dashboard/bundle && npm ci --no-audit --no-fund && npm run build && rm -rf node_modules
@@ -139,15 +140,15 @@ $(VENV)/.uv: requirements-uv.lock
 	@touch $@
 
 # Compiled now: where PYTHONDONTWRITEBYTECODE is set, every process would do it again, for seconds.
-$(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml packages/local-kube/pyproject.toml
+$(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml packages/local-kube/pyproject.toml packages/telemetry/pyproject.toml
 	@echo "Installing what requirements.lock lists (about 1.6 GB, once) ..."
 	@$(UV) pip install --quiet --require-hashes --compile-bytecode -r requirements.lock
-	@$(UV) pip install --quiet --no-deps --no-build-isolation -e . -e packages/local-kube # setuptools is in the lock
+	@$(UV) pip install --quiet --no-deps --no-build-isolation -e . -e packages/local-kube -e packages/telemetry # setuptools is in the lock
 	@touch $@
 
-$(INTEGRATIONS)/.installed: requirements-integrations.txt
+$(INTEGRATIONS)/.installed: requirements-integrations.lock requirements-integrations-torch.lock
 	@$(PYTHON) -m venv --clear $(INTEGRATIONS)
-	@$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes $(^:%=-r %)
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock

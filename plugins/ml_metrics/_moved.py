@@ -8,6 +8,10 @@ MOVED = {
     "ml_metrics.clusters.local": "the package `local_kube`: write `from local_kube import LocalCluster`",
     "ml_metrics.operators.connections": "`ml_metrics.connections`",
     "ml_metrics.cloud.test_file": "`ml_metrics.cloud.goodput`",
+    **{
+        f"ml_metrics.telemetry.{name}": f"`ml_metrics_telemetry.{name}`"
+        for name in ("destinations", "event_file", "handlers", "record_log", "recorder", "streams")
+    },
 }
 """The new place of each module, as the end of a sentence."""
 

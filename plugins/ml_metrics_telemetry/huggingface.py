@@ -29,7 +29,8 @@ class TrainingCallback(TrainerCallback):  # type: ignore[misc]  # Transformers i
         self.training.begin()
         self._prepared: float | None = time.time()
         self._loading: float | None = None
-        self._since = time.time()
+        self._since: float | None = None
+        """When what happens between two steps began; None outside of `train`."""
 
     @never_raises
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002  (its signature)
@@ -37,6 +38,7 @@ class TrainingCallback(TrainerCallback):  # type: ignore[misc]  # Transformers i
         if self._prepared is not None:
             self.training.past_event("training_preparation", self._prepared)
             self._prepared, self._loading = None, time.time()
+        self._since = time.time()
 
     @never_raises
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
@@ -58,15 +60,17 @@ class TrainingCallback(TrainerCallback):  # type: ignore[misc]  # Transformers i
 
     @never_raises
     def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-        """An evaluation is over."""
-        self.training.past_event(EVALUATION, self._since)
-        self._since = time.time()
+        """An evaluation is over. One that the program asks for, outside of `train`, is not part of the job."""
+        if self._since is not None:
+            self.training.past_event(EVALUATION, self._since)
+            self._since = time.time()
 
     @never_raises
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """A checkpoint is saved."""
-        self.training.saved(state.global_step, self._since)
-        self._since = time.time()
+        if self._since is not None:
+            self.training.saved(state.global_step, self._since)
+            self._since = time.time()
 
     @never_raises
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:  # noqa: ARG002
@@ -77,6 +81,7 @@ class TrainingCallback(TrainerCallback):  # type: ignore[misc]  # Transformers i
     @never_raises
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Training is complete."""
+        self._since = None
         if self._owned:
             self.training.end()
 

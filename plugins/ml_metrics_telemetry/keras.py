@@ -43,9 +43,9 @@ class TrainingCallback(Callback):  # type: ignore[misc]  # Keras is not installe
 
     @never_raises
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """A step starts."""
+        """A step starts, or several that Keras executes as one (`steps_per_execution`)."""
         self.training.step(self._step)
-        self._step += 1
+        self._step += int(getattr(self.model, "steps_per_execution", 1) or 1)
 
     @never_raises
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002

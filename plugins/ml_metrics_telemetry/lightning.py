@@ -109,7 +109,6 @@ class TrainingCallback(Callback):  # type: ignore[misc]  # Lightning is not inst
         if stage == "fit":
             trainer.__dict__.pop("save_checkpoint", None)
             trainer.strategy.__dict__.pop("load_checkpoint", None)
-            self.training.flush()
 
     def _log(self, trainer: Any, hook: str, metrics: Any) -> None:
         """Write metrics. Lightning keeps the newest value of each: only the hook that sees it first writes it."""

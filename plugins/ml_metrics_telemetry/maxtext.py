@@ -18,8 +18,8 @@ def from_config(config: Any) -> Training:
 
     | key | effect |
     | --- | --- |
-    | `run_name` | the name of the job, unless `JOB_NAME` is set, as in every pod of ML Metrics |
-    | `enable_goodput_recording` | `False`: nothing is recorded but scalars |
+    | `goodput_job_name`, else `run_name` | the name of the job, unless `JOB_NAME` is set, as in a pod of ML Metrics |
+    | `enable_goodput_recording` | `False`, MaxText's own default: nothing is recorded but scalars |
     | `tensorboard_dir` | the folder of scalars, else that below |
     | `base_output_directory` | scalars are written to `<base_output_directory>/<run_name>/tensorboard` |
 
@@ -27,7 +27,7 @@ def from_config(config: Any) -> Training:
     without that variable, in `<base_output_directory>/<run_name>`.
     """
     run = str(_value(config, "run_name") or "training")
-    name = os.environ.get("JOB_NAME") or run
+    name = os.environ.get("JOB_NAME") or str(_value(config, "goodput_job_name") or run)
     base = str(_value(config, "base_output_directory") or "").rstrip("/")
     output = f"{base}/{run}" if base else None
     folder = os.environ.get(RUN_DIR) or output

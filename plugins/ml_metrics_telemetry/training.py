@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 EVALUATION = "eval"
+SHORTEST_LOAD = 0.001
+"""Seconds below which the load of a batch is not recorded, so that a log of fast steps has one line for each.
+
+The first load is always recorded: it alone delays the training, as later ones run beside steps.
+"""
 
 
 class Training:
@@ -73,8 +78,9 @@ class Training:
 
     def end(self) -> None:
         """Record the end of the job, with which its last step is complete."""
-        self.recorder.record_job_end_time()
-        self.flush()
+        self.recorder.record_job_end_time()  # which flushes
+        if self._scalars is not None:
+            self._scalars.flush()
 
     def step(self, number: int) -> None:
         """A step starts. It lasts until the next step starts, or the job ends."""
@@ -94,7 +100,8 @@ class Training:
                 batch = next(remaining)
             except StopIteration:
                 return
-            self.past_event("data_loading", started)
+            if number == first or time.time() - started >= SHORTEST_LOAD:
+                self.past_event("data_loading", started)
             self.step(number)
             yield number, batch
             number += 1

@@ -18,6 +18,7 @@ from ml_metrics._moved import MOVED
         ("from ml_metrics.clusters.local import LocalCluster", "from local_kube import LocalCluster"),
         ("from ml_metrics.clusters.local.server import anything", "`local_kube`"),
         ("from ml_metrics.operators.connections import warehouse", "`ml_metrics.connections`"),
+        ("from ml_metrics.telemetry.streams import MetricStream", "`ml_metrics_telemetry.streams`"),
         ("import ml_metrics.cloud.test_file", "`ml_metrics.cloud.goodput`"),
     ],
 )

@@ -101,6 +101,8 @@ def test_the_first_deployment_changes_everything_and_the_second_only_files(cloud
     assert overrides["secrets-backend"].endswith("CloudSecretManagerBackend")
     assert json.loads(overrides["secrets-backend_kwargs"])["connections_prefix"] == "airflow-connections"
     assert (cloud.bucket / "plugins" / "ml_metrics_plugin.py").exists()
+    for folder in ("dags", "plugins"):
+        assert (cloud.bucket / folder / "ml_metrics_telemetry" / ".airflowignore").read_text() == "*\n"
     assert not list(cloud.bucket.rglob("local_kube")), "workloads run on Kubernetes there"
     assert sum(call[:2] == ["composer", "environments"] for call in cloud.changes()) == 2
     again = cloud.deploy(*WHERE, "--channels", "outbox,sendgrid")
@@ -120,7 +122,7 @@ def test_deployed_settings_are_settings_of_this_package(cloud: Cloud) -> None:
 
 def test_files_of_others_in_the_bucket_stay_and_stale_files_of_ours_are_removed(cloud: Cloud) -> None:
     theirs = ["dags/airflow_monitoring.py", "dags/.airflowignore", "dags/include/theirs.sql", "plugins/theirs.py"]
-    ours = ["dags/include/metric_configs/gone.yaml", "plugins/ml_metrics/gone.py"]
+    ours = ["dags/include/metric_configs/gone.yaml", "plugins/ml_metrics/gone.py", "dags/ml_metrics_telemetry/gone.py"]
     for name in (*theirs, *ours):
         (cloud.bucket / name).parent.mkdir(parents=True, exist_ok=True)
         (cloud.bucket / name).touch()

@@ -33,4 +33,6 @@ arguments = TrainingArguments(
     report_to="none",
     disable_tqdm=True,
 )
-Trainer(Model(), arguments, train_dataset=data, eval_dataset=data, callbacks=[TrainingCallback()]).train()
+trainer = Trainer(Model(), arguments, train_dataset=data, eval_dataset=data, callbacks=[TrainingCallback()])
+trainer.train()
+trainer.evaluate()  # after the job: no time of it

@@ -40,9 +40,6 @@ trainer = L.Trainer(
     log_every_n_steps=3,
     logger=False,
     enable_progress_bar=False,
-    callbacks=[
-        TrainingCallback(),
-        L.pytorch.callbacks.ModelCheckpoint(folder, filename="last", enable_version_counter=False),
-    ],
+    callbacks=[TrainingCallback(), checkpoint],
 )
 trainer.fit(Model(), loader, loader, ckpt_path=f"{folder}/last.ckpt" if sys.argv[2:] else None)

@@ -6,18 +6,20 @@ import ast
 import shutil
 import subprocess
 import sys
+import tomllib
 from email.parser import BytesParser
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from setuptools import find_packages
 
 import ml_metrics
 import ml_metrics.telemetry
 import ml_metrics_telemetry
 from ml_metrics.goodput import measure
 
-SOURCE = Path(ml_metrics_telemetry.__file__).parent
+SOURCE = Path(ml_metrics_telemetry.__file__).resolve().parent
 FILES = sorted(SOURCE.glob("*.py"))
 DISTRIBUTION = SOURCE.parents[1] / "packages" / "telemetry"
 OLDEST = (3, 9)
@@ -131,6 +133,15 @@ def test_the_wheel_is_small_whole_and_alone(wheel: Path) -> None:
     assert inside == {file.name for file in FILES} | {"py.typed"}
     assert (metadata["Requires-Python"], metadata.get_all("Requires-Dist")) == (">=3.9", None)
     assert metadata["Version"] == ml_metrics.__version__, "both are released together"
+
+
+def test_the_wheel_of_ml_metrics_requires_this_one_and_does_not_contain_it() -> None:
+    """A file that two distributions own is gone when one of them is removed."""
+    config = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text())
+    assert f"ml-metrics-telemetry=={ml_metrics.__version__}" in config["project"]["dependencies"]
+    find = config["tool"]["setuptools"]["packages"]["find"]
+    packages = find_packages(str(SOURCE.parent), include=find["include"])
+    assert {name.partition(".")[0] for name in packages} == {"ml_metrics"}
 
 
 def test_ml_metrics_has_the_same_objects_under_the_older_name() -> None:

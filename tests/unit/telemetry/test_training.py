@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -58,7 +61,25 @@ def test_every_part_of_a_job_is_in_its_bucket(tmp_path: Path) -> None:
 def test_a_loader_is_passed_on_whole_and_numbered(batches: list[int], first: int) -> None:
     recorder = Kept()
     assert list(Training(recorder=recorder).steps(batches, first)) == list(enumerate(batches, first))
-    assert recorder.kinds() == ["data_loading_start_time", "data_loading_end_time", "step_start_time"] * len(batches)
+    assert [one["step_count"] for one in recorder.entries if "step_count" in one] == [
+        *range(first, first + len(batches))
+    ]
+
+
+def test_loads_are_recorded_if_they_are_the_first_or_take_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(training, "time", SimpleNamespace(time=lambda: clock[0]))
+
+    def loader() -> Iterator[int]:
+        for batch, seconds in enumerate((0, 0.0009, 0.0011, 0)):
+            clock[0] += seconds
+            yield batch
+
+    recorder = Kept()
+    for _ in Training(recorder=recorder).steps(loader()):
+        clock[0] += 5
+    load, step = ["data_loading_start_time", "data_loading_end_time"], ["step_start_time"]
+    assert recorder.kinds() == [*load, *step, *step, *load, *step, *step]
 
 
 def test_the_error_of_a_loader_is_the_programs_and_the_job_has_no_end() -> None:
@@ -126,6 +147,20 @@ def test_a_hook_that_fails_is_logged_once(caplog: pytest.LogCaptureFixture, monk
     assert "hook failed, and what it records is missing: RuntimeError('changed')" in record.getMessage()
 
 
+def test_a_step_of_jax_is_recorded_before_it_is_called_and_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    awaited: list[object] = []
+    monkeypatch.setitem(
+        sys.modules, "jax", SimpleNamespace(block_until_ready=lambda result: awaited.append(result) or result)
+    )
+    recorded = import_module("ml_metrics_telemetry.jax").recorded
+    recorder = Kept()
+    step = recorded(lambda x, y: x + y, Training(recorder=recorder), first=7)
+    assert [step(1, y=2), step(3, y=4)] == awaited == [3, 7]
+    assert recorded(lambda: 9, Training(recorder=recorder), wait=False)() == 9
+    assert (awaited, [one["step_count"] for one in recorder.entries]) == ([3, 7], [7, 8, 0])
+    monkeypatch.delitem(sys.modules, "ml_metrics_telemetry.jax")
+
+
 class Strict:
     """A config that refuses unknown keys as MaxText's does."""
 
@@ -140,13 +175,20 @@ class Strict:
 
 @pytest.mark.parametrize("kind", [dict, Strict])
 def test_a_config_names_job_and_folders(tmp_path: Path, kind: type) -> None:
-    job = from_config(kind({"run_name": "tiny", "base_output_directory": f"{tmp_path}/"}))
+    keys = {
+        "run_name": "tiny",
+        "goodput_job_name": "",
+        "base_output_directory": f"{tmp_path}/",
+        "tensorboard_dir": None,
+    }
+    job = from_config(kind(keys))
     with job:
         job.step(0)
         job.log(0, loss=1)
     (line, *_) = (tmp_path / "tiny" / "goodput.jsonl").read_text().splitlines()
     assert json.loads(line)["job_name"] == "tiny"
     assert list((tmp_path / "tiny" / "tensorboard").iterdir())
+    assert from_config(kind({**keys, "goodput_job_name": "a-job"})).recorder.job_name == "a-job"
 
 
 def test_in_a_pod_the_job_and_the_run_folder_are_the_pods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
