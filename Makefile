@@ -46,8 +46,9 @@ lint: install-dev ## ruff, mypy and the floors
 	@mypy
 	@lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
-docs: install-dev ## make docs/cli.md from the help texts
+docs: install-dev ## make docs/cli.md from the help texts, and docs/formats.md from the registry
 	@python docs/make_cli.py
+	@python docs/make_formats.py
 
 bench: install-dev ## measure, side by side with peers
 	@for bench in benchmarks/*.py; do echo "== $$bench"; python $$bench || exit 1; done

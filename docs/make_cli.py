@@ -69,6 +69,8 @@ a variable `AIRFLOW_CONN_...` defines; without that, the SQLite file of the [set
 laptop's runs are recorded. Commands that only read create nothing: a mistyped address is an error.
 """
 
+HYPERFINE = '{"results": [{"command": "sleep 0.01", "times": [0.0131, 0.0130, 0.0132], "exit_codes": [0, 0, 0]}]}'
+
 DEMO = """\
 $ ml-metrics demo
 0:00  1 of 2: tf-mnist-example-cpu with --train_epochs=1
@@ -99,6 +101,7 @@ def examples() -> dict[str, list[str]]:
     return {
         "validate": ["ml-metrics validate include/metric_configs"],
         "collect": [f"ml-metrics collect {CONFIG} {run_dir}"],
+        "formats": ["ml-metrics formats hyperfine.json"],
         "goodput": [f"ml-metrics goodput {run_dir}"],
         "judge": [
             f"ml-metrics collect {CONFIG} {run_dir} --json > metrics.json",
@@ -211,6 +214,7 @@ def _prepare() -> None:
         warehouse.incidents.report(TEST, newest, fingerprint="f", reasons=["out_of_bounds:accuracy"], at=at)
     _write_older_tables(Path("older.db"))
     _write_past(Path("past.jsonl"))
+    Path("hyperfine.json").write_text(HYPERFINE, encoding="utf-8")
 
 
 def _write_past(path: Path) -> None:

@@ -51,6 +51,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
     return {
         "validate": ["configs/a.yaml"],
         "collect": ["configs/a.yaml", "run"],
+        "formats": ["metrics.json"],
         "goodput": ["run"],
         "judge": ["configs/a.yaml", "--metrics", "metrics.json"],
         "replay": ["configs/a.yaml", "--history", "history.jsonl"],

@@ -1,11 +1,10 @@
 """The files of all formats: written by the programs themselves where these could be run, by their definition else.
 
 pytest-benchmark 5.3, hyperfine 1.15, Google Benchmark 1.9, asv 0.6, mlperf-logging 4.1, MLflow 3.17, prometheus_client
-0.26 and W&B 0.31 wrote theirs; only what describes a machine was removed. vLLM, HUD, DLLogger, github-action-benchmark and
-Bencher are by the definition of their formats.
+0.26 and W&B 0.31 wrote theirs; only what describes a machine was removed. vLLM, HUD, DLLogger, Bencher and
+github-action-benchmark are by the definition of their formats.
 """
 
-import os
 from pathlib import Path
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -23,7 +22,7 @@ def own_samples() -> list[tuple[str, Path]]:
     return [
         (path.relative_to(SAMPLES).parts[0], path)
         for path in sorted(SAMPLES.rglob("*"))
-        if path.is_file() and not os.path.basename(path).startswith(".")
+        if path.is_file() and not path.name.startswith(".")
     ]
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.collect.formats.sample_files import BESIDE, SAMPLES, own_samples, samples_beside
-from unit.collect.run_folders import collected
 
 from ml_metrics import storage
 from ml_metrics.collect import Collected
 from ml_metrics.collect.formats.beginning import Beginning
 from ml_metrics.collect.formats.registry import FORMATS, recognise
 from ml_metrics.collect.formats.source import BY_NAME, read_files
-from ml_metrics.config.collection import FormatName
+from ml_metrics.config.formats import FormatName
 from ml_metrics.limits import Allowance, Limits
+from unit.collect.formats.sample_files import BESIDE, SAMPLES, own_samples, samples_beside
+from unit.collect.run_folders import collected
 
 OTHER_FILES = {
     "config.json": '{"name": "x", "results": [1, 2], "benchmarks": {"value": 3}}',
@@ -62,7 +62,9 @@ def test_each_format_has_a_sample_and_a_name_for_test_files() -> None:
 
 @pytest.mark.skipif(not samples_beside(), reason=f"NOT CHECKED: real files of other authors, which {BESIDE} would hold")
 def test_files_of_other_authors_are_of_their_format_alone() -> None:
-    wrong = {path.name: found for name, path in samples_beside() if (found := claiming(path)) != ([name] if name else [])}
+    wrong = {
+        path.name: found for name, path in samples_beside() if (found := claiming(path)) != ([name] if name else [])
+    }
     assert not wrong
 
 

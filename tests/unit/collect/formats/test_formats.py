@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.collect.formats.sample_files import SAMPLES
-from unit.collect.run_folders import by_name, collected
 
 from ml_metrics.model import Metric
+from unit.collect.formats.sample_files import SAMPLES
+from unit.collect.run_folders import by_name, collected
 
 
 def metrics_of(sample: str, tmp_path: Path, **config: Any) -> dict[str, Metric]:
@@ -95,7 +95,12 @@ def test_old_files_of_asv(tmp_path: Path) -> None:
 
 
 def test_lists_of_github_action_benchmark_keep_their_unit(tmp_path: Path) -> None:
-    assert fact(metrics_of("github-action-benchmark/bigger.json", tmp_path)["tokens_median"]) == (1400.5, "tok/s", "", 1)
+    assert fact(metrics_of("github-action-benchmark/bigger.json", tmp_path)["tokens_median"]) == (
+        1400.5,
+        "tok/s",
+        "",
+        1,
+    )
 
 
 def test_measures_of_bencher(tmp_path: Path) -> None:
@@ -173,7 +178,7 @@ def test_labels_units_and_infinities_of_openmetrics(tmp_path: Path) -> None:
 
 
 def test_openmetrics_that_was_cut_off_is_reported(tmp_path: Path) -> None:
-    written("# TYPE a gauge\na 1\na{x=\"1\"", tmp_path, "cut.om")
+    written('# TYPE a gauge\na 1\na{x="1"', tmp_path, "cut.om")
     warnings = collected(tmp_path).warnings
     assert any("incomplete line" in one for one in warnings)
     assert any("# EOF" in one for one in warnings)
