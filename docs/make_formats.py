@@ -1,9 +1,9 @@
 """Write docs/formats.md from the registries of formats and log profiles. `make docs` calls this program.
 
-    python docs/make_formats.py [FILE]
+python docs/make_formats.py [FILE]
 """
 
-# ruff: noqa: INP001  (a script, no package)
+# ruff: noqa: INP001, E501  (a script, no package; lines of a page)
 from __future__ import annotations
 
 import sys

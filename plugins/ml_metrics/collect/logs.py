@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ml_metrics.collect.formats.readings import Readings
+from ml_metrics.collect.formats.readings import POINTS, Readings
 from ml_metrics.collect.profiles.own import profile_of
 from ml_metrics.collect.profiles.profile import STATED
 from ml_metrics.collect.profiles.registry import BY_NAME
 from ml_metrics.collect.source import Found, Request
 from ml_metrics.config.collection import Restarts
-from ml_metrics.config.linear import compiled
 from ml_metrics.config.patterns import matches_any
 from ml_metrics.errors import StorageError, UnreadableInputError
 from ml_metrics.limits import LimitReachedError
-from ml_metrics.model import Stated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from ml_metrics import storage
     from ml_metrics.collect.profiles.profile import Profile
     from ml_metrics.limits import Allowance
 
-ESCAPE = b"\x1b"
-COLOURS = r"\x1b\[[0-9;?]*[A-Za-z]"
-POINT = Stated()
+ESCAPE, PARAMETERS = b"\x1b[", b"0123456789;?"
+"""A colour is the escape, parameters and a letter."""
+UNKNOWN = math.nan
+"""The time of each point."""
 
 
 def read(request: Request) -> Found:
@@ -71,46 +71,52 @@ def _read_file(readings: Readings, profile: Profile, *, once: bool) -> bool:
     lines = readings.lines
     lines.check = _incomplete
     parse = profile.start()
-    literals = profile.literals
-    only = literals[0] if len(literals) == 1 else b""
     kept: dict[tuple[str, int], float] = {}
-    numbers: dict[str, int] = {}
+    count = 0
+    add = readings.point
     for block in lines.blocks():
-        if only and only not in block:
-            continue
-        for line in block.split(b"\n"):
-            if only not in line or not (only or any(one in line for one in literals)):
-                continue
+        for line in _lines_with(profile.literals, block):
             reading = parse(plain(line))
             if reading is None:
                 continue
+            step = count if reading.step is None else reading.step
+            count += 1
             for tag, value in reading.values.items():
-                number = numbers[tag] = numbers.get(tag, -1) + 1
-                step = number if reading.step is None else reading.step
-                if once:
-                    kept.pop((tag, step), None)
-                    if (tag, step) in kept or len(kept) < readings.allowance.limits.points:
-                        kept[tag, step] = value
-                else:
-                    _add(readings, tag, step, value)
+                if not once:
+                    add(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
+                elif kept.pop((tag, step), None) is not None or len(kept) < readings.allowance.limits.points:
+                    kept[tag, step] = value
     for (tag, step), value in kept.items():
-        _add(readings, tag, step, value)
-    return bool(numbers)
+        add(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
+    return count > 0
 
 
-def _add(readings: Readings, tag: str, step: int, value: float) -> None:
-    rows = readings.rows_of(tag, STATED.get(tag, POINT))
-    if rows is None:
-        readings.left_out()
-    else:
-        rows += (step, float("nan"), value)
-        readings.appended(1)
+def _lines_with(literals: tuple[bytes, ...], block: bytes) -> Iterator[bytes]:
+    """Yield the lines that contain one of some texts. The others are skipped without a look at each."""
+    if not all(literals):
+        yield from block.split(b"\n")
+        return
+    next_of = dict.fromkeys(literals, -1)
+    at = 0
+    while at < len(block):
+        for literal, position in next_of.items():
+            if position < at:
+                found = block.find(literal, at)
+                next_of[literal] = len(block) if found < 0 else found
+        first = min(next_of.values())
+        if first == len(block):
+            return
+        begin, end = block.rfind(b"\n", at, first) + 1 or at, block.find(b"\n", first)
+        yield block[begin : end if end >= 0 else len(block)]
+        at = end + 1 if end >= 0 else len(block)
 
 
 def plain(line: bytes) -> str:
     """Return a line as text, without colours."""
-    text = line.decode(errors="replace")
-    return str(compiled(COLOURS).sub("", text)) if ESCAPE in line else text
+    if ESCAPE in line:
+        first, *others = line.split(ESCAPE)
+        line = first + b"".join(other.lstrip(PARAMETERS)[1:] for other in others)
+    return line.decode(errors="replace")
 
 
 def _incomplete(_rest: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Metrics from what programs print: each profile's lines, colours, bars, restarts, several hosts, lines that were cut."""
+"""Metrics from what programs print: lines of each profile, colours, bars, restarts, several hosts, cut lines."""
 
 import json
 import math

@@ -90,7 +90,7 @@ class _Log:
             at = whole[0]
         else:
             at = self.counts[tag] = self.counts.get(tag, -1) + 1
-        self.found.add(tag, [number], Stated(self.units.get(name, "")), step=at, time=time)
+        self.found.point(tag, at, time, number, Stated(self.units.get(name, "")))
 
     def _keep_unit(self, name: Any, unit: Any) -> None:
         fits = isinstance(unit, str) and unit.isprintable() and len(unit) <= MAX_UNIT

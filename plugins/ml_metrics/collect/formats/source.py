@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
 
     from ml_metrics import storage
     from ml_metrics.collect.formats.format import Format
+    from ml_metrics.collect.formats.registry import Recognised
     from ml_metrics.config.collection import Sources
     from ml_metrics.limits import Allowance
 
+MOST_LOOKED_AT = 1_000
+"""How many files of a run are opened to recognise them. A workload may write any number of texts."""
 BY_NAME = {one.name: one for one in FORMATS}
 
 
@@ -29,6 +33,13 @@ class Sorted:
 
     by_format: dict[str, list[storage.File]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+    def add(self, file: storage.File, known: Recognised) -> None:
+        """Add a file that is recognised, or why it is not read."""
+        if known.warning:
+            self.warnings.append(known.warning)
+        if known.format is not None:
+            self.by_format.setdefault(known.format.name, []).append(file)
 
     @property
     def names(self) -> frozenset[str]:
@@ -41,25 +52,24 @@ def sort(files: Iterable[storage.File], sources: Sources, allowance: Allowance) 
 
     A file that the test file gives to another source stays with that one.
     """
-    found = Sorted()
-    options = sources.formats
-    if not options.enabled:
-        return found
-    for file in files:
+    found, options = Sorted(), sources.formats
+    unknown = []
+    for file in files if options.enabled else ():
         stated = [name for name, patterns in options.stated.items() if matches_any(patterns, file.name)]
         if len(stated) > 1:
             found.warnings.append(f"{file.name}: not read: sources.formats states {' and '.join(stated)} for it")
         elif stated:
             found.by_format.setdefault(stated[0], []).append(file)
         elif matches_any(options.files, file.name) and not _is_given_to_another(file, sources):
-            try:
-                known = recognise(file, allowance)
-            except LimitReachedError:
-                break
-            if known.warning:
-                found.warnings.append(known.warning)
-            if known.format is not None:
-                found.by_format.setdefault(known.format.name, []).append(file)
+            unknown.append(file)
+    with suppress(LimitReachedError):
+        for file in unknown[:MOST_LOOKED_AT]:
+            found.add(file, recognise(file, allowance))
+    if len(unknown) > MOST_LOOKED_AT:
+        found.warnings.append(
+            f"{len(unknown) - MOST_LOOKED_AT:,} files were not looked at for a known format: at most "
+            f"{MOST_LOOKED_AT:,} are. Narrow sources.formats.files"
+        )
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ml_metrics.collect.untrusted_values import number_in
 from ml_metrics.kinds import HIGHER, LOWER
@@ -25,12 +25,11 @@ STATED = {
 LONGEST_NUMBER = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What one line says."""
 
     step: int | None
-    """None if the program prints none: the number of the point counts."""
+    """None if the program prints none: the number of the line counts."""
     values: Mapping[str, float]
 
 
@@ -51,6 +50,11 @@ class Profile:
 
 def number(text: str) -> float | None:
     """Return a number as programs print it: `7,033`, `1.05E+01`, `16.7%`, `596.2/596.2`, `nan`; None for `N/A`."""
+    if len(text) <= LONGEST_NUMBER and "_" not in text:
+        try:
+            return float(text)
+        except ValueError:
+            pass
     text = text[:LONGEST_NUMBER].strip().partition("/")[0].removesuffix("%")
     whole, comma, rest = text.partition(",")
     if comma and whole.lstrip("+-").isdigit() and all(len(part.partition(".")[0]) == 3 for part in rest.split(",")):  # noqa: PLR2004  (thousands)

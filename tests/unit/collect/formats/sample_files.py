@@ -5,7 +5,10 @@ pytest-benchmark 5.3, hyperfine 1.15, Google Benchmark 1.9, asv 0.6, mlperf-logg
 github-action-benchmark are by the definition of their formats.
 """
 
+from io import BytesIO
 from pathlib import Path
+
+from ml_metrics import storage
 
 SAMPLES = Path(__file__).parent / "samples"
 BESIDE = Path(__file__).parents[5] / "shared" / "formats"
@@ -30,3 +33,14 @@ def samples_beside() -> list[tuple[str | None, Path]]:
     """Return each file beside the project with the name of its format, None if it is of none."""
     paths = sorted(BESIDE.glob("*.*")) if BESIDE.is_dir() else []
     return [(FORMAT_OF_PROGRAM.get(path.name.split(".")[0]), path) for path in paths]
+
+
+class InMemory(storage.File):
+    """A file in memory."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        super().__init__("", name, len(data))
+        object.__setattr__(self, "data", data)
+
+    def open(self) -> BytesIO:  # type: ignore[override]
+        return BytesIO(self.data)  # type: ignore[attr-defined]

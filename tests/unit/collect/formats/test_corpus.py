@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from ml_metrics import storage
 from ml_metrics.collect import Collected
+from ml_metrics.collect.formats import source
 from ml_metrics.collect.formats.beginning import Beginning
 from ml_metrics.collect.formats.registry import FORMATS, recognise
 from ml_metrics.collect.formats.source import BY_NAME, read_files
 from ml_metrics.config.formats import FormatName
 from ml_metrics.limits import Allowance, Limits
-from unit.collect.formats.sample_files import BESIDE, SAMPLES, own_samples, samples_beside
-from unit.collect.run_folders import collected
+from unit.collect.formats.sample_files import BESIDE, SAMPLES, InMemory, own_samples, samples_beside
+from unit.collect.run_folders import by_name, collected
 
 OTHER_FILES = {
     "config.json": '{"name": "x", "results": [1, 2], "benchmarks": {"value": 3}}',
@@ -133,31 +134,29 @@ def damaged(data: bytes, seed: int) -> bytes:
 def test_a_damaged_file_is_read_or_reported_and_of_no_other_format(sample: tuple[str, Path], seed: int) -> None:
     name, path = sample
     data = damaged(path.read_bytes(), seed)
-    file = Damaged(data, path.relative_to(SAMPLES).as_posix())
+    file = InMemory(data, path.relative_to(SAMPLES).as_posix())
     known = recognise(file, Allowance())
     assert known.format is None or known.format.name == name
     found = read_files(BY_NAME[name], [file], Allowance())
     assert found.series or found.warnings or found.metadata or len(data) < 100 or known.format is None
 
 
-class Damaged(storage.File):
-    """A file in memory."""
-
-    def __init__(self, data: bytes, name: str) -> None:
-        super().__init__("", name, len(data))
-        object.__setattr__(self, "data", data)
-
-    def open(self) -> object:  # type: ignore[override]
-        from io import BytesIO
-
-        return BytesIO(self.data)  # type: ignore[attr-defined]
+def test_a_folder_of_very_many_texts_is_not_opened_file_by_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "MOST_LOOKED_AT", 3)
+    for number in range(5):
+        shutil.copy(SAMPLES / "hyperfine/two_commands.json", tmp_path / f"{number}.json")
+    found = collected(tmp_path)
+    assert by_name(found)["sleep 0.01/time_median"].points == 9
+    assert any("2 files were not looked at" in one for one in found.warnings)
 
 
 def test_a_key_that_hides_another_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "bmf.json").write_text('{"a": {"latency": {"value": 1}}, "a": {"latency": {"value": 2}}}')
     found = collected(tmp_path)
     assert not found.metrics
-    assert not recognise(Damaged((tmp_path / "bmf.json").read_bytes(), "bmf.json"), Allowance()).format
+    assert not recognise(InMemory((tmp_path / "bmf.json").read_bytes(), "bmf.json"), Allowance()).format
 
 
 def test_a_document_beyond_the_limit_is_reported_with_the_setting(tmp_path: Path) -> None:

@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ml_metrics.collect.formats import mllog
+from ml_metrics.collect.formats.source import read_files
+from ml_metrics.limits import Allowance
 from ml_metrics.model import Metric
-from unit.collect.formats.sample_files import SAMPLES
+from unit.collect.formats.sample_files import SAMPLES, InMemory
 from unit.collect.run_folders import by_name, collected
 
 
@@ -135,6 +140,12 @@ def test_several_results_of_vllm_are_named_by_what_differs(tmp_path: Path) -> No
     assert not any("ttfts" in name or "generated" in name for name in found)
 
 
+def test_metadata_of_vllm_names_a_series(tmp_path: Path) -> None:
+    one = json.loads((SAMPLES / "vllm-serve/one.json").read_text())
+    text = "".join(json.dumps({**one, "team": team}) + "\n" for team in ("a", "b"))
+    assert {"team=a/duration_median", "team=b/duration_median"} <= written(text, tmp_path).keys()
+
+
 def test_points_intervals_and_hyperparameters_of_mllog(tmp_path: Path) -> None:
     found = metrics_of("mllog/success.txt", tmp_path)
     assert fact(found["eval_accuracy_final"])[2:] == ("higher", 3)
@@ -142,6 +153,36 @@ def test_points_intervals_and_hyperparameters_of_mllog(tmp_path: Path) -> None:
     assert found["epoch/seconds_final"].points == 3
     assert found["time_to_train_final"].value >= 0
     assert not any("seed" in name for name in found)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["loss", "acc\u00e9", "\ud800"]),
+            st.one_of(st.integers(-5, 5), st.floats(), st.none(), st.text(max_size=2), st.just({"a": 1.5})),
+            st.sampled_from(
+                [{"step_num": 3}, {"epoch_num": 2}, {"step_num": 1, "epoch_num": 2}, {}, {"step_num": 1.5}, None]
+            ),
+            st.sampled_from(["POINT_IN_TIME", "INTERVAL_START"]),
+        ),
+        max_size=6,
+    )
+)
+def test_columns_of_mllog_give_what_lines_give(events: list[tuple[Any, ...]]) -> None:
+    lines = [
+        ":::MLLOG "
+        + json.dumps({"time_ms": number, "event_type": kind, "key": key, "value": value, "metadata": metadata})
+        for number, (key, value, metadata, kind) in enumerate(events)
+    ]
+    found = []
+    for text in ("".join(f"{line}\n" for line in lines), "".join(f"x{line}\n" for line in lines)):  # x: line by line
+        read = read_files(mllog.FORMAT, [InMemory(text.encode(), "a.log")], Allowance())
+        series = {
+            (one.tag, tuple(one.step.tolist()), tuple(one.wall_time.tolist()), str(one.value.tolist()))
+            for one in read.series
+        }
+        found.append((series, read.metadata, len(read.warnings)))
+    assert found[0] == found[1]
 
 
 def test_an_aborted_run_of_mllog_has_no_time_to_train(tmp_path: Path) -> None:

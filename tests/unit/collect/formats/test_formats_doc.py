@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import yaml
+
 from golden import check
 from ml_metrics.config.collection import MetricCollectionConfig
 
