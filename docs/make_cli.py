@@ -119,6 +119,7 @@ def examples() -> dict[str, list[str]]:
             f"ml-metrics history {TEST} accuracy",
             f"ml-metrics history {TEST} accuracy --limit 1 --jsonl",
         ],
+        "export": [f"ml-metrics export {TEST} --format openmetrics"],
         "changes": [f"ml-metrics changes {TEST}"],
         "alerts": ["ml-metrics alerts"],
         "messages": ["ml-metrics messages"],

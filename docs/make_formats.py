@@ -69,6 +69,19 @@ Tags begin with `log/` (`prefix`): `log/loss`, `log/step_time` in seconds, `log/
 redrawn, and lines of several hosts are understood. With `restarts: supersede`, of several lines of one step the last one
 counts. Points have no time.
 """
+EXPORT = """\
+## Formats that are written
+
+`ml-metrics export TEST --format FORMAT` prints recorded runs for other programs; trials are left out.
+
+| format | what it holds | read by |
+| --- | --- | --- |
+| `openmetrics` | the newest run: a gauge for each metric, with the labels `test`, `metric` and `verdict`, `ml_metrics_job_succeeded` and the time of its end | Prometheus, by its textfile collector |
+| `hud` | a record for each value | PyTorch HUD, and the format `hud` above |
+| `otava` | a row for each run, a column for each metric | Apache Otava: `type: csv`, `time_column: time` |
+| `junit` | the newest run: a job that failed is an error, a broken condition a failure, a metric without a verdict skipped | CI systems |
+| `csv` | a row for each value, with unit, verdict and bounds | spreadsheets, pandas |
+"""
 OWN = """\
 ### A profile of your own
 
@@ -101,7 +114,7 @@ def page() -> str:
         line = next(iter(one.examples)).replace("|", "\\|").strip()
         programs.append(f"| `{one.name}` | {one.program} | `{_shown(line)}` |")
     parts = [INTRODUCTION.format(files=files), "\n".join(rows) + "\n", "\n".join(quirks) + "\n", LOGS]
-    return "\n".join([*parts, "\n".join(programs) + "\n", OWN])
+    return "\n".join([*parts, "\n".join(programs) + "\n", OWN, EXPORT])
 
 
 def _shown(line: str) -> str:

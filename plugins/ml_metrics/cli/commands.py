@@ -28,6 +28,7 @@ GROUPS = {
     "Look at recorded runs": {
         "tests": "list the tests with their newest results",
         "history": "show the runs of a test, or the values of a metric",
+        "export": "print recorded runs for other programs",
         "changes": "show when the level of each metric changed",
         "alerts": "show open alerts, and the messages that were sent",
         "messages": "show messages and their senders, or send what is pending",

@@ -59,6 +59,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "render": ["configs/a.yaml"],
         "tests": warehouse,
         "history": [TEST, *warehouse],
+        "export": [TEST, "--format", "csv", *warehouse],
         "changes": [TEST, *warehouse],
         "alerts": warehouse,
         "messages": warehouse,
