@@ -58,6 +58,8 @@ A profile reads the lines of training from what a program prints. The output has
 `tee` writes; `pipefail` keeps the exit code of the program:
 
 ```yaml
+name: llm-training
+image: python:3.11
 command: [bash, -o, pipefail, -c, "python3 train.py 2>&1 | tee $ML_METRICS_RUN_DIR/train.log"]
 metric_collection_config:
   sources:
