@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from ml_metrics.collect.formats.readings import Readings
 from ml_metrics.collect.formats.registry import FORMATS, recognise
 from ml_metrics.collect.source import Found, Request
+from ml_metrics.collect.texts import shortened_list
+from ml_metrics.collect.untrusted_values import quoted
 from ml_metrics.config.patterns import matches_any
 from ml_metrics.errors import StorageError, UnreadableInputError
 from ml_metrics.limits import LimitReachedError
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from ml_metrics.collect.formats.registry import Recognised
     from ml_metrics.config.collection import Sources
     from ml_metrics.limits import Allowance
+    from ml_metrics.model import Series
 
 MOST_LOOKED_AT = 1_000
 """How many files of a run are opened to recognise them. A workload may write any number of texts."""
@@ -76,18 +79,37 @@ def sort(files: Iterable[storage.File], sources: Sources, allowance: Allowance) 
 def read(request: Request) -> Found:
     """Read the files of each format."""
     options, found = request.config.sources.formats, request.sorted or Sorted()
-    results = [
-        read_files(one, found.by_format[one.name], request.allowance, options.prefix, options.named_by)
+    results = {
+        one.name: read_files(one, found.by_format[one.name], request.allowance, options.prefix, options.named_by)
         for one in FORMATS
         if one.name in found.by_format
-    ]
+    }
+    series, twice = _first_of_each(results)
     return Found(
-        [series for one in results for series in one.series],
+        series,
         (),
-        [*found.warnings, *(warning for one in results for warning in one.warnings)],
+        [*found.warnings, *(warning for one in results.values() for warning in one.warnings), *twice],
         len(found.names),
-        _joined(one.metadata for one in results),
+        _joined(one.metadata for one in results.values()),
     )
+
+
+def _first_of_each(results: Mapping[str, Found]) -> tuple[list[Series], list[str]]:
+    """Return the series without those that an earlier format has, too: vLLM writes its results in two formats."""
+    format_of: dict[tuple[str, str], str] = {}
+    kept: list[Series] = []
+    twice: dict[str, list[str]] = {}
+    for name, found in results.items():
+        for one in found.series:
+            first = format_of.setdefault((one.run, one.tag), name)
+            if first == name:
+                kept.append(one)
+            else:
+                twice.setdefault(f"{first} and {name}", []).append(quoted(one.tag))
+    return kept, [
+        f"{shortened_list(tags)} in files of {names}: those of {names.partition(' ')[0]} count"
+        for names, tags in twice.items()
+    ]
 
 
 def read_files(

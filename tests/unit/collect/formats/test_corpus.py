@@ -173,3 +173,34 @@ def test_lines_beyond_the_limit_of_a_document_are_read_in_blocks(tmp_path: Path)
     (tmp_path / "hud.json").write_text(line * 40_000)
     found = collected(tmp_path, limits=Limits(json_bytes=100_000))
     assert [(one.name, one.points) for one in found.metrics] == [("tps_median", 40_000)]
+
+
+NAMES = "".join(f'"z{number}": {{"latency": {{"value": 1}}}}, ' for number in range(300))
+HOSTILE = {
+    "deep.json": '{"a": {"b": {"value": ' + "[" * 100_000 + "]" * 100_000 + "}}}",
+    "names.json": "{" + NAMES + '"last": {"latency": {"value": 1}}}',
+    "long_name.json": '{"' + "n" * 50_000 + '": {"latency": {"value": 1}}}',
+    "line.log": ":::MLLOG " + '{"key": "time_ms", "value": ' + "9" * 200_000 + "}\n",
+    "deep.log": ':::MLLOG {"key": "a", "time_ms": 1, "value": ' + '{"a":' * 5_000 + "1" + "}" * 5_000 + "}\n",
+    "labels.om": "# TYPE a gauge\na{"
+    + ",".join(f'l{number}="x"' for number in range(5_000))
+    + "} 1\na{"
+    + "\\" * 9_999
+    + "\n",
+    "words.txt": "DLL 2026-01-01 00:00:00 - " + "a " * 50_000 + ": 1 \n",
+    "steps.txt": f'DLLL {{"timestamp": "1", "type": "LOG", "step": [{"9" * 400}], "data": {{"a": 1}}}}\n',
+    "record.wandb": ":W&B\x01\x02\x00" + "\x7f" * 70_000,
+    "metrics/long": "1700000000000 1 1 " + "x" * 100_000 + "\n",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_takes_no_more_than_the_limits_and_stops_no_other(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(HOSTILE[name], encoding="latin-1")
+    shutil.copy(SAMPLES / "hyperfine/two_commands.json", tmp_path / "a.json")
+    found = collected(tmp_path, limits=Limits(metrics=50, tags=50, json_bytes=100_000))
+    assert "sleep 0.01/time_median" in names(found)
+    assert len(found.metrics) <= 50
+    assert all(len(one) <= 2_100 and one.isprintable() for one in found.warnings)

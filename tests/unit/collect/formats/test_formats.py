@@ -210,6 +210,26 @@ def test_printed_lines_of_dllogger(tmp_path: Path) -> None:
     assert found["summary/best_final"].value == 0.5
 
 
+def test_lines_of_dllogger_behind_the_rank_that_a_launcher_writes(tmp_path: Path) -> None:
+    lines = (SAMPLES / "dllogger/printed.txt").read_text().splitlines()
+    found = written(
+        "\n".join([*("x" * 100_000 for _ in range(5)), *(f"0: {line}" for line in lines), ""]), tmp_path, "a.log"
+    )
+    assert found["loss_final"].points == 3
+    stream = (SAMPLES / "dllogger/stream.json").read_text()
+    (tmp_path / "a.log").write_text(stream.replace("DLLL", "[default0]:DLLL"))
+    assert by_name(collected(tmp_path))["train.ips_final"].points == 6
+
+
+def test_results_that_vllm_writes_in_two_formats_count_once(tmp_path: Path) -> None:
+    shutil.copy(SAMPLES / "vllm-serve/one.json", tmp_path / "one.json")
+    record = {"metric": {"name": "median_ttft_ms", "benchmark_values": [99.0], "extra_info": {}}}
+    (tmp_path / "one.pytorch.json").write_text(json.dumps([record]))
+    found = collected(tmp_path)
+    assert fact(by_name(found)["median_ttft_ms_median"]) == (12.0, "ms", "lower", 1)
+    assert any("vllm-serve and hud" in one for one in found.warnings)
+
+
 def test_labels_units_and_infinities_of_openmetrics(tmp_path: Path) -> None:
     found = metrics_of("openmetrics/eof.om", tmp_path)
     assert fact(found["gpu=0/train_step_seconds_final"]) == (1.5, "s", "lower", 1)
