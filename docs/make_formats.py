@@ -79,7 +79,7 @@ EXPORT = """\
 | format | what it holds | read by |
 | --- | --- | --- |
 | `openmetrics` | the newest run: a gauge for each metric, with the labels `test`, `metric` and `verdict`, `ml_metrics_job_succeeded` and the time of its end | Prometheus, by its textfile collector |
-| `hud` | a record for each value | PyTorch HUD, and the format `hud` above |
+| `hud` | a record for each value: the metric, not the repeats that it was made from, which the warehouse does not hold | PyTorch HUD, and the format `hud` above |
 | `otava` | a row for each run, a column for each metric | Apache Otava: `type: csv`, `time_column: time` |
 | `junit` | the newest run: a job that failed is an error, a broken condition a failure, a metric without a verdict skipped | CI systems |
 | `csv` | a row for each value, with unit, verdict and bounds | spreadsheets, pandas |

@@ -130,7 +130,8 @@ def collect_run(  # noqa: PLR0913  (independent options)
     allowance = Allowance(limits or Limits(), kept_first.tag, progress)
     files = folder.files(unreadable.append)
     by_format = formats.sort(files, config.sources, allowance)
-    others = [file for file in files if file.name not in by_format.names] if by_format.by_format else files
+    claimed = by_format.names
+    others = [file for file in files if file.name not in claimed]
     request = Request(config, folder, others, workload, verify, allowance, memory_used, by_format)
     found = {source: _read(source, request) for source in SOURCES if _is_on(source, config.sources)}
     series = [one for each in found.values() for one in each.series]
