@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +274,37 @@ def test_wandb_is_read_up_to_the_first_damaged_record(tmp_path: Path) -> None:
     found = collected(tmp_path)
     assert 0 < by_name(found)["loss_final"].points < 7
     assert any("damaged or cut off" in one for one in found.warnings)
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A field of a protocol buffer that has bytes."""
+    tag, size = number << 3 | 2, len(content)
+    head = bytes([tag]) if tag < 128 else bytes([tag & 127 | 128, tag >> 7])
+    length = b""
+    while size > 127:
+        length += bytes([size & 127 | 128])
+        size >>= 7
+    return head + length + bytes([size]) + content
+
+
+def test_a_record_of_wandb_may_be_in_several_blocks(tmp_path: Path) -> None:
+    def history(step: int, **items: object) -> bytes:
+        parts = [field(1, field(1, key.encode()) + field(16, json.dumps(item).encode())) for key, item in items.items()]
+        return field(2, b"".join(parts) + field(2, bytes([8, step])))
+
+    data = bytearray((SAMPLES / "wandb/run-1.wandb").read_bytes()[:7])
+    for record in (history(1, loss=3.0), history(2, note="x" * 80_000, loss=2.0), history(3, loss=1.0)):
+        rest, first = record, True
+        while rest or first:
+            room = 32_768 - len(data) % 32_768 - 7
+            part, rest = rest[:room], rest[room:]
+            kind = {(True, True): 1, (True, False): 2, (False, False): 3, (False, True): 4}[first, not rest]
+            body = bytes([kind]) + part
+            data += zlib.crc32(body).to_bytes(4, "little") + len(part).to_bytes(2, "little") + body
+            first = False
+    (tmp_path / "run.wandb").write_bytes(data)
+    found = by_name(collected(tmp_path))["loss_final"]
+    assert (found.value, found.step, found.points) == (1.0, 3, 3)
 
 
 def test_two_files_with_the_same_series_are_reported(tmp_path: Path) -> None:
