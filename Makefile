@@ -60,8 +60,9 @@ lint: install-dev ## ruff, mypy and the floors
 	@mypy -p release
 	@lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
-docs: install-dev ## make docs/cli.md from the help texts, and docs/licences.md from the lock files
+docs: install-dev ## make docs/cli.md, docs/formats.md and docs/licences.md from what they describe
 	@python docs/make_cli.py
+	@python docs/make_formats.py
 	@python -m release.licences
 
 .PHONY: dist site release-tools

@@ -69,6 +69,8 @@ a variable `AIRFLOW_CONN_...` defines; without that, the SQLite file of the [set
 laptop's runs are recorded. Commands that only read create nothing: a mistyped address is an error.
 """
 
+HYPERFINE = '{"results": [{"command": "sleep 0.01", "times": [0.0131, 0.0130, 0.0132], "exit_codes": [0, 0, 0]}]}'
+
 DEMO = """\
 $ ml-metrics demo
 0:00  1 of 2: tf-mnist-example-cpu with --train_epochs=1
@@ -117,6 +119,7 @@ def examples() -> dict[str, list[str]]:
     return {
         "validate": ["ml-metrics validate include/metric_configs"],
         "collect": [f"ml-metrics collect {CONFIG} {run_dir}"],
+        "formats": ["ml-metrics formats hyperfine.json"],
         "goodput": [f"ml-metrics goodput {run_dir}"],
         "judge": [
             f"ml-metrics collect {CONFIG} {run_dir} --json > metrics.json",
@@ -134,6 +137,7 @@ def examples() -> dict[str, list[str]]:
             f"ml-metrics history {TEST} accuracy",
             f"ml-metrics history {TEST} accuracy --limit 1 --jsonl",
         ],
+        "export": [f"ml-metrics export {TEST} --format openmetrics"],
         "changes": [f"ml-metrics changes {TEST}"],
         "alerts": ["ml-metrics alerts"],
         "messages": ["ml-metrics messages"],
@@ -232,6 +236,7 @@ def _prepare() -> None:
         warehouse.incidents.report(TEST, newest, fingerprint="f", reasons=["out_of_bounds:accuracy"], at=at)
     _write_older_tables(Path("older.db"))
     _write_past(Path("past.jsonl"))
+    Path("hyperfine.json").write_text(HYPERFINE, encoding="utf-8")
 
 
 def _write_past(path: Path) -> None:

@@ -48,16 +48,27 @@ results = [{"metrics": {"throughput": 100.0 * batch, "note": "fast"}, "dimension
 broken = run / "broken"; broken.mkdir()
 (broken / "perfzero_summary.json").write_text("{")
 
+(run / "start.json").write_text(json.dumps(
+    {"results": [{"command": "start", "times": [0.5, 0.25, 0.75], "exit_codes": [0, 0, 0]}]}))
+(run / "train.log").write_text("completed step: 1, seconds: 0.5, TFLOP/s/device: 1.0, loss: 2.25" + chr(10))
+
 session = run / "logs/plugins/profile/2026_01_01"; session.mkdir(parents=True)
 shutil.copy(sys.argv[1], session / "host.xplane.pb")
 """
 CONFIG = {
     "metric_to_aggregation_strategy": {"loader/queue_length": ["max", "average"]},
     "tags_to_ignore": ["max_cpu_percent", "loader/*.success"],
-    "sources": {"literals": {"tries": "attempts", "job_seconds": "duration", "queue_seconds": "queue_time"}},
+    "sources": {
+        "logs": {"profile": "maxtext"},
+        "literals": {"tries": "attempts", "job_seconds": "duration", "queue_seconds": "queue_time"},
+    },
 }
 EXACT = {
     "loss_final": 0.5,
+    "start/time_median": 0.5,
+    "log/loss_final": 2.25,
+    "log/step_time_final": 0.5,
+    "log/tflops_per_device_final": 1.0,
     "loader/queue_length_max": 5,
     "loader/queue_length_average": 4,
     "batch=64/throughput": 6400,

@@ -2,8 +2,9 @@
 found.
 
 RUN_DIR is a run folder or any other folder, local or in a bucket. These files are read: TensorBoard event files, metric
-streams (telemetry*.jsonl), other JSON lines, PerfZero summaries and profiles (docs/sources.md). The document
-_ml_metrics/workload.json of a run folder gives the run's start and end, and so total_wall_time.
+streams (telemetry*.jsonl), other JSON lines, CSV, PerfZero summaries, profiles (docs/sources.md) and files of other
+programs (docs/formats.md). The document _ml_metrics/workload.json of a run folder gives the run's start and end, and so
+total_wall_time.
 
 examples:
   ml-metrics collect include/metric_configs/_examples/vision.json runs/latest

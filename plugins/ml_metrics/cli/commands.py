@@ -30,6 +30,7 @@ GROUPS = {
     "Look at recorded runs": {
         "tests": "list the tests with their newest results",
         "history": "show the runs of a test, or the values of a metric",
+        "export": "print recorded runs for other programs",
         "changes": "show when the level of each metric changed",
         "nodes": "show which nodes are slow across runs",
         "cost": "show what runs cost, by test, owner and reason",

@@ -2,7 +2,7 @@
 several.
 
 The same readers collect the files of a run (docs/formats.md). A file is recognised by its content. JSON lines and CSV
-are read by the sources of these names.
+are read by the sources of these names, and logs by the profile that a test states.
 
 examples:
   ml-metrics formats results.json
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
 from ml_metrics.cli.arguments import add_json, text
+from ml_metrics.cli.collect import run_folder
 from ml_metrics.cli.output import counted, print_json, table, warn
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.settings import Settings
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     limits = Settings.load().limits
     reports = [report_on(place, limits) for place in arguments.files]
     if arguments.json:
-        print_json([one.document() for one in reports])
+        print_json({"files": [one.document() for one in reports]})
     else:
         for one in reports:
             _print(one)
@@ -103,17 +104,31 @@ def report_on(place: str, limits: Limits) -> FileReport:
 def _by_name(file: storage.File, config: Any, allowance: Any) -> tuple[str, Any]:
     """Return what one of the sources reads that know a file by its name."""
     from ml_metrics.collect import csv_files, json_lines
-    from ml_metrics.collect.source import Found, Request
+    from ml_metrics.collect.source import Request
     from ml_metrics.config.patterns import matches_any
-    from ml_metrics.run_folder import RunFolder
 
     warnings: tuple[str, ...] = ()
     for name, read in (("json_lines", json_lines.read), ("csv", csv_files.read)):
         if matches_any(getattr(config.sources, name).files, file.name):
-            found = read(Request(config, RunFolder("."), [file], None, allowance=allowance))
+            found = read(Request(config, run_folder("."), [file], None, allowance=allowance))
             if found.series or found.metrics:
                 return name, found
             warnings = (*warnings, *found.warnings)
+    return _by_profile(file, allowance, warnings)
+
+
+def _by_profile(file: storage.File, allowance: Any, warnings: tuple[str, ...]) -> tuple[str, Any]:
+    """Return what the only log profile reads that knows a line of the file."""
+    from ml_metrics.collect.logs import known_profiles, read_logs
+    from ml_metrics.collect.profiles.registry import BY_NAME
+    from ml_metrics.collect.source import Found
+
+    names = known_profiles(file, allowance)
+    if len(names) == 1:
+        return f"logs: {names[0]}", read_logs([BY_NAME[names[0]]], [file], allowance, "log/")
+    if names:
+        several = f"{file.name}: the log profiles {' and '.join(names)} know lines of it; state one in sources.logs"
+        return "", Found(warnings=(*warnings, several))
     return "", Found(warnings=warnings)
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from ml_metrics.collect import csv_files, json_lines, perfzero, profile, streams, tensorboard, workload_metrics
+from ml_metrics.collect import csv_files, json_lines, logs, perfzero, profile, streams, tensorboard, workload_metrics
 from ml_metrics.collect.aggregate import aggregate, by_tag, is_wanted, unused_patterns
 from ml_metrics.collect.counts import notes_on
 from ml_metrics.collect.curves import curves_of
@@ -39,6 +39,7 @@ SOURCES: dict[str, Source] = {
     "csv": csv_files.read,
     "perfzero": perfzero.read,
     "formats": formats.read,
+    "logs": logs.read,
     "profile": profile.read,
     "memory": workload_metrics.read_memory,
     "literals": workload_metrics.read_literals,
@@ -129,7 +130,8 @@ def collect_run(  # noqa: PLR0913  (independent options)
     allowance = Allowance(limits or Limits(), kept_first.tag, progress)
     files = folder.files(unreadable.append)
     by_format = formats.sort(files, config.sources, allowance)
-    others = [file for file in files if file.name not in by_format.names] if by_format.by_format else files
+    claimed = by_format.names
+    others = [file for file in files if file.name not in claimed]
     request = Request(config, folder, others, workload, verify, allowance, memory_used, by_format)
     found = {source: _read(source, request) for source in SOURCES if _is_on(source, config.sources)}
     series = [one for each in found.values() for one in each.series]

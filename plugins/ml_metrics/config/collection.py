@@ -15,6 +15,8 @@ from pydantic import (
 
 from ml_metrics.config.aggregation import Steps, Strategy, TagAggregation, Warmup
 from ml_metrics.config.expressions import Expression, Expressions, check_names, in_order
+from ml_metrics.config.formats import Formats, Prefix, printable_name
+from ml_metrics.config.log_profile import Logs
 from ml_metrics.config.metric_facts import MetricFacts
 from ml_metrics.config.patterns import Pattern, best_match
 from ml_metrics.config.strict import Strict
@@ -24,10 +26,6 @@ TOTAL_WALL_TIME = "total_wall_time"
 TIME_TO_ACCURACY = "time_to_accuracy"
 STEP_TIME = "step_time"
 MEMORY = ("vm_memory_usage_bytes", "gpu_memory_usage_bytes")
-FORMAT_FILES = (
-    "*.json", "*.log", "*.out", "*.txt", "*.prom", "*.om", "*.wandb", "*/metrics/*", "metrics/*",
-)  # fmt: skip
-"""The files whose content is looked at for a known format. `*.jsonl` and `*.csv` have a source of their own."""
 SPELLINGS = ("metric_to_aggregation_strategy", "metric_to_aggregation_strategies")
 
 
@@ -60,12 +58,6 @@ class Literal(StrEnum):
     QUEUE_TIME = "queue_time"
 
 
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError(f"{text!r} cannot be part of the name of a metric")
-    return text
-
-
 def _by_name(literals: Any) -> Any:
     """Accept a list of literals, in which each keeps its own name."""
     if isinstance(literals, list | tuple):
@@ -76,8 +68,7 @@ def _by_name(literals: Any) -> Any:
     return literals
 
 
-MetricName = Annotated[str, Field(min_length=1), AfterValidator(_printable)]
-Prefix = Annotated[str, AfterValidator(_printable)]
+MetricName = Annotated[str, Field(min_length=1), AfterValidator(printable_name)]
 Literals = Annotated[dict[MetricName, Literal], BeforeValidator(_by_name)]
 
 
@@ -136,39 +127,6 @@ class PerfZero(Strict):
     """What the name of each metric begins with."""
 
 
-class FormatName(StrEnum):
-    """A format that other programs write."""
-
-    PYTEST_BENCHMARK = "pytest-benchmark"
-    GOOGLE_BENCHMARK = "google-benchmark"
-    HYPERFINE = "hyperfine"
-    ASV = "asv"
-    GITHUB_ACTION_BENCHMARK = "github-action-benchmark"
-    BENCHER = "bencher"
-    HUD = "hud"
-    VLLM_SERVE = "vllm-serve"
-    MLLOG = "mllog"
-    DLLOGGER = "dllogger"
-    MLFLOW = "mlflow"
-    WANDB = "wandb"
-    OPENMETRICS = "openmetrics"
-
-
-class Formats(Strict):
-    """Files of other programs, recognised by their content."""
-
-    enabled: bool = True
-    """Whether they are read."""
-    files: tuple[Pattern, ...] = FORMAT_FILES
-    """Patterns for the paths below the run folder of the files that are looked at."""
-    stated: dict[FormatName, tuple[Pattern, ...]] = Field(default_factory=dict)
-    """The format of files that are not recognised, or that look like several: by format, patterns for their paths."""
-    named_by: tuple[str, ...] = ()
-    """The settings that name a series, as `request_rate`. Default: those in which results differ."""
-    prefix: Prefix = ""
-    """What the name of each metric begins with."""
-
-
 class Sources(Strict):
     """The files and services that metrics are read from. A source without data adds nothing."""
 
@@ -184,6 +142,8 @@ class Sources(Strict):
     """The summary of a PerfZero benchmark."""
     formats: Formats = Field(default_factory=Formats)
     """Files of other programs: benchmark tools, MLPerf, MLflow, ..."""
+    logs: Logs = Field(default_factory=Logs)
+    """The output of a program, by a log profile."""
     profile: bool = True
     """The overview of a profile: `*.xplane.pb`."""
     memory: bool = True

@@ -51,6 +51,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
     return {
         "validate": ["configs/a.yaml"],
         "collect": ["configs/a.yaml", "run"],
+        "formats": ["metrics.json"],
         "goodput": ["run"],
         "stragglers": ["run"],
         "judge": ["configs/a.yaml", "--metrics", "metrics.json"],
@@ -59,6 +60,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "render": ["configs/a.yaml"],
         "tests": warehouse,
         "history": [TEST, *warehouse],
+        "export": [TEST, "--format", "csv", *warehouse],
         "changes": [TEST, *warehouse],
         "nodes": warehouse,
         "alerts": warehouse,

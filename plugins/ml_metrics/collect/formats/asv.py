@@ -15,7 +15,7 @@ from ml_metrics.model import Stated
 from ml_metrics.units import BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ml_metrics.collect.formats.beginning import Beginning
     from ml_metrics.collect.formats.readings import Readings
@@ -75,7 +75,7 @@ def _add(found: Readings, tag: str, result: Any, samples: Any, stated: Stated) -
     found.add(tag, numbers if numbers and len(numbers) == len(repeats) else [value], stated)
 
 
-def _row(result: Any, columns: list[str]) -> dict[str, Any]:
+def _row(result: Any, columns: Sequence[str]) -> dict[str, Any]:
     """Return the columns of a benchmark. Old files hold the bare result, or an object; trailing columns may lack."""
     if isinstance(result, dict):
         return result

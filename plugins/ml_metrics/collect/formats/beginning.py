@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ml_metrics import storage
     from ml_metrics.limits import Allowance
 
-HEAD_BYTES = 64 << 10
+HEAD_BYTES, LOG_HEAD_BYTES = 64 << 10, 1 << 20
+"""A document shows early what it is; in a log, much may stand before the first line of a format."""
 FIRST_LINES = 20
 BOM = b"\xef\xbb\xbf"
 NO_DOCUMENT: Any = object()
@@ -43,8 +44,9 @@ class Beginning:
         """Read the first bytes of a file."""
         allowance.read()
         with file.open() as opened:
-            head = opened.read(HEAD_BYTES)
-            more = opened.read(1) if len(head) == HEAD_BYTES else b""
+            most = HEAD_BYTES if file.name.endswith(".json") else LOG_HEAD_BYTES
+            head = opened.read(most)
+            more = opened.read(1) if len(head) == most else b""
         allowance.read(len(head))
         return cls(file.name, head.removeprefix(BOM), not more, file, allowance)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ml_metrics.collect.formats.documents import value_of
@@ -12,11 +13,15 @@ if TYPE_CHECKING:
     from ml_metrics.collect.formats.beginning import Beginning
     from ml_metrics.collect.formats.readings import Readings
 
+BEGINNING = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\{\s*"[^"]*"\s*:\s*\{\s*"(lower_|upper_)?value"')
+"""Only a document that begins so is read to its end: many documents hold a `value` somewhere."""
 KEYS = frozenset({"value", "lower_value", "upper_value"})
 
 
 def claims(file: Beginning) -> bool:
     """Whether the document is nothing but benchmarks of measures of values."""
+    if BEGINNING.match(file.head) is None:
+        return False
     content = file.document
     if not isinstance(content, dict) or not content:
         return False

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ml_metrics.collect.formats.beginning import Beginning
     from ml_metrics.collect.formats.readings import Readings
 
+PREFIX, LONGEST_RANK = b"DLL", 24
 JSON, PRINTED = b"DLLL {", (b"DLL 2", b"DLLL 2")
 PARAMETER = "PARAMETER"
 MAX_UNIT = 30
@@ -27,7 +28,7 @@ MAX_DIGITS = 18
 
 def claims(file: Beginning) -> bool:
     """Whether a line begins with the prefix of a backend, and holds what that backend writes behind it."""
-    lines = file.head.split(b"\n")
+    lines = map(_without_rank, file.head.split(b"\n"))
     return any(
         (line.startswith(JSON) and b'"type"' in line and b'"timestamp"' in line)
         or (line.startswith(PRINTED) and b" - " in line[:45])
@@ -90,7 +91,7 @@ class _Log:
             at = whole[0]
         else:
             at = self.counts[tag] = self.counts.get(tag, -1) + 1
-        self.found.add(tag, [number], Stated(self.units.get(name, "")), step=at, time=time)
+        self.found.point(tag, at, time, number, Stated(self.units.get(name, "")))
 
     def _keep_unit(self, name: Any, unit: Any) -> None:
         fits = isinstance(unit, str) and unit.isprintable() and len(unit) <= MAX_UNIT
@@ -106,6 +107,7 @@ def read(found: Readings) -> None:
     for block in lines.blocks():
         for number, line in enumerate(block.split(b"\n")):
             lines.line = lines.first_line + number
+            line = _without_rank(line)  # noqa: PLW2901
             if line.startswith(JSON):
                 try:
                     log.add_line(line[len(JSON) - 1 :])
@@ -113,6 +115,12 @@ def read(found: Readings) -> None:
                     lines.reject("not a whole JSON object behind the prefix", line)
             elif line.startswith(PRINTED):
                 log.add_printed(line)
+
+
+def _without_rank(line: bytes) -> bytes:
+    """Return a line without what a launcher writes before it: `0: `, `[default0]:`."""
+    begin = line.find(PREFIX, 0, LONGEST_RANK)
+    return line[begin:] if begin > 0 and line[begin - 1 : begin] in b" :" else line
 
 
 def _seconds(timestamp: Any) -> float:
@@ -133,6 +141,7 @@ def _printed_step(text: str) -> Any:
 
 def _check(rest: bytes) -> None:
     """Raise ValueError for a last line without a line end that is incomplete."""
+    rest = _without_rank(rest)
     if rest.startswith(JSON):
         json.loads(rest[len(JSON) - 1 :])
 

@@ -88,8 +88,8 @@ FORMAT = Format(
     "Google Benchmark: `--benchmark_out=FILE --benchmark_out_format=json`",
     "`<benchmark>/real_time`, `<benchmark>/cpu_time` in the unit of the file, and `<benchmark>/<counter>`; each "
     "repetition is a repeat",
-    "Of aggregates, only the median is read, and only without repetitions. A benchmark that failed or was skipped has a "
-    "time that is not a finite number.",
+    "Of aggregates, only the median is read, and only without repetitions. A benchmark that failed or was skipped has "
+    "a time that is not a finite number.",
     claims,
     read,
     (b'"context"', b'"benchmarks"'),

@@ -75,8 +75,8 @@ FORMAT = Format(
     "hyperfine",
     "hyperfine: `--export-json FILE`",
     "`<command>/time`, each run a repeat; `<command>/user` and `<command>/system`, in seconds; `<command>/memory`",
-    "A run with another exit code than 0 (`--ignore-failure`) has a time that is not a finite number. Commands with the "
-    "same name (`-n`) have their parameters in the tag.",
+    "A run with another exit code than 0 (`--ignore-failure`) has a time that is not a finite number. Commands with "
+    "the same name (`-n`) have their parameters in the tag.",
     claims,
     read,
     (b'"results"', b'"command"'),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ml_metrics.collect.formats.format import Format
 from ml_metrics.collect.point_fields import step_of
 from ml_metrics.collect.untrusted_values import number_in
-from ml_metrics.model import Stated
 
 if TYPE_CHECKING:
     from ml_metrics.collect.formats.beginning import Beginning
@@ -18,7 +17,6 @@ FOLDER = "metrics/"
 MODELS = "models/"
 """Beside runs: models, whose metrics repeat those of a run."""
 FIRST_MS, LAST_MS = 10**11, 10**14
-POINT = Stated()
 FEWEST_WORDS, MOST_WORDS = 3, 5
 
 
@@ -37,7 +35,6 @@ def read(found: Readings) -> None:
     lines = found.lines
     lines.check = _check
     for block in lines.blocks():
-        rows = found.rows_of(key, POINT)
         for number, line in enumerate(block.split(b"\n")):
             if not line:
                 continue
@@ -45,11 +42,8 @@ def read(found: Readings) -> None:
             if point is None:
                 lines.line = lines.first_line + number
                 lines.reject("not a time, a value and a step", line)
-            elif rows is None:
-                found.left_out()
             else:
-                rows += point
-                found.appended(1)
+                found.point(key, *point)
 
 
 def _parts(name: str) -> tuple[str, str]:

@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.collect.formats import mllog_columns
 from ml_metrics.collect.formats.documents import value_of
 from ml_metrics.collect.formats.format import Format
-from ml_metrics.collect.formats.marked_lines import marked_objects
+from ml_metrics.collect.formats.marked_lines import check_marked, marked_objects
+from ml_metrics.collect.lines_file import InPieces
 from ml_metrics.collect.point_fields import step_of
 from ml_metrics.kinds import LOWER
 from ml_metrics.model import Stated
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from ml_metrics.collect.formats.readings import Readings
 
 TOKEN = b":::MLLOG"
+POINT_IN_TIME = "POINT_IN_TIME"
 STEPS = ("step", "step_num", "samples_count", "epoch_num", "epoch_count", "block_num", "first_epoch_num")
 """The fields of the metadata that are the step of a point, the first choice first."""
 START, STOP = "_start", "_stop"
@@ -44,23 +47,36 @@ class _Intervals:
 def read(found: Readings) -> None:
     """Read values with a step as points, others as descriptions of the run, and the durations of intervals."""
     intervals = _Intervals()
-    for event in marked_objects(found, TOKEN):
-        key, time = event.get("key"), value_of(event.get("time_ms"))
-        if not isinstance(key, str) or time is None or not math.isfinite(time):
-            found.lines.reject("an event without key and time_ms", event)
-            continue
-        metadata = event.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
-        kind = event.get("event_type")
-        if kind == "INTERVAL_START":
-            _start(intervals, key, time)
-        elif kind == "INTERVAL_END":
-            _stop(found, intervals, key, time, metadata)
-        else:
-            _point(found, key, event.get("value"), metadata, time / 1e3)
-    for name in intervals.starts:
-        if name == RUN:
-            found.lines.warn("the run has a start and no stop: it was cut off, and has no time_to_train")
+
+    def add_columns(block: bytes, _first_line: int) -> bool:
+        return mllog_columns.add_columns(found, block, STEPS, POINT_IN_TIME)
+
+    def add_lines(block: bytes, first_line: int) -> None:
+        for event in marked_objects(found, block, first_line, TOKEN):
+            _add(found, intervals, event)
+
+    pieces = InPieces(add_columns, add_lines)
+    found.lines.check = check_marked(TOKEN)
+    for block in found.lines.blocks():
+        pieces.add(block, found.lines.first_line)
+    if RUN in intervals.starts:
+        found.lines.warn("the run has a start and no stop: it was cut off, and has no time_to_train")
+
+
+def _add(found: Readings, intervals: _Intervals, event: dict[str, Any]) -> None:
+    key, time = event.get("key"), value_of(event.get("time_ms"))
+    if not isinstance(key, str) or time is None or not math.isfinite(time):
+        found.lines.reject("an event without key and time_ms", event)
+        return
+    metadata = event.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    kind = event.get("event_type")
+    if kind == "INTERVAL_START":
+        _start(intervals, key, time)
+    elif kind == "INTERVAL_END":
+        _stop(found, intervals, key, time, metadata)
+    else:
+        _point(found, key, event.get("value"), metadata, time / 1e3)
 
 
 def _start(intervals: _Intervals, key: str, time: float) -> None:
@@ -97,7 +113,7 @@ def _point(found: Readings, key: str, value: Any, metadata: dict[str, Any], time
             if not isinstance(content, str | bool):
                 found.lines.reject("a value is not a number", content)
         else:
-            found.add(name, [number], POINT, step=step, time=time)
+            found.point(name, step, time, number)
 
 
 def _step(metadata: dict[str, Any]) -> int | None:
@@ -108,7 +124,6 @@ def _step(metadata: dict[str, Any]) -> int | None:
     return None
 
 
-POINT = Stated()
 FORMAT = Format(
     "mllog",
     "MLPerf logging: `:::MLLOG` lines, in a file of their own or in any log",

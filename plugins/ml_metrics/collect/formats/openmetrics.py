@@ -130,7 +130,8 @@ FORMAT = Format(
     "openmetrics",
     "OpenMetrics and Prometheus text, as exporters and textfile collectors write it",
     "`<metric>`, with the unit of the file; before it the labels that differ: `gpu=0/power_watts`",
-    f"Buckets of histograms, times of creation and exemplars are left out. A file without `{END.decode()}` is read with a warning.",
+    f"Buckets of histograms, times of creation and exemplars are left out. A file without `{END.decode()}` is read "
+    "with a warning.",
     claims,
     read,
     (b"# ",),

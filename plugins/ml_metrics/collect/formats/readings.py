@@ -20,11 +20,14 @@ from ml_metrics.model import Series, Stated
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from ml_metrics import storage
 
 REPEATS = Stated(repeats=True)
 POINTS = Stated()
 MAX_JOINED = 100
+MANY = 10_000
 NO_DIMENSIONS: dict[str, Any] = {}
 
 
@@ -43,6 +46,10 @@ class Readings:
     folder: str = field(init=False)
     """The folder of its series: its own, if its format does not know better."""
     _sub_runs: SubRuns = field(init=False)
+    _rows: dict[str, list[float]] = field(default_factory=dict)
+    """By series of the file at hand: where its points are appended."""
+    _added: int = 0
+    """Points that were added and not counted yet."""
     _stated: dict[tuple[Any, str], Stated] = field(default_factory=dict)
     _file_of: dict[tuple[Any, str], str] = field(default_factory=dict)
     """By series: the file that had it first."""
@@ -56,9 +63,11 @@ class Readings:
         """Begin with another file."""
         self.lines = LinesFile(file, self.allowance)
         self.folder = self.lines.folder
+        self._rows.clear()
 
     def end(self) -> None:
         """Keep the warnings of the file at hand."""
+        self._settle()
         self.warnings += self.lines.warnings()
 
     def document(self) -> Any:
@@ -90,23 +99,32 @@ class Readings:
             rows += (count - 1 if step is None else step, time, value)
         self._sub_runs.points.appended(count)
 
-    def rows_of(self, name: str, stated: Stated = POINTS) -> list[float] | None:
-        """Return the list to which the step, time and value of each point of a series are appended; None without room.
-
-        Whoever appends calls `appended`.
-        """
-        rows = self._sub_runs.rows_of(self.folder, NO_DIMENSIONS)(name)
-        if rows is not None:
+    def point(self, name: str, step: int, time: float, value: float, stated: Stated = POINTS) -> None:
+        """Add a point of a series without dimensions. Many of them are added so, quickly."""
+        rows = self._rows.get(name)
+        if rows is None:
+            rows = self._sub_runs.rows_of(self.folder, NO_DIMENSIONS)(name)
+            if rows is None:
+                self._sub_runs.points.leave_out()
+                return
             self._state(name, NO_DIMENSIONS, stated)
-        return rows
+            self._rows[name] = rows
+        rows += (step, time, value)
+        self._added += 1
+        if self._added >= MANY:
+            self._settle()
 
-    def appended(self, count: int) -> None:
-        """Count points that were appended to rows."""
-        self._sub_runs.points.appended(count)
+    def add_groups(self, names: Sequence[str], group: NDArray[np.int64], columns: tuple[NDArray[Any], ...]) -> None:
+        """Add points of several series without dimensions. `group` has the index of each point's name."""
+        self._settle()
+        sub_run = self._sub_runs.add({})
+        for name in names:
+            self._state(name, NO_DIMENSIONS, POINTS)
+        self._sub_runs.points.add_groups([(self.folder, sub_run, name) for name in names], group, columns)
 
-    def left_out(self) -> None:
-        """Count a point of a series for which there is no room."""
-        self._sub_runs.points.leave_out()
+    def _settle(self) -> None:
+        self._sub_runs.points.appended(self._added)
+        self._added = 0
 
     def describe(self, name: str, text: object) -> None:
         """Add a text that describes the run."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ml_metrics.collect.formats.readings import Readings
 from ml_metrics.collect.formats.registry import FORMATS, recognise
 from ml_metrics.collect.source import Found, Request
+from ml_metrics.collect.texts import shortened_list
+from ml_metrics.collect.untrusted_values import quoted
 from ml_metrics.config.patterns import matches_any
 from ml_metrics.errors import StorageError, UnreadableInputError
 from ml_metrics.limits import LimitReachedError
@@ -17,9 +20,13 @@ if TYPE_CHECKING:
 
     from ml_metrics import storage
     from ml_metrics.collect.formats.format import Format
+    from ml_metrics.collect.formats.registry import Recognised
     from ml_metrics.config.collection import Sources
     from ml_metrics.limits import Allowance
+    from ml_metrics.model import Series
 
+MOST_LOOKED_AT = 1_000
+"""How many files of a run are opened to recognise them. A workload may write any number of texts."""
 BY_NAME = {one.name: one for one in FORMATS}
 
 
@@ -29,6 +36,13 @@ class Sorted:
 
     by_format: dict[str, list[storage.File]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+    def add(self, file: storage.File, known: Recognised) -> None:
+        """Add a file that is recognised, or why it is not read."""
+        if known.warning:
+            self.warnings.append(known.warning)
+        if known.format is not None:
+            self.by_format.setdefault(known.format.name, []).append(file)
 
     @property
     def names(self) -> frozenset[str]:
@@ -41,43 +55,61 @@ def sort(files: Iterable[storage.File], sources: Sources, allowance: Allowance) 
 
     A file that the test file gives to another source stays with that one.
     """
-    found = Sorted()
-    options = sources.formats
-    if not options.enabled:
-        return found
-    for file in files:
+    found, options = Sorted(), sources.formats
+    unknown = []
+    for file in files if options.enabled else ():
         stated = [name for name, patterns in options.stated.items() if matches_any(patterns, file.name)]
         if len(stated) > 1:
             found.warnings.append(f"{file.name}: not read: sources.formats states {' and '.join(stated)} for it")
         elif stated:
             found.by_format.setdefault(stated[0], []).append(file)
         elif matches_any(options.files, file.name) and not _is_given_to_another(file, sources):
-            try:
-                known = recognise(file, allowance)
-            except LimitReachedError:
-                break
-            if known.warning:
-                found.warnings.append(known.warning)
-            if known.format is not None:
-                found.by_format.setdefault(known.format.name, []).append(file)
+            unknown.append(file)
+    with suppress(LimitReachedError):
+        for file in unknown[:MOST_LOOKED_AT]:
+            found.add(file, recognise(file, allowance))
+    if len(unknown) > MOST_LOOKED_AT:
+        found.warnings.append(
+            f"{len(unknown) - MOST_LOOKED_AT:,} files were not looked at for a known format: at most "
+            f"{MOST_LOOKED_AT:,} are. Narrow sources.formats.files"
+        )
     return found
 
 
 def read(request: Request) -> Found:
     """Read the files of each format."""
     options, found = request.config.sources.formats, request.sorted or Sorted()
-    results = [
-        read_files(one, found.by_format[one.name], request.allowance, options.prefix, options.named_by)
+    results = {
+        one.name: read_files(one, found.by_format[one.name], request.allowance, options.prefix, options.named_by)
         for one in FORMATS
         if one.name in found.by_format
-    ]
+    }
+    series, twice = _first_of_each(results)
     return Found(
-        [series for one in results for series in one.series],
+        series,
         (),
-        [*found.warnings, *(warning for one in results for warning in one.warnings)],
+        [*found.warnings, *(warning for one in results.values() for warning in one.warnings), *twice],
         len(found.names),
-        _joined(one.metadata for one in results),
+        _joined(one.metadata for one in results.values()),
     )
+
+
+def _first_of_each(results: Mapping[str, Found]) -> tuple[list[Series], list[str]]:
+    """Return the series without those that an earlier format has, too: vLLM writes its results in two formats."""
+    format_of: dict[tuple[str, str], str] = {}
+    kept: list[Series] = []
+    twice: dict[str, list[str]] = {}
+    for name, found in results.items():
+        for one in found.series:
+            first = format_of.setdefault((one.run, one.tag), name)
+            if first == name:
+                kept.append(one)
+            else:
+                twice.setdefault(f"{first} and {name}", []).append(quoted(one.tag))
+    return kept, [
+        f"{shortened_list(tags)} in files of {names}: those of {names.partition(' ')[0]} count"
+        for names, tags in twice.items()
+    ]
 
 
 def read_files(

@@ -47,15 +47,18 @@ def read(found: Readings) -> None:
 
 
 def _add(found: Readings, result: dict[str, Any]) -> None:
-    dimensions = {name: result[name] for name in DIMENSIONS if isinstance(result.get(name), str | int | float)}
+    dimensions = {
+        name: value
+        for name, value in result.items()
+        if (name in DIMENSIONS and isinstance(value, str | int | float)) or _is_own_setting(name, value)
+    }
     measured = result.get("completed") != 0
     for key, value in result.items():
         name = key.rstrip(":")  # as old versions wrote request_goodput
         if key in SETTINGS or isinstance(value, list | dict) or value is None:
             continue
         number = value_of(value)
-        if isinstance(value, str) and number is None:
-            found.describe(f"vllm/{key}", value)
+        if key in dimensions:
             continue
         if number is None:
             found.lines.reject("a value is not a number", value)
@@ -68,12 +71,18 @@ def _add(found: Readings, result: dict[str, Any]) -> None:
         found.add(name, [number], stated, dimensions=dimensions)
 
 
+def _is_own_setting(name: str, value: Any) -> bool:
+    """Whether a text was given with `--metadata`, which puts it beside the results."""
+    return name not in SETTINGS and isinstance(value, str) and value_of(value) is None
+
+
 FORMAT = Format(
     "vllm-serve",
     "vLLM: `vllm bench serve --save-result`, with `--append-result` several results, one a line",
     "`output_throughput`, `median_ttft_ms`, ... as in the file; before them the settings that differ: "
     "`request_rate=4/output_throughput`",
-    "Lists (`ttfts`, `generated_texts`, ...) are left out. If no request was completed, the latencies of 0.0 are no "
+    "What `--metadata` adds is a setting, too. Lists "
+    "(`ttfts`, `generated_texts`, ...) are left out. If no request was completed, the latencies of 0.0 are no "
     "measurement: they are not finite numbers.",
     claims,
     read,

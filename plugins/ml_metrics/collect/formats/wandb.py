@@ -12,7 +12,6 @@ from ml_metrics.collect.formats.format import Format
 from ml_metrics.collect.formats.wire import fields_of
 from ml_metrics.collect.point_fields import step_of
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.model import Stated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +29,6 @@ HISTORY = 2
 ITEM, STEP = 1, 2
 KEY, NESTED_KEY, VALUE = 1, 2, 16
 NUMBER = 1
-POINT = Stated()
 LONGEST_NUMBER = 100
 STEP_KEY, TIME_KEY = "_step", "_timestamp"
 
@@ -77,7 +75,7 @@ def _add_history(found: Readings, history: bytes) -> None:
     time = values.get(TIME_KEY, math.nan)
     for key, value in values.items():
         if not key.startswith("_"):
-            found.add(key, [value], POINT, step=step or 0, time=time)
+            found.point(key, step or 0, time, value)
 
 
 def _item(content: bytes) -> tuple[str, bytes]:

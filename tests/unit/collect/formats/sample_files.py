@@ -1,12 +1,14 @@
 """The files of all formats: written by the programs themselves where these could be run, by their definition else.
 
 pytest-benchmark 5.3, hyperfine 1.15, Google Benchmark 1.9, asv 0.6, mlperf-logging 4.1, MLflow 3.17, prometheus_client
-0.26 and W&B 0.31 wrote theirs; only what describes a machine was removed. vLLM, HUD, DLLogger, github-action-benchmark and
-Bencher are by the definition of their formats.
+0.26 and W&B 0.31 wrote theirs; only what describes a machine was removed. vLLM, HUD, DLLogger, Bencher and
+github-action-benchmark are by the definition of their formats.
 """
 
-import os
+from io import BytesIO
 from pathlib import Path
+
+from ml_metrics import storage
 
 SAMPLES = Path(__file__).parent / "samples"
 BESIDE = Path(__file__).parents[5] / "shared" / "formats"
@@ -23,7 +25,7 @@ def own_samples() -> list[tuple[str, Path]]:
     return [
         (path.relative_to(SAMPLES).parts[0], path)
         for path in sorted(SAMPLES.rglob("*"))
-        if path.is_file() and not os.path.basename(path).startswith(".")
+        if path.is_file() and not path.name.startswith(".")
     ]
 
 
@@ -31,3 +33,14 @@ def samples_beside() -> list[tuple[str | None, Path]]:
     """Return each file beside the project with the name of its format, None if it is of none."""
     paths = sorted(BESIDE.glob("*.*")) if BESIDE.is_dir() else []
     return [(FORMAT_OF_PROGRAM.get(path.name.split(".")[0]), path) for path in paths]
+
+
+class InMemory(storage.File):
+    """A file in memory."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        super().__init__("", name, len(data))
+        object.__setattr__(self, "data", data)
+
+    def open(self) -> BytesIO:  # type: ignore[override]
+        return BytesIO(self.data)  # type: ignore[attr-defined]

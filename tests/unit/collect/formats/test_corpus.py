@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.collect.formats.sample_files import BESIDE, SAMPLES, own_samples, samples_beside
-from unit.collect.run_folders import collected
 
 from ml_metrics import storage
 from ml_metrics.collect import Collected
+from ml_metrics.collect.formats import source
 from ml_metrics.collect.formats.beginning import Beginning
 from ml_metrics.collect.formats.registry import FORMATS, recognise
 from ml_metrics.collect.formats.source import BY_NAME, read_files
-from ml_metrics.config.collection import FormatName
+from ml_metrics.config.formats import FormatName
 from ml_metrics.limits import Allowance, Limits
+from unit.collect.formats.sample_files import BESIDE, SAMPLES, InMemory, own_samples, samples_beside
+from unit.collect.run_folders import by_name, collected
 
 OTHER_FILES = {
     "config.json": '{"name": "x", "results": [1, 2], "benchmarks": {"value": 3}}',
@@ -62,7 +63,9 @@ def test_each_format_has_a_sample_and_a_name_for_test_files() -> None:
 
 @pytest.mark.skipif(not samples_beside(), reason=f"NOT CHECKED: real files of other authors, which {BESIDE} would hold")
 def test_files_of_other_authors_are_of_their_format_alone() -> None:
-    wrong = {path.name: found for name, path in samples_beside() if (found := claiming(path)) != ([name] if name else [])}
+    wrong = {
+        path.name: found for name, path in samples_beside() if (found := claiming(path)) != ([name] if name else [])
+    }
     assert not wrong
 
 
@@ -131,31 +134,29 @@ def damaged(data: bytes, seed: int) -> bytes:
 def test_a_damaged_file_is_read_or_reported_and_of_no_other_format(sample: tuple[str, Path], seed: int) -> None:
     name, path = sample
     data = damaged(path.read_bytes(), seed)
-    file = Damaged(data, path.relative_to(SAMPLES).as_posix())
+    file = InMemory(data, path.relative_to(SAMPLES).as_posix())
     known = recognise(file, Allowance())
     assert known.format is None or known.format.name == name
     found = read_files(BY_NAME[name], [file], Allowance())
     assert found.series or found.warnings or found.metadata or len(data) < 100 or known.format is None
 
 
-class Damaged(storage.File):
-    """A file in memory."""
-
-    def __init__(self, data: bytes, name: str) -> None:
-        super().__init__("", name, len(data))
-        object.__setattr__(self, "data", data)
-
-    def open(self) -> object:  # type: ignore[override]
-        from io import BytesIO
-
-        return BytesIO(self.data)  # type: ignore[attr-defined]
+def test_a_folder_of_very_many_texts_is_not_opened_file_by_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "MOST_LOOKED_AT", 3)
+    for number in range(5):
+        shutil.copy(SAMPLES / "hyperfine/two_commands.json", tmp_path / f"{number}.json")
+    found = collected(tmp_path)
+    assert by_name(found)["sleep 0.01/time_median"].points == 9
+    assert any("2 files were not looked at" in one for one in found.warnings)
 
 
 def test_a_key_that_hides_another_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "bmf.json").write_text('{"a": {"latency": {"value": 1}}, "a": {"latency": {"value": 2}}}')
     found = collected(tmp_path)
     assert not found.metrics
-    assert not recognise(Damaged((tmp_path / "bmf.json").read_bytes(), "bmf.json"), Allowance()).format
+    assert not recognise(InMemory((tmp_path / "bmf.json").read_bytes(), "bmf.json"), Allowance()).format
 
 
 def test_a_document_beyond_the_limit_is_reported_with_the_setting(tmp_path: Path) -> None:
@@ -172,3 +173,34 @@ def test_lines_beyond_the_limit_of_a_document_are_read_in_blocks(tmp_path: Path)
     (tmp_path / "hud.json").write_text(line * 40_000)
     found = collected(tmp_path, limits=Limits(json_bytes=100_000))
     assert [(one.name, one.points) for one in found.metrics] == [("tps_median", 40_000)]
+
+
+NAMES = "".join(f'"z{number}": {{"latency": {{"value": 1}}}}, ' for number in range(300))
+HOSTILE = {
+    "deep.json": '{"a": {"b": {"value": ' + "[" * 100_000 + "]" * 100_000 + "}}}",
+    "names.json": "{" + NAMES + '"last": {"latency": {"value": 1}}}',
+    "long_name.json": '{"' + "n" * 50_000 + '": {"latency": {"value": 1}}}',
+    "line.log": ":::MLLOG " + '{"key": "time_ms", "value": ' + "9" * 200_000 + "}\n",
+    "deep.log": ':::MLLOG {"key": "a", "time_ms": 1, "value": ' + '{"a":' * 5_000 + "1" + "}" * 5_000 + "}\n",
+    "labels.om": "# TYPE a gauge\na{"
+    + ",".join(f'l{number}="x"' for number in range(5_000))
+    + "} 1\na{"
+    + "\\" * 9_999
+    + "\n",
+    "words.txt": "DLL 2026-01-01 00:00:00 - " + "a " * 50_000 + ": 1 \n",
+    "steps.txt": f'DLLL {{"timestamp": "1", "type": "LOG", "step": [{"9" * 400}], "data": {{"a": 1}}}}\n',
+    "record.wandb": ":W&B\x01\x02\x00" + "\x7f" * 70_000,
+    "metrics/long": "1700000000000 1 1 " + "x" * 100_000 + "\n",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_takes_no_more_than_the_limits_and_stops_no_other(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(HOSTILE[name], encoding="latin-1")
+    shutil.copy(SAMPLES / "hyperfine/two_commands.json", tmp_path / "a.json")
+    found = collected(tmp_path, limits=Limits(metrics=50, tags=50, json_bytes=100_000))
+    assert "sleep 0.01/time_median" in names(found)
+    assert len(found.metrics) <= 50
+    assert all(len(one) <= 2_100 and one.isprintable() for one in found.warnings)

@@ -3,14 +3,20 @@
 import json
 import math
 import shutil
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.collect.formats.sample_files import SAMPLES
-from unit.collect.run_folders import by_name, collected
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ml_metrics.collect.formats import mllog
+from ml_metrics.collect.formats.source import read_files
+from ml_metrics.limits import Allowance
 from ml_metrics.model import Metric
+from unit.collect.formats.sample_files import SAMPLES, InMemory
+from unit.collect.run_folders import by_name, collected
 
 
 def metrics_of(sample: str, tmp_path: Path, **config: Any) -> dict[str, Metric]:
@@ -95,7 +101,12 @@ def test_old_files_of_asv(tmp_path: Path) -> None:
 
 
 def test_lists_of_github_action_benchmark_keep_their_unit(tmp_path: Path) -> None:
-    assert fact(metrics_of("github-action-benchmark/bigger.json", tmp_path)["tokens_median"]) == (1400.5, "tok/s", "", 1)
+    assert fact(metrics_of("github-action-benchmark/bigger.json", tmp_path)["tokens_median"]) == (
+        1400.5,
+        "tok/s",
+        "",
+        1,
+    )
 
 
 def test_measures_of_bencher(tmp_path: Path) -> None:
@@ -130,6 +141,12 @@ def test_several_results_of_vllm_are_named_by_what_differs(tmp_path: Path) -> No
     assert not any("ttfts" in name or "generated" in name for name in found)
 
 
+def test_metadata_of_vllm_names_a_series(tmp_path: Path) -> None:
+    one = json.loads((SAMPLES / "vllm-serve/one.json").read_text())
+    text = "".join(json.dumps({**one, "team": team}) + "\n" for team in ("a", "b"))
+    assert {"team=a/duration_median", "team=b/duration_median"} <= written(text, tmp_path).keys()
+
+
 def test_points_intervals_and_hyperparameters_of_mllog(tmp_path: Path) -> None:
     found = metrics_of("mllog/success.txt", tmp_path)
     assert fact(found["eval_accuracy_final"])[2:] == ("higher", 3)
@@ -137,6 +154,36 @@ def test_points_intervals_and_hyperparameters_of_mllog(tmp_path: Path) -> None:
     assert found["epoch/seconds_final"].points == 3
     assert found["time_to_train_final"].value >= 0
     assert not any("seed" in name for name in found)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["loss", "acc\u00e9", "\ud800"]),
+            st.one_of(st.integers(-5, 5), st.floats(), st.none(), st.text(max_size=2), st.just({"a": 1.5})),
+            st.sampled_from(
+                [{"step_num": 3}, {"epoch_num": 2}, {"step_num": 1, "epoch_num": 2}, {}, {"step_num": 1.5}, None]
+            ),
+            st.sampled_from(["POINT_IN_TIME", "INTERVAL_START"]),
+        ),
+        max_size=6,
+    )
+)
+def test_columns_of_mllog_give_what_lines_give(events: list[tuple[Any, ...]]) -> None:
+    lines = [
+        ":::MLLOG "
+        + json.dumps({"time_ms": number, "event_type": kind, "key": key, "value": value, "metadata": metadata})
+        for number, (key, value, metadata, kind) in enumerate(events)
+    ]
+    found = []
+    for text in ("".join(f"{line}\n" for line in lines), "".join(f"x{line}\n" for line in lines)):  # x: line by line
+        read = read_files(mllog.FORMAT, [InMemory(text.encode(), "a.log")], Allowance())
+        series = {
+            (one.tag, tuple(one.step.tolist()), tuple(one.wall_time.tolist()), str(one.value.tolist()))
+            for one in read.series
+        }
+        found.append((series, read.metadata, len(read.warnings)))
+    assert found[0] == found[1]
 
 
 def test_an_aborted_run_of_mllog_has_no_time_to_train(tmp_path: Path) -> None:
@@ -164,6 +211,26 @@ def test_printed_lines_of_dllogger(tmp_path: Path) -> None:
     assert found["summary/best_final"].value == 0.5
 
 
+def test_lines_of_dllogger_behind_the_rank_that_a_launcher_writes(tmp_path: Path) -> None:
+    lines = (SAMPLES / "dllogger/printed.txt").read_text().splitlines()
+    found = written(
+        "\n".join([*("x" * 100_000 for _ in range(5)), *(f"0: {line}" for line in lines), ""]), tmp_path, "a.log"
+    )
+    assert found["loss_final"].points == 3
+    stream = (SAMPLES / "dllogger/stream.json").read_text()
+    (tmp_path / "a.log").write_text(stream.replace("DLLL", "[default0]:DLLL"))
+    assert by_name(collected(tmp_path))["train.ips_final"].points == 6
+
+
+def test_results_that_vllm_writes_in_two_formats_count_once(tmp_path: Path) -> None:
+    shutil.copy(SAMPLES / "vllm-serve/one.json", tmp_path / "one.json")
+    record = {"metric": {"name": "median_ttft_ms", "benchmark_values": [99.0], "extra_info": {}}}
+    (tmp_path / "one.pytorch.json").write_text(json.dumps([record]))
+    found = collected(tmp_path)
+    assert fact(by_name(found)["median_ttft_ms_median"]) == (12.0, "ms", "lower", 1)
+    assert any("vllm-serve and hud" in one for one in found.warnings)
+
+
 def test_labels_units_and_infinities_of_openmetrics(tmp_path: Path) -> None:
     found = metrics_of("openmetrics/eof.om", tmp_path)
     assert fact(found["gpu=0/train_step_seconds_final"]) == (1.5, "s", "lower", 1)
@@ -173,7 +240,7 @@ def test_labels_units_and_infinities_of_openmetrics(tmp_path: Path) -> None:
 
 
 def test_openmetrics_that_was_cut_off_is_reported(tmp_path: Path) -> None:
-    written("# TYPE a gauge\na 1\na{x=\"1\"", tmp_path, "cut.om")
+    written('# TYPE a gauge\na 1\na{x="1"', tmp_path, "cut.om")
     warnings = collected(tmp_path).warnings
     assert any("incomplete line" in one for one in warnings)
     assert any("# EOF" in one for one in warnings)
@@ -207,6 +274,37 @@ def test_wandb_is_read_up_to_the_first_damaged_record(tmp_path: Path) -> None:
     found = collected(tmp_path)
     assert 0 < by_name(found)["loss_final"].points < 7
     assert any("damaged or cut off" in one for one in found.warnings)
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A field of a protocol buffer that has bytes."""
+    tag, size = number << 3 | 2, len(content)
+    head = bytes([tag]) if tag < 128 else bytes([tag & 127 | 128, tag >> 7])
+    length = b""
+    while size > 127:
+        length += bytes([size & 127 | 128])
+        size >>= 7
+    return head + length + bytes([size]) + content
+
+
+def test_a_record_of_wandb_may_be_in_several_blocks(tmp_path: Path) -> None:
+    def history(step: int, **items: object) -> bytes:
+        parts = [field(1, field(1, key.encode()) + field(16, json.dumps(item).encode())) for key, item in items.items()]
+        return field(2, b"".join(parts) + field(2, bytes([8, step])))
+
+    data = bytearray((SAMPLES / "wandb/run-1.wandb").read_bytes()[:7])
+    for record in (history(1, loss=3.0), history(2, note="x" * 80_000, loss=2.0), history(3, loss=1.0)):
+        rest, first = record, True
+        while rest or first:
+            room = 32_768 - len(data) % 32_768 - 7
+            part, rest = rest[:room], rest[room:]
+            kind = {(True, True): 1, (True, False): 2, (False, False): 3, (False, True): 4}[first, not rest]
+            body = bytes([kind]) + part
+            data += zlib.crc32(body).to_bytes(4, "little") + len(part).to_bytes(2, "little") + body
+            first = False
+    (tmp_path / "run.wandb").write_bytes(data)
+    found = by_name(collected(tmp_path))["loss_final"]
+    assert (found.value, found.step, found.points) == (1.0, 3, 3)
 
 
 def test_two_files_with_the_same_series_are_reported(tmp_path: Path) -> None:

@@ -1,0 +1,172 @@
+"""The formats of `ml-metrics export`. Each writer returns the text for runs, oldest first."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+from ml_metrics.dashboard.export import as_csv as safe_csv
+from ml_metrics.model import JobStatus, Outcome
+from ml_metrics.units import BYTES, SECONDS, quantity
+from ml_metrics.values import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from ml_metrics.model import StoredMetric
+    from ml_metrics.warehouse import JobRow
+
+UNITS = {SECONDS: "seconds", BYTES: "bytes"}
+"""The units that OpenMetrics has words for. A family with a unit ends with it."""
+CSV_HEAD = ("uuid", "timestamp", "test", "metric", "value", "unit", "better", "verdict", "lower", "upper")
+FAMILY = "ml_metrics_"
+SUCCEEDED = "ml_metrics_job_succeeded"
+"""1 if the workload succeeded, else 0."""
+STOPPED = "ml_metrics_job_stopped_timestamp_seconds"
+"""When the run stopped. Samples have no time of their own: the collector of textfiles refuses those that have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRun:
+    """One run with all of its values."""
+
+    job: JobRow
+    values: tuple[StoredMetric, ...]
+
+    @property
+    def at(self) -> datetime:
+        """When it stopped."""
+        return self.job.timestamp
+
+    @property
+    def failed(self) -> bool:
+        """Whether its workload failed, so that it may have no value at all."""
+        return self.job.job_status != JobStatus.SUCCESS
+
+
+def openmetrics(runs: Sequence[ExportedRun]) -> str:
+    """Return OpenMetrics text: gauges for the job, and one for each name of a metric, with the verdict as a label."""
+    families: dict[str, tuple[str, list[str]]] = {}
+    for run in runs:
+        test = run.job.test_name
+        families.setdefault(SUCCEEDED, ("", []))[1].append(f"{_labels(test=test)} {int(not run.failed)}")
+        families.setdefault(STOPPED, ("seconds", []))[1].append(f"{_labels(test=test)} {run.at.timestamp()}")
+        for row in run.values:
+            word = UNITS.get(row.unit, "")
+            name = FAMILY + re.sub(r"[^a-zA-Z0-9_]", "_", row.metric)
+            family = f"{name.removesuffix(f'_{word}')}_{word}" if word else name
+            labels = _labels(test=test, metric=row.metric, verdict=str(row.outcome or ""))
+            families.setdefault(family, (word, []))[1].append(f"{labels} {_number(row.value)}")
+    lines = []
+    for family, (word, samples) in families.items():
+        unit = [f"# UNIT {family} {word}"] if word else []
+        lines += [f"# TYPE {family} gauge", *unit, *(f"{family}{sample}" for sample in samples)]
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def hud(runs: Sequence[ExportedRun]) -> str:
+    """Return benchmark records of PyTorch HUD. A value that is not finite is a text, as HUD's writers do it."""
+    records = [
+        {
+            "timestamp": int(run.at.timestamp()),
+            "schema_version": "v3",
+            "name": run.job.test_name,
+            "benchmark": {"name": run.job.test_name, "mode": "test", "extra_info": {"args": {"run": run.job.uuid}}},
+            "metric": {
+                "name": row.metric,
+                "benchmark_values": ["nan" if row.value is None else row.value],
+                "extra_info": {"unit": row.unit, "better": row.better, "verdict": row.outcome},
+            },
+        }
+        for run in runs
+        for row in run.values
+    ]
+    return json.dumps(records, indent=1, allow_nan=False) + "\n"
+
+
+def otava(runs: Sequence[ExportedRun]) -> str:
+    """Return a table with a row for each run and a column for each metric; an empty cell is no value."""
+    metrics = sorted({row.metric for run in runs for row in run.values})
+    rows = []
+    for run in runs:
+        values = {row.metric: row.value for row in run.values}
+        rows.append([run.at.isoformat(), run.job.uuid, *(_cell(values.get(metric)) for metric in metrics)])
+    return _table([["time", "run", *map(printable, metrics)], *rows])
+
+
+def as_csv(runs: Sequence[ExportedRun]) -> str:
+    """Return a table with a row for each value."""
+    rows = [
+        [run.job.uuid, run.at.isoformat(), printable(run.job.test_name), *_cells(row)]
+        for run in runs
+        for row in run.values
+    ]
+    return _table([CSV_HEAD, *rows])
+
+
+def _cells(row: StoredMetric) -> list[str]:
+    what = (printable(row.metric), _cell(row.value), printable(row.unit), row.better)
+    return [*what, str(row.outcome or ""), _cell(row.lower), _cell(row.upper)]
+
+
+def junit(runs: Sequence[ExportedRun]) -> str:
+    """Return a suite for each run: a job that failed is an error, a broken condition a failure."""
+    root = ET.Element("testsuites")
+    for run in runs:
+        suite = ET.SubElement(root, "testsuite", name=printable(run.job.test_name), timestamp=run.at.isoformat())
+        failures = skipped = 0
+        job = ET.SubElement(suite, "testcase", classname=printable(run.job.test_name), name="job")
+        if run.failed:
+            ET.SubElement(job, "error", message=printable(run.job.failure_reason or run.job.job_status))
+        for row in run.values:
+            case = ET.SubElement(suite, "testcase", classname=printable(run.job.test_name), name=printable(row.metric))
+            text = f"value {quantity(row.value, row.unit) if row.value is not None else '-'}; {row.rule or ''}"
+            if row.outcome is not None and row.outcome.broken:
+                failures += 1
+                failure = ET.SubElement(case, "failure", message=printable(f"{row.verdict_text}: {text}"))
+                failure.text = printable(f"bounds {row.lower} to {row.upper}")
+            elif row.outcome is not Outcome.PASS:
+                skipped += 1
+                ET.SubElement(case, "skipped", message=printable(str(row.outcome or "no condition")))
+        counts: dict[str, Any] = {
+            "tests": len(run.values) + 1,
+            "failures": failures,
+            "skipped": skipped,
+            "errors": int(run.failed),
+        }
+        suite.attrib.update(
+            {name: str(count) for name, count in counts.items()}, time=f"{run.job.job_duration_sec:.3f}"
+        )
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    return safe_csv(rows).replace("\r\n", "\n")
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else repr(float(value))
+
+
+def _number(value: float | None) -> str:
+    return "NaN" if value is None or math.isnan(value) else repr(float(value))
+
+
+def _labels(**labels: str) -> str:
+    escaped = {name: printable(text).replace("\\", "\\\\").replace('"', '\\"') for name, text in labels.items()}
+    return "{" + ",".join(f'{name}="{text}"' for name, text in escaped.items()) + "}"
+
+
+WRITERS: dict[str, Callable[[Sequence[ExportedRun]], str]] = {
+    "openmetrics": openmetrics,
+    "hud": hud,
+    "otava": otava,
+    "junit": junit,
+    "csv": as_csv,
+}

@@ -1,0 +1,137 @@
+"""Logs: the lines that a log profile knows are points of the tags that it names."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ml_metrics.collect.formats.readings import POINTS, Readings
+from ml_metrics.collect.profiles.own import profile_of
+from ml_metrics.collect.profiles.profile import STATED
+from ml_metrics.collect.profiles.registry import BY_NAME
+from ml_metrics.collect.source import Found, Request
+from ml_metrics.config.collection import Restarts
+from ml_metrics.config.patterns import matches_any
+from ml_metrics.errors import StorageError, UnreadableInputError
+from ml_metrics.limits import LimitReachedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ml_metrics import storage
+    from ml_metrics.collect.profiles.profile import Profile
+    from ml_metrics.limits import Allowance
+
+ESCAPE, PARAMETERS = b"\x1b[", b"0123456789;?"
+"""A colour is the escape, parameters and a letter."""
+UNKNOWN = math.nan
+"""The time of each point."""
+
+
+def read(request: Request) -> Found:
+    """Read the files that the test file's patterns match, by its profiles."""
+    options = request.config.sources.logs
+    profiles = [profile_of(name, lines) for name, lines in options.profiles.items()]
+    if options.profile is not None:
+        profiles.insert(0, BY_NAME[options.profile])
+    claimed = request.sorted.by_format.values() if request.sorted is not None else ()
+    every = [*request.files, *(file for files in claimed for file in files)]  # a log may hold lines of MLPerf, too
+    files = [file for file in every if profiles and matches_any(options.files, file.name)]
+    once = request.config.restarts is Restarts.SUPERSEDE
+    return read_logs(profiles, files, request.allowance, options.prefix, once=once)
+
+
+def read_logs(
+    profiles: Iterable[Profile], files: Iterable[storage.File], allowance: Allowance, prefix: str, *, once: bool = False
+) -> Found:
+    """Read files by profiles. With `once`, of several lines of one step the last counts: a job that was restarted."""
+    readings = Readings(allowance, prefix)
+    count = 0
+    for file in files:
+        count += 1
+        found = False
+        for profile in profiles:
+            readings.begin(file)
+            try:
+                found = _read_file(readings, profile, once=once) or found
+            except LimitReachedError:
+                break
+            except (UnreadableInputError, StorageError, OSError) as error:
+                readings.lines.warn(f"could be read only in part: {error}")
+            readings.end()
+        if not found:
+            names = " or ".join(one.name for one in profiles)
+            readings.warnings.append(f"{file.name}: has no line that the log profile {names} knows")
+    return Found(list(readings.series()), (), readings.all_warnings(), count)
+
+
+def _read_file(readings: Readings, profile: Profile, *, once: bool) -> bool:
+    """Read one file, and return whether a line had metrics."""
+    lines = readings.lines
+    lines.check = _incomplete
+    parse = profile.start()
+    kept: dict[tuple[str, int], float] = {}
+    count = 0
+    add = readings.point
+    for block in lines.blocks():
+        for line in _lines_with(profile.literals, block):
+            reading = parse(plain(line))
+            if reading is None:
+                continue
+            step = count if reading.step is None else reading.step
+            count += 1
+            for tag, value in reading.values.items():
+                if not once:
+                    add(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
+                elif kept.pop((tag, step), None) is not None or len(kept) < readings.allowance.limits.points:
+                    kept[tag, step] = value
+    for (tag, step), value in kept.items():
+        add(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
+    return count > 0
+
+
+def _lines_with(literals: tuple[bytes, ...], block: bytes) -> Iterator[bytes]:
+    """Yield the lines that contain one of some texts. The others are skipped without a look at each."""
+    if not all(literals):
+        yield from block.split(b"\n")
+        return
+    next_of = dict.fromkeys(literals, -1)
+    at = 0
+    while at < len(block):
+        for literal, position in next_of.items():
+            if position < at:
+                found = block.find(literal, at)
+                next_of[literal] = len(block) if found < 0 else found
+        first = min(next_of.values())
+        if first == len(block):
+            return
+        begin, end = block.rfind(b"\n", at, first) + 1 or at, block.find(b"\n", first)
+        yield block[begin : end if end >= 0 else len(block)]
+        at = end + 1 if end >= 0 else len(block)
+
+
+def plain(line: bytes) -> str:
+    """Return a line as text, without colours."""
+    if ESCAPE in line:
+        first, *others = line.split(ESCAPE)
+        line = first + b"".join(other.lstrip(PARAMETERS)[1:] for other in others)
+    return line.decode(errors="replace")
+
+
+def _incomplete(_rest: bytes) -> None:
+    """Raise ValueError: the last line of a log has a line end, or was cut."""
+    raise ValueError("no line end")
+
+
+def known_profiles(file: storage.File, allowance: Allowance) -> list[str]:
+    """Return the names of the profiles that know a line of a file."""
+
+    def knows(profile: Profile) -> bool:
+        readings = Readings(allowance, "")
+        readings.begin(file)
+        with suppress(LimitReachedError, UnreadableInputError, StorageError, OSError):
+            return _read_file(readings, profile, once=False)
+        return False
+
+    return [name for name, profile in BY_NAME.items() if knows(profile)]
