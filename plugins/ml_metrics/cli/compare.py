@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING
 from ml_metrics.cli.arguments import UsageError, add_json, pair, text
 from ml_metrics.cli.output import print_json, table, warn
 from ml_metrics.compare.answer import Answer
-from ml_metrics.compare.repeats import compare_repeats, read_repeats
+from ml_metrics.compare.repeats import compare_repeats
 from ml_metrics.compare.report import cells, document, junit, markdown, multiplicity, summary
 from ml_metrics.config.metric_facts import Better, MetricFacts
 from ml_metrics.config.problems import did_you_mean
+from ml_metrics.judge.input_files import read_repeats
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,8 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_EFFECT,
         help="the smallest change that matters; default: %(default)g%%",
     )
-    parser.add_argument("--metric", type=text, action="append", metavar="NAME", help="only this metric; can be repeated")
-    parser.add_argument("--config", type=text, metavar="CONFIG", help="a test file that states which direction is better")
+    parser.add_argument(
+        "--metric", type=text, action="append", metavar="NAME", help="only this metric; can be repeated"
+    )
+    parser.add_argument(
+        "--config", type=text, metavar="CONFIG", help="a test file that states which direction is better"
+    )
     parser.add_argument(
         "--better",
         type=direction,
@@ -78,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         base,
         candidate,
         arguments.effect,
-        facts=_facts(arguments),
+        _facts(arguments),
         in_turns=arguments.in_turns,
         together=arguments.together,
     )
@@ -133,9 +139,9 @@ def _check(arguments: argparse.Namespace, base: Mapping[str, object], candidate:
 def _facts(arguments: argparse.Namespace) -> dict[str, MetricFacts]:
     facts: dict[str, MetricFacts] = {}
     if arguments.config:
-        from ml_metrics.cli.past_runs import conditions_in
+        from ml_metrics.config.load import load_file
 
-        facts = dict(conditions_in(arguments.config, "")[1].metrics)
+        facts = dict(load_file(arguments.config).metric_collection_config.facts)
     for name, better in arguments.better:
         stated = facts.get(name, MetricFacts())
         facts[name] = stated.model_copy(update={"better": Better(better)})
@@ -159,4 +165,4 @@ def _write(path: str, content: str) -> None:
         Path(path).write_text(content, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
-    print(f"wrote {path}", file=sys.stderr)
+    print(f"wrote {printable(path)}", file=sys.stderr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.compare.arms import Arms, Block
     from ml_metrics.compare.verdict import Found
+    from ml_metrics.kinds import Kind
 
 DECIMALS = 6
 SHOWN_CERTAINTY = 0.9999
@@ -88,15 +89,17 @@ class Compared:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The level of a comparison, and what its looks have found, if there were several."""
+
+    level: float = LEVEL
+    """The share of comparisons of equal arms in which a difference may be found."""
+    found: Found | None = None
+
+
 def compared(
-    metric: str,
-    blocks: Sequence[Block],
-    effect: float,
-    *,
-    better: str = "",
-    unit: str = "",
-    level: float = LEVEL,
-    found: Found | None = None,
+    metric: str, blocks: Sequence[Block], effect: float, kind: Kind, decided: Decided | None = None
 ) -> Compared:
     """Return what the values show about a metric.
 
@@ -104,11 +107,11 @@ def compared(
         metric: its name.
         blocks: the values of base and candidate; a single block where they were not measured in turns.
         effect: the smallest change that matters, in percent.
-        better: `higher`, `lower`, `neither`, or empty if that is unknown; then every difference is for the worse.
-        unit: the unit of the values.
-        level: the share of comparisons of equal arms in which a difference may be found.
-        found: what an earlier look has decided.
+        kind: which direction is better; every difference is for the worse if that is unknown.
+        decided: the level, if it is not the usual one.
     """
+    level, found = (decided.level, decided.found) if decided else (LEVEL, None)
+    better, unit = kind.better, kind.unit
     arms = arms_of(blocks)
     base, candidate = (_arm([value for block in blocks for value in block[place]]) for place in (0, 1))
     if not arms.ends:
@@ -171,8 +174,6 @@ def _no_values(base: Arm, candidate: Arm) -> str:
 
 
 def _with_reason(result: Compared, shift: Shift, effect: float) -> Compared:
-    from dataclasses import replace
-
     return replace(result, reason=". ".join([_reason(result, shift, effect), *_left_out(result)]))
 
 
@@ -186,7 +187,9 @@ def _reason(result: Compared, shift: Shift, effect: float) -> str:
     if result.better == NEITHER:
         return f"{shift}{size} ({levels}), and no direction of it is better"
     if result.better not in {HIGHER, LOWER}:
-        return f"{shift}{size} ({levels}); it is not known which direction is better, so any difference is for the worse"
+        return (
+            f"{shift}{size} ({levels}); it is not known which direction is better, so any difference is for the worse"
+        )
     return f"{shift}{size} ({levels}), and {result.better} is better"
 
 
@@ -209,7 +212,7 @@ def _undecided(result: Compared, effect: float) -> str:
 def _left_out(result: Compared) -> list[str]:
     counts = [(arm.left_out, name) for arm, name in ((result.base, "base"), (result.candidate, "candidate"))]
     return [
-        f"{count} {'value' if count == 1 else 'values'} of the {name} {'is' if count == 1 else 'are'} missing or not finite"
+        f"{count} {'value of the ' + name + ' is' if count == 1 else 'values of the ' + name + ' are'} not finite"
         for count, name in counts
         if count
     ]

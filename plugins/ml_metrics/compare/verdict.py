@@ -46,6 +46,8 @@ def decide(arms: Arms, effect: float, level: float) -> Found:
         effect: the smallest change that matters, in percent.
         level: the share of comparisons of equal arms in which a difference may be found.
     """
+    if not arms.ends:
+        return Found(Shift.UNDECIDED)
     widening = widening_of(arms)
     high, low = tail_probabilities(arms, 0.0, widening)
     within = _within(arms, effect, widening)
