@@ -25,6 +25,8 @@ LEVEL_WEIGHT = 0.2
 """What is known about each level before any run, in runs."""
 NOISE_WEIGHT = 0.5
 """The same for the noise."""
+CLIP = 2.5
+"""How many deviations a value counts at the most."""
 FAR = 4.0
 """How many deviations from both levels a value is taken for an outlier."""
 ENDS = 3
@@ -85,7 +87,7 @@ def _without_outliers(owners: NDArray[np.int64], values: Values) -> tuple[NDArra
     """Return what counts of the values, which are sorted by candidate.
 
     A value far from both levels is left out, so that its candidate is measured again. If another value of the same
-    candidate is as far, they count, moved closer.
+    candidate is as far, both count, moved closer.
     """
     if len(values) < 2 * ENDS:
         return owners, values
@@ -95,13 +97,13 @@ def _without_outliers(owners: NDArray[np.int64], values: Values) -> tuple[NDArra
     spread = 1.4826 * float(np.median(np.abs(np.concatenate([end - np.median(end) for end in ends]))))
     if not spread:
         return owners, values
-    usual = np.clip(values, levels[0] - FAR * spread, levels[1] + FAR * spread)
-    is_far = usual != values
-    counts = is_far.astype(np.int64)
-    again = np.asarray(
-        [counts[(owners == owner) & (usual == value)].sum() > 1 for owner, value in zip(owners, usual, strict=True)]
-    )
-    kept = ~is_far | again
+    low, high = levels
+    usual = np.clip(values, low - CLIP * spread, high + CLIP * spread)
+    is_far = (values < low - FAR * spread) | (values > high + FAR * spread)
+    again = [
+        np.sum(is_far & (owners == owner) & (usual == value)) > 1 for owner, value in zip(owners, usual, strict=True)
+    ]
+    kept = ~is_far | np.asarray(again)
     return owners[kept], usual[kept]
 
 

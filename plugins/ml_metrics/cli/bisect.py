@@ -9,8 +9,8 @@ row is left out. Each probe is written to the journal, with which a search that 
 Without values of good and bad runs (--from, --to), the search first measures both ends: at least 12 runs.
 
 examples:
-  ml-metrics bisect --candidates commits.txt --run ./measure.sh --journal j.jsonl
-  ml-metrics bisect --candidates images.txt --run ./measure.sh --journal j.jsonl \
+  ml-metrics bisect --candidates tags.txt --run ./measure.sh --journal j.jsonl
+  ml-metrics bisect --candidates tags.txt --run ./measure.sh --journal j.jsonl \
       --from good.json --to bad.json --metric step_time
 """
 
@@ -116,7 +116,7 @@ def _values(path: str | None, metric: str | None, option: str) -> tuple[float, .
 
 def _probed(place: int, candidate: str, command: str, timeout: float | None) -> Probe:
     """Run the command once. Its output is shown on standard error, as it comes."""
-    process = subprocess.Popen(  # noqa: S602  (the command of the user, who runs this process)
+    with subprocess.Popen(  # noqa: S602  (the command of the user, who runs this process)
         command,
         shell=True,
         stdout=subprocess.PIPE,
@@ -124,15 +124,14 @@ def _probed(place: int, candidate: str, command: str, timeout: float | None) -> 
         start_new_session=True,
         text=True,
         errors="replace",
-    )
-    try:
-        output, _ = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        return Probe(place, None, State.BROKEN)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            return Probe(place, None, State.BROKEN)
+        finally:
+            if process.poll() is None:  # with what it has started: it leads a group
+                os.killpg(process.pid, signal.SIGKILL)
     if process.returncode in UNKNOWN:
         raise UsageError(f"--run: the shell cannot run the command: exit code {process.returncode}")
     if process.returncode == UNTESTABLE:

@@ -167,10 +167,11 @@ def _answer(shift: Shift, better: str) -> Answer:
 
 
 def _no_values(base: Arm, candidate: Arm) -> str:
-    empty = [name for name, arm in (("base", base), ("candidate", candidate)) if not arm.runs]
-    if not any(arm.left_out for arm in (base, candidate)):
-        return f"{' and '.join(empty)} did not measure it"
-    return f"{' and '.join(empty)} {'have' if len(empty) > 1 else 'has'} no finite value"
+    arms = (("base", base), ("candidate", candidate))
+    unmeasured = [name for name, arm in arms if not arm.runs and not arm.left_out]
+    if unmeasured:
+        return f"{' and '.join(unmeasured)} did not measure it"
+    return f"no value of the {' and the '.join(name for name, arm in arms if not arm.runs)} is finite"
 
 
 def _with_reason(result: Compared, shift: Shift, effect: float) -> Compared:

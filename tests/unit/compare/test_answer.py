@@ -102,7 +102,7 @@ def test_values_that_are_not_finite_are_left_out_and_reported() -> None:
     assert found.answer is Answer.WORSE
     assert (found.base.left_out, found.candidate.left_out) == (1, 2)
     assert found.reason.endswith("1 value of the base is not finite. 2 values of the candidate are not finite")
-    assert of([math.nan], noisy(1, 4)).reason == "base has no finite value"
+    assert of([math.nan], noisy(1, 4)).reason == "no value of the base is finite"
     assert of([], noisy(1, 4)).reason == "base did not measure it"
 
 

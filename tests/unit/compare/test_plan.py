@@ -99,7 +99,7 @@ def test_an_image_that_never_runs_ends_the_comparison_at_once() -> None:
     plan = Plan(2.0, 100)
     runs, step = played(plan, lambda arm, number: {} if arm == CANDIDATE else {"m": number})
     assert (len(runs), step.reason) == (4, "every run of the candidate broke")
-    assert by_name(plan, runs)["m"].reason == "candidate has no finite value"
+    assert by_name(plan, runs)["m"].reason == "no value of the candidate is finite"
 
 
 def test_broken_runs_are_left_out() -> None:

@@ -1,0 +1,159 @@
+"""`ml-metrics compare`: verdicts, exit codes, and what it prints for people, comments and CI."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from golden import check
+from ml_metrics import cli
+
+BASE = {
+    "step_time_median": [100.1, 101.2, 99.4, 100.5, 99.2, 100.1, 100.9, 99.0],
+    "accuracy_final": [0.912, 0.911, 0.912, 0.913, 0.911, 0.912, 0.912, 0.913],
+    "throughput": [50.1, 50.4, 49.8, 50.0, 50.2, 49.9, 50.3, 50.0],
+    "errors": [0, 0, 0, 0],
+    "grad|norm*": [3, 1, 2],
+    "loss_final": [0.31, None, "NaN", 0.3, 0.32, 0.31],
+}
+CANDIDATE = {
+    "step_time_median": [105.2, 106.1, 104.3, 105.5, 104.2, 300.0, 106.2, 104.9],
+    "accuracy_final": [0.912, 0.912, 0.911, 0.913, 0.912, 0.911, 0.913, 0.912],
+    "throughput": [55.2, 55.1, 54.9, 55.3, 55.0, 55.2, 54.8, 55.1],
+    "errors": [0, 0, 0, 0],
+    "grad|norm*": [3, 1, 2],
+}
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.json").write_text(json.dumps(BASE))
+    Path("b.json").write_text(json.dumps(CANDIDATE))
+
+
+def compare(*options: str) -> int:
+    return cli.main(["compare", "--from", "a.json", "--to", "b.json", *options])
+
+
+def document(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+    compare(*options, "--json")
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.parametrize(("name", "options"), [("table", []), ("markdown", ["--markdown"]), ("json", ["--json"])])
+def test_what_is_printed(name: str, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare(*options) == 1
+    printed = capsys.readouterr()
+    check(f"cli/compare-{name}.txt", printed.out)
+    assert printed.err == "warning: loss_final is missing in the candidate\n"
+
+
+def test_junit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare("--junit", "found.xml") == 1
+    check("cli/compare-junit.xml", Path("found.xml").read_text())
+    suite = ET.parse("found.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("6", "1", "2")
+    assert compare("--junit", "none/found.xml") == 2
+    assert "none/found.xml: No such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--metric", "step_time_median"], 1),
+        (["--metric", "accuracy_final", "--metric", "throughput"], 0),
+        (["--metric", "grad|norm*"], 0),
+        (["--metric", "grad|norm*", "--strict"], 1),
+        (["--metric", "step_time_median", "--effect", "10%"], 0),
+        (["--metric", "step_time_median", "--better", "step_time_median=higher"], 0),
+        (["--metric", "step_time_median", "--better", "step_time_median=neither"], 0),
+        (["--metric", "throughput", "--better", "throughput=lower"], 1),
+        (["--metric", "accuracy_final", "--in-turns"], 0),
+    ],
+)
+def test_exit_codes(options: list[str], code: int) -> None:
+    assert compare(*options) == code
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--metric", "step_time_medan"],
+            "neither file has a metric 'step_time_medan'; did you mean 'step_time_median'?",
+        ),
+        (["--effect", "0%"], "argument --effect: '0%' should be a percentage above 0 such as 2%"),
+        (["--effect", "nan"], "should be a percentage"),
+        (["--better", "m=up"], "should end with =higher, =lower or =neither"),
+        (["--from", "none.json"], "none.json"),
+        (["--json", "--markdown"], "not allowed with argument"),
+    ],
+)
+def test_wrong_usage(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare(*options) == 2
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert printed.out == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "a.json: is not JSON"),
+        ("[1]", "a.json: should hold one JSON object: {metric: [values]}"),
+        ('{"m": ["x"]}', "a.json: m[0]: 'x' is not a number"),
+        ('{"m": [true]}', "a.json: m[0]: True is not a number"),
+        ('{"m": [1], "m": [2]}', "'m' occurs twice in one object"),
+        ('{"m": {"a": 1}}', "a.json: m[0]"),
+    ],
+)
+def test_unreadable_files(content: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a.json").write_text(content)
+    assert compare() == 2
+    assert message in capsys.readouterr().err
+
+
+def test_files_without_metrics(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a.json").write_text("{}")
+    Path("b.json").write_text("{}")
+    assert compare() == 2
+    assert "the files have no metric" in capsys.readouterr().err
+
+
+def test_values_in_turns_need_equal_lengths(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a.json").write_text('{"m": [1, 2, 3]}')
+    Path("b.json").write_text('{"m": [1, 2]}')
+    assert compare("--in-turns") == 2
+    assert "m: 3 and 2 values were not measured in turns" in capsys.readouterr().err
+
+
+def test_turns_cancel_a_drift(capsys: pytest.CaptureFixture[str]) -> None:
+    """The host becomes slower by 14 %, the candidate is slower by 3 %."""
+    drift = [100 * (1 + 0.02 * place) for place in range(8)]
+    Path("a.json").write_text(json.dumps({"step_time": drift}))
+    Path("b.json").write_text(json.dumps({"step_time": [1.03 * value for value in drift]}))
+    assert document(capsys)["metrics"]["step_time"]["verdict"] == "undecided"
+    assert document(capsys, "--in-turns")["metrics"]["step_time"]["verdict"] == "worse"
+
+
+def test_many_metrics_together(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 20 metrics with 5 repeats in each arm, none can be certain at 5 % for all together."""
+    arm = [1.0, 2.0, 3.0, 4.0, 5.0]
+    names = [f"step_time_{place}" for place in range(20)]
+    Path("a.json").write_text(json.dumps(dict.fromkeys(names, arm)))
+    Path("b.json").write_text(json.dumps({**dict.fromkeys(names, arm), names[0]: [value + 9 for value in arm]}))
+    assert document(capsys)["metrics"][names[0]]["verdict"] == "worse"
+    assert document(capsys, "--together")["metrics"][names[0]]["verdict"] == "undecided"
+    compare()
+    assert "of 20 metrics without a change, 1 would show one" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_a_config_states_the_direction() -> None:
+    Path("test.yaml").write_text("metric_collection_config: {metrics: {step_time_median: {better: higher}}}\n")
+    assert compare("--metric", "step_time_median", "--config", "test.yaml") == 0
