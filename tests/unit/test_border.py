@@ -17,7 +17,7 @@ OPENED_BY_PATH = {
     "storage.py": "below a folder through the border; and paths that a user or a setting names",
     "documents_key.py": "the key, which only its owner may read",
     "alerts/channels/outbox.py": "the outbox, a folder of Airflow's own",
-    "bisection/journal.py": "the journal that a user names",
+    "compare/journal.py": "the journal that a user names",
     "cli/bisect.py": "the list of candidates that a user names",
     "cli/compare.py": "the report that a user names",
     "cli/demo.py": "the files of the demonstration",

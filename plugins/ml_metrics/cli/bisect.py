@@ -16,18 +16,18 @@ examples:
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
 from ml_metrics.bisection.search import Found, Probe, Search, State, next_probe
-from ml_metrics.cli.arguments import UsageError, add_json, seconds, text, whole_number
+from ml_metrics.cli.arguments import UsageError, add_json, text, whole_number
 from ml_metrics.cli.compare import DEFAULT_EFFECT, percent
+from ml_metrics.cli.measuring import VALUE, add_command, measured
 from ml_metrics.cli.output import print_json
+from ml_metrics.compare.journal import journal_of
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.judge.input_files import read_repeats
@@ -35,12 +35,8 @@ from ml_metrics.values import finite, printable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-UNTESTABLE = 125
-"""The exit code that `git bisect run` takes for the same."""
-UNKNOWN = frozenset({126, 127})
-"""The exit codes of a shell that cannot run, or cannot find, a command."""
 DEFAULT_RUNS = 64
 MOST_RUNS = 10_000
 
@@ -48,8 +44,7 @@ MOST_RUNS = 10_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `bisect`."""
     parser.add_argument("--candidates", type=text, metavar="FILE", required=True, help="the candidates, one a line")
-    parser.add_argument("--run", type=text, metavar="COMMAND", required=True, help="what measures $CANDIDATE once")
-    parser.add_argument("--journal", type=text, metavar="FILE", required=True, help="where the probes are written")
+    add_command(parser, required=True)
     parser.add_argument(
         "--max-runs", type=whole_number(1, MOST_RUNS), metavar="N", default=DEFAULT_RUNS, help="default: %(default)s"
     )
@@ -62,15 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--from", dest="good", type=text, metavar="FILE", help="{metric: [values]} of good runs")
     parser.add_argument("--to", dest="bad", type=text, metavar="FILE", help="the same of bad runs")
-    parser.add_argument("--metric", type=text, metavar="NAME", help="the metric of both files")
-    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="a run that takes longer is broken")
+    parser.add_argument("--metric", type=text, metavar="NAME", help="the metric of both files, and of the output")
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Search, and print the pair of candidates between which the level changed."""
-    from ml_metrics.bisection.journal import journal_of
-
     search = Search(
         _candidates(arguments.candidates),
         arguments.max_runs,
@@ -78,12 +70,12 @@ def run(arguments: argparse.Namespace) -> int:
         _values(arguments.bad, arguments.metric, "--to"),
         arguments.effect,
     )
-    with journal_of(search, Path(arguments.journal)) as journal:
-        while isinstance(step := next_probe(search, journal.probes), int):
-            probe = _probed(step, search.candidates[step], arguments.run, arguments.timeout)
-            journal.add(probe)
-            _report(search, len(journal.probes), probe)
-        probes = list(journal.probes)
+    with journal_of(asdict(search), Path(arguments.journal)) as journal:
+        probes = [_probe(f"{journal.path}:{number}", line) for number, line in enumerate(journal.lines, start=2)]
+        while isinstance(step := next_probe(search, probes), int):
+            probes.append(_probed(step, search.candidates[step], arguments))
+            journal.add(asdict(probes[-1]))
+            _report(search, len(probes), probes[-1])
     if arguments.json:
         print_json(_document(search, probes, step))
     else:
@@ -114,39 +106,20 @@ def _values(path: str | None, metric: str | None, option: str) -> tuple[float, .
     return tuple(value for value in repeats[metric] if finite(value) is not None)
 
 
-def _probed(place: int, candidate: str, command: str, timeout: float | None) -> Probe:
-    """Run the command once. Its output is shown on standard error, as it comes."""
-    with subprocess.Popen(  # noqa: S602  (the command of the user, who runs this process)
-        command,
-        shell=True,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "CANDIDATE": candidate},
-        start_new_session=True,
-        text=True,
-        errors="replace",
-    ) as process:
-        try:
-            output, _ = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            return Probe(place, None, State.BROKEN)
-        finally:
-            if process.poll() is None:  # with what it has started: it leads a group
-                os.killpg(process.pid, signal.SIGKILL)
-    if process.returncode in UNKNOWN:
-        raise UsageError(f"--run: the shell cannot run the command: exit code {process.returncode}")
-    if process.returncode == UNTESTABLE:
+def _probed(place: int, candidate: str, arguments: argparse.Namespace) -> Probe:
+    found = measured(candidate, arguments.run, arguments.timeout)
+    if not found.testable:
         return Probe(place, None, State.UNTESTABLE)
-    value = _last_number(output) if process.returncode == 0 else None
+    name = VALUE if VALUE in found.values else arguments.metric
+    value = found.values.get(name) if name else next(iter(found.values.values()), None)
     return Probe(place, value, State.BROKEN if value is None else State.MEASURED)
 
 
-def _last_number(output: str) -> float | None:
-    lines = output.split("\n")
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+def _probe(where: str, line: Mapping[str, Any]) -> Probe:
     try:
-        return finite(float(last))
-    except ValueError:
-        return None
+        return Probe(int(line["candidate"]), line["value"], State(line["state"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnreadableInputError(f"{where}: is not a probe: {error}") from error
 
 
 def _report(search: Search, count: int, probe: Probe) -> None:

@@ -93,6 +93,7 @@ def test_exit_codes(options: list[str], code: int) -> None:
         (["--better", "m=up"], "should end with =higher, =lower or =neither"),
         (["--from", "none.json"], "none.json"),
         (["--json", "--markdown"], "not allowed with argument"),
+        (["--base", "a"], "give --from and --to, or --base, --candidate, --run and --journal, not both"),
     ],
 )
 def test_wrong_usage(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,3 +158,74 @@ def test_many_metrics_together(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_config_states_the_direction() -> None:
     Path("test.yaml").write_text("metric_collection_config: {metrics: {step_time_median: {better: higher}}}\n")
     assert compare("--metric", "step_time_median", "--config", "test.yaml") == 0
+
+
+MEASURE = """
+echo measuring
+case "$CANDIDATE$(wc -l <journal.jsonl)" in
+slow*1|slow*3|slow*5) echo '{"step_time": 1.05}';;
+slow*) echo '{"step_time": 1.06}';;
+*) echo '{"step_time": 1, "text": "x", "flag": true}';; esac
+"""
+
+
+def in_turns(*options: str, candidate: str = "slow", command: str = MEASURE) -> int:
+    runs = ["--base", "fast", "--candidate", candidate, "--run", command, "--journal", "journal.jsonl"]
+    return cli.main(["compare", *runs, *options])
+
+
+def test_runs_in_turns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert in_turns("--json") == 1
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)["metrics"]
+    assert list(found) == ["step_time"]
+    assert (found["step_time"]["verdict"], found["step_time"]["runs"]) == ("worse", 12)
+    assert "run 1 of at most 60: " in printed.err
+    assert "12 runs: every metric is decided\n" in printed.err
+
+
+def test_a_killed_comparison_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert in_turns("--json") == 1
+    whole = capsys.readouterr().out
+    lines = Path("journal.jsonl").read_bytes().splitlines(keepends=True)
+    Path("journal.jsonl").write_bytes(b"".join(lines[:6]) + b'{"arm": "ba')
+    assert in_turns("--json") == 1
+    printed = capsys.readouterr()
+    assert printed.out == whole
+    assert printed.err.count("of at most") == 12 - 5
+
+
+@pytest.mark.parametrize(
+    ("options", "candidate", "command", "message"),
+    [
+        (
+            ["--max-runs", "1"],
+            "slow",
+            MEASURE,
+            "1 runs cannot decide anything: a comparison takes 12 or more",
+        ),
+        ([], "fast", MEASURE, "--base and --candidate are both fast: there is nothing to compare"),
+        ([], "slow", "exit 1", "nothing was measured: every run of the base and the candidate broke"),
+        ([], "slow", "no-such-program", "the shell cannot run the command"),
+        ([], "slow", "echo '{}'", "nothing was measured: every run of the base and the candidate broke"),
+    ],
+)
+def test_what_cannot_be_measured(
+    options: list[str], candidate: str, command: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert in_turns(*options, candidate=candidate, command=command) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_image_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert in_turns("--metric", "step_time", command='[ "$CANDIDATE" = fast ] && echo \'{"step_time": 1}\'') == 0
+    printed = capsys.readouterr()
+    assert "4 runs: every run of the candidate broke" in printed.err
+    assert "no value of the candidate is finite" in printed.out
+    assert in_turns("--metric", "step_time", "--strict", command=" exit 1") == 1
+
+
+def test_the_journal_of_another_comparison(capsys: pytest.CaptureFixture[str]) -> None:
+    assert in_turns() == 1
+    assert in_turns("--effect", "1%") == 2
+    assert "another question: other values of effect" in capsys.readouterr().err
