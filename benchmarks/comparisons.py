@@ -7,8 +7,8 @@ after some of them, an end when the metric is decided. The effect is 3 %, the no
 - errors: the share of comparisons of equal arms that end with a difference; at most 5 % are promised;
 - power: the share that ends with `worse` if the candidate is worse by the effect; 90 % are promised, where there is a
   change in percent;
-- runs: on average, of equal arms and at the effect; the mean leaves out noise around 0. `fixed` is what a plan with a single look takes that knows the
-  noise: 2 * 24 * (noise / effect)^2 runs, and 12 at the least.
+- runs: on average, of equal arms and at the effect; the mean leaves out noise around 0. `fixed` is what a plan with a
+  single look takes that knows the noise: 2 * 24 * (noise / effect)^2 runs, and 12 at the least.
 
 Real series (`../shared/changepoints`, which may not be shipped) give the noise in a second table: places without marks,
 200 runs each. Repeats in files, which were not measured in turns, are compared in a third one: 5 to 30 for each arm.

@@ -24,7 +24,7 @@ from ml_metrics.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CERTAIN = 0.95
+CERTAIN = 0.97
 REFERENCE_LEVEL = 0.01
 """The level at which references from the history are taken to differ."""
 MOST_BROKEN = 3

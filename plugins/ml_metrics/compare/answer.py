@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.compare.arms import arms_of
 from ml_metrics.compare.noise import noise_percent, repeats_for
+from ml_metrics.compare.ranks import widening_of
 from ml_metrics.compare.spending import LEVEL
 from ml_metrics.compare.verdict import Shift, decide, interval
 from ml_metrics.kinds import HIGHER, LOWER, NEITHER
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 DECIMALS = 6
 SHOWN_CERTAINTY = 0.9999
+WIDE = ": values resemble the ones before, as on a host that changed in the middle. Measure both arms in turns"
 FEWEST = 4
 """With as many repeats in each arm, a difference can be shown at the level 0.05."""
 
@@ -134,7 +136,8 @@ def compared(
         certainty=None if found.certainty is None else min(found.certainty, SHOWN_CERTAINTY),
         noise_percent=noise,
     )
-    return _with_reason(result, found.shift, effect)
+    notes = [_reason(result, found.shift, effect, is_wide=widening_of(arms) > 1), *_left_out(result)]
+    return replace(result, reason=". ".join(filter(None, notes)))
 
 
 def _arm(values: Sequence[float]) -> Arm:
@@ -174,15 +177,11 @@ def _no_values(base: Arm, candidate: Arm) -> str:
     return f"no value of the {' and the '.join(name for name, arm in arms if not arm.runs)} is finite"
 
 
-def _with_reason(result: Compared, shift: Shift, effect: float) -> Compared:
-    return replace(result, reason=". ".join([_reason(result, shift, effect), *_left_out(result)]))
-
-
-def _reason(result: Compared, shift: Shift, effect: float) -> str:
+def _reason(result: Compared, shift: Shift, effect: float, *, is_wide: bool) -> str:
     if shift is Shift.EQUIVALENT:
         return f"the change is smaller than {effect:g} %"
     if shift is Shift.UNDECIDED:
-        return _undecided(result, effect)
+        return f"{_undecided(result, effect, is_wide=is_wide)}{WIDE if is_wide else ''}"
     levels = " to ".join(quantity(arm.level, result.unit) for arm in (result.base, result.candidate))
     size = "" if result.interval is None else f" by {_least(result.interval):.3g} % or more"
     if result.better == NEITHER:
@@ -198,8 +197,10 @@ def _least(ends: tuple[float, float]) -> float:
     return min(map(abs, ends))
 
 
-def _undecided(result: Compared, effect: float) -> str:
+def _undecided(result: Compared, effect: float, *, is_wide: bool) -> str:
     base, candidate = result.base.runs, result.candidate.runs
+    if is_wide:
+        return f"a change of {effect:g} % is neither shown nor ruled out"
     if result.interval is None and result.noise_percent is not None:
         return f"{base} and {candidate} repeats cannot show a difference: {FEWEST} in each arm are the fewest that can"
     if result.interval is None:

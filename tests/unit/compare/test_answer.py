@@ -75,6 +75,12 @@ def test_an_outlier_neither_hides_nor_makes_a_change(outlier: float, arm: int) -
         assert of(*arms).answer is answer
 
 
+def test_a_host_that_changed_in_the_middle_is_told_not_averaged() -> None:
+    found = of([*noisy(100, 10), *noisy(110, 10, 1)], noisy(110, 20, 2))
+    assert found.answer is Answer.UNDECIDED
+    assert "host that changed in the middle. Measure both arms in turns" in found.reason
+
+
 def test_constants() -> None:
     same = of([5.0] * 4, [5.0] * 9)
     assert (same.answer, same.change_percent, same.interval) == (Answer.EQUIVALENT, 0.0, (0.0, 0.0))
