@@ -1,9 +1,10 @@
 r"""Compare two versions, such as two images: is the candidate worse than the base, better, or equivalent? Exit code 1:
-a metric is worse.
+a metric is worse, or every run of a version broke.
 
-The values are those of two files of {metric: [values]}, oldest first, with null for a run without the value. Or a
-command measures both versions in turns, until every metric is decided: it finds the version in the variable CANDIDATE,
-and the last line of its output is {metric: value} or a number. Runs that are in the journal are not made again.
+The values are those of two files of {metric: [values]}, oldest first, with null for a run without the value. Or both
+versions are measured in turns, until every metric is decided: by trials of TEST with both images, or by a command that
+finds the version in the variable CANDIDATE and prints {metric: value} or a number in its last line. Runs that are in
+the journal are not made again.
 
 The interval of the change decides, at a confidence of 95 %: worse or better if it excludes 0; equivalent if it is
 within the effect on both sides of 0; otherwise undecided. Values are compared by their ranks, so that outliers and the
@@ -12,6 +13,8 @@ form of the noise do not matter. Which direction is better follows from the name
 
 examples:
   ml-metrics compare --from base.json --to candidate.json
+  ml-metrics compare tf-mnist-example-cpu --base app:1 --candidate app:2 \
+      --journal j.jsonl --metric total_wall_time
   ml-metrics compare --from a.json --to b.json --effect 1% --metric step_time
   ml-metrics compare --base app:1 --candidate app:2 --run ./measure.sh \
       --journal j.jsonl --metric step_time --junit compare.xml
@@ -26,11 +29,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cli.arguments import UsageError, add_json, pair, text, whole_number
+from ml_metrics.cli.chosen_warehouse import add_warehouse
 from ml_metrics.cli.measuring import add_command, measured
 from ml_metrics.cli.output import print_json, table, warn
 from ml_metrics.compare.answer import Answer
 from ml_metrics.compare.journal import journal_of
-from ml_metrics.compare.plan import BASE, CANDIDATE, MeasuredRun, Plan, answers, next_step
+from ml_metrics.compare.plan import BASE, CANDIDATE, MeasuredRun, Plan, Step, answers, next_step
 from ml_metrics.compare.repeats import compare_repeats
 from ml_metrics.compare.report import cells, document, junit, markdown, multiplicity, summary
 from ml_metrics.config.metric_facts import Better, MetricFacts
@@ -42,6 +46,7 @@ from ml_metrics.values import printable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ml_metrics.cli.measuring import Measured
     from ml_metrics.compare.answer import Compared
 
 DEFAULT_EFFECT = 2.0
@@ -63,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--together", action="store_true", help="5 %% is the error of all metrics together, instead of each"
     )
     runs = parser.add_argument_group("runs in turns")
+    runs.add_argument("test", type=text, metavar="TEST", nargs="?", help="the test that runs with both images")
     runs.add_argument("--base", type=text, metavar="VERSION", help="the base")
     runs.add_argument("--candidate", type=text, metavar="VERSION", help="the candidate")
     add_command(runs, required=False)
@@ -95,12 +101,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print a table for a comment")
     add_json(form)
+    add_warehouse(parser, json=False)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare, and print the verdicts."""
     facts = _facts(arguments)
-    found = _of_runs(arguments, facts) if _is_of_runs(arguments) else _of_files(arguments, facts)
+    found, step = _of_runs(arguments, facts) if _is_of_runs(arguments) else (_of_files(arguments, facts), Step())
     if arguments.junit:
         _write(arguments.junit, junit(found, strict=arguments.strict))
     if arguments.json:
@@ -110,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print_table(found, arguments)
     bad = {Answer.WORSE, Answer.UNDECIDED} if arguments.strict else {Answer.WORSE}
-    return int(any(each.answer in bad for each in found))
+    return int(step.broken or any(each.answer in bad for each in found))
 
 
 def _is_of_runs(arguments: argparse.Namespace) -> bool:
@@ -119,12 +126,15 @@ def _is_of_runs(arguments: argparse.Namespace) -> bool:
     runs = {
         "--base": arguments.base,
         "--candidate": arguments.candidate,
-        "--run": arguments.run,
+        "TEST or --run": arguments.test or arguments.run,
         "--journal": arguments.journal,
     }
+    every = "--from and --to, or --base, --candidate, --journal and TEST or --run"
+    if arguments.test and arguments.run:
+        raise UsageError("give TEST or --run, not both")
     chosen = runs if any(runs.values()) else files
     if chosen is runs and any(files.values()):
-        raise UsageError("give --from and --to, or --base, --candidate, --run and --journal, not both")
+        raise UsageError(f"give {every}, not both")
     if missing := [name for name, value in chosen.items() if not value]:
         raise UsageError(
             f"{' and '.join(missing)} missing: give --from and --to, or --base, --candidate, --run, --journal"
@@ -140,16 +150,16 @@ def _of_files(arguments: argparse.Namespace, facts: Mapping[str, MetricFacts]) -
     return compare_repeats(base, candidate, arguments.effect, facts, in_turns=in_turns, together=together)
 
 
-def _of_runs(arguments: argparse.Namespace, facts: Mapping[str, MetricFacts]) -> list[Compared]:
+def _of_runs(arguments: argparse.Namespace, facts: Mapping[str, MetricFacts]) -> tuple[list[Compared], Step]:
     if arguments.base == arguments.candidate:
         raise UsageError(f"--base and --candidate are both {arguments.base}: there is nothing to compare")
     plan = Plan(arguments.effect, arguments.max_runs, tuple(arguments.metric or ()))
     versions = {BASE: arguments.base, CANDIDATE: arguments.candidate}
-    with journal_of({**asdict(plan), **versions}, Path(arguments.journal)) as journal:
+    with journal_of({**asdict(plan), **versions, "test": arguments.test}, Path(arguments.journal)) as journal:
         runs = [_run(f"{journal.path}:{number}", line) for number, line in enumerate(journal.lines, start=2)]
         while (step := next_step(plan, runs)).runs:
             arm = step.runs[0]
-            runs.append(MeasuredRun(arm, measured(versions[arm], arguments.run, arguments.timeout).values))
+            runs.append(MeasuredRun(arm, _measured(arguments, versions[arm]).values))
             journal.add(asdict(runs[-1]))
             shown = ", ".join(f"{metric} {value:.6g}" for metric, value in runs[-1].values.items()) or "broken"
             count = f"run {len(runs)} of at most {plan.max_runs}"
@@ -157,7 +167,15 @@ def _of_runs(arguments: argparse.Namespace, facts: Mapping[str, MetricFacts]) ->
     print(f"{len(runs)} runs: {step.reason}", file=sys.stderr)
     if not (found := answers(plan, runs, facts)):
         raise UsageError(f"nothing was measured: {step.reason}")
-    return found
+    return found, step
+
+
+def _measured(arguments: argparse.Namespace, version: str) -> Measured:
+    if arguments.test:
+        from ml_metrics.cli.trials import measured_trial
+
+        return measured_trial(arguments, version)
+    return measured(version, arguments.run, arguments.timeout)
 
 
 def _run(where: str, line: Mapping[str, Any]) -> MeasuredRun:

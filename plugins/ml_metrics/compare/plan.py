@@ -89,6 +89,8 @@ class Step:
     """The arms of the runs that are needed, in their order; none if the comparison has ended."""
     reason: str = ""
     """Why it has ended."""
+    broken: bool = False
+    """Whether it has ended because every run of an arm broke."""
 
 
 def next_step(plan: Plan, runs: Sequence[MeasuredRun]) -> Step:
@@ -97,7 +99,7 @@ def next_step(plan: Plan, runs: Sequence[MeasuredRun]) -> Step:
     if begun:
         return Step(plan.order(whole)[begun:])
     if broken := [arm for arm in (BASE, CANDIDATE) if whole and not _measures(runs, arm)]:
-        return Step(reason=f"every run of the {' and the '.join(broken)} broke")
+        return Step(reason=f"every run of the {' and the '.join(broken)} broke", broken=True)
     metrics = _metrics(plan, runs)
     if whole and not metrics:
         return Step(reason="no metric was measured in both arms")

@@ -93,7 +93,7 @@ def test_exit_codes(options: list[str], code: int) -> None:
         (["--better", "m=up"], "should end with =higher, =lower or =neither"),
         (["--from", "none.json"], "none.json"),
         (["--json", "--markdown"], "not allowed with argument"),
-        (["--base", "a"], "give --from and --to, or --base, --candidate, --run and --journal, not both"),
+        (["--base", "a"], "give --from and --to, or --base, --candidate, --journal and TEST or --run, not both"),
     ],
 )
 def test_wrong_usage(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,14 +218,46 @@ def test_what_cannot_be_measured(
 
 
 def test_an_image_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    assert in_turns("--metric", "step_time", command='[ "$CANDIDATE" = fast ] && echo \'{"step_time": 1}\'') == 0
+    assert in_turns("--metric", "step_time", command='[ "$CANDIDATE" = fast ] && echo \'{"step_time": 1}\'') == 1
     printed = capsys.readouterr()
     assert "4 runs: every run of the candidate broke" in printed.err
     assert "no value of the candidate is finite" in printed.out
-    assert in_turns("--metric", "step_time", "--strict", command=" exit 1") == 1
 
 
 def test_the_journal_of_another_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     assert in_turns() == 1
     assert in_turns("--effect", "1%") == 2
     assert "another question: other values of effect" in capsys.readouterr().err
+
+
+def trials(*options: str) -> int:
+    runs = ["--base", "app:1", "--candidate", "app:2", "--journal", "journal.jsonl"]
+    return cli.main(["compare", "a-test", *runs, "--warehouse", "sqlite:///w.db", *options])
+
+
+def test_trials_that_record_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For example of a test that does not exist, or that does not allow another image."""
+    Path("airflow").write_text('#!/bin/sh\necho "$@" >>calls\necho "why it failed"\nexit 1\n')
+    Path("airflow").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert cli.main(["schema", "--warehouse", "sqlite:///w.db"]) == 0
+    assert trials() == 2
+    printed = capsys.readouterr()
+    assert printed.err.count("why it failed") == 4
+    assert "nothing was measured: every run of the base and the candidate broke" in printed.err
+    calls = sorted(set(Path("calls").read_text().splitlines()))
+    assert calls == [f'dags test a-test --conf {{"image": "app:{tag}", "trial": "yes"}}' for tag in (1, 2)]
+
+
+def test_trials_without_airflow(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["schema", "--warehouse", "sqlite:///w.db"]) == 0
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert trials() == 2
+    assert "the command `airflow` is not there: use the environment of Airflow" in capsys.readouterr().err
+
+
+def test_a_test_and_a_command_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert trials("--run", "true") == 2
+    assert "give TEST or --run, not both" in capsys.readouterr().err
