@@ -130,6 +130,8 @@ def examples() -> dict[str, list[str]]:
             f'ml-metrics replay {TEST} --rule "less 5 % of best" --metric total_wall_time',
         ],
         "calibrate": [f"ml-metrics calibrate {CONFIG} --history past.jsonl"],
+        "compare": ["ml-metrics compare --from base.json --to candidate.json"],
+        "bisect": ["ml-metrics bisect --candidates tags.txt --run ./measure.sh --journal j.jsonl"],
         "render": [f"ml-metrics render {CONFIG} --pod"],
         "tests": ["ml-metrics tests"],
         "history": [
@@ -237,6 +239,7 @@ def _prepare() -> None:
     _write_older_tables(Path("older.db"))
     _write_past(Path("past.jsonl"))
     Path("hyperfine.json").write_text(HYPERFINE, encoding="utf-8")
+    _write_repeats()
 
 
 def _write_past(path: Path) -> None:
@@ -253,6 +256,22 @@ def _write_past(path: Path) -> None:
         for day, level in enumerate(levels)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def _write_repeats() -> None:
+    """Write the values of two versions, and a program that measures one of many: from `app:12` on, it is slower."""
+    random = Random(2)  # noqa: S311  (an example, no secret)
+    slower = {"step_time": 1.04, "accuracy": 1.0}
+    for name, change in (("base", dict.fromkeys(slower, 1.0)), ("candidate", slower)):
+        repeats = {
+            metric: [round(level * change[metric] * random.gauss(1, noise), 4) for _ in range(10)]
+            for metric, level, noise in (("step_time", 0.25, 0.01), ("accuracy", 0.96, 0.002))
+        }
+        Path(f"{name}.json").write_text(json.dumps(repeats), encoding="utf-8")
+    Path("tags.txt").write_text("".join(f"app:{number}\n" for number in range(1, 17)), encoding="utf-8")
+    measure = '#!/bin/sh\n[ "${CANDIDATE#app:}" -ge 12 ] && echo 0.26 || echo 0.25\n'
+    Path("measure.sh").write_text(measure, encoding="utf-8")
+    Path("measure.sh").chmod(0o755)
 
 
 def _run(day: int) -> Run:

@@ -25,6 +25,7 @@ GROUPS = {
         "replay": "judge every run of a history again",
         "calibrate": "choose conditions by the noise of each metric",
         "compare": "compare repeats of two versions: worse, better, equivalent",
+        "bisect": "find the version that changed a metric, under noise",
         "render": "print a test as a Kubernetes object",
     },
     "Look at recorded runs": {

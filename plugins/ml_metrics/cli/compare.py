@@ -1,45 +1,80 @@
-"""Compare repeats of two versions, such as the runs of two images: is the candidate worse than the base, better, or
-equivalent? Exit code 1: a metric is worse.
+r"""Compare two versions, such as two images: is the candidate worse than the base, better, or equivalent? Exit code 1:
+a metric is worse, or every run of a version broke.
 
-Each file holds {metric: [values]}, oldest first, with null for a run without the value. The interval of the change
-decides, at a confidence of 95 %: worse or better if it excludes 0; equivalent if it is within the effect on both sides
-of 0; otherwise undecided. Values are compared by their ranks, so that outliers and the form of the noise do not matter.
-Which direction is better follows from the name of the metric, from CONFIG, or from --better.
+The values are those of two files of {metric: [values]}, oldest first, with null for a run without the value. Or both
+versions are measured in turns, until every metric is decided: by trials of TEST with both images, or by a command that
+finds the version in the variable CANDIDATE and prints {metric: value} or a number in its last line. Runs that are in
+the journal are not made again.
+
+The interval of the change decides, at a confidence of 95 %: worse or better if it excludes 0; equivalent if it is
+within the effect on both sides of 0; otherwise undecided. Values are compared by their ranks, so that outliers and the
+form of the noise do not matter. Which direction is better follows from the name of the metric, from CONFIG, or from
+--better (docs/compare.md).
 
 examples:
   ml-metrics compare --from base.json --to candidate.json
+  ml-metrics compare tf-mnist-example-cpu --base app:1 --candidate app:2 \
+      --journal j.jsonl --metric total_wall_time
   ml-metrics compare --from a.json --to b.json --effect 1% --metric step_time
-  ml-metrics compare --from a.json --to b.json --in-turns --junit compare.xml
+  ml-metrics compare --base app:1 --candidate app:2 --run ./measure.sh \
+      --journal j.jsonl --metric step_time --junit compare.xml
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ml_metrics.cli.arguments import UsageError, add_json, pair, text
+from ml_metrics.cli.arguments import UsageError, add_json, pair, text, whole_number
+from ml_metrics.cli.chosen_warehouse import add_warehouse
+from ml_metrics.cli.measuring import add_command, measured
 from ml_metrics.cli.output import print_json, table, warn
 from ml_metrics.compare.answer import Answer
-from ml_metrics.compare.repeats import compare_repeats, read_repeats
+from ml_metrics.compare.journal import journal_of
+from ml_metrics.compare.plan import BASE, CANDIDATE, MeasuredRun, Plan, Step, answers, next_step
+from ml_metrics.compare.repeats import compare_repeats
 from ml_metrics.compare.report import cells, document, junit, markdown, multiplicity, summary
 from ml_metrics.config.metric_facts import Better, MetricFacts
 from ml_metrics.config.problems import did_you_mean
+from ml_metrics.errors import UnreadableInputError
+from ml_metrics.judge.input_files import read_repeats
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ml_metrics.cli.measuring import Measured
     from ml_metrics.compare.answer import Compared
 
 DEFAULT_EFFECT = 2.0
 MOST_PERCENT = 1_000.0
+DEFAULT_RUNS = 60
+MOST_RUNS = 10_000
 HEAD = ("metric", "verdict", "base", "candidate", "change", "interval", "runs")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `compare`."""
-    parser.add_argument("--from", dest="base", type=text, metavar="FILE", required=True, help="the values of the base")
-    parser.add_argument("--to", dest="candidate", type=text, metavar="FILE", required=True, help="of the candidate")
+    files = parser.add_argument_group("values that exist")
+    files.add_argument("--from", dest="base_file", type=text, metavar="FILE", help="the values of the base")
+    files.add_argument("--to", dest="candidate_file", type=text, metavar="FILE", help="the values of the candidate")
+    files.add_argument(
+        "--in-turns", action="store_true", help="values at the same place were measured one after the other"
+    )
+    files.add_argument(
+        "--together", action="store_true", help="5 %% is the error of all metrics together, instead of each"
+    )
+    runs = parser.add_argument_group("runs in turns")
+    runs.add_argument("test", type=text, metavar="TEST", nargs="?", help="the test that runs with both images")
+    runs.add_argument("--base", type=text, metavar="VERSION", help="the base")
+    runs.add_argument("--candidate", type=text, metavar="VERSION", help="the candidate")
+    add_command(runs, required=False)
+    runs.add_argument(
+        "--max-runs", type=whole_number(1, MOST_RUNS), metavar="N", default=DEFAULT_RUNS, help="default: %(default)s"
+    )
     parser.add_argument(
         "--effect",
         type=percent,
@@ -47,8 +82,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_EFFECT,
         help="the smallest change that matters; default: %(default)g%%",
     )
-    parser.add_argument("--metric", type=text, action="append", metavar="NAME", help="only this metric; can be repeated")
-    parser.add_argument("--config", type=text, metavar="CONFIG", help="a test file that states which direction is better")
+    parser.add_argument(
+        "--metric", type=text, action="append", metavar="NAME", help="only this metric; can be repeated"
+    )
+    parser.add_argument(
+        "--config", type=text, metavar="CONFIG", help="a test file that states which direction is better"
+    )
     parser.add_argument(
         "--better",
         type=direction,
@@ -57,31 +96,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=DIRECTION",
         help="higher, lower or neither, for a metric",
     )
-    parser.add_argument(
-        "--in-turns", action="store_true", help="values at the same place were measured one after the other"
-    )
-    parser.add_argument(
-        "--together", action="store_true", help="5 %% is the error of all metrics together, instead of each"
-    )
     parser.add_argument("--strict", action="store_true", help="exit code 1 also if a metric is undecided")
     parser.add_argument("--junit", type=text, metavar="FILE", help="also write the verdicts as JUnit XML")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print a table for a comment")
     add_json(form)
+    add_warehouse(parser, json=False)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare, and print the verdicts."""
-    base, candidate = (_chosen(read_repeats(path), arguments.metric) for path in (arguments.base, arguments.candidate))
-    _check(arguments, base, candidate)
-    found = compare_repeats(
-        base,
-        candidate,
-        arguments.effect,
-        facts=_facts(arguments),
-        in_turns=arguments.in_turns,
-        together=arguments.together,
-    )
+    facts = _facts(arguments)
+    found, step = _of_runs(arguments, facts) if _is_of_runs(arguments) else (_of_files(arguments, facts), Step())
     if arguments.junit:
         _write(arguments.junit, junit(found, strict=arguments.strict))
     if arguments.json:
@@ -91,7 +117,72 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print_table(found, arguments)
     bad = {Answer.WORSE, Answer.UNDECIDED} if arguments.strict else {Answer.WORSE}
-    return int(any(each.answer in bad for each in found))
+    return int(step.broken or any(each.answer in bad for each in found))
+
+
+def _is_of_runs(arguments: argparse.Namespace) -> bool:
+    """Whether runs are to be made. Raises UsageError unless either all files or all about the runs is stated."""
+    files = {"--from": arguments.base_file, "--to": arguments.candidate_file}
+    runs = {
+        "--base": arguments.base,
+        "--candidate": arguments.candidate,
+        "TEST or --run": arguments.test or arguments.run,
+        "--journal": arguments.journal,
+    }
+    every = "--from and --to, or --base, --candidate, --journal and TEST or --run"
+    if arguments.test and arguments.run:
+        raise UsageError("give TEST or --run, not both")
+    chosen = runs if any(runs.values()) else files
+    if chosen is runs and any(files.values()):
+        raise UsageError(f"give {every}, not both")
+    if missing := [name for name, value in chosen.items() if not value]:
+        raise UsageError(
+            f"{' and '.join(missing)} missing: give --from and --to, or --base, --candidate, --run, --journal"
+        )
+    return chosen is runs
+
+
+def _of_files(arguments: argparse.Namespace, facts: Mapping[str, MetricFacts]) -> list[Compared]:
+    paths = arguments.base_file, arguments.candidate_file
+    base, candidate = (_chosen(read_repeats(path), arguments.metric) for path in paths)
+    _check(arguments, base, candidate)
+    in_turns, together = arguments.in_turns, arguments.together
+    return compare_repeats(base, candidate, arguments.effect, facts, in_turns=in_turns, together=together)
+
+
+def _of_runs(arguments: argparse.Namespace, facts: Mapping[str, MetricFacts]) -> tuple[list[Compared], Step]:
+    if arguments.base == arguments.candidate:
+        raise UsageError(f"--base and --candidate are both {arguments.base}: there is nothing to compare")
+    plan = Plan(arguments.effect, arguments.max_runs, tuple(arguments.metric or ()))
+    versions = {BASE: arguments.base, CANDIDATE: arguments.candidate}
+    with journal_of({**asdict(plan), **versions, "test": arguments.test}, Path(arguments.journal)) as journal:
+        runs = [_run(f"{journal.path}:{number}", line) for number, line in enumerate(journal.lines, start=2)]
+        while (step := next_step(plan, runs)).runs:
+            arm = step.runs[0]
+            runs.append(MeasuredRun(arm, _measured(arguments, versions[arm]).values))
+            journal.add(asdict(runs[-1]))
+            shown = ", ".join(f"{metric} {value:.6g}" for metric, value in runs[-1].values.items()) or "broken"
+            count = f"run {len(runs)} of at most {plan.max_runs}"
+            print(printable(f"{count}: {arm} {versions[arm]}: {shown}"), file=sys.stderr, flush=True)
+    print(f"{len(runs)} runs: {step.reason}", file=sys.stderr)
+    if not (found := answers(plan, runs, facts)):
+        raise UsageError(f"nothing was measured: {step.reason}")
+    return found, step
+
+
+def _measured(arguments: argparse.Namespace, version: str) -> Measured:
+    if arguments.test:
+        from ml_metrics.cli.trials import measured_trial
+
+        return measured_trial(arguments, version)
+    return measured(version, arguments.run, arguments.timeout)
+
+
+def _run(where: str, line: Mapping[str, Any]) -> MeasuredRun:
+    arm, values = line.get("arm"), line.get("values")
+    if arm not in {BASE, CANDIDATE} or not isinstance(values, dict):
+        raise UnreadableInputError(f"{where}: is not a run of a comparison")
+    return MeasuredRun(arm, values)
 
 
 def percent(argument: str) -> float:
@@ -121,7 +212,7 @@ def _check(arguments: argparse.Namespace, base: Mapping[str, object], candidate:
     known = {**base, **candidate}
     for metric in arguments.metric or ():
         if metric not in known:
-            measured = {**read_repeats(arguments.base), **read_repeats(arguments.candidate)}
+            measured = {**read_repeats(arguments.base_file), **read_repeats(arguments.candidate_file)}
             raise UsageError(f"neither file has a metric {metric!r}{did_you_mean(metric, measured)}")
     if not known:
         raise UsageError("the files have no metric")
@@ -133,9 +224,9 @@ def _check(arguments: argparse.Namespace, base: Mapping[str, object], candidate:
 def _facts(arguments: argparse.Namespace) -> dict[str, MetricFacts]:
     facts: dict[str, MetricFacts] = {}
     if arguments.config:
-        from ml_metrics.cli.past_runs import conditions_in
+        from ml_metrics.config.load import load_file
 
-        facts = dict(conditions_in(arguments.config, "")[1].metrics)
+        facts = dict(load_file(arguments.config).metric_collection_config.facts)
     for name, better in arguments.better:
         stated = facts.get(name, MetricFacts())
         facts[name] = stated.model_copy(update={"better": Better(better)})
@@ -153,10 +244,8 @@ def _print_table(found: list[Compared], arguments: argparse.Namespace) -> None:
 
 
 def _write(path: str, content: str) -> None:
-    from pathlib import Path
-
     try:
         Path(path).write_text(content, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
-    print(f"wrote {path}", file=sys.stderr)
+    print(f"wrote {printable(path)}", file=sys.stderr)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.compare.arms import arms_of
 from ml_metrics.compare.noise import noise_percent, repeats_for
+from ml_metrics.compare.ranks import widening_of
 from ml_metrics.compare.spending import LEVEL
 from ml_metrics.compare.verdict import Shift, decide, interval
 from ml_metrics.kinds import HIGHER, LOWER, NEITHER
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
 
     from ml_metrics.compare.arms import Arms, Block
     from ml_metrics.compare.verdict import Found
+    from ml_metrics.kinds import Kind
 
 DECIMALS = 6
 SHOWN_CERTAINTY = 0.9999
+WIDE = ": values resemble the ones before, as on a host that changed in the middle. Measure both arms in turns"
 FEWEST = 4
 """With as many repeats in each arm, a difference can be shown at the level 0.05."""
 
@@ -88,15 +91,17 @@ class Compared:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The level of a comparison, and what its looks have found, if there were several."""
+
+    level: float = LEVEL
+    """The share of comparisons of equal arms in which a difference may be found."""
+    found: Found | None = None
+
+
 def compared(
-    metric: str,
-    blocks: Sequence[Block],
-    effect: float,
-    *,
-    better: str = "",
-    unit: str = "",
-    level: float = LEVEL,
-    found: Found | None = None,
+    metric: str, blocks: Sequence[Block], effect: float, kind: Kind, decided: Decided | None = None
 ) -> Compared:
     """Return what the values show about a metric.
 
@@ -104,11 +109,11 @@ def compared(
         metric: its name.
         blocks: the values of base and candidate; a single block where they were not measured in turns.
         effect: the smallest change that matters, in percent.
-        better: `higher`, `lower`, `neither`, or empty if that is unknown; then every difference is for the worse.
-        unit: the unit of the values.
-        level: the share of comparisons of equal arms in which a difference may be found.
-        found: what an earlier look has decided.
+        kind: which direction is better; every difference is for the worse if that is unknown.
+        decided: the level, if it is not the usual one.
     """
+    level, found = (decided.level, decided.found) if decided else (LEVEL, None)
+    better, unit = kind.better, kind.unit
     arms = arms_of(blocks)
     base, candidate = (_arm([value for block in blocks for value in block[place]]) for place in (0, 1))
     if not arms.ends:
@@ -131,7 +136,8 @@ def compared(
         certainty=None if found.certainty is None else min(found.certainty, SHOWN_CERTAINTY),
         noise_percent=noise,
     )
-    return _with_reason(result, found.shift, effect)
+    notes = [_reason(result, found.shift, effect, is_wide=widening_of(arms) > 1), *_left_out(result)]
+    return replace(result, reason=". ".join(filter(None, notes)))
 
 
 def _arm(values: Sequence[float]) -> Arm:
@@ -164,29 +170,26 @@ def _answer(shift: Shift, better: str) -> Answer:
 
 
 def _no_values(base: Arm, candidate: Arm) -> str:
-    empty = [name for name, arm in (("base", base), ("candidate", candidate)) if not arm.runs]
-    if not any(arm.left_out for arm in (base, candidate)):
-        return f"{' and '.join(empty)} did not measure it"
-    return f"{' and '.join(empty)} {'have' if len(empty) > 1 else 'has'} no finite value"
+    arms = (("base", base), ("candidate", candidate))
+    unmeasured = [name for name, arm in arms if not arm.runs and not arm.left_out]
+    if unmeasured:
+        return f"{' and '.join(unmeasured)} did not measure it"
+    return f"no value of the {' and the '.join(name for name, arm in arms if not arm.runs)} is finite"
 
 
-def _with_reason(result: Compared, shift: Shift, effect: float) -> Compared:
-    from dataclasses import replace
-
-    return replace(result, reason=". ".join([_reason(result, shift, effect), *_left_out(result)]))
-
-
-def _reason(result: Compared, shift: Shift, effect: float) -> str:
+def _reason(result: Compared, shift: Shift, effect: float, *, is_wide: bool) -> str:
     if shift is Shift.EQUIVALENT:
         return f"the change is smaller than {effect:g} %"
     if shift is Shift.UNDECIDED:
-        return _undecided(result, effect)
+        return f"{_undecided(result, effect, is_wide=is_wide)}{WIDE if is_wide else ''}"
     levels = " to ".join(quantity(arm.level, result.unit) for arm in (result.base, result.candidate))
     size = "" if result.interval is None else f" by {_least(result.interval):.3g} % or more"
     if result.better == NEITHER:
         return f"{shift}{size} ({levels}), and no direction of it is better"
     if result.better not in {HIGHER, LOWER}:
-        return f"{shift}{size} ({levels}); it is not known which direction is better, so any difference is for the worse"
+        return (
+            f"{shift}{size} ({levels}); it is not known which direction is better, so any difference is for the worse"
+        )
     return f"{shift}{size} ({levels}), and {result.better} is better"
 
 
@@ -194,8 +197,10 @@ def _least(ends: tuple[float, float]) -> float:
     return min(map(abs, ends))
 
 
-def _undecided(result: Compared, effect: float) -> str:
+def _undecided(result: Compared, effect: float, *, is_wide: bool) -> str:
     base, candidate = result.base.runs, result.candidate.runs
+    if is_wide:
+        return f"a change of {effect:g} % is neither shown nor ruled out"
     if result.interval is None and result.noise_percent is not None:
         return f"{base} and {candidate} repeats cannot show a difference: {FEWEST} in each arm are the fewest that can"
     if result.interval is None:
@@ -209,7 +214,7 @@ def _undecided(result: Compared, effect: float) -> str:
 def _left_out(result: Compared) -> list[str]:
     counts = [(arm.left_out, name) for arm, name in ((result.base, "base"), (result.candidate, "candidate"))]
     return [
-        f"{count} {'value' if count == 1 else 'values'} of the {name} {'is' if count == 1 else 'are'} missing or not finite"
+        f"{count} {'value of the ' + name + ' is' if count == 1 else 'values of the ' + name + ' are'} not finite"
         for count, name in counts
         if count
     ]

@@ -1,7 +1,7 @@
 """The values of both arms of a comparison, on a scale on which a change in percent is a shift.
 
-Values that were measured in turns form blocks, so that what a host does to neighbouring runs cancels out. Values without
-such an order are one block.
+Values that were measured in turns form blocks, so that what a host does to neighbouring runs cancels out. Values
+without such an order are one block.
 """
 
 from __future__ import annotations
@@ -93,6 +93,6 @@ def _scaled(values: Values, base: Values) -> tuple[Scale, Values]:
     largest = float(np.max(np.abs(values), initial=0.0)) or 1.0
     values, base = values / largest, base / largest
     level = abs(float(np.median(base))) if len(base) else 0.0
-    if level < NEGLIGIBLE or max(np.mean(base > 0), np.mean(base < 0)) < CLEAR_SHARE:
+    if not level or level < NEGLIGIBLE or max(np.mean(base > 0), np.mean(base < 0)) < CLEAR_SHARE:
         return Scale(0, largest, in_percent=False), values
     return Scale(0, largest * level), values / level

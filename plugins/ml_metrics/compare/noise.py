@@ -51,4 +51,6 @@ def block_noise(arms: Arms) -> float:
 
 def repeats_for(noise: float, effect: float) -> int:
     """Return the repeats in each arm that show a change of the effect, given the noise in the same unit."""
-    return min(MOST_REPEATS, math.ceil(RUNS_PER_SQUARE * (noise / effect) ** 2)) if noise < effect * 1e6 else MOST_REPEATS
+    return (
+        min(MOST_REPEATS, math.ceil(RUNS_PER_SQUARE * (noise / effect) ** 2)) if noise < effect * 1e6 else MOST_REPEATS
+    )

@@ -1,8 +1,8 @@
 """How many runs a comparison takes: runs of both arms in turns, until each metric is decided or the budget is spent.
 
-A block is four runs, A B B A or B A A B by the toss of a coin: whatever drifts between the runs of a block concerns both
-arms. After some blocks, the values are looked at (`spending.looks`); a metric is decided by the first look that decides
-it. The number of looks is set once, after the first three blocks, from the noise within blocks.
+A block is four runs, A B B A or B A A B by the toss of a coin: whatever drifts between the runs of a block concerns
+both arms. After some blocks, the values are looked at (`spending.looks`); a metric is decided by the first look that
+decides it. The number of looks is set once, after the first three blocks, from the noise within blocks.
 
 A comparison is a plain record, its plan and its runs, so that it can go on wherever it was interrupted.
 """
@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ml_metrics.compare.answer import compared
+from ml_metrics.compare.answer import Decided, compared
 from ml_metrics.compare.arms import arms_of
 from ml_metrics.compare.noise import block_noise, repeats_for
 from ml_metrics.compare.spending import FIRST, LEVEL, looks
-from ml_metrics.compare.verdict import Shift, decide
+from ml_metrics.compare.verdict import Found, Shift, decide
+from ml_metrics.config.metric_facts import known_about
 from ml_metrics.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.compare.answer import Compared
     from ml_metrics.compare.arms import Block
-    from ml_metrics.compare.verdict import Found
+    from ml_metrics.config.metric_facts import MetricFacts
 
 BASE, CANDIDATE = "base", "candidate"
 ORDERS = ((BASE, CANDIDATE, CANDIDATE, BASE), (CANDIDATE, BASE, BASE, CANDIDATE))
@@ -35,7 +36,7 @@ FEWEST_RUNS = FIRST * BLOCK
 LEAST_PLAN = FIRST + 1
 """Blocks that are planned at the least: the first three estimate the noise badly."""
 MORE = 1.35
-"""The planned repeats as a multiple of those of a plan with one look, whose runs are fixed: the rest is rarely needed."""
+"""The planned repeats as a multiple of those of a plan with a single look. The last of them are rarely needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,16 @@ class MeasuredRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """The look that decided a metric."""
+
+    blocks: int
+    """How many it saw."""
+    level: float
+    found: Found
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """What is to be done next."""
 
@@ -78,6 +89,8 @@ class Step:
     """The arms of the runs that are needed, in their order; none if the comparison has ended."""
     reason: str = ""
     """Why it has ended."""
+    broken: bool = False
+    """Whether it has ended because every run of an arm broke."""
 
 
 def next_step(plan: Plan, runs: Sequence[MeasuredRun]) -> Step:
@@ -86,38 +99,36 @@ def next_step(plan: Plan, runs: Sequence[MeasuredRun]) -> Step:
     if begun:
         return Step(plan.order(whole)[begun:])
     if broken := [arm for arm in (BASE, CANDIDATE) if whole and not _measures(runs, arm)]:
-        return Step(reason=f"every run of the {' and the '.join(broken)} broke")
+        return Step(reason=f"every run of the {' and the '.join(broken)} broke", broken=True)
     metrics = _metrics(plan, runs)
     if whole and not metrics:
         return Step(reason="no metric was measured in both arms")
-    if whole >= FIRST:
-        if all(_decided(plan, runs, metrics).values()):
-            return Step(reason="every metric is decided")
-        if whole >= (horizon := _horizon(plan, runs, metrics)):
-            spent = horizon == plan.max_runs // BLOCK
-            return Step(reason=f"{'the budget' if spent else 'the plan'} of {horizon * BLOCK} runs is spent")
-    if len(runs) + BLOCK > plan.max_runs:
-        return Step(reason=f"the budget of {plan.max_runs} runs is spent")
-    return Step(plan.order(whole))
+    end = _end(plan, runs, metrics) if whole >= FIRST else ""
+    return Step(reason=end) if end else Step(plan.order(whole))
 
 
-def answers(plan: Plan, runs: Sequence[MeasuredRun], kinds: Mapping[str, tuple[str, str]]) -> list[Compared]:
-    """Return what the runs show about each metric. `kinds`: the better direction and the unit of a metric."""
+def _end(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> str:
+    """Return why a comparison ends after its newest block; empty if it goes on."""
+    if all(_decided(plan, runs, metrics).values()):
+        return "every metric is decided"
+    horizon = _horizon(plan, runs, metrics)
+    if len(runs) < horizon * BLOCK:
+        return ""
+    return f"the {'budget' if horizon == plan.max_runs // BLOCK else 'plan'} of {horizon * BLOCK} runs is spent"
+
+
+def answers(plan: Plan, runs: Sequence[MeasuredRun], facts: Mapping[str, MetricFacts]) -> list[Compared]:
+    """Return what the runs show about each metric. `facts`: what a config states about metrics."""
     both = _metrics(plan, runs)
     decided = _decided(plan, runs, both)
     wanted = plan.metrics or sorted({metric for run in runs for metric in run.values})
+    last = _last_level(plan, runs, both)
     found = []
     for metric in wanted:
-        look = decided.get(metric)
-        blocks, level, shift = _blocks(runs, metric), _last_level(plan, runs, both), None
-        if look is not None:
-            blocks, level, shift = blocks[: look[0]], look[1], look[2]
-        elif metric in both:
-            from ml_metrics.compare.verdict import Found
-
-            shift = Found(Shift.UNDECIDED)
-        better, unit = kinds.get(metric, ("", ""))
-        found.append(compared(metric, blocks, plan.effect, better=better, unit=unit, level=level, found=shift))
+        blocks, level, shift = _blocks(runs, metric), last, Found(Shift.UNDECIDED)
+        if decision := decided.get(metric):
+            blocks, level, shift = blocks[: decision.blocks], decision.level, decision.found
+        found.append(compared(metric, blocks, plan.effect, known_about(metric, facts), Decided(level, shift)))
     return found
 
 
@@ -135,10 +146,9 @@ def _metrics(plan: Plan, runs: Sequence[MeasuredRun]) -> list[str]:
 def _blocks(runs: Sequence[MeasuredRun], metric: str) -> list[Block]:
     blocks = [runs[first : first + BLOCK] for first in range(0, len(runs), BLOCK)]
     return [
-        ([_value(run, metric) for run in block if run.arm == BASE],
-         [_value(run, metric) for run in block if run.arm == CANDIDATE])
+        tuple([_value(run, metric) for run in block if run.arm == arm] for arm in (BASE, CANDIDATE))  # type: ignore[misc]
         for block in blocks
-    ]  # fmt: skip
+    ]
 
 
 def _value(run: MeasuredRun, metric: str) -> float:
@@ -161,20 +171,23 @@ def planned_blocks(first: Sequence[Block], effect: float) -> int:
     return max(LEAST_PLAN, math.ceil(MORE * wanted * len(ORDERS) / BLOCK))
 
 
-def first_decision(blocks: Sequence[Block], effect: float, horizon: int) -> tuple[int, float, Found] | None:
+def first_decision(blocks: Sequence[Block], effect: float, horizon: int) -> Decision | None:
     """Return the blocks, the level and the finding of the first look that decides, or None."""
     for count, level in looks(horizon).items():
         if count > len(blocks):
             break
         found = decide(arms_of(blocks[:count]), effect, level)
         if found.shift is not Shift.UNDECIDED:
-            return count, level, found
+            return Decision(count, level, found)
     return None
 
 
-def _decided(
-    plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]
-) -> dict[str, tuple[int, float, Found] | None]:
+def decision_on(plan: Plan, runs: Sequence[MeasuredRun], metric: str) -> Decision | None:
+    """Return what a comparison of one metric has decided, or None."""
+    return _decided(plan, runs, [metric])[metric]
+
+
+def _decided(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> dict[str, Decision | None]:
     if len(runs) // BLOCK < FIRST:
         return dict.fromkeys(metrics)
     horizon = _horizon(plan, runs, metrics)
@@ -187,14 +200,3 @@ def _last_level(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str])
         return LEVEL
     past = [level for count, level in looks(_horizon(plan, runs, metrics)).items() if count <= whole]
     return past[-1] if past else LEVEL
-
-
-def document_of(plan: Plan, runs: Sequence[MeasuredRun]) -> dict[str, Any]:
-    """Return a comparison as JSON."""
-    return {
-        "effect": plan.effect,
-        "max_runs": plan.max_runs,
-        "metrics": list(plan.metrics),
-        "seed": plan.seed,
-        "runs": [{"arm": run.arm, "values": dict(run.values)} for run in runs],
-    }

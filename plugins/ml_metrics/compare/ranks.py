@@ -1,9 +1,9 @@
 """The rank test behind every comparison: how likely the arms are, if the candidate only differs by a given shift.
 
 The values of each block are aligned at their median and ranked together. If the candidate differs by the shift alone,
-every order of a block's runs was equally likely, whatever the noise: the probability is the share of orders in which the
-candidate has ranks at least as high. It is exact for few runs, ties included, and uses the normal distribution with the
-exact variance for many. With a single block it is the test of Mann and Whitney.
+every order of a block's runs was equally likely, whatever the noise: the probability is the share of orders in which
+the candidate has ranks at least as high. It is exact for few runs, ties included, and uses the normal distribution with
+the exact variance for many. With a single block it is the test of Mann and Whitney.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""Compares repeats that exist: the values of both arms from files."""
+"""Compares repeats that exist: every metric of two arms."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ml_metrics import storage
-from ml_metrics.compare.answer import compared
+from ml_metrics.compare.answer import Decided, compared
 from ml_metrics.compare.spending import LEVEL
 from ml_metrics.config.metric_facts import known_about
 from ml_metrics.errors import UnreadableInputError
-from ml_metrics.judge.input_files import number_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,26 +18,13 @@ if TYPE_CHECKING:
 
     Repeats = Mapping[str, Sequence[float]]
 
-NAN = float("nan")
 
-
-def read_repeats(path: str) -> dict[str, list[float]]:
-    """Read `{metric: [values]}`, oldest value first, with null for a run that did not measure the metric."""
-    try:
-        document = json.loads(storage.read_bytes(path).decode("utf-8-sig"), object_pairs_hook=_each_once)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableInputError(f"{path}: is not JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise UnreadableInputError(f"{path}: should hold one JSON object: {{metric: [values]}}")
-    return {metric: _values(f"{path}: {metric}", values) for metric, values in document.items()}
-
-
-def compare_repeats(
+def compare_repeats(  # noqa: PLR0913  (what one call of `ml-metrics compare` states)
     base: Repeats,
     candidate: Repeats,
     effect: float,
-    *,
     facts: Mapping[str, MetricFacts],
+    *,
     in_turns: bool = False,
     together: bool = False,
 ) -> list[Compared]:
@@ -59,9 +43,8 @@ def compare_repeats(
     found = []
     for metric in metrics:
         values, others = base.get(metric, ()), candidate.get(metric, ())
-        kind = known_about(metric, facts)
         blocks = _in_turns(metric, values, others) if in_turns else [(values, others)]
-        found.append(compared(metric, blocks, effect, better=kind.better, unit=kind.unit, level=level))
+        found.append(compared(metric, blocks, effect, known_about(metric, facts), Decided(level)))
     return found
 
 
@@ -74,18 +57,3 @@ def _in_turns(metric: str, base: Sequence[float], candidate: Sequence[float]) ->
         )
     count = max(len(base), len(candidate))
     return [(base[place : place + 2], candidate[place : place + 2]) for place in range(0, count, 2)]
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} occurs twice in one object")
-    return found
-
-
-def _values(where: str, values: Any) -> list[float]:
-    listed = values if isinstance(values, list) else [values]
-    return [
-        NAN if value is None else number_in(f"{where}[{place}]", value) for place, value in enumerate(listed)
-    ]

@@ -71,7 +71,7 @@ def junit(found: Sequence[Compared], *, strict: bool) -> str:
 
 
 def _case(each: Compared, *, strict: bool) -> str:
-    case = f"  <testcase classname=\"compare\" name={quoteattr(printable(each.metric))}"
+    case = f'  <testcase classname="compare" name={quoteattr(printable(each.metric))}'
     message = quoteattr(printable(each.reason))
     if each.answer is Answer.WORSE or (strict and each.answer is Answer.UNDECIDED):
         return f'{case}><failure type="{each.answer.value}" message={message}/></testcase>'

@@ -1,7 +1,7 @@
 """The looks at a comparison that is under way, and the level of each, so that all looks together keep one level.
 
-The level is spent in proportion to the runs that are there (Lan and DeMets). The distribution of a look is that of a
-Brownian motion which no earlier look has stopped (Armitage, McPherson and Rowe).
+The level is spent nearly in proportion to the runs that are there (Lan and DeMets). The distribution of a look is that
+of a Brownian motion which no earlier look has stopped (Armitage, McPherson and Rowe).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     Values = NDArray[np.float64]
 
 LEVEL = 0.05
-POWER = 1.0
-"""How the spent level grows with the share of the runs."""
+FIRST_LEVEL = 0.01
+"""What the first look spends: enough for a change that is large compared with the noise, whatever the plan."""
 LOOKS = 8
 """Looks at the most: more would cost level and save few runs."""
 FIRST = 3
@@ -32,7 +32,7 @@ WIDEST = 8.0
 @lru_cache(maxsize=256)
 def looks(horizon: int) -> dict[int, float]:
     """Return the numbers of blocks at which is looked, each with its two-sided level."""
-    places = sorted({max(FIRST, math.ceil(horizon * look / LOOKS)) for look in range(1, LOOKS + 1)})
+    places = sorted({FIRST, *(max(FIRST, math.ceil(horizon * look / LOOKS)) for look in range(1, LOOKS + 1))})
     return dict(zip(places, _levels([place / places[-1] for place in places]), strict=True))
 
 
@@ -43,7 +43,7 @@ def _levels(shares: list[float]) -> list[float]:
     before, spent = 0.0, 0.0
     for share in shares:
         deviation = math.sqrt(share - before)
-        target = LEVEL * share**POWER - spent
+        target = _spent(share, shares[0]) - spent
         bound = _bound(grid, density, deviation, target)
         levels.append(2 * NormalDist().cdf(-bound / math.sqrt(share)))
         spent += target
@@ -54,6 +54,14 @@ def _levels(shares: list[float]) -> list[float]:
         density[[0, -1]] /= 2  # the trapezoidal rule
         grid, before = following, share
     return levels
+
+
+def _spent(share: float, first: float) -> float:
+    """Return the level that is spent by a look."""
+    if first == 1:
+        return LEVEL
+    start = max(FIRST_LEVEL, LEVEL * first)
+    return start + (LEVEL - start) * (share - first) / (1 - first)
 
 
 def _bound(grid: Values, density: Values, deviation: float, target: float) -> float:

@@ -1,4 +1,4 @@
-"""Reads the files of metrics and history that `ml-metrics judge` and `replay` take."""
+"""Reads the files of metrics, history and repeats that `ml-metrics judge`, `replay` and `compare` take."""
 
 from __future__ import annotations
 
@@ -89,6 +89,17 @@ def read_curves(path: str) -> dict[tuple[str, str], TagCurve]:
     }
 
 
+def read_repeats(path: str) -> dict[str, list[float]]:
+    """Read `{metric: [values]}`, oldest value first, with null for a run that did not measure the metric."""
+    try:
+        document = json.loads(storage.read_bytes(path).decode("utf-8-sig"), object_pairs_hook=_each_once)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableInputError(f"{path}: is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise UnreadableInputError(f"{path}: should hold one JSON object: {{metric: [values]}}")
+    return {metric: _values(f"{path}: {metric}", values) for metric, values in document.items()}
+
+
 def _points(path: str, test: str) -> Iterator[tuple[str, dict[str, Any], StoredMetric]]:
     """Yield each row with the place that an error names, and its value."""
     timed: bool | None = None
@@ -154,12 +165,25 @@ def _point(where: str, row: dict[str, Any], when: datetime, test: str) -> Stored
         run_key=_text(where, row, "uuid") or when.isoformat(),
         timestamp=when,
         metric=_text(where, row, "metric_name"),
-        value=None if value is None else number_in(f"{where}: metric_value", value),
+        value=None if value is None else _number(f"{where}: metric_value", value),
         job_status=_one_of(where, JobStatus, row, "job_status") or JobStatus.SUCCESS,
         outcome=_one_of(where, Outcome, row, "verdict"),
         test=_text(where, row, "test_name") or test,
         non_finite=None if share is None else _within(f"{where}: non_finite", share, 1),
     )
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} occurs twice in one object")
+    return found
+
+
+def _values(where: str, values: Any) -> list[float]:
+    listed = values if isinstance(values, list) else [values]
+    return [math.nan if value is None else _number(f"{where}[{place}]", value) for place, value in enumerate(listed)]
 
 
 def _metric(where: str, name: str | None, entry: Any) -> Metric:
@@ -172,10 +196,10 @@ def _metric(where: str, name: str | None, entry: Any) -> Metric:
     wall_time, points, first = entry.get("wall_time"), _count(where, entry, "points", 1), entry.get("first_non_finite")
     return Metric(
         name=name,
-        value=math.nan if value is None else number_in(f"{where}: {name}", value),
+        value=math.nan if value is None else _number(f"{where}: {name}", value),
         tag=_text(where, entry, "tag") or name,
         strategy=_text(where, entry, "strategy"),
-        wall_time=None if wall_time is None else number_in(f"{where}: wall_time", wall_time),
+        wall_time=None if wall_time is None else _number(f"{where}: wall_time", wall_time),
         points=points,
         non_finite=int(_within(f"{where}: non_finite", _count(where, entry, "non_finite", 0), points)),
         first_non_finite=None if first is None else _count(where, entry, "first_non_finite", 0),
@@ -190,7 +214,7 @@ def _count(where: str, entry: dict[str, Any], key: str, default: int) -> int:
 
 
 def _within(where: str, value: Any, most: float) -> float:
-    number = number_in(where, value)
+    number = _number(where, value)
     if not 0 <= number <= most:
         raise UnreadableInputError(f"{where}: {value!r} is not from 0 to {most:g}")
     return number
@@ -206,8 +230,7 @@ def _curve(where: str, tag: str, document: Any) -> TagCurve:
     return curve
 
 
-def number_in(where: str, value: Any) -> float:
-    """Return a number of a document. Raises UnreadableInputError if it is none."""
+def _number(where: str, value: Any) -> float:
     spelled = isinstance(value, str) and value.strip().lower() in NON_FINITE
     if isinstance(value, bool) or not (isinstance(value, int | float) or spelled):
         raise UnreadableInputError(f"{where}: {value!r} is not a number; write null for NaN")

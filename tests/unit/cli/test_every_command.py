@@ -33,7 +33,7 @@ HOSTILE = {
 }
 NUMBERS = {
     "--limit", "--runs", "--days", "--window", "--ideal-step-time", "--interval", "--create", "--max-pods",
-    "--certainty", "--min-change", "--keep-days", "--keep-failed-days", "--timeout",
+    "--certainty", "--min-change", "--effect", "--max-runs", "--keep-days", "--keep-failed-days", "--timeout",
 }  # fmt: skip
 """Options for which every value above is wrong."""
 TEST_FILE = "{name: a-test, image: i, command: [c]}"
@@ -46,6 +46,8 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
     Path("configs/a.yaml").write_text(TEST_FILE)
     Path("run").mkdir()
     Path("metrics.json").write_text('{"loss_final": 1}')
+    Path("repeats.json").write_text('{"loss_final": [1, 2, 3]}')
+    Path("candidates.txt").write_text("a\nb\n")
     Path("history.jsonl").write_text(json.dumps({"metric_name": "loss_final", "metric_value": 1}) + "\n")
     warehouse = ["--warehouse", address]
     return {
@@ -57,6 +59,8 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "judge": ["configs/a.yaml", "--metrics", "metrics.json"],
         "replay": ["configs/a.yaml", "--history", "history.jsonl"],
         "calibrate": [TEST, *warehouse],
+        "compare": ["--from", "repeats.json", "--to", "repeats.json"],
+        "bisect": ["--candidates", "candidates.txt", "--run", "exit 125", "--journal", "journal.jsonl"],
         "render": ["configs/a.yaml"],
         "tests": warehouse,
         "history": [TEST, *warehouse],

@@ -1,0 +1,158 @@
+"""The search run by run: right pairs, candidates that cannot be measured, and answers that there is nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ml_metrics.bisection.search import Found, Probe, Search, State, next_probe
+from ml_metrics.errors import ConfigError
+
+Measure = Callable[[int], Probe]
+
+
+def names(count: int) -> tuple[str, ...]:
+    return tuple(f"c{place}" for place in range(count))
+
+
+def played(search: Search, measure: Measure) -> tuple[Found, list[Probe]]:
+    probes: list[Probe] = []
+    while isinstance(step := next_probe(search, probes), int):
+        assert len(probes) < search.max_runs
+        probes.append(measure(step))
+    return step, probes
+
+
+def noisy(change: int, effect: float, seed: int, percent: float = 1.0) -> Measure:
+    random = np.random.default_rng(seed)
+
+    def measure(place: int) -> Probe:
+        return Probe(place, 100 + percent * random.normal() + (effect if place >= change else 0.0))
+
+    return measure
+
+
+def history(effect: float, seed: int, count: int = 20) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    random = np.random.default_rng(seed)
+    good, bad = 100 + random.normal(size=count), 100 + effect + random.normal(size=count)
+    return tuple(good.tolist()), tuple(bad.tolist())
+
+
+def test_the_pair_is_found_under_noise() -> None:
+    """The small form of `benchmarks/comparisons.py`: 1,024 candidates, twice the noise, 40 searches."""
+    right, lengths = 0, []
+    for seed in range(40):
+        change = int(np.random.default_rng(seed).integers(1, 1024))
+        found, probes = played(Search(names(1024), 64, *history(2, seed)), noisy(change, 2, seed + 1000))
+        right += found.is_found and (found.good, found.bad) == (f"c{change - 1}", f"c{change}")
+        lengths.append(len(probes))
+    assert right >= 37
+    assert np.mean(lengths) < 28
+
+
+def test_without_noise_it_is_a_binary_search() -> None:
+    found, probes = played(
+        Search(names(1024), 64, (1.0,) * 20, (2.0,) * 20), lambda place: Probe(place, 1.0 + (place >= 700))
+    )
+    assert (found.good, found.bad) == ("c699", "c700")
+    assert len(probes) <= 13
+
+
+def test_noise_alone_is_an_answer() -> None:
+    answers = [played(Search(names(64), 48), noisy(30, 0, seed))[0] for seed in range(20)]
+    assert sum(each.is_found for each in answers) <= 1
+    assert any("no more than noise" in each.reason for each in answers)
+
+
+def test_a_history_without_a_difference_is_not_believed() -> None:
+    found, probes = played(Search(names(64), 60, *history(0, 3)), noisy(30, 0, 4, percent=0.1))
+    assert "no more than noise" in found.reason
+    assert {probe.candidate for probe in probes} == {0, 63}
+
+
+def test_a_change_outside_of_the_candidates() -> None:
+    search = Search(names(64), 60, *history(5, 5))
+    assert "is as good as the others" in played(search, noisy(1000, 5, 6))[0].reason
+    assert "is as bad as the others" in played(search, noisy(0, 5, 7))[0].reason
+
+
+def test_without_a_history_the_ends_are_measured_first() -> None:
+    found, probes = played(Search(names(100), 64), noisy(42, 6, 8))
+    assert (found.good, found.bad) == ("c41", "c42")
+    assert {probe.candidate for probe in probes[:12]} == {0, 99}
+
+
+def test_candidates_that_do_not_build_are_named() -> None:
+    measure = noisy(50, 6, 9)
+    broken = {48, 49, 50, 51}
+    found, probes = played(
+        Search(names(100), 64, *history(6, 9)),
+        lambda place: Probe(place, None, State.UNTESTABLE) if place in broken else measure(place),
+    )
+    assert (found.good, found.bad, found.between) == ("c47", "c52", ("c48", "c49", "c50", "c51"))
+    assert all(sum(probe.candidate == place for probe in probes) <= 1 for place in broken)
+
+
+def test_a_run_that_breaks_is_repeated() -> None:
+    measure, count = noisy(50, 6, 10), iter(range(1000))
+    found, _ = played(
+        Search(names(100), 64, *history(6, 10)),
+        lambda place: Probe(place, None, State.BROKEN) if next(count) % 3 == 1 else measure(place),
+    )
+    assert (found.good, found.bad) == ("c49", "c50")
+
+
+def test_an_end_that_cannot_be_measured() -> None:
+    found, probes = played(Search(names(9), 40), lambda place: Probe(place, None, State.BROKEN))
+    assert "cannot be measured" in found.reason
+    assert len(probes) <= 6
+
+
+def test_nothing_can_be_measured() -> None:
+    found, _ = played(Search(names(3), 40, *history(9, 1)), lambda place: Probe(place, None, State.UNTESTABLE))
+    assert found.reason == "no candidate can be measured"
+
+
+def test_an_outlier_does_not_decide() -> None:
+    measure, count = noisy(50, 4, 11), iter(range(1000))
+    found, _ = played(
+        Search(names(100), 64, *history(4, 11)),
+        lambda place: Probe(place, 1e6) if next(count) == 2 else measure(place),
+    )
+    assert (found.good, found.bad) == ("c49", "c50")
+
+
+def test_two_candidates() -> None:
+    found, _ = played(Search(names(2), 40), noisy(1, 9, 12))
+    assert (found.good, found.bad) == ("c0", "c1")
+
+
+def test_a_spent_budget_names_the_likeliest_place() -> None:
+    found, probes = played(Search(names(1024), 6, *history(5, 13)), noisy(500, 5, 13))
+    assert (found.is_found, len(probes)) == (False, 6)
+    assert "most likely place" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("candidates", "budget", "message"),
+    [
+        ((), 40, "0 given: a search needs a good and a bad one"),
+        (("a",), 40, "1 given: a search needs a good and a bad one"),
+        (("a", "b", "a"), 40, "'a' is listed twice"),
+        (("a", "b"), 0, "a search needs a run at least"),
+        (("a", "b"), 1, "takes 12 or more"),
+    ],
+)
+def test_what_cannot_be_searched(candidates: tuple[str, ...], budget: int, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Search(candidates, budget)
+
+
+def test_it_goes_on_wherever_it_was_interrupted() -> None:
+    search = Search(names(100), 64)
+    found, probes = played(search, noisy(70, 4, 14))
+    for count in range(len(probes)):
+        assert next_probe(search, probes[:count]) == probes[count].candidate
+    assert next_probe(search, probes) == found

@@ -1,0 +1,105 @@
+"""`ml-metrics bisect`: real commands, wrong ones, and a search that is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ml_metrics import cli
+
+MEASURE = 'n=${CANDIDATE#c}; [ "$n" = 41 ] && exit 125; echo building; [ "$n" -ge 40 ] && echo 2 || echo 1'
+"""The level changes with c40; c41 does not build."""
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("candidates.txt").write_text("".join(f"c{place}\n" for place in range(64)))
+    Path("good.json").write_text(json.dumps({"step_time": [1.0] * 9, "m": [1, None]}))
+    Path("bad.json").write_text(json.dumps({"step_time": [2.0] * 9, "m": [2]}))
+
+
+def argv(*options: str, command: str = MEASURE) -> list[str]:
+    return ["bisect", "--candidates", "candidates.txt", "--run", command, "--journal", "journal.jsonl", *options]
+
+
+KNOWN = ("--from", "good.json", "--to", "bad.json", "--metric", "step_time")
+
+
+def test_the_pair_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(argv(*KNOWN)) == 0
+    printed = capsys.readouterr()
+    assert "the level changed with c40\ngood: c39 (1" in printed.out
+    assert "run 1 of at most 64: c" in printed.err
+    assert cli.main(argv(*KNOWN, "--json")) == 0
+    again = capsys.readouterr()
+    found = json.loads(again.out)
+    assert again.err == ""  # everything is in the journal
+    assert (found["good"], found["bad"], found["found"], found["runs"]) == ("c39", "c40", True, len(found["probes"]))
+
+
+def test_nothing_is_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(argv(command="echo 1")) == 1
+    assert "nothing found: between c0 and c63, there is no more than noise\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["exit 3", "echo words", "true", "echo nan", "kill -9 $$"])
+def test_runs_that_break(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(argv(command=command)) == 1
+    assert "cannot be measured" in capsys.readouterr().out
+
+
+def test_a_run_that_hangs_is_broken(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(argv("--timeout", "0.05", command="sleep 600 & wait")) == 1
+    assert "cannot be measured" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--run", "no-such-program"], "--run: the shell cannot run the command: exit code 127"),
+        (["--max-runs", "1"], "takes 12 or more"),
+        (["--from", "good.json"], "--from: good.json: name one of its metrics with --metric"),
+        (["--from", "good.json", "--metric", "step_tme"], "has no metric 'step_tme'; did you mean 'step_time'?"),
+        (["--candidates", "none.txt"], "none.txt"),
+        (["--candidates", "one.txt"], "1 given: a search needs a good and a bad one"),
+    ],
+)
+def test_wrong_usage(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("one.txt").write_text("c0\n")
+    assert cli.main([*argv(), *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_candidate_is_no_shell_command(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("candidates.txt").write_text("$(touch pwned)\n; touch pwned\n")
+    assert cli.main(argv(command='echo "$CANDIDATE" >seen; echo 1')) == 1
+    assert not Path("pwned").exists()
+    assert Path("seen").read_text().strip() in {"$(touch pwned)", "; touch pwned"}
+    capsys.readouterr()
+
+
+def test_a_killed_search_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    slow = f"sleep 0.1; {MEASURE}"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ml_metrics.cli", *argv(*KNOWN, command=slow)], stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr
+    first = [process.stderr.readline() for _ in range(2)]
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stderr.close()
+    before = Path("journal.jsonl").read_text().splitlines()
+    assert len(before) >= 3, first
+    time.sleep(0.2)  # the command of the killed process ends
+    assert cli.main(argv(*KNOWN, "--json", command=slow)) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["good"], found["bad"]) == ("c39", "c40")
+    assert Path("journal.jsonl").read_text().splitlines()[: len(before)] == before

@@ -1,0 +1,179 @@
+"""What a comparison says about a metric: repeats with a known truth, and the invariants of its answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ml_metrics.compare.answer import Answer, Compared, compared
+from ml_metrics.kinds import Kind
+
+LOWER, HIGHER, NEITHER, UNKNOWN = Kind(better="lower"), Kind(better="higher"), Kind(better="neither"), Kind()
+REPEATS = st.lists(st.floats(90, 110).map(lambda value: round(value, 2)), min_size=0, max_size=8)
+
+
+def of(base: list[float], candidate: list[float], kind: Kind = LOWER, effect: float = 2.0) -> Compared:
+    return compared("m", [(base, candidate)], effect, kind)
+
+
+def noisy(level: float, count: int, seed: int = 0, percent: float = 1.0) -> list[float]:
+    values: list[float] = (level * (1 + percent / 100 * np.random.default_rng(seed).normal(size=count))).tolist()
+    return values
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "answer"),
+    [
+        (LOWER, 1.05, Answer.WORSE),
+        (LOWER, 0.95, Answer.BETTER),
+        (HIGHER, 1.05, Answer.BETTER),
+        (HIGHER, 0.95, Answer.WORSE),
+        (UNKNOWN, 1.05, Answer.WORSE),
+        (UNKNOWN, 0.95, Answer.WORSE),
+        (NEITHER, 1.05, Answer.UNDECIDED),
+    ],
+)
+def test_the_better_direction_decides(kind: Kind, change: float, answer: Answer) -> None:
+    assert of(noisy(100, 10), noisy(100 * change, 10, 1), kind).answer is answer
+
+
+def test_equal_arms_are_equivalent_only_if_that_is_shown() -> None:
+    assert of(noisy(100, 20), noisy(100, 20, 1)).answer is Answer.EQUIVALENT
+    few = of(noisy(100, 5, percent=4), noisy(100, 5, 1, percent=4))
+    assert few.answer is Answer.UNDECIDED
+    assert "takes about" in few.reason
+
+
+def test_a_change_below_the_effect_is_equivalent_even_if_it_is_certain() -> None:
+    found = of(noisy(100, 30, percent=0.1), noisy(101, 30, 1, percent=0.1))
+    assert found.answer is Answer.EQUIVALENT
+    assert found.interval
+    assert 0 < found.interval[0] < found.interval[1] < 2
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_few_repeats_decide_nothing(count: int) -> None:
+    found = of([100.0] * count, [200.0] * count)
+    assert (found.answer, found.interval, found.certainty) == (Answer.UNDECIDED, None, None)
+
+
+def test_four_separate_repeats_decide() -> None:
+    assert of([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]).answer is Answer.WORSE
+
+
+@pytest.mark.parametrize("outlier", [0.001, 60.0, 400.0, 1e300])
+@pytest.mark.parametrize("arm", [0, 1])
+def test_an_outlier_neither_hides_nor_makes_a_change(outlier: float, arm: int) -> None:
+    for change, answer in ((1.0, Answer.EQUIVALENT), (1.06, Answer.WORSE)):
+        arms = [noisy(100, 12, percent=0.8), noisy(100 * change, 12, 1, percent=0.8)]
+        arms[arm][5] = outlier
+        assert of(*arms).answer is answer
+
+
+def test_a_host_that_changed_in_the_middle_is_told_not_averaged() -> None:
+    found = of([*noisy(100, 10), *noisy(110, 10, 1)], noisy(110, 20, 2))
+    assert found.answer is Answer.UNDECIDED
+    assert "host that changed in the middle. Measure both arms in turns" in found.reason
+
+
+def test_constants() -> None:
+    same = of([5.0] * 4, [5.0] * 9)
+    assert (same.answer, same.change_percent, same.interval) == (Answer.EQUIVALENT, 0.0, (0.0, 0.0))
+    other = of([5.0] * 5, [5.5] * 5)
+    assert (other.answer, other.change_percent, other.interval) == (Answer.WORSE, 10.0, (10.0, 10.0))
+
+
+def test_zeros_have_no_percent() -> None:
+    assert of([0.0] * 6, [0.0] * 6).answer is Answer.EQUIVALENT
+    found = of([0.0] * 6, [0.0, 3.0, 4.0, 5.0, 3.0, 3.0])
+    assert (found.answer, found.change_percent, found.interval) == (Answer.WORSE, None, None)
+    around = of([-1.0, 1.0, -1.1, 0.9, -0.8, 1.2], [0.7, -1.0, 1.1, -0.9, 0.8, -1.2])
+    assert around.answer is Answer.UNDECIDED
+    assert "no change in percent" in around.reason
+
+
+def test_negative_values_change_towards_zero() -> None:
+    found = of([-value for value in noisy(100, 8)], [-value for value in noisy(90, 8, 1)], HIGHER)
+    assert found.answer is Answer.BETTER
+    assert found.change_percent == pytest.approx(10, abs=1.5)
+
+
+def test_values_that_are_not_finite_are_left_out_and_reported() -> None:
+    found = of([*noisy(100, 8), math.nan], [*noisy(105, 8, 1), math.inf, math.nan])
+    assert found.answer is Answer.WORSE
+    assert (found.base.left_out, found.candidate.left_out) == (1, 2)
+    assert found.reason.endswith("1 value of the base is not finite. 2 values of the candidate are not finite")
+    assert of([math.nan], noisy(1, 4)).reason == "no value of the base is finite"
+    assert of([], noisy(1, 4)).reason == "base did not measure it"
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-9, 1e9, 1e300, -1e300])
+def test_the_whole_range_of_numbers(scale: float) -> None:
+    found = of([scale * value for value in noisy(1, 6)], [scale * value for value in noisy(1.1, 6, 1)], UNKNOWN)
+    assert found.answer is Answer.WORSE
+    assert abs(found.change_percent or 0) == pytest.approx(10, abs=2)
+
+
+@settings(max_examples=60)
+@given(REPEATS, REPEATS)
+def test_the_interval_agrees_with_the_answer(base: list[float], candidate: list[float]) -> None:
+    found = of(base, candidate)
+    if found.interval is None:
+        assert found.answer is Answer.UNDECIDED
+        return
+    low, high = found.interval
+    assert found.change_percent is not None
+    assert low <= found.change_percent <= high
+    assert (found.answer is Answer.EQUIVALENT) == (low > -2 and high < 2)
+    assert (found.answer is Answer.UNDECIDED) == (low <= 0 <= high and not (low > -2 and high < 2))
+
+
+@settings(max_examples=60)
+@given(REPEATS, REPEATS)
+def test_exchanged_arms_exchange_the_answer(base: list[float], candidate: list[float]) -> None:
+    other = {Answer.WORSE: Answer.BETTER, Answer.BETTER: Answer.WORSE}
+    one, two = of(base, candidate), of(candidate, base)
+    if Answer.EQUIVALENT not in {one.answer, two.answer}:  # 2 % up is less than 2 % down
+        assert two.answer is other.get(one.answer, one.answer)
+
+
+@settings(max_examples=60)
+@given(REPEATS, REPEATS, st.sampled_from([0.5, 4.0, 2.0**60]))
+def test_the_unit_does_not_matter(base: list[float], candidate: list[float], factor: float) -> None:
+    one, two = of(base, candidate), of([factor * value for value in base], [factor * value for value in candidate])
+    assert (one.answer, one.interval) == (two.answer, pytest.approx(two.interval, abs=1e-5))
+
+
+DRAWS: dict[str, Callable[[np.random.Generator, int], list[float]]] = {
+    "normal": lambda random, count: (100 + random.normal(size=count)).tolist(),
+    "heavy tails": lambda random, count: (100 + random.standard_t(2, size=count)).tolist(),
+    "skewed": lambda random, count: (99 + random.exponential(size=count)).tolist(),
+    "two modes": lambda random, count: (100 + 4 * (random.random(count) < 0.3) + random.normal(size=count)).tolist(),
+    "ties": lambda random, count: (100 + np.round(random.normal(size=count))).tolist(),
+}
+
+
+@pytest.mark.parametrize("family", DRAWS)
+def test_equal_arms_differ_in_at_most_5_percent(family: str) -> None:
+    """The small form of `benchmarks/comparisons.py`: 200 comparisons, of which 10 and chance may differ."""
+    random = np.random.default_rng(17)
+    sizes = [(5, 5), (8, 12), (15, 15), (4, 20)]
+    found = [
+        of(DRAWS[family](random, base), DRAWS[family](random, candidate))
+        for base, candidate in sizes
+        for _ in range(50)
+    ]
+    assert sum(each.answer in {Answer.WORSE, Answer.BETTER} for each in found) <= 16
+
+
+@pytest.mark.parametrize("family", DRAWS)
+def test_changes_are_found(family: str) -> None:
+    random = np.random.default_rng(23)
+    found = [of(DRAWS[family](random, 15), [1.04 * value for value in DRAWS[family](random, 15)]) for _ in range(40)]
+    assert sum(each.answer is Answer.WORSE for each in found) >= 36
+    assert not any(each.answer is Answer.BETTER for each in found)
