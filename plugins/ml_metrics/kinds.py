@@ -20,7 +20,7 @@ NEITHER = "neither"
 
 GENERATED = (
     r"goodput|disruptions|ideal_step_time|badput_.+_(seconds|percent)|step_time_(deviation_.+|p50|p90|p99|slowdown)"
-    r"|steps_per_second"
+    r"|steps_per_second|straggler_host_share"
 )
 """The metrics that the package adds to a run by itself. `default` does not judge them."""
 
