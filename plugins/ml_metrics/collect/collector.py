@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from ml_metrics.collect import csv_files, json_lines, perfzero, profile, streams, tensorboard, workload_metrics
+from ml_metrics.collect import csv_files, device_files, json_lines, perfzero, profile, streams, tensorboard, workload_metrics
 from ml_metrics.collect.aggregate import aggregate, by_tag, is_wanted, unused_patterns
 from ml_metrics.collect.counts import notes_on
 from ml_metrics.collect.curves import curves_of
@@ -37,6 +37,7 @@ SOURCES: dict[str, Source] = {
     "json_lines": json_lines.read,
     "csv": csv_files.read,
     "perfzero": perfzero.read,
+    "devices": device_files.read,
     "profile": profile.read,
     "memory": workload_metrics.read_memory,
     "literals": workload_metrics.read_literals,
