@@ -100,6 +100,7 @@ def examples() -> dict[str, list[str]]:
         "validate": ["ml-metrics validate include/metric_configs"],
         "collect": [f"ml-metrics collect {CONFIG} {run_dir}"],
         "goodput": [f"ml-metrics goodput {run_dir}"],
+        "stragglers": [f"ml-metrics stragglers {run_dir}"],
         "judge": [
             f"ml-metrics collect {CONFIG} {run_dir} --json > metrics.json",
             f"ml-metrics judge {CONFIG} --metrics metrics.json",
@@ -117,6 +118,7 @@ def examples() -> dict[str, list[str]]:
             f"ml-metrics history {TEST} accuracy --limit 1 --jsonl",
         ],
         "changes": [f"ml-metrics changes {TEST}"],
+        "nodes": ["ml-metrics nodes"],
         "alerts": ["ml-metrics alerts"],
         "messages": ["ml-metrics messages"],
         "report": ["ml-metrics report report --since 2026-03-01 --until 2026-03-31"],

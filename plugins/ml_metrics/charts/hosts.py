@@ -16,7 +16,11 @@ NEUTRAL = "#e5e7eb"
 
 
 def host_chart(
-    hosts: Sequence[str], first_steps: Sequence[int], percent: Sequence[Sequence[float]], *, width: int | str = "container"
+    hosts: Sequence[str],
+    first_steps: Sequence[int],
+    percent: Sequence[Sequence[float]],
+    *,
+    width: int | str = "container",
 ) -> dict[str, Any]:
     """Return the chart: a row for each host, a column for each span of steps."""
     cells = [

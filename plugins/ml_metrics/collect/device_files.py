@@ -48,8 +48,8 @@ def _read_file(lines: LinesFile, samples: DeviceSamples) -> list[str]:
 
 
 def _whole(line: bytes) -> None:
-    """Refuse a last line without a line end: a number may be cut."""
-    raise ValueError("incomplete")
+    """Refuse a last line without a line end: its number may be cut."""
+    raise ValueError(f"{len(line)} bytes of an incomplete line")
 
 
 @dataclass(slots=True)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-ERROR = 0.01
-"""How probable it may be that any node is named although none is slow."""
+ERROR = 0.005
+"""How probable it may be that noise names any node. Others are looked at again after a slow one: 1 % in all."""
 SMALLEST = 1.0
 """A smaller effect, in percent, is not worth a name."""
 PERMUTATIONS = 999
@@ -32,7 +32,7 @@ NEIGHBOURS = 20
 FEWEST_NEIGHBOURS = 5
 FEWEST_VISITS = 2
 """A node with fewer visits is never named."""
-CLIPPED = 6.0
+CLIPPED = 2.5
 """A run counts as at most this far from its level, in multiples of the test's noise."""
 LEAST_NOISE = 1e-3
 """The noise of a test in percent, where its values repeat."""
@@ -68,7 +68,7 @@ class NodeEffect:
     """Positive: runs on this node take longer."""
     low: float
     high: float
-    """The interval of the effect, which holds for all nodes together with a probability of 99 %."""
+    """The interval of the effect, which holds for all nodes together with a probability of 99.5 %."""
     slow: bool
     """Whether the interval excludes 0, and the effect is large enough to matter."""
 
@@ -213,7 +213,7 @@ def _effects(visits: _Visits) -> tuple[NDArray[np.float64], NDArray[np.float64],
         at = visits.members[part]
         own, noise = visits.percent[at], visits.noise[at]
         middle = float(np.median(own))
-        usual = np.clip(own, middle - CLIPPED * noise / 2, middle + CLIPPED * noise / 2)
+        usual = np.clip(own, middle - CLIPPED * noise, middle + CLIPPED * noise)
         effect[visits.node[part[0]]] = float(np.average(usual, weights=weight[at]))
     return effect, error, score
 

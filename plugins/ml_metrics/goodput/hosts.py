@@ -102,7 +102,9 @@ class HostTimes:
         head = f"{len(self.hosts)} hosts, {self.steps} steps: the slowest takes {self.slowdown:.4g} times the median"
         if self.slow is None and self.late is not None:
             share, took = self.late.longest_loads / self.steps, self.late.loading_seconds
-            return f"{head}; {self.late.name} loads data for longer than all others in {share:.0%} of them: {took:.4g} s"
+            return (
+                f"{head}; {self.late.name} loads data for longer than all others in {share:.0%} of them: {took:.4g} s"
+            )
         if self.slow is None:
             return f"{head}; no host is slow throughout"
         share = self.slow.slowest / self.steps

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.collect import collect_run
-from ml_metrics.collect.device_samples import DeviceSamples
 from ml_metrics.collect.dcgm_lines import add_line
+from ml_metrics.collect.device_samples import DeviceSamples
 from ml_metrics.collect.tpu_lines import TpuTables
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.limits import Limits
@@ -161,8 +161,8 @@ def test_tpus(tmp_path: Path) -> None:
 def test_other_styles_of_tables(style: str) -> None:
     """Older versions, `--metric`, and terminals without these characters print other borders and headings."""
     text = {
-        "plain": "TPU Duty Cycle\n\n| Core ID | Duty Cycle (%) |\n|---------|----------------|\n| 0       | 40.00%         |\n",
-        "markdown": "TPU Utilization\n| Device | Memory usage | Duty cycle |\n|-|-|-|\n| 0 | 1.00 GiB / 2.00 GiB | 40.00% |\n",
+        "plain": "TPU Duty Cycle\n\n| Core ID | Duty Cycle (%) |\n|---------|------|\n| 0       | 40.00%    |\n",
+        "markdown": "TPU\n| Device | Memory usage | Duty cycle |\n|-|-|-|\n| 0 | 1.00 GiB / 2.00 GiB | 40.00% |\n",
         "without borders inside": "TPU Runtime Utilization\n┃ Chip    HBM usage                 Duty cycle ┃\n"
         "│ 8       18.45 GiB / 31.25 GiB        40.00% │\n",
     }[style]
