@@ -28,7 +28,7 @@ def host_chart(
         for place, (host, row) in enumerate(zip(hosts, percent, strict=True))
         for step, value in zip(first_steps, row, strict=True)
     ]
-    largest = max((abs(cell["percent"]) for cell in cells), default=0.0)
+    largest = max((abs(value) for row in percent for value in row), default=0.0)
     scale = min(max(largest, LEAST_SCALE), MOST_SCALE)
     return {
         **frame(width, max(LEAST_HEIGHT, ROW_HEIGHT * len(hosts))),

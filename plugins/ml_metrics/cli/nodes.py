@@ -1,5 +1,6 @@
 """Show which nodes are slow: by how much runs take longer there than on other nodes, with an interval that holds for
-all nodes together with a probability of 99.5 %. A node is slow if the interval excludes 0 and the effect is 1 % or more.
+all nodes together with a probability of 99.5 %. A node is slow if its interval excludes 0 and its effect is at least
+1 %.
 
 A test is compared by its step time, or by its wall time if it records no steps; with --metric, by that metric. Tests
 need to run on several nodes in turn. docs/stragglers.md explains the method.

@@ -38,6 +38,8 @@ LEAST_NOISE = 1e-3
 """The noise of a test in percent, where its values repeat."""
 MOST_PERCENT = 1e6
 NORMAL_MAD = 0.6745
+MOST_SLOW = 20
+"""Nodes that are named: where many are slow, others are what is unusual."""
 MAX_RUNS, MAX_NODES = 200_000, 20_000
 SEED = 24
 
@@ -110,7 +112,7 @@ def node_effects(runs: Iterable[NodeRun], *, smallest: float = SMALLEST) -> list
         effect, error, score = _effects(rest)
         limit = _limit(rest, random)
         worst = int(np.argmax(score))
-        named = bool(score[worst] > limit and effect[worst] >= smallest)
+        named = bool(score[worst] > limit and effect[worst] >= smallest and len(found) < MOST_SLOW)
         for node in [worst] if named else np.flatnonzero(np.isfinite(error)).tolist():
             width = limit * error[node]
             name = rest.names[node]
@@ -166,8 +168,9 @@ def _noise(percent: NDArray[np.float64]) -> float:
 def _visits(compared: Sequence[tuple[NodeRun, float]]) -> _Visits:
     names: dict[str, int] = {}
     tests: dict[str, int] = {}
-    percent, noise, test = [], [], []
-    members, nodes = [], []
+    percent: list[float] = []
+    noise: list[float] = []
+    test, members, nodes = [], [], []
     for name, of_test in groupby(compared, key=lambda one: one[0].test):
         rows = list(of_test)
         spread = _noise(np.array([far for _, far in rows]))
@@ -225,7 +228,8 @@ def _scored(visits: _Visits) -> NDArray[np.float64]:
 
 
 def _sums(visits: _Visits, scored: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.bincount(visits.node, scored[visits.members], len(visits.names))
+    sums: NDArray[np.float64] = np.bincount(visits.node, scored[visits.members], len(visits.names)).astype(np.float64)
+    return sums
 
 
 def _limit(visits: _Visits, random: np.random.Generator) -> float:
@@ -240,6 +244,6 @@ def _limit(visits: _Visits, random: np.random.Generator) -> float:
     worst = np.empty(PERMUTATIONS)
     for index in range(PERMUTATIONS):
         # visits are in the order of their tests: this is a random order within each
-        shuffled = scored[np.lexsort((random.random(len(scored)), visits.test))]
+        shuffled = scored[np.argsort(visits.test + random.random(len(scored)))]
         worst[index] = (_sums(visits, shuffled)[compared] * error).max()
     return float(np.quantile(worst, 1 - ERROR, method="higher"))

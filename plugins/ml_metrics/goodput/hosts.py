@@ -148,7 +148,7 @@ def host_times(entries: Entries, workers: Sequence[Worker]) -> HostTimes | None:
         return None
     table = np.stack([seconds[np.searchsorted(step, common)] for _, step, seconds, _ in compared])
     loads = np.stack([loading[np.searchsorted(step, common)] for _, step, _, loading in compared])
-    records = (loads > 0).any(axis=1)
+    records = np.count_nonzero(loads > 0, axis=1)
     longest_loads = np.where((loads == loads.max(axis=0)).sum(axis=0) == 1, loads.argmax(axis=0), -1)
     median, longest, last = np.median(table, axis=0), table.max(axis=0), table.argmax(axis=0)
     alone = (table == longest).sum(axis=0) == 1
@@ -156,7 +156,7 @@ def host_times(entries: Entries, workers: Sequence[Worker]) -> HostTimes | None:
     for index, (name, *_) in enumerate(compared):
         mine = (last == index) & alone
         behind = float((longest - median)[mine].mean()) if mine.any() else 0.0
-        loading = float(loads[index].mean()) if records[index] else None
+        loading = float(loads[index].mean()) if records[index] > 0 else None
         most_loads = int((longest_loads == index).sum())
         hosts.append(HostTime(name, float(np.median(table[index])), int(mine.sum()), behind, loading, most_loads))
     hosts.sort(key=lambda host: (-host.slowest * host.behind_seconds, -host.median_seconds, host.name))
@@ -197,4 +197,5 @@ def _loading(entries: Entries, own: NDArray[np.intp], steps: NDArray[np.intp]) -
     took = entries.time[loading[pairs + 1]] - entries.time[loading[pairs]]
     step = np.searchsorted(steps, loading[pairs]) - 1
     usable = (step >= 0) & (took > 0)
-    return np.bincount(step[usable], took[usable], len(steps))
+    spent: NDArray[np.float64] = np.bincount(step[usable], took[usable], len(steps)).astype(np.float64)
+    return spent
