@@ -31,6 +31,8 @@ SLOW = 1.05
 """A host is slow if its median step takes more than this, in times the median of the hosts,"""
 OFTEN = 0.5
 """and if it is the slowest in at least this share of the steps."""
+MAX_LISTED = 256
+"""The hosts that a report lists: a log may name very many."""
 HELD_UP = 0.05
 """A host holds the others up if it loads data for longer than they do by at least this share of a step."""
 
@@ -130,8 +132,9 @@ class HostTimes:
                     "loading_seconds": host.loading_seconds,
                     "longest_loads": host.longest_loads,
                 }
-                for host in self.hosts
+                for host in self.hosts[:MAX_LISTED]
             ],
+            "hosts_left_out": max(0, len(self.hosts) - MAX_LISTED),
         }
 
 

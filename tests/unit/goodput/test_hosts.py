@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ml_metrics.goodput import hosts
+from ml_metrics.goodput.host_map import MAX_HOSTS
 from ml_metrics.goodput.hosts import HostTimes
 from unit.goodput.measuring import measured
 from unit.goodput.traces import job_end, job_start
@@ -127,3 +129,11 @@ def test_the_map_of_hosts_by_steps() -> None:
     assert found.map.steps == tuple(range(29))
     assert found.map.percent[3] == (0.0,) * 10 + (50.0,) * 19
     assert found.map.percent[0] == (0.0,) * 29
+
+
+def test_a_log_of_many_hosts_has_a_short_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "MAX_LISTED", 8)
+    found = measured([entry for number in range(MAX_HOSTS + 6) for entry in host(f"h{number}", [1.0] * 6)])
+    document = found.document()["host_step_times"]
+    assert (len(document["hosts"]), document["hosts_left_out"]) == (8, MAX_HOSTS - 2)
+    assert (len(document["map"]["hosts"]), document["map"]["hosts_left_out"]) == (MAX_HOSTS, 6)
