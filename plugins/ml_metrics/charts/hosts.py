@@ -37,9 +37,9 @@ def host_chart(
         "mark": {"type": "rect"},
         "encoding": {
             "x": {"field": "step", "type": "ordinal", "title": "from step",
-                  "axis": {"labelAngle": 0, "labelOverlap": "greedy", "ticks": False}},
+                  "axis": {"labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 8, "ticks": False}},
             "y": {"field": "host", "type": "ordinal", "title": None, "sort": None, "axis": {"labelLimit": 160}},
-            "color": {"field": "percent", "type": "quantitative", "title": "% above the median of the hosts",
+            "color": {"field": "percent", "type": "quantitative", "title": "% above the median",
                       "scale": {"domain": [-scale, 0, scale], "range": [BLUE, NEUTRAL, RED], "clamp": True},
                       "legend": {"orient": "bottom", "gradientLength": 160}},
             "tooltip": [
