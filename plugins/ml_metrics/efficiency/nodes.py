@@ -246,4 +246,4 @@ def _limit(visits: _Visits, random: np.random.Generator) -> float:
         # visits are in the order of their tests: this is a random order within each
         shuffled = scored[np.argsort(visits.test + random.random(len(scored)))]
         worst[index] = (_sums(visits, shuffled)[compared] * error).max()
-    return float(np.quantile(worst, 1 - ERROR, method="higher"))
+    return max(float(np.quantile(worst, 1 - ERROR, method="higher")), 0.0)
