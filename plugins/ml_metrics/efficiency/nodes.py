@@ -74,6 +74,11 @@ class NodeEffect:
     slow: bool
     """Whether the interval excludes 0, and the effect is large enough to matter."""
 
+    @property
+    def known(self) -> bool:
+        """Whether there is an interval: a node with one visit could have any effect."""
+        return bool(np.isfinite(self.low))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Visits:
@@ -114,7 +119,7 @@ def node_effects(runs: Iterable[NodeRun], *, smallest: float = SMALLEST) -> list
         worst = int(np.argmax(score))
         named = bool(score[worst] > limit and effect[worst] >= smallest and len(found) < MOST_SLOW)
         for node in [worst] if named else np.flatnonzero(np.isfinite(error)).tolist():
-            width = limit * error[node]
+            width = limit * error[node] if score[node] > -np.inf else np.inf
             name = rest.names[node]
             found[node] = NodeEffect(
                 name=name,
@@ -129,11 +134,6 @@ def node_effects(runs: Iterable[NodeRun], *, smallest: float = SMALLEST) -> list
         rest = rest.without(worst)
         if not named or not len(rest.percent):
             return sorted(found.values(), key=lambda one: (not one.slow, -one.percent, one.name))
-
-
-def explains(effect: NodeEffect, percent: float) -> bool:
-    """Return whether a node explains that a run took longer by this much than its level."""
-    return effect.slow and percent > 0 and effect.high >= percent
 
 
 def _percent_of_level(runs: Sequence[NodeRun]) -> list[tuple[NodeRun, float]]:
