@@ -121,6 +121,7 @@ def examples() -> dict[str, list[str]]:
         "collect": [f"ml-metrics collect {CONFIG} {run_dir}"],
         "formats": ["ml-metrics formats hyperfine.json"],
         "goodput": [f"ml-metrics goodput {run_dir}"],
+        "stragglers": [f"ml-metrics stragglers {run_dir}"],
         "judge": [
             f"ml-metrics collect {CONFIG} {run_dir} --json > metrics.json",
             f"ml-metrics judge {CONFIG} --metrics metrics.json",
@@ -141,6 +142,7 @@ def examples() -> dict[str, list[str]]:
         ],
         "export": [f"ml-metrics export {TEST} --format openmetrics"],
         "changes": [f"ml-metrics changes {TEST}"],
+        "nodes": ["ml-metrics nodes"],
         "alerts": ["ml-metrics alerts"],
         "messages": ["ml-metrics messages"],
         "report": ["ml-metrics report report --since 2026-03-01 --until 2026-03-31"],

@@ -61,6 +61,7 @@ class SimulatedRun:
     test: TestDefinition = TEST
     start: dict[str, Any] = field(default_factory=dict)
     """What `run.json` holds beside the identity: parameters, and whether the run is a trial."""
+    node: str | None = None
 
 
 def good(description: str = "good", **metrics: float) -> SimulatedRun:
@@ -95,6 +96,7 @@ def simulate(number: int, simulated: SimulatedRun) -> RunFolder:
             image="gcr.io/my-project/mnist:nightly",
             image_digest=simulated.image,
             pod=f"mnist-{number}",
+            node=simulated.node,
             logs_link=f"http://localhost:8080/dags/{NAME}/runs/{number}/tasks/run_workload",
             logs_command=f"gcloud logging read 'resource.labels.pod_name=\"mnist-{number}\"' --project my-project",
             workload_link=f"https://console.cloud.google.com/kubernetes/pod/mnist-{number}",

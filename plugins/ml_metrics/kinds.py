@@ -29,6 +29,7 @@ _COST = rf"cost_((?P<part>{_BUCKETS})_)?(?P<currency>{'|'.join(code.lower() for 
 GENERATED = (
     r"goodput|disruptions|ideal_step_time|badput_.+_(seconds|percent)|step_time_(deviation_.+|p50|p90|p99|slowdown)"
     rf"|steps_per_second|chip_hours|{_COST}|mfu|hfu|tokens_per_second(_per_chip)?|samples_per_second"
+    r"|straggler_host_share"
 )
 """The metrics that the package adds to a run by itself. `default` does not judge them."""
 

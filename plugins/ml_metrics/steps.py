@@ -253,7 +253,10 @@ def _start_metadata(test: TestDefinition, state: RunState) -> dict[str, str]:
 def _host_metadata(state: RunState) -> dict[str, str]:
     """Which host was slower than the others, if several recorded their steps."""
     hosts = (state.goodput or {}).get("host_step_times")
-    return {"host_step_times": hosts["summary"]} if hosts else {}
+    if not hosts:
+        return {}
+    culprit = hosts.get("slow_host") or hosts.get("late_host")
+    return {"host_step_times": hosts["summary"], **({"straggler": culprit} if culprit else {})}
 
 
 def _own_attributes(test: TestDefinition, state: RunState) -> dict[str, str]:

@@ -151,6 +151,7 @@ PAGES = {
     "broken": LINKS.test(FAILING),
     "run": LINKS.run(run_of(SHIFTED, 0).key, SHIFTED),
     "compare": "compare?tests=*&metrics=loss_*",
+    "nodes": "nodes?metric=loss_final",
     "missing": "no-such-page",
 }
 SIZES = ({"width": 1280, "height": 900}, {"width": 360, "height": 740})
@@ -212,7 +213,8 @@ def test_no_stored_string_runs_as_a_script(watched: Watched, home: Home) -> None
             warehouse.incidents.report(name, run_of_everything(name, TODAY).key, fingerprint=name, reasons=[name])
             warehouse.incidents.acknowledge(name, by=name, note=name)
             warehouse.quarantines.set(name, until=TODAY + timedelta(days=9), reason=name, by=name)
-    pages = ["", "?by=runs", LINKS.test(everything), LINKS.run(key, everything), "compare?tests=*&metrics=*"]
+    pages = ["", "?by=runs", LINKS.test(everything), LINKS.run(key, everything)]
+    pages += ["compare?tests=*&metrics=*", "nodes"]
     pages += [LINKS.test(name) for name in STRINGS]
     pages += [f"?q={text}&owner={text}" for text in ("<script>xss()</script>", '"><img src=x onerror=xss()>')]
     for path in pages:

@@ -7,6 +7,7 @@ from ml_metrics.charts.axis import Axis
 from ml_metrics.charts.comparison import comparison_chart
 from ml_metrics.charts.curve import curve_chart
 from ml_metrics.charts.goodput import PRODUCTIVE, goodput_chart
+from ml_metrics.charts.hosts import host_chart
 from ml_metrics.charts.mail import mail_chart
 from ml_metrics.charts.metric import Annotation, metric_chart
 from ml_metrics.charts.render import as_png, as_svg
@@ -20,6 +21,7 @@ __all__ = [
     "comparison_chart",
     "curve_chart",
     "goodput_chart",
+    "host_chart",
     "mail_chart",
     "metric_chart",
 ]

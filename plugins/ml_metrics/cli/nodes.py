@@ -1,5 +1,6 @@
 """Show which nodes are slow: by how much runs take longer there than on other nodes, with an interval that holds for
-all nodes together with a probability of 99 %. A node is slow if its interval excludes 0 and its effect is at least 1 %.
+all nodes together with a probability of 99.5 %. A node is slow if its interval excludes 0 and its effect is at least
+1 %.
 
 A test is compared by its step time, or by its wall time if it records no steps; with --metric, by that metric. Tests
 need to run on several nodes in turn. docs/stragglers.md explains the method.
@@ -62,7 +63,7 @@ def _print(found: NodesFound) -> None:
                 one.name,
                 "slow" if one.slow else "",
                 f"{one.percent:+.2f} %",
-                f"{one.low:+.2f} to {one.high:+.2f} %",
+                f"{one.low:+.2f} to {one.high:+.2f} %" if one.known else "unknown: one visit",
                 str(one.runs),
                 str(len(one.tests)),
             ]

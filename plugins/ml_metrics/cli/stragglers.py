@@ -59,7 +59,7 @@ def _is_trace(path: str) -> bool:
             return False
     elif not storage.exists(path):  # a folder in a bucket
         return False
-    with storage.open_read(path) as file:
+    with storage.named_file(path).open() as file:
         return file.read(len(PARQUET)) == PARQUET
 
 

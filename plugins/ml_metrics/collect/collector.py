@@ -6,7 +6,17 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from ml_metrics.collect import csv_files, json_lines, logs, perfzero, profile, streams, tensorboard, workload_metrics
+from ml_metrics.collect import (
+    csv_files,
+    device_files,
+    json_lines,
+    logs,
+    perfzero,
+    profile,
+    streams,
+    tensorboard,
+    workload_metrics,
+)
 from ml_metrics.collect.aggregate import aggregate, by_tag, is_wanted, unused_patterns
 from ml_metrics.collect.counts import notes_on
 from ml_metrics.collect.curves import curves_of
@@ -38,6 +48,7 @@ SOURCES: dict[str, Source] = {
     "json_lines": json_lines.read,
     "csv": csv_files.read,
     "perfzero": perfzero.read,
+    "devices": device_files.read,
     "formats": formats.read,
     "logs": logs.read,
     "profile": profile.read,

@@ -127,6 +127,17 @@ class PerfZero(Strict):
     """What the name of each metric begins with."""
 
 
+class Devices(Strict):
+    """Text of the DCGM exporter or of `tpu-info` that a program in the pod wrote while the job ran."""
+
+    enabled: bool = True
+    """Whether it is read."""
+    files: tuple[Pattern, ...] = ("*.prom", "*tpu-info*.txt")
+    """Patterns for the paths of the files below the run folder."""
+    prefix: Prefix = ""
+    """What the name of each metric begins with."""
+
+
 class Sources(Strict):
     """The files and services that metrics are read from. A source without data adds nothing."""
 
@@ -140,6 +151,8 @@ class Sources(Strict):
     """Points in tables of comma- or tab-separated values."""
     perfzero: PerfZero = Field(default_factory=PerfZero)
     """The summary of a PerfZero benchmark."""
+    devices: Devices = Field(default_factory=Devices)
+    """GPUs and TPUs while the job ran: utilization, memory, power, temperature, errors."""
     formats: Formats = Field(default_factory=Formats)
     """Files of other programs: benchmark tools, MLPerf, MLflow, ..."""
     logs: Logs = Field(default_factory=Logs)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-ERROR = 0.01
-"""How probable it may be that any node is named although none is slow."""
+ERROR = 0.005
+"""How probable it may be that noise names any node. Others are looked at again after a slow one: 1 % in all."""
 SMALLEST = 1.0
 """A smaller effect, in percent, is not worth a name."""
 PERMUTATIONS = 999
@@ -32,12 +32,14 @@ NEIGHBOURS = 20
 FEWEST_NEIGHBOURS = 5
 FEWEST_VISITS = 2
 """A node with fewer visits is never named."""
-CLIPPED = 6.0
+CLIPPED = 2.5
 """A run counts as at most this far from its level, in multiples of the test's noise."""
 LEAST_NOISE = 1e-3
 """The noise of a test in percent, where its values repeat."""
 MOST_PERCENT = 1e6
 NORMAL_MAD = 0.6745
+MOST_SLOW = 20
+"""Nodes that are named: where many are slow, others are what is unusual."""
 MAX_RUNS, MAX_NODES = 200_000, 20_000
 SEED = 24
 
@@ -68,9 +70,14 @@ class NodeEffect:
     """Positive: runs on this node take longer."""
     low: float
     high: float
-    """The interval of the effect, which holds for all nodes together with a probability of 99 %."""
+    """The interval of the effect, which holds for all nodes together with a probability of 99.5 %."""
     slow: bool
     """Whether the interval excludes 0, and the effect is large enough to matter."""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an interval: a node with one visit could have any effect."""
+        return bool(np.isfinite(self.low))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,9 +117,9 @@ def node_effects(runs: Iterable[NodeRun], *, smallest: float = SMALLEST) -> list
         effect, error, score = _effects(rest)
         limit = _limit(rest, random)
         worst = int(np.argmax(score))
-        named = bool(score[worst] > limit and effect[worst] >= smallest)
+        named = bool(score[worst] > limit and effect[worst] >= smallest and len(found) < MOST_SLOW)
         for node in [worst] if named else np.flatnonzero(np.isfinite(error)).tolist():
-            width = limit * error[node]
+            width = limit * error[node] if score[node] > -np.inf else np.inf
             name = rest.names[node]
             found[node] = NodeEffect(
                 name=name,
@@ -127,11 +134,6 @@ def node_effects(runs: Iterable[NodeRun], *, smallest: float = SMALLEST) -> list
         rest = rest.without(worst)
         if not named or not len(rest.percent):
             return sorted(found.values(), key=lambda one: (not one.slow, -one.percent, one.name))
-
-
-def explains(effect: NodeEffect, percent: float) -> bool:
-    """Return whether a node explains that a run took longer by this much than its level."""
-    return effect.slow and percent > 0 and effect.high >= percent
 
 
 def _percent_of_level(runs: Sequence[NodeRun]) -> list[tuple[NodeRun, float]]:
@@ -166,8 +168,9 @@ def _noise(percent: NDArray[np.float64]) -> float:
 def _visits(compared: Sequence[tuple[NodeRun, float]]) -> _Visits:
     names: dict[str, int] = {}
     tests: dict[str, int] = {}
-    percent, noise, test = [], [], []
-    members, nodes = [], []
+    percent: list[float] = []
+    noise: list[float] = []
+    test, members, nodes = [], [], []
     for name, of_test in groupby(compared, key=lambda one: one[0].test):
         rows = list(of_test)
         spread = _noise(np.array([far for _, far in rows]))
@@ -213,7 +216,7 @@ def _effects(visits: _Visits) -> tuple[NDArray[np.float64], NDArray[np.float64],
         at = visits.members[part]
         own, noise = visits.percent[at], visits.noise[at]
         middle = float(np.median(own))
-        usual = np.clip(own, middle - CLIPPED * noise / 2, middle + CLIPPED * noise / 2)
+        usual = np.clip(own, middle - CLIPPED * noise, middle + CLIPPED * noise)
         effect[visits.node[part[0]]] = float(np.average(usual, weights=weight[at]))
     return effect, error, score
 
@@ -225,7 +228,8 @@ def _scored(visits: _Visits) -> NDArray[np.float64]:
 
 
 def _sums(visits: _Visits, scored: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.bincount(visits.node, scored[visits.members], len(visits.names))
+    sums: NDArray[np.float64] = np.bincount(visits.node, scored[visits.members], len(visits.names)).astype(np.float64)
+    return sums
 
 
 def _limit(visits: _Visits, random: np.random.Generator) -> float:
@@ -240,6 +244,6 @@ def _limit(visits: _Visits, random: np.random.Generator) -> float:
     worst = np.empty(PERMUTATIONS)
     for index in range(PERMUTATIONS):
         # visits are in the order of their tests: this is a random order within each
-        shuffled = scored[np.lexsort((random.random(len(scored)), visits.test))]
+        shuffled = scored[np.argsort(visits.test + random.random(len(scored)))]
         worst[index] = (_sums(visits, shuffled)[compared] * error).max()
-    return float(np.quantile(worst, 1 - ERROR, method="higher"))
+    return max(float(np.quantile(worst, 1 - ERROR, method="higher")), 0.0)

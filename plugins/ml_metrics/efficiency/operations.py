@@ -67,7 +67,7 @@ class Trace:
     @property
     def data_ranks(self) -> int:
         """The number of data-parallel ranks."""
-        return self.rank.shape[1]
+        return int(self.rank.shape[1])
 
 
 def read_trace(path: str) -> Trace:

@@ -1,6 +1,9 @@
 """Step times host by host: which worker is slower than the others, how often, and by how much.
 
 A step's time on a host is the difference of two times by the host's own clock, so that clocks need not agree.
+
+Where every step ends with a collective, all hosts take as long as the slowest one, and their step times do not show
+which that is. What a host did alone before the collective does: the loading of its data, as far as it is recorded.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ml_metrics.goodput.entries import Kind
+from ml_metrics.goodput.host_map import host_map
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ml_metrics.goodput.entries import Entries
+    from ml_metrics.goodput.host_map import HostMap
     from ml_metrics.goodput.workers import Worker
 
 FEWEST_STEPS = 3
@@ -26,6 +31,10 @@ SLOW = 1.05
 """A host is slow if its median step takes more than this, in times the median of the hosts,"""
 OFTEN = 0.5
 """and if it is the slowest in at least this share of the steps."""
+MAX_LISTED = 256
+"""The hosts that a report lists: a log may name very many."""
+HELD_UP = 0.05
+"""A host holds the others up if it loads data for longer than they do by at least this share of a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,10 @@ class HostTime:
     """In how many steps it was slower than all others."""
     behind_seconds: float
     """By how much it was slower than the median of the hosts in these steps, on average."""
+    loading_seconds: float | None = None
+    """How long it loaded data in a step, on average; None if that is not recorded."""
+    longest_loads: int = 0
+    """In how many steps it loaded data for longer than all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +64,9 @@ class HostTimes:
     """The mean of the slowest host's time of each step, in times the mean of the hosts' median."""
     spread_seconds: float
     """The slowest host's time minus the hosts' median, on average."""
+    usual_seconds: float
+    """The mean of the hosts' median."""
+    map: HostMap
 
     @property
     def slow(self) -> HostTime | None:
@@ -61,9 +77,36 @@ class HostTimes:
         return first if often and first.median_seconds > SLOW * usual else None
 
     @property
+    def late(self) -> HostTime | None:
+        """The host whose data all others wait for, if there is one: its step times need not differ from theirs."""
+        loading = [host for host in self.hosts if host.loading_seconds is not None]
+        if len(loading) <= 1:
+            return None
+        worst = max(loading, key=lambda host: (host.longest_loads, host.name))
+        usual = float(np.median([host.loading_seconds for host in loading]))
+        longer = (worst.loading_seconds or 0.0) - usual
+        often = worst.longest_loads >= OFTEN * self.steps
+        return worst if often and longer > HELD_UP * self.usual_seconds else None
+
+    @property
+    def culprit(self) -> HostTime | None:
+        """The host that holds the job up, by its steps or by its data."""
+        return self.slow or self.late
+
+    @property
+    def culprit_share(self) -> float:
+        """The share of the steps in which one host was the last: that of the host that was it most often."""
+        return max(host.slowest for host in self.hosts) / self.steps
+
+    @property
     def summary(self) -> str:
         """A sentence about the slow host, or that there is none."""
         head = f"{len(self.hosts)} hosts, {self.steps} steps: the slowest takes {self.slowdown:.4g} times the median"
+        if self.slow is None and self.late is not None:
+            share, took = self.late.longest_loads / self.steps, self.late.loading_seconds
+            return (
+                f"{head}; {self.late.name} loads data for longer than all others in {share:.0%} of them: {took:.4g} s"
+            )
         if self.slow is None:
             return f"{head}; no host is slow throughout"
         share = self.slow.slowest / self.steps
@@ -77,47 +120,65 @@ class HostTimes:
             "slowdown": self.slowdown,
             "spread_seconds": self.spread_seconds,
             "slow_host": self.slow.name if self.slow else None,
+            "late_host": self.late.name if self.late else None,
+            "slowest_share": self.culprit_share,
+            "map": self.map.document(),
             "hosts": [
                 {
                     "host": host.name,
                     "median_step_seconds": host.median_seconds,
                     "slowest_in_steps": host.slowest,
                     "behind_seconds": host.behind_seconds,
+                    "loading_seconds": host.loading_seconds,
+                    "longest_loads": host.longest_loads,
                 }
-                for host in self.hosts
+                for host in self.hosts[:MAX_LISTED]
             ],
+            "hosts_left_out": max(0, len(self.hosts) - MAX_LISTED),
         }
 
 
 def host_times(entries: Entries, workers: Sequence[Worker]) -> HostTimes | None:
     """Compare the hosts; None if fewer than two recorded the same steps. A repeated step counts as it last was."""
     times = [(worker.name, *_step_seconds(entries, worker)) for worker in workers] if len(workers) > 1 else []
-    most = max((len(step) for _, step, _ in times), default=0)
+    most = max((len(step) for _, step, *_ in times), default=0)
     # a worker that was there for a part of the job only does not limit the comparison of the others to that part
     compared = [one for one in times if len(one[1]) >= max(FEWEST_STEPS, most // 2)]
     if len(compared) <= 1:
         return None
-    common = reduce(partial(np.intersect1d, assume_unique=True), [step for _, step, _ in compared])
+    common = reduce(partial(np.intersect1d, assume_unique=True), [step for _, step, *_ in compared])
     if len(common) < FEWEST_STEPS:
         return None
-    table = np.stack([seconds[np.searchsorted(step, common)] for _, step, seconds in compared])
+    table = np.stack([seconds[np.searchsorted(step, common)] for _, step, seconds, _ in compared])
+    loads = np.stack([loading[np.searchsorted(step, common)] for _, step, _, loading in compared])
+    records = np.count_nonzero(loads > 0, axis=1)
+    longest_loads = np.where((loads == loads.max(axis=0)).sum(axis=0) == 1, loads.argmax(axis=0), -1)
     median, longest, last = np.median(table, axis=0), table.max(axis=0), table.argmax(axis=0)
     alone = (table == longest).sum(axis=0) == 1
     hosts = []
-    for index, (name, _, _) in enumerate(compared):
+    for index, (name, *_) in enumerate(compared):
         mine = (last == index) & alone
         behind = float((longest - median)[mine].mean()) if mine.any() else 0.0
-        hosts.append(HostTime(name, float(np.median(table[index])), int(mine.sum()), behind))
+        loading = float(loads[index].mean()) if records[index] > 0 else None
+        most_loads = int((longest_loads == index).sum())
+        hosts.append(HostTime(name, float(np.median(table[index])), int(mine.sum()), behind, loading, most_loads))
     hosts.sort(key=lambda host: (-host.slowest * host.behind_seconds, -host.median_seconds, host.name))
     usual = float(median.mean())
     slowdown = float(longest.mean()) / usual if usual > 0 else 1.0
-    return HostTimes(tuple(hosts), len(common), slowdown, float((longest - median).mean()))
+    drawn = host_map([name for name, *_ in compared], common, table)
+    return HostTimes(tuple(hosts), len(common), slowdown, float((longest - median).mean()), usual, drawn)
 
 
-def _step_seconds(entries: Entries, worker: Worker) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the steps of a worker that the next one follows, and how long each took by its own clock."""
+def _step_seconds(
+    entries: Entries, worker: Worker
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the steps of a worker that the next one follows, how long each took, and how long it loaded data.
+
+    All times are by its own clock.
+    """
     steps: list[NDArray[np.int64]] = []
     seconds: list[NDArray[np.float64]] = []
+    loads: list[NDArray[np.float64]] = []
     for life in worker.lives:
         at = life.at[entries.kind[life.at] == Kind.STEP]
         number, took = entries.number[at], np.diff(entries.time[at])
@@ -125,6 +186,19 @@ def _step_seconds(entries: Entries, worker: Worker) -> tuple[NDArray[np.int64], 
         follows = (np.diff(number) == 1) & (took >= 0) & (np.diff(started) == 0)
         steps.append(number[:-1][follows])
         seconds.append(took[follows])
+        loads.append(_loading(entries, life.at, at)[:-1][follows] if len(at) else took)
     step, took = np.concatenate(steps), np.concatenate(seconds)
     unique, last = np.unique(step[::-1], return_index=True)
-    return unique, took[::-1][last]
+    return unique, took[::-1][last], np.concatenate(loads)[::-1][last]
+
+
+def _loading(entries: Entries, own: NDArray[np.intp], steps: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return how long data were loaded in each step of a process, up to the start of the next one."""
+    loading = own[np.isin(entries.kind[own], (Kind.DATA_LOADING_START, Kind.DATA_LOADING_END))]
+    starts = entries.kind[loading] == Kind.DATA_LOADING_START
+    pairs = np.flatnonzero(starts[:-1] & ~starts[1:])
+    took = entries.time[loading[pairs + 1]] - entries.time[loading[pairs]]
+    step = np.searchsorted(steps, loading[pairs]) - 1
+    usable = (step >= 0) & (took > 0)
+    spent: NDArray[np.float64] = np.bincount(step[usable], took[usable], len(steps)).astype(np.float64)
+    return spent

@@ -143,6 +143,7 @@ class GoodputReport:
             yield self._metric(name, value)
         if self.hosts:
             yield self._metric("step_time_slowdown", self.hosts.slowdown)
+            yield self._metric("straggler_host_share", self.hosts.culprit_share)
         yield self._metric("disruptions", float(self.disruptions))
 
     def _metric(self, name: str, value: float | None) -> Metric:

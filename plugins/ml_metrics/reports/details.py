@@ -14,7 +14,7 @@ from ml_metrics.reports.metric import MetricHistory, metric_facts, picture_of
 from ml_metrics.reports.metric_words import metric_words
 from ml_metrics.reports.nodes import node_sentence
 from ml_metrics.reports.problems import metric_of, short_name
-from ml_metrics.reports.suspects import Streak, first_look, level_change, streak_of, suspects
+from ml_metrics.reports.suspects import Streak, first_look, level_change, straggler, streak_of, suspects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,10 +99,10 @@ class Details:
         return " ".join(filter(None, (advice, f"{look}{same}")))
 
     def suspects(self) -> tuple[str, ...]:
-        """Return when the other problems started, and earlier changes of the level of a metric."""
+        """Return when the other problems started, earlier changes of levels, and what slows a node or a host down."""
         if self.history is None:
             return ()
         main = dict(self.streaks).get(self.main[1])
         others = [(name, streak) for name, streak in self.streaks if streak != main]
         started = suspects(self.run, self.state.folder, self.history, others)
-        return (*started, *filter(None, self.level_changes))
+        return (*started, *filter(None, self.level_changes), *straggler(self.state.goodput))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
 from ml_metrics.config.threshold import MinChange
@@ -91,6 +91,13 @@ def level_change(  # noqa: PLR0913  (the sentence depends on all of these)
     rose, value = changes[-1].after > changes[-1].before, verdict.value
     opposite = value is not None and rose != (value > changes[-1].before)
     return "" if opposite else f"{verdict.metric}: {changes[-1]}"
+
+
+def straggler(goodput: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return a sentence about the host that held the others up, if there is one."""
+    hosts = (goodput or {}).get("host_step_times") or {}
+    culprit = hosts.get("slow_host") or hosts.get("late_host")
+    return (f"One host holds the others up: {hosts['summary']}",) if culprit else ()
 
 
 def first_look(streak: Streak, run: Run, folder: RunFolder, history: TestHistory) -> str:

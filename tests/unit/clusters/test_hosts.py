@@ -229,3 +229,10 @@ def test_a_job_whose_pods_are_gone_has_the_reason_of_the_first_pod_that_the_clus
     end = summary(Hosts(job(FAILED), events=events))
     assert end == ("failure", "Preempted", "pod j-1-y: Preempted by pod urgent on node n")
     assert summary(Hosts(job(FAILED), events=events[2:]))[1] == "PodDeleted"
+
+
+def test_the_nodes_of_all_hosts_are_recorded() -> None:
+    """Each once, and only if there are several: `node` is that of the first host."""
+    workload = Hosts(job(COMPLETE), (host(1, **ended(0)), host(0, **ended(0)))).outcome()
+    assert (workload.node, workload.nodes) == ("node-0", "node-0,node-1")
+    assert Hosts(job(COMPLETE), (host(0, **ended(0)),)).outcome().nodes is None

@@ -59,3 +59,15 @@ def test_only_tests_that_the_user_may_read(as_user: Callable[..., TestClient]) -
 def test_another_metric(as_user: Callable[..., TestClient]) -> None:
     assert as_user().get("/nodes?format=json&metric=none").json()["runs"] == 0
     assert as_user().get("/nodes?since=2026-02-30").status_code == 400
+
+
+def test_nodes_with_one_visit_have_no_interval(warehouse: Warehouse, as_user: Callable[..., TestClient]) -> None:
+    records = []
+    for night in range(12):
+        one = recorded(TEST, night, 10 + night % 3, metric="step_time_p50")
+        row = MetadataRow(one.job.uuid, "node", "first" if night < 6 else "second", one.job.timestamp)
+        records.append(replace(one, metadata=(row,)))
+    warehouse.load_all(records)
+    nodes = as_user().get("/nodes?format=json").json()["nodes"]
+    assert [(one["low"], one["high"], one["slow"]) for one in nodes] == [(None, None, False)] * 2
+    assert "one visit" in as_user().get("/nodes").text

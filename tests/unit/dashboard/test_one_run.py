@@ -167,3 +167,35 @@ def test_a_curve_is_drawn_over_its_envelope(browser: TestClient, warehouse: Ware
 
 def test_a_run_without_curves_loads_no_script_for_charts(shown: TestClient) -> None:
     assert "vega.js" not in shown.get(PAGE).text
+
+
+HOSTS = {
+    "summary": "2 hosts: <b> is slow",
+    "map": {"hosts": ["a", "</script>"], "first_steps": [0, 5], "last_step": 9, "percent": [[0, 1], [50, 2]],
+            "hosts_left_out": 3},
+}  # fmt: skip
+
+
+def test_the_step_times_of_hosts_are_drawn(shown: TestClient, state: Path) -> None:
+    folder = RunFolder(f"{state}/runs/{SHIFTED}/{KEY}", f"{state}/runs")
+    folder.write("goodput", {"host_step_times": HOSTS})
+    text = shown.get(PAGE).text
+    assert 'id="chart-hosts"' in text
+    assert "vega.js" in text
+    assert "2 hosts: &lt;b&gt; is slow. 3 hosts that differ less are left out." in text
+    assert text.count("</script>") == text.count("<script")
+    assert shown.get(f"{PAGE}&format=json").json()["hosts"]["map"] == HOSTS["map"]
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        None, [], "text", {}, {"map": None, "summary": ""}, {**HOSTS, "map": {**HOSTS["map"], "percent": [[0]]}},
+        {**HOSTS, "map": {**HOSTS["map"], "hosts": ["h"] * 100_000}}, {"summary": "an older document", "steps": 3},
+    ],
+)  # fmt: skip
+def test_without_a_usable_map_of_hosts(shown: TestClient, state: Path, damaged: Any) -> None:
+    folder = RunFolder(f"{state}/runs/{SHIFTED}/{KEY}", f"{state}/runs")
+    folder.write("goodput", {"host_step_times": damaged})
+    assert "chart-hosts" not in shown.get(PAGE).text
+    assert shown.get(f"{PAGE}&format=json").json()["hosts"] is None

@@ -6,11 +6,13 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.efficiency.operations import read_trace
+from ml_metrics.efficiency.operations import Operation, read_trace
 from ml_metrics.efficiency.operations_causes import Explanation, explain
 from ml_metrics.efficiency.operations_order import order_of
 from ml_metrics.efficiency.operations_replay import own_durations, step_seconds
@@ -99,3 +101,33 @@ def test_a_replay_repeats_the_trace(
     assert found.slowdown > 0
     assert np.isfinite([*found.by_data_rank.values(), *found.by_stage.values(), *found.by_type.values()]).all()
     assert np.isfinite([found.slowest_workers, found.last_stage]).all()
+
+
+def test_gradients_that_are_reduced_while_others_are_computed(tmp_path: Path) -> None:
+    """By hand: the first chunk's gradients are reduced during the second backward computation, and delay nothing."""
+    spans = {
+        ("params-all-gather", 0, 0): (0.0, 0.1), ("params-all-gather", 1, 1): (0.1, 0.3),
+        ("forward-compute", 0, 0): (0.1, 1.1), ("forward-compute", 1, 1): (1.1, 2.1),
+        ("backward-compute", 0, 1): (2.1, 3.1), ("grads-reduce-scatter", 0, 1): (3.1, 3.6),
+        ("backward-compute", 1, 0): (3.1, 5.1), ("grads-reduce-scatter", 1, 0): (5.1, 5.6), ("gc", 0, -1): (5.1, 5.2),
+        ("layernorm-grads-all-reduce", 0, -1): (5.6, 5.7), ("separate-grads-all-reduce", 0, -1): (5.7, 5.8),
+        ("optimizer-clip-main-grad", 0, -1): (5.8, 5.9), ("optimizer", 0, -1): (5.9, 6.0),
+    }  # fmt: skip
+    rows = [
+        {
+            "dp_rank": rank, "stage": 0, "rank": rank, "step": 1, "optype": kind, "start_ts": start,
+            "duration": end - start, "seq_id": number, "mc": chunk, "gmc": chunk,
+        }
+        for rank in range(2)
+        for (kind, number, chunk), (start, end) in spans.items()
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "trace.parquet")
+    trace = read_trace(str(tmp_path / "trace.parquet"))
+    order = order_of(trace)
+    own = own_durations(trace, order)
+    assert step_seconds(trace, order, own) == pytest.approx([6.0])
+    first = trace.operations.index(Operation("grads-reduce-scatter", 0, 0))
+    own[first] += 1.5  # now it ends when the last backward computation does
+    assert step_seconds(trace, order, own) == pytest.approx([6.0])
+    own[first] += 1.0
+    assert step_seconds(trace, order, own) == pytest.approx([7.0])

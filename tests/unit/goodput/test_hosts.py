@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ml_metrics.goodput import hosts
+from ml_metrics.goodput.host_map import MAX_HOSTS
 from ml_metrics.goodput.hosts import HostTimes
 from unit.goodput.measuring import measured
 from unit.goodput.traces import job_end, job_start
@@ -85,3 +87,53 @@ def test_any_step_times(seconds: list[list[float]], ahead: float) -> None:
         assert found.slowdown >= 1
         assert found.spread_seconds >= 0
         assert sum(one.slowest for one in found.hosts) <= found.steps
+
+
+def loading(name: str, seconds: list[float], *, pace: float = 2.0, ahead: float = 0.0) -> Log:
+    """A host whose steps all take the same time, because they end together; its data take these seconds to load."""
+    entries, time = job_start(1000 + ahead), 1010 + ahead
+    for number, taken in enumerate(seconds):
+        entries.append({"job_name": "job", "step_count": number, "step_start_time": time})
+        entries.append({"job_name": "job", "data_loading_start_time": time + 0.1})
+        entries.append({"job_name": "job", "data_loading_end_time": time + 0.1 + taken})
+        time += pace
+    return [{**entry, "host": name} for entry in [*entries, *job_end(time)]]
+
+
+@pytest.mark.parametrize("ahead", [0.0, -200.0])
+def test_a_host_whose_data_all_others_wait_for(ahead: float) -> None:
+    """Step times are equal, as the collective makes them: only the time before it shows the host."""
+    logs = [loading(f"h{number}", [0.2] * 40, ahead=number * ahead) for number in range(3)]
+    found = compared(*logs, loading("late", [0.2] * 4 + [1.5] * 36))
+    assert found.slow is None
+    assert found.late is not None
+    assert (found.late.name, found.late.longest_loads) == ("late", 35)
+    assert found.late.loading_seconds == pytest.approx((4 * 0.2 + 35 * 1.5) / 39)
+    assert "late loads data for longer than all others in 90% of them" in found.summary
+
+
+def test_data_that_take_little_of_a_step_hold_nobody_up() -> None:
+    found = compared(loading("a", [0.2] * 40), loading("b", [0.2] * 40), loading("c", [0.25] * 40))
+    assert (found.late, found.slow) == (None, None)
+
+
+def test_hosts_that_record_no_loading_are_not_compared_by_it() -> None:
+    found = compared(loading("a", [1.5] * 40), host("b", [2.0] * 40))
+    assert {one.name: one.loading_seconds for one in found.hosts} == {"a": pytest.approx(1.5), "b": None}
+    assert found.late is None
+
+
+def test_the_map_of_hosts_by_steps() -> None:
+    found = compared(*(host(f"h{number}", [1.0] * 30) for number in range(3)), host("slow", [1.0] * 10 + [1.5] * 20))
+    assert found.map.hosts == ("h0", "h1", "h2", "slow")
+    assert found.map.steps == tuple(range(29))
+    assert found.map.percent[3] == (0.0,) * 10 + (50.0,) * 19
+    assert found.map.percent[0] == (0.0,) * 29
+
+
+def test_a_log_of_many_hosts_has_a_short_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "MAX_LISTED", 8)
+    found = measured([entry for number in range(MAX_HOSTS + 6) for entry in host(f"h{number}", [1.0] * 6)])
+    document = found.document()["host_step_times"]
+    assert (len(document["hosts"]), document["hosts_left_out"]) == (8, MAX_HOSTS - 2)
+    assert (len(document["map"]["hosts"]), document["map"]["hosts_left_out"]) == (MAX_HOSTS, 6)

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.model import Bounds, Outcome, Verdict
+from ml_metrics import steps
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.model import Bounds, Outcome, Run, Verdict
 from ml_metrics.reports.nodes import METRICS, node_sentence, nodes_found
+from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_state import RunState
 from ml_metrics.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse.run_nodes import nodes_of_runs
 from unit.warehouse.records import MONDAY, record, run_of, workload
 
 if TYPE_CHECKING:
@@ -88,3 +93,19 @@ def test_names_of_nodes_that_a_workload_claims(tmp_path: Path) -> None:
         )
         found = nodes_found(opened, ["one"], SINCE, UNTIL)
     assert {one.name for one in found.effects} == {"node-0", "node-1"}
+
+
+def test_what_a_run_records_about_its_nodes_and_hosts(tmp_path: Path) -> None:
+    """The metadata of a run has the nodes of all hosts, and the host that held the others up."""
+    test, run = TestDefinition.model_validate({"name": "one", "image": "i", "command": ["c"]}), run_of(1, "one")
+    folder = RunFolder.of(run, str(tmp_path / "runs"))
+    folder.write("run", {name: getattr(run, name) for name in Run.__dataclass_fields__})
+    folder.write_workload(workload(1, node="n-0", nodes="n-0,n-1"))
+    hosts = {"summary": "2 hosts", "slow_host": None, "late_host": "b"}
+    folder.write("goodput", {"host_step_times": hosts, "metrics": []})
+    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db") as opened:
+        steps.load(test, run, RunState(folder), opened)
+        found = opened.runs.metadata(run.key)
+        nodes = nodes_of_runs(opened.database, ["one"], SINCE, UNTIL, 10)
+    assert (found["node"], found["nodes"], found["straggler"]) == ("n-0", "n-0,n-1", "b")
+    assert nodes == {run.key: ("n-0", "n-1")}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,41 @@ def test_warnings_of_the_test_file_are_included_if_it_still_exists(tmp_path: Pat
     assert warnings_about(test) == []
     path.unlink()
     assert warnings_about(test) == []
+
+
+SLOW_LIMIT = {
+    "metric_success_conditions": {"seconds": {"comparison": "less", "success_threshold": {"fixed_value": 104}}}
+}
+
+
+@pytest.mark.parametrize(("node", "explained"), [("node-3", True), ("node-1", False)])
+def test_a_run_that_failed_by_its_node(node: str, explained: bool) -> None:
+    """Runs on one of four nodes take 5 % longer. The same value on another node is a change."""
+    usual = with_test(good(), regression_test_config=SLOW_LIMIT)
+    for number in range(1, 25):
+        own = f"node-{number % 4}"
+        simulate(number, replace(usual, metrics={"seconds": 105.0 if own == "node-3" else 100.0}, node=own))
+    broken = replace(usual, metrics={"seconds": 105.5}, node=node)
+    state = RunState(simulate(27, broken))
+    with warehouse() as opened:
+        sentences = problems_of(state).urgent
+        report = report_of(
+            broken.test, run_of(27), state, MessageKind.BROKEN, sentences, warehouse=opened, dashboard_url="http://x"
+        )
+    found = [sentence for sentence in report.suspects if "node, not change" in sentence]
+    assert len(found) == explained
+    assert all(sentence.startswith("seconds: node, not change: runs on node node-3 take ") for sentence in found)
+
+
+def test_a_host_that_holds_the_others_up() -> None:
+    """Two hosts recorded their steps, and one was slower: the alert about any problem says so."""
+    folder = simulate(1, DAY)
+    hosts = {"summary": "2 hosts, 9 steps: b is the slowest", "slow_host": "b"}
+    folder.write("goodput", {"host_step_times": hosts, "metrics": []})
+    state = RunState(folder)
+    with warehouse() as opened:
+        sentences = problems_of(state).urgent
+        report = report_of(
+            DAY.test, run_of(1), state, MessageKind.BROKEN, sentences, warehouse=opened, dashboard_url="http://x"
+        )
+    assert "One host holds the others up: 2 hosts, 9 steps: b is the slowest" in report.suspects

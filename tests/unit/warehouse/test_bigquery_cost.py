@@ -112,6 +112,7 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "page_queries.ONLY_IN": (RUN_PAGE, ONE_RUN),
     "page_queries.OF_TESTS": (COMPARISON, MONTH),
     "page_queries.NAMES": (COMPARISON, MONTH),
+    "run_nodes.NODES": ("the page of nodes, and each alert about a metric that is too large", {"since": 60}),
     "senders.NEWEST": (BY_HAND, {}),
     "metrics.OF_RUN": (BY_HAND, ONE_RUN),
     "metrics.VALUES_WITH_TRIALS": (BY_HAND, NEWEST),

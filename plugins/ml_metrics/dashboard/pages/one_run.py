@@ -14,6 +14,7 @@ from ml_metrics import storage
 from ml_metrics.alerts.mail import file_name
 from ml_metrics.charts import curve_chart
 from ml_metrics.dashboard.chart_data import charts_script
+from ml_metrics.dashboard.host_times import hosts_of
 from ml_metrics.dashboard.other_tests import without_folders, without_unreadable
 from ml_metrics.dashboard.cost_of_run import cost_of_run
 from ml_metrics.dashboard.page import Page
@@ -75,6 +76,9 @@ def page_of_run(
     messages = [one for one in warehouse.messages.since(since, run.test_name, MAX_MESSAGES) if one.run_key == run.uuid]
     folder, files, files_error = _files(run)
     logs, more_logs = _logs(folder, run)
+    hosts = hosts_of(folder)
+    charts = [(f"chart-{index}", curve_chart(curve, band)) for index, (curve, band) in enumerate(curves)]
+    charts += [("chart-hosts", hosts.chart)] if hosts.chart else []
     return Page(
         "one_run.html",
         {
@@ -108,9 +112,8 @@ def page_of_run(
             "links": links,
             "curves_error": curves_error,
             "curves": [(index, curve.tag) for index, (curve, _) in enumerate(curves)],
-            "charts": charts_script(
-                [(f"chart-{index}", curve_chart(curve, band)) for index, (curve, band) in enumerate(curves)], {}
-            ),
+            "hosts": hosts,
+            "charts": charts_script(charts, {}),
         },
         document=lambda: {
             "run": asdict(run),
@@ -119,6 +122,7 @@ def page_of_run(
             "metrics_in_all": count,
             "metadata": metadata,
             "last_good_run": good.uuid if good else None,
+            "hosts": {"summary": hosts.summary, "map": hosts.map} if hosts.map else None,
         },
         table=lambda: _table(rows),
     )
