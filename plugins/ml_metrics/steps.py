@@ -41,6 +41,7 @@ TEST_FILE = "the test file"
 """The author of a quarantine that a test file sets, as the warehouse records it."""
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 """The label that holds the type of a node."""
+MAX_RUNS_OF_WEEK = 10_000
 PASSING_STATES = frozenset({"success", "skipped"})
 """The task states that do not fail a run."""
 
@@ -147,6 +148,7 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
         curves=state.curves,
         read_curves=partial(warehouse.curves.of_runs, tests=needs.names, ends=ends, deployments=needs.deployments),
     )
+    judgement = _with_weekly_costs(test, run, state, judgement, warehouse)
     state.folder.write("verdicts", judgement.document())
     return judgement
 
@@ -219,6 +221,44 @@ def decide(state: RunState, task_states: Mapping[str, str]) -> Gate:
     gate = Gate(tuple(reasons), problems)
     state.folder.write("gate", {"reasons": gate.reasons, "troubles": gate.problems})
     return gate
+
+
+def _with_weekly_costs(
+    test: TestDefinition, run: Run, state: RunState, judgement: Judgement, warehouse: Warehouse
+) -> Judgement:
+    """Return the judgement with what each regression costs a week in its alert, and add the costs to `efficiency.json`."""
+    from ml_metrics.efficiency.cost import UnknownCostError
+    from ml_metrics.efficiency.cost_regression import DAYS, METADATA, more_seconds, weekly_costs
+    from ml_metrics.efficiency.measure import chips_of
+    from ml_metrics.efficiency.offers import offer_of
+    from ml_metrics.efficiency.prices import configured_book
+
+    slower = [verdict for verdict in judgement.verdicts if more_seconds(test, verdict, state.goodput) is not None]
+    if not slower or state.efficiency is None or state.trial:
+        return judgement
+    now = state.workload.ended_at or datetime.now(UTC)
+    try:
+        book = configured_book()
+        offer = None if book is None else offer_of(test, book)
+    except (ConfigError, UnknownCostError):  # of which the run has a warning
+        return judgement
+    if book is None or offer is None:
+        return judgement
+    runs = 1 + len(warehouse.runs.of_test(run.test, now - timedelta(days=DAYS), now, MAX_RUNS_OF_WEEK, run.key))
+    costs = {
+        cost.metric: str(cost)
+        for cost in weekly_costs(
+            test, slower, state.goodput, chips=chips_of(test), runs=runs, offer=offer, book=book, now=now
+        )
+    }
+    metadata = {**state.efficiency.metadata, **{f"{METADATA}{metric}": text for metric, text in costs.items()}}
+    state.folder.write("efficiency", replace(state.efficiency, metadata=metadata).document())
+    del state.efficiency  # it is read again
+    alerts = tuple(
+        replace(alert, message=f"{alert.message}. That costs {costs[alert.metric]}") if alert.metric in costs else alert
+        for alert in judgement.alerts
+    )
+    return replace(judgement, alerts=alerts)
 
 
 def _record_quarantine(test: TestDefinition, warehouse: Warehouse) -> None:
