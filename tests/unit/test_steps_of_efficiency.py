@@ -64,7 +64,9 @@ def folder_of_run(
     end = NOON + timedelta(hours=6 * number)
     folder.write("run", {"test_file": definition().model_dump(mode="json"), "params": {}})
     folder.write_workload(Workload(status, started_at=end - timedelta(seconds=seconds), ended_at=end))
-    folder.write("metrics", Collected((Metric("total_wall_time", seconds, "total_wall_time", "computed", unit="s"),)).document())
+    folder.write(
+        "metrics", Collected((Metric("total_wall_time", seconds, "total_wall_time", "computed", unit="s"),)).document()
+    )
     return run, folder
 
 
@@ -136,10 +138,18 @@ def test_a_regression_states_what_it_costs_a_week(tmp_path: Path, warehouse: War
     assert state.alerts["out_of_bounds:total_wall_time"].find(f"That costs {text}") > 0
     assert warehouse.runs.metadata(run.key)["cost.regression.total_wall_time"].startswith(text)
     report = report_of(
-        test, run, state, MessageKind.BROKEN, state.alerts, warehouse=warehouse, dashboard_url="http://localhost/ml-metrics"
+        test,
+        run,
+        state,
+        MessageKind.BROKEN,
+        state.alerts,
+        warehouse=warehouse,
+        dashboard_url="http://localhost/ml-metrics",
     )
     assert {fact.name: fact.value for fact in report.problems[0].facts}["costs"].startswith(text)
-    assert {fact.name: fact.value for fact in report.facts}["cost"].startswith("24.00 USD for 20 chip hours: 1.2 USD from 2026-01-01")
+    assert {fact.name: fact.value for fact in report.facts}["cost"].startswith(
+        "24.00 USD for 20 chip hours: 1.2 USD from 2026-01-01"
+    )
     assert not any("cost." in one for one in report.suspects)
 
 
@@ -164,7 +174,12 @@ def bills(tmp_path: Path, warehouse: Warehouse) -> None:
 def test_the_sums_of_a_week_are_those_of_its_runs_to_the_cent(tmp_path: Path, warehouse: Warehouse) -> None:
     bills(tmp_path, warehouse)
     runs = warehouse.costs.between(NOON - timedelta(days=1), NOON + timedelta(days=6))
-    stored = [row.value for run in runs for row in warehouse.metrics.of_run(run.run_key) if row.metric == "cost_usd" and row.value]
+    stored = [
+        row.value
+        for run in runs
+        for row in warehouse.metrics.of_run(run.run_key)
+        if row.metric == "cost_usd" and row.value
+    ]
     cents = sum(round(Decimal(str(value)) * 100) for value in stored)
     total = bill_of(runs)
     assert (total.runs, total.unknown, total.amounts) == (8, 0, {"USD": cents})
@@ -192,7 +207,11 @@ def test_the_message_of_a_week(tmp_path: Path, warehouse: Warehouse) -> None:
     assert notice.headline == f"{total.cost} for {total.chip_hours:.4g} chip hours in the week to 2026-11-22"
     assert notice.sentences[0] == f"8 runs; the week before: - for 0 chip hours. That is more by {total.cost}."
     names = [item.name for item in notice.items]
-    assert [name for name in names if name.startswith("trouble")] == [f"trouble: {one.test}" for one in troubles_of(runs)]
-    assert any(item.name == "trouble: t0" and item.value.endswith("for failed runs in 1 run (vision)") for item in notice.items)
+    assert [name for name in names if name.startswith("trouble")] == [
+        f"trouble: {one.test}" for one in troubles_of(runs)
+    ]
+    assert any(
+        item.name == "trouble: t0" and item.value.endswith("for failed runs in 1 run (vision)") for item in notice.items
+    )
     assert names.count("owner: vision") == 1
     assert notice.buttons[0].link == "http://localhost/ml-metrics/cost?since=2026-11-16&until=2026-11-22"

@@ -74,9 +74,7 @@ class Cost:
         return money(self.units, self.currency)
 
 
-def cost_of(
-    held: Sequence[Held], queued: Sequence[Held], chips: int, offer: Offer, book: PriceBook
-) -> Cost:
+def cost_of(held: Sequence[Held], queued: Sequence[Held], chips: int, offer: Offer, book: PriceBook) -> Cost:
     """Return the cost of the times for which chips were held, and of the queue where the book bills it.
 
     Raises:

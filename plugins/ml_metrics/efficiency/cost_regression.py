@@ -45,7 +45,10 @@ class WeeklyCost:
     currency: str
 
     def __str__(self) -> str:
-        chips, runs = ("1 chip" if self.chips == 1 else f"{self.chips:,} chips"), ("1 run" if self.runs == 1 else f"{self.runs:,} runs")
+        chips, runs = (
+            ("1 chip" if self.chips == 1 else f"{self.chips:,} chips"),
+            ("1 run" if self.runs == 1 else f"{self.runs:,} runs"),
+        )
         return (
             f"{money(self.units, self.currency)} a week: {quantity(self.seconds, 's')} more a run, on {chips}, for "
             f"{runs} in the last {DAYS} days, at {self.price}"

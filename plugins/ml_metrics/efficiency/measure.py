@@ -171,4 +171,8 @@ def _buckets(goodput: Mapping[str, Any]) -> dict[str, float]:
     badput: Iterator[tuple[str, float]] = (
         (name, seconds) for name, seconds in goodput["badput_seconds"].items() if name != NOT_COUNTED
     )
-    return {PRODUCTIVE: goodput["productive_seconds"], **dict(badput), CUSTOM: sum(goodput["custom_badput_seconds"].values())}
+    return {
+        PRODUCTIVE: goodput["productive_seconds"],
+        **dict(badput),
+        CUSTOM: sum(goodput["custom_badput_seconds"].values()),
+    }

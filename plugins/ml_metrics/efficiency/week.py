@@ -157,7 +157,11 @@ def troubles_of(runs: Iterable[RunCost], most: int = MOST_TROUBLES) -> list[Trou
 
 def words_of(reason: str) -> str:
     """Return a reason as people read it."""
-    known = {PRODUCTIVE: "productive training", OUTSIDE: "before and after the goodput log", QUEUE: "waiting in the queue"}
+    known = {
+        PRODUCTIVE: "productive training",
+        OUTSIDE: "before and after the goodput log",
+        QUEUE: "waiting in the queue",
+    }
     return known.get(reason, reason.replace("_", " "))
 
 

@@ -128,7 +128,9 @@ def test_buckets_sum_to_the_cost(
     prices = book({"per_chip_hour": price, "from": "2026-01-01", **last}, *([changed] if change else []))
     found = cost(spans, chips, prices)
     exact = sum(
-        chips * Fraction(span.price.per_chip_hour) * Fraction((span.end - span.start) // timedelta(microseconds=1), 3_600_000_000)
+        chips
+        * Fraction(span.price.per_chip_hour)
+        * Fraction((span.end - span.start) // timedelta(microseconds=1), 3_600_000_000)
         for one in spans
         for span in prices.between(OFFER, *one)
     )
@@ -140,7 +142,10 @@ def test_buckets_sum_to_the_cost(
     assert all(part >= 0 for part in parts.values())
 
 
-@given(buckets=st.dictionaries(st.sampled_from(["productive", RECOVERY, "stall", "other"]), st.floats()), length=st.integers(1, 10**6))
+@given(
+    buckets=st.dictionaries(st.sampled_from(["productive", RECOVERY, "stall", "other"]), st.floats()),
+    length=st.integers(1, 10**6),
+)
 def test_whatever_the_log_states_the_parts_are_the_cost_or_unknown(buckets: dict[str, float], length: int) -> None:
     times = held((0, length))
     found = cost(times)

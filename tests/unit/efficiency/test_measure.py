@@ -33,7 +33,12 @@ def book(**more: Any) -> PriceBook:
     return PriceBook.model_validate({"name": "made up", "prices": prices, **more})
 
 
-def figures(test: TestDefinition, workload: Workload = RUN, goodput: dict[str, Any] | None = None, prices: PriceBook | None = None) -> dict[str, float]:
+def figures(
+    test: TestDefinition,
+    workload: Workload = RUN,
+    goodput: dict[str, Any] | None = None,
+    prices: PriceBook | None = None,
+) -> dict[str, float]:
     found = measure_efficiency(test, workload, (), goodput, prices or book())
     return {metric.name: metric.value for metric in found.metrics}
 
@@ -44,17 +49,39 @@ HERE = {"region": "us-central1", "purchase": "on_demand"}
 def test_the_cost_of_a_run_and_its_prices() -> None:
     found = measure_efficiency(definition(efficiency=HERE), RUN, (), None, book())
     assert {metric.name: metric.value for metric in found.metrics} == {"chip_hours": 16.0, "cost_usd": 19.2}
-    assert found.metadata["cost.prices"] == "1.2 USD from 2026-01-01, a chip hour (v5e, on demand, in us-central1; made up)"
+    assert (
+        found.metadata["cost.prices"]
+        == "1.2 USD from 2026-01-01, a chip hour (v5e, on demand, in us-central1; made up)"
+    )
 
 
 @pytest.mark.parametrize(
     ("keys", "name", "value"),
     [
         ({"efficiency": {"region": "us-central1", "purchase": "spot"}}, "cost_usd", 6.4),
-        ({"efficiency": {"region": "us-central1"}, "node_selector": {"cloud.google.com/gke-spot": "true"}}, "cost_usd", 6.4),
-        ({"efficiency": {"purchase": "spot"}, "node_selector": {"topology.kubernetes.io/zone": "us-central1-a"}}, "cost_usd", 6.4),
-        ({"efficiency": {"purchase": "on_demand"}, "node_selector": {"topology.kubernetes.io/region": "europe-west4"}}, "cost_eur", 32.0),
-        ({"efficiency": {"purchase": "spot"}, "cluster": {"project": "p", "location": "us-central1-b", "name": "c"}}, "cost_usd", 6.4),
+        (
+            {"efficiency": {"region": "us-central1"}, "node_selector": {"cloud.google.com/gke-spot": "true"}},
+            "cost_usd",
+            6.4,
+        ),
+        (
+            {"efficiency": {"purchase": "spot"}, "node_selector": {"topology.kubernetes.io/zone": "us-central1-a"}},
+            "cost_usd",
+            6.4,
+        ),
+        (
+            {
+                "efficiency": {"purchase": "on_demand"},
+                "node_selector": {"topology.kubernetes.io/region": "europe-west4"},
+            },
+            "cost_eur",
+            32.0,
+        ),
+        (
+            {"efficiency": {"purchase": "spot"}, "cluster": {"project": "p", "location": "us-central1-b", "name": "c"}},
+            "cost_usd",
+            6.4,
+        ),
         ({"efficiency": HERE, "job_set": {"slices": 3}}, "cost_usd", 57.6),
     ],
 )
@@ -86,12 +113,17 @@ def test_a_cost_that_is_unknown_is_missing_with_its_reason(keys: dict[str, Any],
 
 
 def test_every_attempt_holds_chips() -> None:
-    earlier = ((START - timedelta(hours=3), START - timedelta(hours=2)), (START - timedelta(hours=1), START - timedelta(minutes=30)))
+    earlier = (
+        (START - timedelta(hours=3), START - timedelta(hours=2)),
+        (START - timedelta(hours=1), START - timedelta(minutes=30)),
+    )
     assert figures(definition(efficiency=HERE), replace(RUN, earlier=earlier))["cost_usd"] == 48.0
 
 
 def test_an_attempt_of_unknown_end_makes_the_cost_unknown() -> None:
-    found = measure_efficiency(definition(efficiency=HERE), replace(RUN, earlier=((START - timedelta(hours=3), None),)), (), None, book())
+    found = measure_efficiency(
+        definition(efficiency=HERE), replace(RUN, earlier=((START - timedelta(hours=3), None),)), (), None, book()
+    )
     assert found.metrics == ()
     assert found.missing["cost"] == "it is unknown when the workload of start 1 ended"
 
@@ -119,7 +151,12 @@ def goodput(**seconds: float) -> dict[str, Any]:
 def test_the_cost_of_each_bucket() -> None:
     found = figures(definition(efficiency=HERE), goodput=goodput())
     parts = {name: value for name, value in found.items() if name not in {"cost_usd", "chip_hours"}}
-    assert parts == {"cost_productive_usd": 16.0, "cost_stall_usd": 0.16, "cost_custom_badput_events_usd": 2.67, "cost_outside_log_usd": 0.37}
+    assert parts == {
+        "cost_productive_usd": 16.0,
+        "cost_stall_usd": 0.16,
+        "cost_custom_badput_events_usd": 2.67,
+        "cost_outside_log_usd": 0.37,
+    }
     assert round(sum(parts.values()), 2) == found["cost_usd"] == 19.2
 
 
@@ -141,4 +178,6 @@ def test_chips_of_all_hosts_and_slices(keys: dict[str, Any], chips: int) -> None
 def test_utilisation_uses_the_recorded_step_time() -> None:
     step = Metric("step_time_p50", 2.0, "step_time", "goodput")
     found = measure_efficiency(definition(efficiency={**HERE, "flops_per_step": 3e15}), RUN, (step,), None, book())
-    assert next(metric.value for metric in found.metrics if metric.name == "mfu") == pytest.approx(3e15 / (2 * 16 * 197e12) * 100)
+    assert next(metric.value for metric in found.metrics if metric.name == "mfu") == pytest.approx(
+        3e15 / (2 * 16 * 197e12) * 100
+    )

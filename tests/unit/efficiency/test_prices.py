@@ -81,7 +81,9 @@ def test_a_price_book_is_not_in_the_folder_of_test_files(tmp_path: Path) -> None
 
 
 def test_prices_that_overlap_are_named() -> None:
-    with pytest.raises(ValueError, match=r"prices\[1\] and prices\[0\] are both for v5e, on demand, in us-central1, on 2026-06-30"):
+    with pytest.raises(
+        ValueError, match=r"prices\[1\] and prices\[0\] are both for v5e, on demand, in us-central1, on 2026-06-30"
+    ):
         book({"per_chip_hour": 2, "from": "2026-06-30"}, {"per_chip_hour": 1, "from": "2026-01-01", "to": "2026-06-30"})
 
 
@@ -116,7 +118,9 @@ def test_a_gap_has_no_price(start: str, end: str) -> None:
         gapped.between(OFFER, at(start), at(end))
 
 
-@pytest.mark.parametrize("other", [("v5p", "us-central1", "on_demand"), ("v5e", "us-east1", "on_demand"), ("v5e", "us-central1", "spot")])
+@pytest.mark.parametrize(
+    "other", [("v5p", "us-central1", "on_demand"), ("v5e", "us-east1", "on_demand"), ("v5e", "us-central1", "spot")]
+)
 def test_what_the_book_does_not_have_has_no_price(other: tuple[str, str, str]) -> None:
     with pytest.raises(NoPriceError, match="has no price for"):
         book({"per_chip_hour": 1, "from": "2026-01-01"}).between(

@@ -31,7 +31,10 @@ def as_csv(rows: list[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]))
     writer.writeheader()
-    writer.writerows({name: json.dumps(value) if isinstance(value, list | dict) else value for name, value in each.items()} for each in rows)
+    writer.writerows(
+        {name: json.dumps(value) if isinstance(value, list | dict) else value for name, value in each.items()}
+        for each in rows
+    )
     return text.getvalue()
 
 
@@ -60,7 +63,15 @@ def test_a_row_that_cannot_be_read_is_an_error(rows: list[dict[str, Any]], why: 
         read_billing("\n".join(map(json.dumps, rows)), "export")
 
 
-@pytest.mark.parametrize(("text", "why"), [("a,b\n1,2\n", "have columns cost and currency"), ("{", "is not JSON"), ("[1]", "should be an object"), ("", "columns")])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a,b\n1,2\n", "have columns cost and currency"),
+        ("{", "is not JSON"),
+        ("[1]", "should be an object"),
+        ("", "columns"),
+    ],
+)
 def test_another_file_is_an_error(text: str, why: str) -> None:
     with pytest.raises(UnreadableInputError, match=why):
         read_billing(text, "export")
