@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.collect import Collected
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.efficiency.measure import Efficiency
+    from ml_metrics.efficiency.figures import Figures
     from ml_metrics.goodput import GoodputReport
     from ml_metrics.judge import Judgement
     from ml_metrics.judge.confirmation import ConfirmingRun
@@ -97,25 +97,25 @@ def measure_goodput(test: TestDefinition, state: RunState, limits: Limits | None
     return report
 
 
-def measure_efficiency(test: TestDefinition, state: RunState) -> Efficiency:
+def measure_efficiency(test: TestDefinition, state: RunState) -> Figures:
     """Compute what the run cost and achieved into `efficiency.json`, from the other documents and the price book.
 
     A price book that cannot be read is a warning: the run is judged by its other metrics.
     """
     from ml_metrics.collect import Collected
     from ml_metrics.collect.facts import generated
-    from ml_metrics.efficiency.measure import NO_BOOK, measure_efficiency
+    from ml_metrics.efficiency.figures import Figures
+    from ml_metrics.efficiency.measure import COST, as_metrics, measure_efficiency
     from ml_metrics.efficiency.prices import configured_book
 
-    book, why, warnings = None, NO_BOOK, ()
+    book, broken = None, Figures()
     try:
         book = configured_book()
     except ConfigError as error:
         why = f"the price book cannot be used: {error}"
-        warnings = (f"the cost of the run is unknown: {why}",)
-    found = measure_efficiency(test, state.workload, state.measured, state.goodput, book, why)
-    found = replace(found, warnings=(*warnings, *found.warnings))
-    metrics = tuple(generated(found.metrics, test.metric_collection_config))
+        broken = Figures(missing={COST: why}, warnings=(f"the cost of the run is unknown: {why}",))
+    found = measure_efficiency(test, state.workload, state.measured, state.goodput, book) + broken
+    metrics = tuple(generated(as_metrics(found, state.workload), test.metric_collection_config))
     document = Collected(metrics, found.warnings, metadata=found.metadata, missing=found.missing).document()
     state.folder.write("efficiency", document)
     return found
@@ -226,7 +226,7 @@ def decide(state: RunState, task_states: Mapping[str, str]) -> Gate:
 def _with_weekly_costs(
     test: TestDefinition, run: Run, state: RunState, judgement: Judgement, warehouse: Warehouse
 ) -> Judgement:
-    """Return the judgement with what each regression costs a week in its alert, and add the costs to `efficiency.json`."""
+    """Return the judgement with what a regression costs a week in its alert, and add that to `efficiency.json`."""
     from ml_metrics.efficiency.cost import UnknownCostError
     from ml_metrics.efficiency.cost_regression import DAYS, METADATA, more_seconds, weekly_costs
     from ml_metrics.efficiency.measure import chips_of

@@ -107,7 +107,7 @@ def test_default_judges_no_cost(tmp_path: Path, warehouse: Warehouse) -> None:
         ("", "the price book cannot be used: "),
     ],
 )
-def test_a_judged_cost_that_is_unknown_is_missing_with_its_reason(
+def test_a_judged_cost_that_is_unknown_is_missing_with_its_reason(  # noqa: PLR0913, PLR0917
     prices: Path, tmp_path: Path, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, book: str | None, why: str
 ) -> None:
     if book is None:
@@ -134,7 +134,8 @@ def test_a_regression_states_what_it_costs_a_week(tmp_path: Path, warehouse: War
     (verdict,) = state.judgement.verdicts
     assert verdict.reference is not None
     dollars = (4500 - verdict.reference) * 16 * 13 * 1.2 / 3600
-    text = f"{dollars:.2f} USD a week: 15 min more a run, on 16 chips, for 13 runs in the last 7 days, at 1.2 USD a chip hour"
+    factors = "15 min more a run, on 16 chips, for 13 runs in the last 7 days, at 1.2 USD a chip hour"
+    text = f"{dollars:.2f} USD a week: {factors}"
     assert state.alerts["out_of_bounds:total_wall_time"].find(f"That costs {text}") > 0
     assert warehouse.runs.metadata(run.key)["cost.regression.total_wall_time"].startswith(text)
     report = report_of(
@@ -162,8 +163,9 @@ def bills(tmp_path: Path, warehouse: Warehouse) -> None:
         assert ended is not None
         if number % 4:
             document = {
-                "found": True, "started_at": ended.timestamp() - 90, "ended_at": ended.timestamp(), "productive_seconds": 50.0 + number,
-                "badput_seconds": {"stall": 7.1, "other": 1 / 3}, "custom_badput_seconds": {"EVAL": 11.0}, "metrics": [], "files": 1,
+                "found": True, "started_at": ended.timestamp() - 90, "ended_at": ended.timestamp(),
+                "productive_seconds": 50.0 + number, "badput_seconds": {"stall": 7.1, "other": 1 / 3},
+                "custom_badput_seconds": {"EVAL": 11.0}, "metrics": [], "files": 1,
             }  # fmt: skip
             folder.write("goodput", document)
         owner = {"t0": "vision", "t1": "vision", "t2": "speech"}[test]

@@ -67,9 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         found = warehouse.costs.between(since, since + WEEK)
     owners = {run.owner for run in found}
     if arguments.owner and arguments.owner not in owners:
-        raise UsageError(
-            f"no run of the owner {arguments.owner!r} stopped in this week; owners: {', '.join(sorted(owners)) or 'none'}"
-        )
+        known = ", ".join(sorted(owners)) or "none"
+        raise UsageError(f"no run of the owner {arguments.owner!r} stopped in this week; owners: {known}")
     runs = [run for run in found if arguments.test in {None, run.test} and arguments.owner in {None, run.owner}]
     if billed is not None:
         _print_billed(runs, billed, as_csv=arguments.csv, as_json=arguments.json)
@@ -135,9 +134,8 @@ def _document(runs: Sequence[RunCost], since: datetime) -> dict[str, object]:
 
 def _print(runs: Sequence[RunCost], since: datetime, *, by_run: bool) -> None:
     total = bill_of(runs)
-    print(
-        f"{minute(since)} to {minute(since + WEEK)}: {total.cost}, {_hours(total)} chip hours, {counted(total.runs, 'run')}"
-    )
+    span = f"{minute(since)} to {minute(since + WEEK)}"
+    print(f"{span}: {total.cost}, {_hours(total)} chip hours, {counted(total.runs, 'run')}")
     if total.unknown:
         print(f"{counted(total.unknown, 'run')} without a cost, for want of a price or of times")
     if by_run:

@@ -1,8 +1,8 @@
 """Step times and throughput from the wall times of the points of one tag, without any config.
 
 The tag is the one with most points at distinct steps. Its wall times are those at which the program wrote the points,
-so the difference of two is what the steps between them took. The warm-up does not count, as the first step after a start
-does not in the goodput log.
+so the difference of two is what the steps between them took. The warm-up does not count, as the first step after a
+start does not in the goodput log.
 """
 
 from __future__ import annotations

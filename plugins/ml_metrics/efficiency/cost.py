@@ -1,7 +1,7 @@
 """What a run costs: the time for which its chips were held, times the price at that time, shared among the buckets.
 
-All arithmetic is in whole microseconds and exact fractions. Money is rounded once, to the smallest unit of its currency,
-and its parts add up to the whole.
+All arithmetic is in whole microseconds and exact fractions. Money is rounded once, to the smallest unit of its
+currency, and its parts add up to the whole.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from ml_metrics.efficiency.prices import NoPriceError
@@ -158,6 +159,6 @@ def _billed(book: PriceBook, offer: Offer, queued: Held) -> list[PriceSpan]:
 def _without_chips(held: Sequence[Held], start: float, end: float) -> Fraction:
     """Return the seconds of the log in which the run held no chips: those between its attempts."""
     ordered = sorted(held)
-    gaps = [(one.end.timestamp(), other.start.timestamp()) for one, other in zip(ordered, ordered[1:], strict=False)]
+    gaps = [(one.end.timestamp(), other.start.timestamp()) for one, other in pairwise(ordered)]
     lengths = (min(until, end) - max(since, start) for since, until in gaps)
     return sum((Fraction(length) for length in lengths if length > 0), Fraction(0))

@@ -66,7 +66,7 @@ def weekly_costs(  # noqa: PLR0913  (the factors of a product)
     book: PriceBook,
     now: datetime,
 ) -> Iterator[WeeklyCost]:
-    """Yield the cost of each verdict that found a time worse than its baseline. Where there is no price, there is none."""
+    """Yield the cost of each verdict that found a time worse than its baseline. Without a price, there is none."""
     current = next((price for price in book.prices if price.offer == offer and price.start <= now < price.end), None)
     if current is None:
         return

@@ -1,7 +1,7 @@
 """Rows of Google Cloud's detailed billing export: what was billed for each run, by the labels of its pods.
 
-The rows are those of `gcp_billing_export_resource_v1_<ACCOUNT>`, as JSON lines, a JSON list, or CSV whose nested columns
-are JSON. With cost allocation of GKE, the labels of pods are among the labels of a row.
+The rows are those of `gcp_billing_export_resource_v1_<ACCOUNT>`, as JSON lines, a JSON list, or CSV whose nested
+columns are JSON. With cost allocation of GKE, the labels of pods are among the labels of a row.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def bills_by(runs: Iterable[RunCost], key: Callable[[RunCost], str]) -> dict[str
 
 
 def troubles_of(runs: Iterable[RunCost], most: int = MOST_TROUBLES) -> list[Trouble]:
-    """Return on what, beside training, most money was spent: by test and reason. Each cent is in one trouble at most."""
+    """Return on what, beside training, most money was spent, by test and reason. No cent is in two troubles."""
     spent: defaultdict[tuple[str, str, str, str], list[int]] = defaultdict(list)
     for run in runs:
         for reason, currency, units in run.reasons():

@@ -1,5 +1,4 @@
-"""The weekly message about cost: what the runs of the last seven days cost, on what, and what changed since the week
-before."""
+"""The weekly message about cost: what the runs of seven days cost, on what, and what changed since the week before."""
 
 from __future__ import annotations
 
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING
 from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.message import Fact, MessageKind, Notice
 from ml_metrics.alerts.pages import page_of_test
-from ml_metrics.efficiency.week import PRODUCTIVE, bill_of, bills_by, troubles_of, words_of
+from ml_metrics.efficiency.cost import PRODUCTIVE
+from ml_metrics.efficiency.week import bill_of, bills_by, troubles_of, words_of
 from ml_metrics.money import money
 from ml_metrics.notify.digest import send_summary
 from ml_metrics.units import readable

@@ -20,7 +20,7 @@ UTILISATION = ("mfu", "hfu")
 
 
 def cost_facts(state: RunState) -> Iterator[Fact]:
-    """Yield what a run cost, by which prices, and how much of its chips it used. A cost that is unknown has a reason."""
+    """Yield what a run cost, by which prices, and how much of its chips it used. An unknown cost has a reason."""
     found = state.efficiency
     if found is None:
         return

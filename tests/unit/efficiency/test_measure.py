@@ -18,7 +18,13 @@ RUN = Workload(
     started_at=START,
     ended_at=START + timedelta(seconds=3600),
 )
-PRICE = {"region": "us-central1", "purchase": "on_demand", "currency": "USD", "from": "2026-01-01"}
+PRICE = {
+    "accelerator": "v5e",
+    "region": "us-central1",
+    "purchase": "on_demand",
+    "currency": "USD",
+    "from": "2026-01-01",
+}
 
 
 def definition(**keys: Any) -> TestDefinition:
@@ -28,8 +34,11 @@ def definition(**keys: Any) -> TestDefinition:
 
 
 def book(**more: Any) -> PriceBook:
-    prices = [{**PRICE, "accelerator": "v5e", "per_chip_hour": 1.2}, {**PRICE, "accelerator": "v5e", "per_chip_hour": 0.4, "purchase": "spot"},
-              {**PRICE, "accelerator": "v5e", "per_chip_hour": 2, "region": "europe-west4", "currency": "EUR"}]  # fmt: skip
+    prices = [
+        {**PRICE, "per_chip_hour": 1.2},
+        {**PRICE, "per_chip_hour": 0.4, "purchase": "spot"},
+        {**PRICE, "per_chip_hour": 2, "region": "europe-west4", "currency": "EUR"},
+    ]
     return PriceBook.model_validate({"name": "made up", "prices": prices, **more})
 
 
@@ -40,7 +49,7 @@ def figures(
     prices: PriceBook | None = None,
 ) -> dict[str, float]:
     found = measure_efficiency(test, workload, (), goodput, prices or book())
-    return {metric.name: metric.value for metric in found.metrics}
+    return found.values
 
 
 HERE = {"region": "us-central1", "purchase": "on_demand"}
@@ -48,7 +57,7 @@ HERE = {"region": "us-central1", "purchase": "on_demand"}
 
 def test_the_cost_of_a_run_and_its_prices() -> None:
     found = measure_efficiency(definition(efficiency=HERE), RUN, (), None, book())
-    assert {metric.name: metric.value for metric in found.metrics} == {"chip_hours": 16.0, "cost_usd": 19.2}
+    assert found.values == {"chip_hours": 16.0, "cost_usd": 19.2}
     assert (
         found.metadata["cost.prices"]
         == "1.2 USD from 2026-01-01, a chip hour (v5e, on demand, in us-central1; made up)"
@@ -106,7 +115,7 @@ def test_the_defaults_of_the_book_come_last() -> None:
 )
 def test_a_cost_that_is_unknown_is_missing_with_its_reason(keys: dict[str, Any], why: str) -> None:
     found = measure_efficiency(definition(**keys), RUN, (), None, book())
-    assert [metric.name for metric in found.metrics] == ["chip_hours"]
+    assert list(found.values) == ["chip_hours"]
     assert why in found.missing["cost"]
     assert found.warnings
     assert why in reasons_for(["cost_usd", "loss_final", "cost_stall_usd"], found.missing)["cost_usd"]
@@ -124,28 +133,32 @@ def test_an_attempt_of_unknown_end_makes_the_cost_unknown() -> None:
     found = measure_efficiency(
         definition(efficiency=HERE), replace(RUN, earlier=((START - timedelta(hours=3), None),)), (), None, book()
     )
-    assert found.metrics == ()
+    assert found.values == {}
     assert found.missing["cost"] == "it is unknown when the workload of start 1 ended"
 
 
 def test_a_run_that_never_started_held_no_chips_and_has_no_cost() -> None:
     found = measure_efficiency(definition(efficiency=HERE), Workload(JobStatus.MISSED), (), None, book())
-    assert [(metric.name, metric.value) for metric in found.metrics] == [("chip_hours", 0.0)]
+    assert found.values == {"chip_hours": 0.0}
     assert found.missing["cost"] == "the workload took no time"
 
 
 def test_without_a_book_there_are_chip_hours_only() -> None:
     found = measure_efficiency(definition(), RUN, (), None, None)
-    assert [metric.name for metric in found.metrics] == ["chip_hours"]
+    assert list(found.values) == ["chip_hours"]
     assert found.warnings == ()
     assert "set [ml_metrics] price_book" in found.missing["cost"]
 
 
 def goodput(**seconds: float) -> dict[str, Any]:
     return {
-        "found": True, "started_at": START.timestamp() + 60, "ended_at": START.timestamp() + 3590, "productive_seconds": 3000.0,
-        "badput_seconds": {"data_loading_async": 9000.0, "stall": 30.0, **seconds}, "custom_badput_seconds": {"EVAL": 400.0, "SAVE": 100.0},
-    }  # fmt: skip
+        "found": True,
+        "started_at": START.timestamp() + 60,
+        "ended_at": START.timestamp() + 3590,
+        "productive_seconds": 3000.0,
+        "badput_seconds": {"data_loading_async": 9000.0, "stall": 30.0, **seconds},
+        "custom_badput_seconds": {"EVAL": 400.0, "SAVE": 100.0},
+    }
 
 
 def test_the_cost_of_each_bucket() -> None:
@@ -162,15 +175,21 @@ def test_the_cost_of_each_bucket() -> None:
 
 def test_buckets_that_cannot_be_are_missing_and_the_cost_is_not() -> None:
     found = measure_efficiency(definition(efficiency=HERE), RUN, (), goodput(other=9e9), book())
-    assert "cost_usd" in {metric.name for metric in found.metrics}
+    assert "cost_usd" in found.values
     assert "longer than the chips were held" in reasons_for(["cost_stall_usd"], found.missing)["cost_stall_usd"]
 
 
 @pytest.mark.parametrize(
     ("keys", "chips"),
-    [({}, 16), ({"accelerator": "cpu"}, 1), ({"accelerator": "cpu", "hosts": 3}, 3), ({"accelerator": "h100x8", "hosts": 4}, 32),
-     ({"job_set": {"slices": 2}}, 32), ({"accelerator": "v3-8"}, 4)],
-)  # fmt: skip
+    [
+        ({}, 16),
+        ({"accelerator": "cpu"}, 1),
+        ({"accelerator": "cpu", "hosts": 3}, 3),
+        ({"accelerator": "h100x8", "hosts": 4}, 32),
+        ({"job_set": {"slices": 2}}, 32),
+        ({"accelerator": "v3-8"}, 4),
+    ],
+)
 def test_chips_of_all_hosts_and_slices(keys: dict[str, Any], chips: int) -> None:
     assert chips_of(definition(**keys)) == chips
 
@@ -178,6 +197,4 @@ def test_chips_of_all_hosts_and_slices(keys: dict[str, Any], chips: int) -> None
 def test_utilisation_uses_the_recorded_step_time() -> None:
     step = Metric("step_time_p50", 2.0, "step_time", "goodput")
     found = measure_efficiency(definition(efficiency={**HERE, "flops_per_step": 3e15}), RUN, (step,), None, book())
-    assert next(metric.value for metric in found.metrics if metric.name == "mfu") == pytest.approx(
-        3e15 / (2 * 16 * 197e12) * 100
-    )
+    assert found.values["mfu"] == pytest.approx(3e15 / (2 * 16 * 197e12) * 100)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -154,4 +155,4 @@ def test_spans_cover_the_time_without_a_gap_or_there_is_no_price(
     assert needed <= covered
     assert found[0].start == start
     assert found[-1].end == end
-    assert all(one.end == other.start for one, other in zip(found, found[1:], strict=False))
+    assert all(one.end == other.start for one, other in pairwise(found))

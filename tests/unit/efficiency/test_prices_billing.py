@@ -16,8 +16,10 @@ KEY = "60dd2839-3783-5d12-9fe2-c70c3d0218e9"
 def row(cost: Any, key: str | None = KEY, label: str = "k8s-label/ml-metrics/run-key", **more: Any) -> dict[str, Any]:
     labels = [{"key": "k8s-namespace", "value": "tests"}, *([{"key": label, "value": key}] if key else [])]
     return {
-        "cost": cost, "currency": "USD", "credits": [], "labels": labels, "usage_start_time": "2026-11-18T10:00:00Z",
-        "usage_end_time": "2026-11-18T11:00:00Z", "location": {"region": "us-central1"}, "sku": {"id": "A", "description": "TPU"}, **more,
+        "cost": cost, "currency": "USD", "credits": [], "labels": labels,
+        "usage_start_time": "2026-11-18T10:00:00Z",
+        "usage_end_time": "2026-11-18T11:00:00Z", "location": {"region": "us-central1"},
+        "sku": {"id": "A", "description": "TPU"}, **more,
     }  # fmt: skip
 
 
