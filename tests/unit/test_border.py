@@ -17,6 +17,7 @@ OPENED_BY_PATH = {
     "storage.py": "below a folder through the border; and paths that a user or a setting names",
     "documents_key.py": "the key, which only its owner may read",
     "alerts/channels/outbox.py": "the outbox, a folder of Airflow's own",
+    "cli/cost.py": "the rows of a billing export, which a user names",
     "cli/demo.py": "the files of the demonstration",
     "clusters/kubeconfig.py": "the kubeconfig, which is checked for who may write it",
     "collect/profile.py": "copies in a folder of its own",

@@ -59,6 +59,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "tests": warehouse,
         "history": [TEST, *warehouse],
         "changes": [TEST, *warehouse],
+        "cost": warehouse,
         "alerts": warehouse,
         "messages": warehouse,
         "report": ["report", *warehouse],
