@@ -134,8 +134,8 @@ def _document(runs: Sequence[RunCost], since: datetime) -> dict[str, object]:
 
 def _print(runs: Sequence[RunCost], since: datetime, *, by_run: bool) -> None:
     total = bill_of(runs)
-    span = f"{minute(since)} to {minute(since + WEEK)}"
-    print(f"{span}: {total.cost}, {_hours(total)} chip hours, {counted(total.runs, 'run')}")
+    print(f"{minute(since)} to {minute(since + WEEK)}")
+    print(f"{total.cost} for {_hours(total)} chip hours, {counted(total.runs, 'run')}")
     if total.unknown:
         print(f"{counted(total.unknown, 'run')} without a cost, for want of a price or of times")
     if by_run:

@@ -65,6 +65,7 @@ PAGES = (
     f"/test?test={SHIFTED}",
     f"/run?run={run_of(SHIFTED, 0).key}",
     "/compare?tests=*&metrics=*",
+    "/cost",
     f"/dag?dag_id={SHIFTED}",
     f"/dag-run?dag_id={SHIFTED}&run_id={run_of(SHIFTED, 0).run_id}",
 )
