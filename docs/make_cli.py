@@ -117,6 +117,7 @@ def examples() -> dict[str, list[str]]:
             f"ml-metrics history {TEST} accuracy --limit 1 --jsonl",
         ],
         "changes": [f"ml-metrics changes {TEST}"],
+        "cost": [f"ml-metrics cost {TEST} --week 2026-W10"],
         "alerts": ["ml-metrics alerts"],
         "messages": ["ml-metrics messages"],
         "report": ["ml-metrics report report --since 2026-03-01 --until 2026-03-31"],

@@ -25,7 +25,7 @@ from ml_metrics.run_state import RunState
 from ml_metrics.warehouse import Warehouse, open_warehouse
 
 BOOK = """
-name: made-up prices
+title: made-up prices
 defaults: {region: r, purchase: on_demand}
 prices:
   - {accelerator: v5e, region: r, purchase: on_demand, currency: USD, per_chip_hour: 1.20, from: 2026-01-01}
@@ -170,6 +170,19 @@ def bills(tmp_path: Path, warehouse: Warehouse) -> None:
             folder.write("goodput", document)
         owner = {"t0": "vision", "t1": "vision", "t2": "speech"}[test]
         play(definition(name=test, owner=owner), run, folder, warehouse)
+
+
+def test_an_expression_may_have_the_name_of_a_figure_and_is_judged_by_default() -> None:
+    test = definition(
+        {"default": {"comparison": "greater"}},
+        metric_collection_config={
+            "expressions": {"mfu": "400 / chips", "tokens_per_second_per_chip": "tokens_per_second / chips"}
+        },
+        efficiency={"flops_per_step": 1e15},
+    )
+    config = test.regression_test_config
+    assert config.condition_for("mfu") is not None
+    assert config.condition_for("hfu") is None
 
 
 @pytest.mark.usefixtures("prices")

@@ -31,6 +31,8 @@ RECOVERY = "infrastructure_recovery_from_disruption"
 CLOCKS = Fraction(2)
 """Seconds by which the clock of a cluster, in whole seconds, and that of a workload may differ, for each attempt."""
 HOUR = 3600
+LONGEST = Fraction(10**12)
+"""More seconds need not be told apart."""
 
 
 class UnknownCostError(Exception):
@@ -128,8 +130,8 @@ def parts_of(
     rest = cost.seconds - sum(spent.values(), Fraction(0))
     if rest < -CLOCKS * max(1, len(held)):
         raise UnknownCostError(
-            f"the goodput log is {float(-rest):.6g} s longer than the chips were held: the clocks differ, or it is of "
-            "another run"
+            f"the goodput log is {float(min(-rest, LONGEST)):.6g} s longer than the chips were held: the clocks differ, "
+            "or it is of another run"
         )
     weights = {**spent, OUTSIDE: max(Fraction(0), rest)}
     try:

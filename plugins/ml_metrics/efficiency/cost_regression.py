@@ -75,7 +75,7 @@ def weekly_costs(  # noqa: PLR0913  (the factors of a product)
         if seconds is None:
             continue
         exact = Fraction(seconds) * chips * runs * Fraction(current.per_chip_hour) / 3600
-        price = f"{current.per_chip_hour.normalize():f} {current.currency} a chip hour ({book.name})"
+        price = f"{current.per_chip_hour.normalize():f} {current.currency} a chip hour ({book.title})"
         units = smallest_units(exact, current.currency)
         yield WeeklyCost(verdict.metric, seconds, chips, runs, price, units, current.currency)
 

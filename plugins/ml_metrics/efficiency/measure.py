@@ -128,7 +128,7 @@ def prices_text(cost: Cost, book: PriceBook) -> str:
     """Return the prices of a run, with the name of their book."""
     prices = list(dict.fromkeys(span.price for span in cost.spans))
     texts = (f"{price.per_chip_hour.normalize():f} {price.currency} from {price.first}" for price in prices)
-    return f"{', then '.join(texts)}, a chip hour ({prices[0].offer}; {book.name})"
+    return f"{', then '.join(texts)}, a chip hour ({prices[0].offer}; {book.title})"
 
 
 def _queued(workload: Workload) -> list[Held]:

@@ -141,8 +141,8 @@ class NoPriceError(Exception):
 class PriceBook(Strict):
     """The file of the setting `price_book`."""
 
-    name: Text
-    """The name of the book, which is stored and shown with each cost: `list prices of 2026`."""
+    title: Text
+    """The title of the book, which is stored and shown with each cost: `list prices of 2026`."""
     defaults: Defaults = Defaults()
     """What counts for runs that state no region or purchase."""
     prices: tuple[Price, ...] = Field(min_length=1)
@@ -173,7 +173,7 @@ class PriceBook(Strict):
             return []
         own = sorted((price for price in self.prices if price.offer == offer), key=lambda price: price.start)
         if not own:
-            raise NoPriceError(f"the price book {self.name!r} has no price for {offer}")
+            raise NoPriceError(f"the price book {self.title!r} has no price for {offer}")
         found = list(_within(own, start, end))
         reached = start
         for span in found:
@@ -181,7 +181,7 @@ class PriceBook(Strict):
                 break
             reached = span.end
         if reached < end:
-            raise NoPriceError(f"the price book {self.name!r} has no price for {offer}, on {reached:%Y-%m-%d}")
+            raise NoPriceError(f"the price book {self.title!r} has no price for {offer}, on {reached:%Y-%m-%d}")
         return found
 
     @property

@@ -19,7 +19,7 @@ OFFER = Offer("v5e", "r", Purchase.ON_DEMAND)
 
 
 def book(*prices: dict[str, Any]) -> PriceBook:
-    return PriceBook.model_validate({"name": "test", "prices": [{**V5E, **price} for price in prices]})
+    return PriceBook.model_validate({"title": "test", "prices": [{**V5E, **price} for price in prices]})
 
 
 FLAT = book({"per_chip_hour": 1.20, "from": "2026-01-01"})
@@ -155,3 +155,8 @@ def test_whatever_the_log_states_the_parts_are_the_cost_or_unknown(buckets: dict
         return
     assert sum(parts.values()) == found.units
     assert all(part >= 0 for part in parts.values())
+
+
+def test_seconds_beyond_any_number_are_refused_too() -> None:
+    with pytest.raises(UnknownCostError, match="longer than the chips were held"):
+        parts_of(cost(held((0, 10))), held((0, 10)), {"productive": 1.7e308, RECOVERY: 1.7e308}, None)

@@ -39,7 +39,7 @@ def book(**more: Any) -> PriceBook:
         {**PRICE, "per_chip_hour": 0.4, "purchase": "spot"},
         {**PRICE, "per_chip_hour": 2, "region": "europe-west4", "currency": "EUR"},
     ]
-    return PriceBook.model_validate({"name": "made up", "prices": prices, **more})
+    return PriceBook.model_validate({"title": "made up", "prices": prices, **more})
 
 
 def figures(

@@ -20,7 +20,7 @@ OFFER = Offer("v5e", "us-central1", Purchase.ON_DEMAND)
 
 
 def book(*prices: dict[str, Any]) -> PriceBook:
-    return PriceBook.model_validate({"name": "test", "prices": [{**V5E, **price} for price in prices]})
+    return PriceBook.model_validate({"title": "test", "prices": [{**V5E, **price} for price in prices]})
 
 
 def at(text: str) -> datetime:
@@ -29,7 +29,7 @@ def at(text: str) -> datetime:
 
 def read(tmp_path: Path, line: str) -> PriceBook:
     path = tmp_path / "prices.yaml"
-    path.write_text(f"name: mine\nprices:\n  - {{{line}}}\n")
+    path.write_text(f"title: mine\nprices:\n  - {{{line}}}\n")
     return read_once(path, PriceBook, "the price book")
 
 
@@ -38,7 +38,7 @@ GOOD = "accelerator: v5e, region: r, purchase: spot, currency: USD, per_chip_hou
 
 def test_the_example_is_valid_and_says_that_its_prices_are_made_up() -> None:
     example = read_once(EXAMPLE, PriceBook, "the price book")
-    assert "made-up" in example.name
+    assert "made-up" in example.title
     assert example.currencies == ("EUR", "USD")
 
 
@@ -76,7 +76,7 @@ def test_mistakes_have_file_and_line(tmp_path: Path, line: str, what: str) -> No
 
 def test_a_price_book_is_not_in_the_folder_of_test_files(tmp_path: Path) -> None:
     path = tmp_path / "prices.yaml"
-    path.write_text(f"name: mine\nprices:\n  - {{{GOOD}}}\n")
+    path.write_text(f"title: mine\nprices:\n  - {{{GOOD}}}\n")
     with pytest.raises(InvalidFileError, match="whose authors could change it"):
         settings_file(str(path), PriceBook, "the price book", tmp_path)
 
