@@ -130,8 +130,8 @@ def parts_of(
     rest = cost.seconds - sum(spent.values(), Fraction(0))
     if rest < -CLOCKS * max(1, len(held)):
         raise UnknownCostError(
-            f"the goodput log is {float(min(-rest, LONGEST)):.6g} s longer than the chips were held: the clocks differ, "
-            "or it is of another run"
+            f"the goodput log is {float(min(-rest, LONGEST)):.6g} s longer than the chips were held: the clocks "
+            "differ, or it is of another run"
         )
     weights = {**spent, OUTSIDE: max(Fraction(0), rest)}
     try:
