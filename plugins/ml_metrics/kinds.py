@@ -143,6 +143,11 @@ def _kind_of_tag(tag: str) -> Kind:
     return Kind(_unit_of(words), _direction_of(tag, words))
 
 
+def is_bill(name: str) -> bool:
+    """Return whether a metric is part of the bill of a run, which no workload writes itself."""
+    return name == "chip_hours" or cost_in(name) is not None
+
+
 def may_be_own(name: str) -> bool:
     """Return whether an expression may have the name of a generated metric, which it then replaces."""
     return re.fullmatch(_ACHIEVED, name) is not None

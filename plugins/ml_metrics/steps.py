@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.clusters.failure_reasons import job_problem
 from ml_metrics.config.trial import NOTIFY, TRIAL
 from ml_metrics.errors import ConfigError
+from ml_metrics.kinds import is_bill
 from ml_metrics.model import JobStatus, Outcome, Severity
 from ml_metrics.run_state import Gate
 
@@ -115,6 +116,11 @@ def measure_efficiency(test: TestDefinition, state: RunState) -> Figures:
         why = f"the price book cannot be used: {error}"
         broken = Figures(missing={COST: why}, warnings=(f"the cost of the run is unknown: {why}",))
     found = measure_efficiency(test, state.workload, state.measured, state.goodput, book) + broken
+    own = sorted(metric.name for metric in (state.collected.metrics if state.collected else ()) if is_bill(metric.name))
+    left_out = (
+        f"{name}: the workload wrote a metric under the name of its own cost, which does not count" for name in own
+    )
+    found += Figures(warnings=tuple(left_out))
     metrics = tuple(generated(as_metrics(found, state.workload), test.metric_collection_config))
     document = Collected(metrics, found.warnings, metadata=found.metadata, missing=found.missing).document()
     state.folder.write("efficiency", document)

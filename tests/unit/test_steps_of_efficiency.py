@@ -172,6 +172,21 @@ def bills(tmp_path: Path, warehouse: Warehouse) -> None:
         play(definition(name=test, owner=owner), run, folder, warehouse)
 
 
+@pytest.mark.usefixtures("prices")
+@pytest.mark.parametrize("accelerator", ["v5litepod-16", "h100x8"])
+def test_no_workload_writes_its_own_bill(tmp_path: Path, warehouse: Warehouse, accelerator: str) -> None:
+    run, folder = folder_of_run(tmp_path, 0)
+    names = ("cost_usd", "cost_stall_usd", "chip_hours")
+    folder.write("metrics", Collected(tuple(Metric(name, 0.01, name, "perfzero") for name in names)).document())
+    play(definition(accelerator=accelerator), run, folder, warehouse)
+    rows = {row.metric: row.value for row in warehouse.metrics.of_run(run.key)}
+    priced = accelerator == "v5litepod-16"
+    assert rows == ({"chip_hours": 16.0, "cost_usd": 19.2} if priced else {"chip_hours": 8.0})
+    efficiency = RunState(folder).efficiency
+    assert efficiency is not None
+    assert sum("under the name of its own cost" in warning for warning in efficiency.warnings) == 3
+
+
 def test_an_expression_may_have_the_name_of_a_figure_and_is_judged_by_default() -> None:
     test = definition(
         {"default": {"comparison": "greater"}},
