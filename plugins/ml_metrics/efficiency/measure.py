@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.accelerator import Kind
@@ -28,6 +29,8 @@ COST, BUCKETS = "cost", "cost of buckets"
 NOT_COUNTED = "data_loading_async"
 """Its time is also that of steps."""
 CUSTOM = "custom_badput_events"
+A_SECOND = timedelta(seconds=1)
+"""The clocks of a cluster are in whole seconds: one second too few is no time at all."""
 NO_BOOK = "there is no price book: set [ml_metrics] price_book"
 
 
@@ -91,9 +94,9 @@ def held_by(workload: Workload) -> list[Held]:
     for number, (start, end) in enumerate((*workload.earlier, *own), 1):
         if end is None:
             raise UnknownCostError(f"it is unknown when the workload of start {number} ended")
-        if end < start:
+        if end < start - A_SECOND:
             raise UnknownCostError("the workload ended before it started: the clocks of the machines differ")
-        found.append(Held(start, end))
+        found.append(Held(start, max(start, end)))
     return found
 
 

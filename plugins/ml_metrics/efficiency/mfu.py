@@ -58,9 +58,10 @@ def _utilisation(
         reason = f"the table of peaks has none of {chip} in {config.precision}"
         return Figures(missing=dict.fromkeys(flops_of, reason))
     shares = {name: flops / (seconds * chips * peak.flops) for name, flops in flops_of.items()}
+    on = "1 chip" if chips == 1 else f"{chips:,} chips"
     impossible = {
-        name: f"{share * 100:.4g} % is impossible: {flops_of[name]:.6g} FLOP a step in {seconds:.6g} s on {chips} "
-        f"chips with a peak of {peak.flops:.6g} FLOP/s; one of these is wrong"
+        name: f"{share * 100:.4g} % is impossible: {flops_of[name]:.6g} FLOP a step in {seconds:.6g} s on {on} with "
+        f"a peak of {peak.flops:.6g} FLOP/s; one of these is wrong"
         for name, share in shares.items()
         if share > 1
     }

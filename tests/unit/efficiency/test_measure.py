@@ -9,6 +9,8 @@ import pytest
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.efficiency.measure import chips_of, measure_efficiency, reasons_for
 from ml_metrics.efficiency.prices import PriceBook
+from ml_metrics.goodput.time_buckets import Bucket
+from ml_metrics.kinds import cost_metric, kind_of
 from ml_metrics.model import JobStatus, Metric, Workload
 
 START = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -198,3 +200,17 @@ def test_utilisation_uses_the_recorded_step_time() -> None:
     step = Metric("step_time_p50", 2.0, "step_time", "goodput")
     found = measure_efficiency(definition(efficiency={**HERE, "flops_per_step": 3e15}), RUN, (step,), None, book())
     assert found.values["mfu"] == pytest.approx(3e15 / (2 * 16 * 197e12) * 100)
+
+
+def test_a_second_too_few_is_no_time_and_more_is_unknown() -> None:
+    for seconds, missing in ((-1, "the workload took no time"), (-2, "ended before it started")):
+        workload = replace(RUN, ended_at=START + timedelta(seconds=seconds))
+        assert missing in measure_efficiency(definition(efficiency=HERE), workload, (), None, book()).missing["cost"]
+
+
+@pytest.mark.parametrize(
+    "bucket", sorted({*Bucket, "productive", "queue", "outside_log"} - {Bucket.DATA_LOADING_ASYNC})
+)
+def test_the_cost_of_every_bucket_has_a_unit_and_is_judged_by_name_only(bucket: str) -> None:
+    kind = kind_of(cost_metric("USD", bucket))
+    assert (kind.unit, kind.generated) == ("USD", True)

@@ -99,7 +99,7 @@ def test_a_utilisation_above_all_of_the_chip_is_missing_with_its_inputs() -> Non
     assert found.values["samples_per_second"] == 3.2
     (warning,) = found.warnings
     assert warning.startswith(
-        "mfu: 162.4 % is impossible: 4e+14 FLOP a step in 1.25 s on 1 chips with a peak of 1.97e+14"
+        "mfu: 162.4 % is impossible: 4e+14 FLOP a step in 1.25 s on 1 chip with a peak of 1.97e+14"
     )
 
 

@@ -13,8 +13,10 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 from urllib3.exceptions import MaxRetryError
 
+from ml_metrics.efficiency import prices_billing
 from ml_metrics.errors import ClusterError, ConfigError
 from ml_metrics.model import JobStatus, Workload
+from ml_metrics.operators import workload_base
 from ml_metrics.operators.attempts import (
     TaskStoppedError,
     TaskTimeoutError,
@@ -243,3 +245,7 @@ def test_a_cluster_that_rejects_the_next_attempt_loses_no_earlier_time(tmp_path:
     for _ in range(2):
         folder.write_workload(end_of(None, ConfigError("bad"), end_without_attempt(folder, "img")))
     assert folder.read_workload().earlier == ((at, at.replace(hour=1)),)
+
+
+def test_bills_are_read_by_the_label_of_the_pods() -> None:
+    assert workload_base.RUN_KEY == prices_billing.RUN_KEY
