@@ -143,6 +143,7 @@ def examples() -> dict[str, list[str]]:
         "export": [f"ml-metrics export {TEST} --format openmetrics"],
         "changes": [f"ml-metrics changes {TEST}"],
         "nodes": ["ml-metrics nodes"],
+        "cost": [f"ml-metrics cost {TEST} --week 2026-W10"],
         "alerts": ["ml-metrics alerts"],
         "messages": ["ml-metrics messages"],
         "report": ["ml-metrics report report --since 2026-03-01 --until 2026-03-31"],

@@ -9,7 +9,12 @@ from pydantic import BaseModel
 
 
 def docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """The docstring of each field, from the source."""
+    """The docstring of each field, from the source, those that it inherits first."""
+    return {name: text for base in reversed(model.__mro__) if issubclass(base, BaseModel) and base is not BaseModel
+            for name, text in _own(base).items()}  # fmt: skip
+
+
+def _own(model: type[BaseModel]) -> dict[str, str]:
     (tree,) = ast.parse(inspect.getsource(model)).body
     assert isinstance(tree, ast.ClassDef)
     found: dict[str, str] = {}

@@ -26,10 +26,10 @@ _BUCKETS = (
     "elastic_(slice_down|scale_up|reinitialization)"
 )
 _COST = rf"cost_((?P<part>{_BUCKETS})_)?(?P<currency>{'|'.join(code.lower() for code in CURRENCIES)})"
+_ACHIEVED = "mfu|hfu|tokens_per_second(_per_chip)?|samples_per_second"
 GENERATED = (
     r"goodput|disruptions|ideal_step_time|badput_.+_(seconds|percent)|step_time_(deviation_.+|p50|p90|p99|slowdown)"
-    rf"|steps_per_second|chip_hours|{_COST}|mfu|hfu|tokens_per_second(_per_chip)?|samples_per_second"
-    r"|straggler_host_share"
+    rf"|steps_per_second|chip_hours|{_COST}|{_ACHIEVED}|straggler_host_share"
 )
 """The metrics that the package adds to a run by itself. `default` does not judge them."""
 
@@ -141,6 +141,16 @@ def kind_of_metric(tag: str, strategy: str) -> Kind:
 def _kind_of_tag(tag: str) -> Kind:
     words = _words(tag)
     return Kind(_unit_of(words), _direction_of(tag, words))
+
+
+def is_bill(name: str) -> bool:
+    """Return whether a metric is part of the bill of a run, which no workload writes itself."""
+    return name == "chip_hours" or cost_in(name) is not None
+
+
+def may_be_own(name: str) -> bool:
+    """Return whether an expression may have the name of a generated metric, which it then replaces."""
+    return re.fullmatch(_ACHIEVED, name) is not None
 
 
 def is_generated(name: str) -> bool:

@@ -28,19 +28,24 @@ CURRENCIES = {
 """The currencies of ISO 4217, with the digits after the point of each."""
 
 
+def in_one(currency: str) -> int:
+    """Return how many of the smallest units a whole one has: 100 cents."""
+    return int("1" + "0" * CURRENCIES[currency])
+
+
 def smallest_units(amount: Fraction, currency: str) -> int:
     """Return an amount as a whole number of the currency's smallest unit, a half to the even one."""
-    return round(amount * 10 ** CURRENCIES[currency])
+    return round(amount * in_one(currency))
 
 
 def as_number(units: int, currency: str) -> float:
     """Return an amount as the number that is stored and judged. `units_of` restores it exactly below 10**15 units."""
-    return units / 10 ** CURRENCIES[currency]
+    return units / in_one(currency)
 
 
 def units_of(number: float, currency: str) -> int:
     """Return the smallest units of a stored number."""
-    return round(Fraction(number) * 10 ** CURRENCIES[currency])
+    return round(Fraction(number) * in_one(currency))
 
 
 def money(units: int, currency: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.clusters.failure_reasons import job_problem
 from ml_metrics.errors import FileMissingError, UnreadableInputError
+from ml_metrics.kinds import is_bill
 from ml_metrics.model import JobStatus, Run, Workload
 from ml_metrics.run_folder import DOCUMENTS, damage
 
@@ -141,6 +142,7 @@ class RunState:
         """The metrics of both measuring tasks. Where both have a name, the collected one counts.
 
         The exception are step times that were derived from the wall times of points: those of the goodput log count.
+        What a workload wrote under the name of its own bill does not.
         """
         from ml_metrics.collect import Collected
         from ml_metrics.collect.step_times import STRATEGY
@@ -150,7 +152,7 @@ class RunState:
         by_name: dict[str, Metric] = {}
         for document in filter(None, (self.collected, measured)):
             for metric in document.metrics:
-                if metric.strategy != STRATEGY or metric.name not in own:
+                if not is_bill(metric.name) and (metric.strategy != STRATEGY or metric.name not in own):
                     by_name.setdefault(metric.name, metric)
         return tuple(by_name.values())
 

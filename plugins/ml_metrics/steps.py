@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.clusters.failure_reasons import job_problem
 from ml_metrics.config.trial import NOTIFY, TRIAL
 from ml_metrics.errors import ConfigError
+from ml_metrics.kinds import is_bill
 from ml_metrics.model import JobStatus, Outcome, Severity
 from ml_metrics.run_state import Gate
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.collect import Collected
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.efficiency.measure import Efficiency
+    from ml_metrics.efficiency.figures import Figures
     from ml_metrics.goodput import GoodputReport
     from ml_metrics.judge import Judgement
     from ml_metrics.judge.confirmation import ConfirmingRun
@@ -41,6 +42,7 @@ TEST_FILE = "the test file"
 """The author of a quarantine that a test file sets, as the warehouse records it."""
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 """The label that holds the type of a node."""
+MAX_RUNS_OF_WEEK = 10_000
 PASSING_STATES = frozenset({"success", "skipped"})
 """The task states that do not fail a run."""
 
@@ -96,25 +98,30 @@ def measure_goodput(test: TestDefinition, state: RunState, limits: Limits | None
     return report
 
 
-def measure_efficiency(test: TestDefinition, state: RunState) -> Efficiency:
+def measure_efficiency(test: TestDefinition, state: RunState) -> Figures:
     """Compute what the run cost and achieved into `efficiency.json`, from the other documents and the price book.
 
     A price book that cannot be read is a warning: the run is judged by its other metrics.
     """
     from ml_metrics.collect import Collected
     from ml_metrics.collect.facts import generated
-    from ml_metrics.efficiency.measure import NO_BOOK, measure_efficiency
+    from ml_metrics.efficiency.figures import Figures
+    from ml_metrics.efficiency.measure import COST, as_metrics, measure_efficiency
     from ml_metrics.efficiency.prices import configured_book
 
-    book, why, warnings = None, NO_BOOK, ()
+    book, broken = None, Figures()
     try:
         book = configured_book()
     except ConfigError as error:
         why = f"the price book cannot be used: {error}"
-        warnings = (f"the cost of the run is unknown: {why}",)
-    found = measure_efficiency(test, state.workload, state.measured, state.goodput, book, why)
-    found = replace(found, warnings=(*warnings, *found.warnings))
-    metrics = tuple(generated(found.metrics, test.metric_collection_config))
+        broken = Figures(missing={COST: why}, warnings=(f"the cost of the run is unknown: {why}",))
+    found = measure_efficiency(test, state.workload, state.measured, state.goodput, book) + broken
+    own = sorted(metric.name for metric in (state.collected.metrics if state.collected else ()) if is_bill(metric.name))
+    left_out = (
+        f"{name}: the workload wrote a metric under the name of its own cost, which does not count" for name in own
+    )
+    found += Figures(warnings=tuple(left_out))
+    metrics = tuple(generated(as_metrics(found, state.workload), test.metric_collection_config))
     document = Collected(metrics, found.warnings, metadata=found.metadata, missing=found.missing).document()
     state.folder.write("efficiency", document)
     return found
@@ -147,6 +154,7 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
         curves=state.curves,
         read_curves=partial(warehouse.curves.of_runs, tests=needs.names, ends=ends, deployments=needs.deployments),
     )
+    judgement = _with_weekly_costs(test, run, state, judgement, warehouse)
     state.folder.write("verdicts", judgement.document())
     return judgement
 
@@ -219,6 +227,44 @@ def decide(state: RunState, task_states: Mapping[str, str]) -> Gate:
     gate = Gate(tuple(reasons), problems)
     state.folder.write("gate", {"reasons": gate.reasons, "troubles": gate.problems})
     return gate
+
+
+def _with_weekly_costs(
+    test: TestDefinition, run: Run, state: RunState, judgement: Judgement, warehouse: Warehouse
+) -> Judgement:
+    """Return the judgement with what a regression costs a week in its alert, and add that to `efficiency.json`."""
+    from ml_metrics.efficiency.cost import UnknownCostError
+    from ml_metrics.efficiency.cost_regression import DAYS, METADATA, more_seconds, weekly_costs
+    from ml_metrics.efficiency.measure import chips_of
+    from ml_metrics.efficiency.offers import offer_of
+    from ml_metrics.efficiency.prices import configured_book
+
+    slower = [verdict for verdict in judgement.verdicts if more_seconds(test, verdict, state.goodput) is not None]
+    if not slower or state.efficiency is None or state.trial:
+        return judgement
+    now = state.workload.ended_at or datetime.now(UTC)
+    try:
+        book = configured_book()
+        offer = None if book is None else offer_of(test, book)
+    except (ConfigError, UnknownCostError):  # of which the run has a warning
+        return judgement
+    if book is None or offer is None:
+        return judgement
+    runs = 1 + len(warehouse.runs.of_test(run.test, now - timedelta(days=DAYS), now, MAX_RUNS_OF_WEEK, run.key))
+    costs = {
+        cost.metric: str(cost)
+        for cost in weekly_costs(
+            test, slower, state.goodput, chips=chips_of(test), runs=runs, offer=offer, book=book, now=now
+        )
+    }
+    metadata = {**state.efficiency.metadata, **{f"{METADATA}{metric}": text for metric, text in costs.items()}}
+    state.folder.write("efficiency", replace(state.efficiency, metadata=metadata).document())
+    del state.efficiency  # it is read again
+    alerts = tuple(
+        replace(alert, message=f"{alert.message}. That costs {costs[alert.metric]}") if alert.metric in costs else alert
+        for alert in judgement.alerts
+    )
+    return replace(judgement, alerts=alerts)
 
 
 def _record_quarantine(test: TestDefinition, warehouse: Warehouse) -> None:

@@ -42,7 +42,7 @@ def test_the_yaml_test_and_the_python_test_write_the_same_shape_of_rows(home: Ho
         assert (accuracy.lower, accuracy.upper) == (0.96, None)
         assert accuracy.outcome == "pass"
         names = {row.metric for row in metrics}
-        assert {"loss_final", "learning_rate_final", "total_wall_time", "goodput"} <= names
+        assert {"loss_final", "learning_rate_final", "total_wall_time", "goodput", "chip_hours"} <= names
         rows[test] = (shape(job), names)
         assert home.mails(test) == []
     yaml, python = rows.values()

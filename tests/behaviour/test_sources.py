@@ -81,6 +81,7 @@ EXACT = {
     "tries": 1,
 }
 MEASURED = {
+    "chip_hours",
     "loader/__main__.load.duration.ms_final",
     "profile/flops_utilization_percent",
     "profile/hbm_bandwidth_utilization_percent",

@@ -21,6 +21,7 @@ OPENED_BY_PATH = {
     "compare/journal.py": "the journal that a user names",
     "cli/bisect.py": "the list of candidates that a user names",
     "cli/compare.py": "the report that a user names",
+    "cli/cost.py": "the rows of a billing export, which a user names",
     "cli/demo.py": "the files of the demonstration",
     "clusters/kubeconfig.py": "the kubeconfig, which is checked for who may write it",
     "collect/profile.py": "copies in a folder of its own",

@@ -73,7 +73,7 @@ def test_each_document_is_read_once(folder: RunFolder, monkeypatch: pytest.Monke
     state = RunState(folder)
     for _ in range(3):
         _ = (state.identity, state.params, state.workload, state.collected, state.metrics, state.judgement, state.gate)
-    assert reads == dict.fromkeys(("run", "workload", "metrics", "goodput", "verdicts", "gate"), 1)
+    assert reads == dict.fromkeys(("run", "workload", "metrics", "goodput", "efficiency", "verdicts", "gate"), 1)
 
 
 def test_step_times_of_the_goodput_log_count_before_those_of_points_but_not_before_a_tag(folder: RunFolder) -> None:

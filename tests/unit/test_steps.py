@@ -48,10 +48,10 @@ def test_a_failing_run_reads_each_document_once_a_step(tmp_path: Path, monkeypat
     monkeypatch.setattr(Documents, "read", lambda self, name: (reads.update([name]), read(self, name))[1])
     with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
         steps.judge(definition(), RUN, RunState(folder), warehouse)
-        assert reads == {"workload": 1, "metrics": 1, "goodput": 1}
+        assert reads == {"workload": 1, "metrics": 1, "goodput": 1, "efficiency": 1}
         reads.clear()
         steps.load(definition(), RUN, RunState(folder), warehouse)
-        assert reads == {"workload": 1, "metrics": 1, "goodput": 1, "verdicts": 1, "run": 1}
+        assert reads == {"workload": 1, "metrics": 1, "goodput": 1, "efficiency": 1, "verdicts": 1, "run": 1}
     reads.clear()
     gate = steps.decide(RunState(folder), {"judge_run": "success"})
     assert reads == {"workload": 1, "verdicts": 1}

@@ -16,6 +16,8 @@ PER_TEST_CHANNELS = ("github", "error_reporting", "pagerduty", "opsgenie")
 """Channels with an entry for each test: they get no digest, and no limit on messages."""
 MAIL_CHANNELS = ("outbox", "smtp", "sendgrid")
 """Channels that reach the recipients of a message, and nobody else."""
+FOR_RECIPIENTS = {MessageKind.TRIAL, MessageKind.COST}
+"""Messages for the addresses that asked for them: no chat shows them, and they page nobody."""
 ABOUT_SEVERAL_TESTS = {MessageKind.DIGEST, MessageKind.HEARTBEAT}
 
 
@@ -23,7 +25,7 @@ def channels_for(channels: Sequence[Channel], kind: MessageKind, held_because: s
     """Return the channels that a message is sent on now, whether or not it waits for the digest."""
     if held_because in CAN_WAIT:
         return []
-    if kind is MessageKind.TRIAL:
+    if kind in FOR_RECIPIENTS:
         return [one for one in channels if one.name.partition(":")[0] in MAIL_CHANNELS]
     if kind in ABOUT_SEVERAL_TESTS:
         return [one for one in channels if not is_per_test(one)]

@@ -8,6 +8,7 @@ examples:
   ml-metrics cost tf-mnist-example-cpu
   ml-metrics cost --owner vision-team --week 2026-W47
   ml-metrics cost --csv > runs.csv
+  ml-metrics cost --week 2026-W47 --billing export.jsonl
 """
 
 from __future__ import annotations
@@ -18,16 +19,20 @@ import sys
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from ml_metrics import storage
 from ml_metrics.cli.arguments import UsageError, add_json, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.cli.output import counted, minute, print_json, table
+from ml_metrics.efficiency.prices_billing import read_billing
 from ml_metrics.efficiency.week import bill_of, bills_by, csv_rows, troubles_of, words_of
+from ml_metrics.errors import UnreadableInputError
 from ml_metrics.money import money
 from ml_metrics.units import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ml_metrics.efficiency.prices_billing import Billed
     from ml_metrics.efficiency.week import Bill, RunCost
 
 WEEK = timedelta(days=7)
@@ -40,6 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--week", type=_monday, metavar="WEEK", help="a week, such as 2026-W47; default: the last seven days"
     )
+    parser.add_argument(
+        "--billing",
+        type=text,
+        metavar="FILE",
+        help="rows of Google Cloud's detailed billing export, as JSON or CSV: show what was billed beside each cost",
+    )
     add_warehouse(parser, json=False)
     form = parser.add_mutually_exclusive_group()
     add_json(form)
@@ -49,23 +60,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the bills."""
     since = arguments.week or datetime.now(UTC) - WEEK
+    billed = _billed(arguments.billing) if arguments.billing else None
     with open_chosen(arguments) as warehouse:
         if arguments.test:
             require_test(warehouse, arguments.test)
         found = warehouse.costs.between(since, since + WEEK)
     owners = {run.owner for run in found}
     if arguments.owner and arguments.owner not in owners:
-        raise UsageError(f"no run of the owner {arguments.owner!r} stopped in this week; owners: {', '.join(sorted(owners)) or 'none'}")
-    runs = [
-        run for run in found if arguments.test in {None, run.test} and arguments.owner in {None, run.owner}
-    ]
-    if arguments.csv:
+        known = ", ".join(sorted(owners)) or "none"
+        raise UsageError(f"no run of the owner {arguments.owner!r} stopped in this week; owners: {known}")
+    runs = [run for run in found if arguments.test in {None, run.test} and arguments.owner in {None, run.owner}]
+    if billed is not None:
+        _print_billed(runs, billed, as_csv=arguments.csv, as_json=arguments.json)
+    elif arguments.csv:
         csv.writer(sys.stdout, lineterminator="\n").writerows(csv_rows(runs))
     elif arguments.json:
         print_json(_document(runs, since))
     else:
         _print(runs, since, by_run=arguments.test is not None)
     return 0
+
+
+def _billed(path: str) -> Billed:
+    try:
+        return read_billing(storage.read_bytes(path).decode("utf-8-sig"), path)
+    except UnicodeDecodeError as error:
+        raise UnreadableInputError(f"{path}: is not UTF-8: {error.reason}") from error
+
+
+def _print_billed(runs: Sequence[RunCost], billed: Billed, *, as_csv: bool, as_json: bool) -> None:
+    """Print each run's cost by the price book beside what was billed for its pods."""
+    rows = [
+        (run.run_key, run.test, currency, *(_text(each.get(currency), currency) for each in (run.amounts, own)))
+        for run in runs
+        for own in (billed.runs.get(run.run_key, {}),)
+        for currency in sorted({*run.amounts, *own})
+    ]
+    head = ("run", "test", "currency", "computed", "billed")
+    if as_csv:
+        csv.writer(sys.stdout, lineterminator="\n").writerows([head, *rows])
+    elif as_json:
+        print_json({"runs": [dict(zip(head, row, strict=True)) for row in rows], "rows": billed.rows})
+    else:
+        print(table(head, [[cell or "-" for cell in row] for row in rows], right=(3, 4)))
+        known = {run.run_key for run in runs}
+        beyond = sum(key not in known for key in billed.runs)
+        print(f"{counted(billed.rows, 'row')} billed; {_words(billed.others) or 'nothing'} without the label of a run")
+        if beyond:
+            print(f"{counted(beyond, 'billed run')} not among these")
+
+
+def _text(units: int | None, currency: str) -> str | None:
+    return None if units is None else money(units, currency).replace(",", "").split()[0]
 
 
 def _monday(argument: str) -> datetime:
@@ -88,7 +134,8 @@ def _document(runs: Sequence[RunCost], since: datetime) -> dict[str, object]:
 
 def _print(runs: Sequence[RunCost], since: datetime, *, by_run: bool) -> None:
     total = bill_of(runs)
-    print(f"{minute(since)} to {minute(since + WEEK)}: {total.cost}, {_hours(total)} chip hours, {counted(total.runs, 'run')}")
+    print(f"{minute(since)} to {minute(since + WEEK)}")
+    print(f"{total.cost} for {_hours(total)} chip hours, {counted(total.runs, 'run')}")
     if total.unknown:
         print(f"{counted(total.unknown, 'run')} without a cost, for want of a price or of times")
     if by_run:

@@ -78,7 +78,14 @@ def log_progress(start: float, line: str) -> None:
 
 def train(epochs: int, log: Callable[[str], None]) -> bool:
     """Run the test through Airflow, with its progress. True if the run is green."""
-    command = ["airflow", "dags", "test", TEST, "--conf", json.dumps({"train_epochs": epochs, "trial": "no"})]  # a trial sends no alert
+    command = [
+        "airflow",
+        "dags",
+        "test",
+        TEST,
+        "--conf",
+        json.dumps({"train_epochs": epochs, "trial": "no"}),
+    ]  # a trial sends no alert
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as process:

@@ -1,7 +1,8 @@
 """Step times and throughput from the wall times of the points of one tag, without any config.
 
 The tag is the one with most points at distinct steps. Its wall times are those at which the program wrote the points,
-so the difference of two is what the steps between them took.
+so the difference of two is what the steps between them took. The warm-up does not count, as the first step after a
+start does not in the goodput log.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from ml_metrics.collect.aggregate import is_wanted
 from ml_metrics.collect.strategies import median, percentile
 from ml_metrics.collect.untrusted_values import storable
+from ml_metrics.collect.warm_up import WarmUp, find_warm_up
 from ml_metrics.model import Metric
 
 if TYPE_CHECKING:
@@ -56,6 +58,9 @@ def step_time_metrics(found: Iterable[Series], config: MetricCollectionConfig) -
         return []
     chosen = min(candidates, key=lambda one: (-_distinct_steps(one), one.run, one.tag))
     seconds, steps = _intervals(chosen)
+    warm_up = find_warm_up(seconds / steps) if len(seconds) >= FEWEST else None
+    if isinstance(warm_up, WarmUp):
+        seconds, steps = seconds[warm_up.points :], steps[warm_up.points :]
     if len(seconds) < FEWEST:
         return []
     figures = {f"step_time_p{percent}": percentile(seconds / steps, percent) for percent in (50, 90, 99)}

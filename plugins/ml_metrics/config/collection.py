@@ -228,12 +228,12 @@ class MetricCollectionConfig(Strict):
 
     @property
     def own_names(self) -> frozenset[str]:
-        """The metrics that the config itself makes under names that the package uses, too: those of `step_time`."""
+        """The metrics that the config itself makes under names that the package uses, too."""
         key = best_match(self.metric_to_aggregation_strategy, STEP_TIME)
         chosen = () if key is None else self.metric_to_aggregation_strategy[key]
         strategies = chosen.strategies if isinstance(chosen, TagAggregation) else chosen
         made = (f"{STEP_TIME}_{one}" for one in strategies or self.default_aggregation_strategies)
-        return frozenset(filter(is_generated, (*made, *self.sources.literals)))
+        return frozenset(filter(is_generated, (*made, *self.sources.literals, *self.expressions)))
 
     @model_validator(mode="before")
     @classmethod

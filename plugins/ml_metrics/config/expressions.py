@@ -12,7 +12,7 @@ from ml_metrics.config.formula import Of, formula
 from ml_metrics.config.metric_facts import Better, Unit
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.strict import Strict
-from ml_metrics.kinds import is_generated, without_strategy
+from ml_metrics.kinds import is_generated, may_be_own, without_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -68,7 +68,7 @@ def check_names(expressions: Mapping[str, Expression]) -> None:
             raise ValueError(f"{name!r} cannot be the name of a metric")
         if name in FACTS:
             raise ValueError(f"{name!r} cannot be the name of an expression: it is a fact that expressions use")
-        if is_generated(name):
+        if is_generated(name) and not may_be_own(name):
             raise ValueError(f"{name!r} cannot be the name of an expression: it is that of a metric of every run")
         for reference in _others(one):
             if _is_measured_later(reference.name) and reference.name not in expressions:
@@ -94,4 +94,4 @@ def _others(expression: Expression) -> list[Reference]:
 
 def _is_measured_later(name: str) -> bool:
     """Whether a name is of goodput. A name like `step_time_p90` can also be that of a tag's metric."""
-    return is_generated(name) and without_strategy(name) == name
+    return is_generated(name) and not may_be_own(name) and without_strategy(name) == name

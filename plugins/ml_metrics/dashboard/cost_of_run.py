@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ml_metrics.kinds import cost_in, cost_metric
+from ml_metrics.kinds import cost_in, cost_metric, kind_of
 from ml_metrics.money import CURRENCIES, money, units_of
 from ml_metrics.units import readable
 
@@ -31,6 +31,6 @@ def cost_of_run(warehouse: Warehouse, run: JobRow, metadata: Mapping[str, str]) 
             found.append(("cost", ": ".join(filter(None, shown))))
         else:
             formula = metadata.get(FORMULA, "") if name == "mfu" else ""
-            number = readable([row.value], "" if name == "chip_hours" else row.unit)[0]
+            number = readable([row.value], "" if name == "chip_hours" else kind_of(name).unit)[0]
             found.append((FIGURES[name], f"{number}{f' ({formula})' if formula else ''}"))
     return sorted(found)

@@ -1,7 +1,7 @@
 """What a run costs: the time for which its chips were held, times the price at that time, shared among the buckets.
 
-All arithmetic is in whole microseconds and exact fractions. Money is rounded once, to the smallest unit of its currency,
-and its parts add up to the whole.
+All arithmetic is in whole microseconds and exact fractions. Money is rounded once, to the smallest unit of its
+currency, and its parts add up to the whole.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from ml_metrics.efficiency.prices import NoPriceError
@@ -30,6 +31,8 @@ RECOVERY = "infrastructure_recovery_from_disruption"
 CLOCKS = Fraction(2)
 """Seconds by which the clock of a cluster, in whole seconds, and that of a workload may differ, for each attempt."""
 HOUR = 3600
+LONGEST = Fraction(10**12)
+"""More seconds need not be told apart."""
 
 
 class UnknownCostError(Exception):
@@ -74,9 +77,7 @@ class Cost:
         return money(self.units, self.currency)
 
 
-def cost_of(
-    held: Sequence[Held], queued: Sequence[Held], chips: int, offer: Offer, book: PriceBook
-) -> Cost:
+def cost_of(held: Sequence[Held], queued: Sequence[Held], chips: int, offer: Offer, book: PriceBook) -> Cost:
     """Return the cost of the times for which chips were held, and of the queue where the book bills it.
 
     Raises:
@@ -129,8 +130,8 @@ def parts_of(
     rest = cost.seconds - sum(spent.values(), Fraction(0))
     if rest < -CLOCKS * max(1, len(held)):
         raise UnknownCostError(
-            f"the goodput log is {float(-rest):.6g} s longer than the chips were held: the clocks differ, or it is of "
-            "another run"
+            f"the goodput log is {float(min(-rest, LONGEST)):.6g} s longer than the chips were held: the clocks "
+            "differ, or it is of another run"
         )
     weights = {**spent, OUTSIDE: max(Fraction(0), rest)}
     try:
@@ -160,6 +161,6 @@ def _billed(book: PriceBook, offer: Offer, queued: Held) -> list[PriceSpan]:
 def _without_chips(held: Sequence[Held], start: float, end: float) -> Fraction:
     """Return the seconds of the log in which the run held no chips: those between its attempts."""
     ordered = sorted(held)
-    gaps = [(one.end.timestamp(), other.start.timestamp()) for one, other in zip(ordered, ordered[1:], strict=False)]
+    gaps = [(one.end.timestamp(), other.start.timestamp()) for one, other in pairwise(ordered)]
     lengths = (min(until, end) - max(since, start) for since, until in gaps)
     return sum((Fraction(length) for length in lengths if length > 0), Fraction(0))

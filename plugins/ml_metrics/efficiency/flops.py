@@ -1,8 +1,8 @@
 """The floating-point operations of a training step, by formula from a model's numbers.
 
 A formula counts matrix products forward and backward: 6 for each parameter and token, and 12 for each layer, head,
-element of a head and token of the sequence, of which causal attention needs half. The name of the formula is part of the
-number: the same run has two utilisations.
+element of a head and token of the sequence, of which causal attention needs half. The name of the formula is part of
+the number: the same run has two utilisations.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ class Flops(NamedTuple):
 
 
 def flops_of_step(config: EfficiencyConfig) -> Flops | None:
-    """Return the operations of the model in a step on all chips together; None if the test file gives neither them nor
-    the numbers of a model."""
+    """Return the operations of the model in a step on all chips together; None if the test file does not state them."""
     if config.flops_per_step is not None:
         return Flops(config.flops_per_step, GIVEN)
     if config.model_flops is None or config.tokens_per_step is None:

@@ -1,12 +1,13 @@
-"""What one run cost, and what it achieved: metrics of the run, reasons for those that it lacks, and their origin."""
+"""What one run cost, and what it achieved, as metrics of the run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.accelerator import Kind
 from ml_metrics.efficiency.cost import PRODUCTIVE, Held, UnknownCostError, cost_of, parts_of
+from ml_metrics.efficiency.figures import Figures
 from ml_metrics.efficiency.mfu import STEP_TIME, performance_of
 from ml_metrics.efficiency.offers import offer_of
 from ml_metrics.kinds import cost_in, cost_metric
@@ -14,7 +15,7 @@ from ml_metrics.model import Metric
 from ml_metrics.money import as_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.efficiency.cost import Cost
@@ -28,19 +29,9 @@ COST, BUCKETS = "cost", "cost of buckets"
 NOT_COUNTED = "data_loading_async"
 """Its time is also that of steps."""
 CUSTOM = "custom_badput_events"
+A_SECOND = timedelta(seconds=1)
+"""The clocks of a cluster are in whole seconds: one second too few is no time at all."""
 NO_BOOK = "there is no price book: set [ml_metrics] price_book"
-
-
-@dataclass(frozen=True, slots=True)
-class Efficiency:
-    """The figures of one run."""
-
-    metrics: tuple[Metric, ...] = ()
-    missing: dict[str, str] = field(default_factory=dict)
-    """By name: why the run lacks a metric."""
-    warnings: tuple[str, ...] = ()
-    metadata: dict[str, str] = field(default_factory=dict)
-    """By which prices, formula and peak the figures were computed."""
 
 
 def measure_efficiency(
@@ -49,8 +40,7 @@ def measure_efficiency(
     metrics: Sequence[Metric],
     goodput: Mapping[str, Any] | None,
     book: PriceBook | None,
-    no_book: str = NO_BOOK,
-) -> Efficiency:
+) -> Figures:
     """Return what a run cost and achieved.
 
     Args:
@@ -58,37 +48,25 @@ def measure_efficiency(
         workload: when its attempts ran.
         metrics: the metrics that were measured, among them the time of a step.
         goodput: the document of its goodput, if it was measured.
-        book: the prices.
-        no_book: why there are none.
+        book: the prices; without them, there are chip hours only.
     """
-    chips = chips_of(test)
-    values: dict[str, float] = {}
-    missing: dict[str, str] = {}
-    warnings: list[str] = []
-    metadata: dict[str, str] = {}
+    step_time = next((metric.value for metric in metrics if metric.name == STEP_TIME), None)
+    performance = performance_of(test.efficiency, test.accelerator.chip, chips_of(test), step_time)
     try:
         held = held_by(workload)
-        values[CHIP_HOURS] = float(chips * sum(one.seconds for one in held) / 3600)
     except UnknownCostError as error:
-        held, missing[CHIP_HOURS] = None, str(error)
-    if book is not None and held:
-        _add_cost(test, workload, held, goodput, book, values, missing, warnings, metadata)
-    elif book is None:
-        missing[COST] = no_book
-    else:
-        missing[COST] = missing.get(CHIP_HOURS, "the workload took no time")
-    step_time = next((metric.value for metric in metrics if metric.name == STEP_TIME), None)
-    performance = performance_of(test.efficiency, test.accelerator.chip, chips, step_time)
+        return Figures(missing=dict.fromkeys((CHIP_HOURS, COST), str(error))) + performance
+    hours = float(chips_of(test) * sum(one.seconds for one in held) / 3600)
+    spent = Figures({CHIP_HOURS: hours})
+    if book is None:
+        return spent + Figures(missing={COST: NO_BOOK}) + performance
+    return spent + _cost(test, workload, held, goodput, book) + performance
+
+
+def as_metrics(figures: Figures, workload: Workload) -> list[Metric]:
+    """Return figures as metrics of the run, at its end."""
     ended = workload.ended_at.timestamp() if workload.ended_at else None
-    return Efficiency(
-        tuple(
-            Metric(name, value, name, STRATEGY, wall_time=ended)
-            for name, value in {**values, **performance.values}.items()
-        ),
-        {**missing, **performance.missing},
-        (*warnings, *performance.warnings),
-        {**metadata, **performance.metadata},
-    )
+    return [Metric(name, value, name, STRATEGY, wall_time=ended) for name, value in figures.values.items()]
 
 
 def reasons_for(names: Iterable[str], missing: Mapping[str, str]) -> dict[str, str]:
@@ -116,59 +94,53 @@ def held_by(workload: Workload) -> list[Held]:
     for number, (start, end) in enumerate((*workload.earlier, *own), 1):
         if end is None:
             raise UnknownCostError(f"it is unknown when the workload of start {number} ended")
-        if end < start:
+        if end < start - A_SECOND:
             raise UnknownCostError("the workload ended before it started: the clocks of the machines differ")
-        found.append(Held(start, end))
+        found.append(Held(start, max(start, end)))
     return found
 
 
-def _add_cost(  # noqa: PLR0913, PLR0917  (what the cost is added to)
-    test: TestDefinition,
-    workload: Workload,
-    held: Sequence[Held],
-    goodput: Mapping[str, Any] | None,
-    book: PriceBook,
-    values: dict[str, float],
-    missing: dict[str, str],
-    warnings: list[str],
-    metadata: dict[str, str],
-) -> None:
-    queued = [Held(workload.queued_at, workload.started_at)] if _was_queued(workload) else []
+def _cost(
+    test: TestDefinition, workload: Workload, held: Sequence[Held], goodput: Mapping[str, Any] | None, book: PriceBook
+) -> Figures:
+    """Return the cost of a run and of its buckets."""
+    if not held:
+        return Figures(missing={COST: "the workload took no time"})
     try:
-        offer = offer_of(test, book)
-        cost = cost_of(held, queued, chips_of(test), offer, book)
+        cost = cost_of(held, _queued(workload), chips_of(test), offer_of(test, book), book)
     except UnknownCostError as error:
-        missing[COST] = str(error)
-        warnings.append(f"the cost of the run is unknown: {error}")
-        return
-    values[cost_metric(cost.currency)] = as_number(cost.units, cost.currency)
-    metadata["cost.prices"] = prices_text(cost, book)
+        return Figures(missing={COST: str(error)}, warnings=(f"the cost of the run is unknown: {error}",))
+    whole = Figures(
+        {cost_metric(cost.currency): as_number(cost.units, cost.currency)},
+        metadata={"cost.prices": prices_text(cost, book)},
+    )
     if not goodput or not goodput.get("found"):
-        return
+        return whole + Figures(missing={BUCKETS: "the run has no goodput log"})
     try:
         parts = parts_of(cost, held, _buckets(goodput), (goodput["started_at"], goodput["ended_at"]))
     except UnknownCostError as error:
-        missing[BUCKETS] = str(error)
-        warnings.append(f"the cost of each bucket is unknown: {error}")
-        return
-    values |= {cost_metric(cost.currency, name): as_number(units, cost.currency) for name, units in parts.items()}
+        return whole + Figures(
+            missing={BUCKETS: str(error)}, warnings=(f"the cost of each bucket is unknown: {error}",)
+        )
+    return whole + Figures(
+        {cost_metric(cost.currency, name): as_number(units, cost.currency) for name, units in parts.items()}
+    )
 
 
 def prices_text(cost: Cost, book: PriceBook) -> str:
     """Return the prices of a run, with the name of their book."""
-    prices = dict.fromkeys(span.price for span in cost.spans)
+    prices = list(dict.fromkeys(span.price for span in cost.spans))
     texts = (f"{price.per_chip_hour.normalize():f} {price.currency} from {price.first}" for price in prices)
-    offer = next(iter(prices)).offer
-    return f"{', then '.join(texts)}, a chip hour ({offer}; {book.name})"
+    return f"{', then '.join(texts)}, a chip hour ({prices[0].offer}; {book.title})"
 
 
-def _was_queued(workload: Workload) -> bool:
+def _queued(workload: Workload) -> list[Held]:
+    """Return the time for which the last attempt waited. How long earlier ones did is not recorded."""
     queued, started = workload.queued_at, workload.started_at
-    return queued is not None and started is not None and queued < started
+    return [Held(queued, started)] if queued is not None and started is not None and queued < started else []
 
 
 def _buckets(goodput: Mapping[str, Any]) -> dict[str, float]:
-    badput: Iterator[tuple[str, float]] = (
-        (name, seconds) for name, seconds in goodput["badput_seconds"].items() if name != NOT_COUNTED
-    )
-    return {PRODUCTIVE: goodput["productive_seconds"], **dict(badput), CUSTOM: sum(goodput["custom_badput_seconds"].values())}
+    badput = {name: seconds for name, seconds in goodput["badput_seconds"].items() if name != NOT_COUNTED}
+    custom = sum(goodput["custom_badput_seconds"].values())
+    return {PRODUCTIVE: goodput["productive_seconds"], **badput, CUSTOM: custom}

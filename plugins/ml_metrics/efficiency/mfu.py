@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ml_metrics.efficiency.figures import Figures
 from ml_metrics.efficiency.flops import flops_of_step
 from ml_metrics.efficiency.peaks import peak_of
 
@@ -20,34 +20,20 @@ MFU, HFU = "mfu", "hfu"
 TOKENS, TOKENS_OF_CHIP, SAMPLES = "tokens_per_second", "tokens_per_second_per_chip", "samples_per_second"
 
 
-@dataclass(frozen=True, slots=True)
-class Performance:
-    """The figures of a run by name, the reasons for those that it lacks, and where the numbers come from."""
-
-    values: dict[str, float] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    metadata: dict[str, str] = field(default_factory=dict)
-
-
-def performance_of(config: EfficiencyConfig, chip: str, chips: int, step_seconds: float | None) -> Performance:
+def performance_of(config: EfficiencyConfig, chip: str, chips: int, step_seconds: float | None) -> Figures:
     """Return what a run achieved. The figures are those for which the test file states what a step computes."""
     wanted = dict(_wanted(config))
     if not wanted:
-        return Performance()
+        return Figures()
     if step_seconds is None:
-        return Performance(missing=dict.fromkeys(wanted, f"the run has no {STEP_TIME}: its steps were not recorded"))
+        return Figures(missing=dict.fromkeys(wanted, f"the run has no {STEP_TIME}: its steps were not recorded"))
     if not math.isfinite(step_seconds) or step_seconds <= 0 or chips < 1:
-        return Performance(missing=dict.fromkeys(wanted, f"{STEP_TIME} is {step_seconds:.6g} s on {chips} chips"))
-    found = Performance()
-    for name, amount in wanted.items():
-        if name in {MFU, HFU}:
-            continue
-        found.values[name] = amount / step_seconds
-    if config.tokens_per_step is not None:
-        found.values[TOKENS_OF_CHIP] = config.tokens_per_step / step_seconds / chips
+        return Figures(missing=dict.fromkeys(wanted, f"{STEP_TIME} is {step_seconds:.6g} s on {chips} chips"))
+    rates = {name: amount / step_seconds for name, amount in wanted.items() if name not in {MFU, HFU}}
+    if TOKENS in rates:
+        rates[TOKENS_OF_CHIP] = rates[TOKENS] / chips
     utilised = {name: amount for name, amount in wanted.items() if name in {MFU, HFU}}
-    return _with_utilisation(found, utilised, config, chip, chips, step_seconds) if utilised else found
+    return Figures(rates) + (_utilisation(utilised, config, chip, chips, step_seconds) if utilised else Figures())
 
 
 def _wanted(config: EfficiencyConfig) -> Iterator[tuple[str, float]]:
@@ -64,25 +50,26 @@ def _wanted(config: EfficiencyConfig) -> Iterator[tuple[str, float]]:
         yield HFU, config.hardware_flops_per_step
 
 
-def _with_utilisation(  # noqa: PLR0913, PLR0917  (the factors of one fraction)
-    found: Performance, utilised: dict[str, float], config: EfficiencyConfig, chip: str, chips: int, seconds: float
-) -> Performance:
+def _utilisation(
+    flops_of: dict[str, float], config: EfficiencyConfig, chip: str, chips: int, seconds: float
+) -> Figures:
     peak = peak_of(chip, config.precision)
     if peak is None:
         reason = f"the table of peaks has none of {chip} in {config.precision}"
-        return Performance(found.values, {**found.missing, **dict.fromkeys(utilised, reason)})
-    values, missing, warnings = dict(found.values), dict(found.missing), []
-    for name, flops in utilised.items():
-        share = flops / (seconds * chips * peak.flops)
-        if share <= 1:
-            values[name] = share * 100
-            continue
-        missing[name] = (
-            f"{share * 100:.4g} % is impossible: {flops:.6g} FLOP a step in {seconds:.6g} s on {chips} chips with a "
-            f"peak of {peak.flops:.6g} FLOP/s; one of these is wrong"
-        )
-        warnings.append(f"{name}: {missing[name]}")
+        return Figures(missing=dict.fromkeys(flops_of, reason))
+    shares = {name: flops / (seconds * chips * peak.flops) for name, flops in flops_of.items()}
+    on = "1 chip" if chips == 1 else f"{chips:,} chips"
+    impossible = {
+        name: f"{share * 100:.4g} % is impossible: {flops_of[name]:.6g} FLOP a step in {seconds:.6g} s on {on} with "
+        f"a peak of {peak.flops:.6g} FLOP/s; one of these is wrong"
+        for name, share in shares.items()
+        if share > 1
+    }
     model = flops_of_step(config)
     formula = {"mfu.formula": model.formula} if model is not None else {}
-    metadata = {**formula, "mfu.peak": f"{peak.flops:.6g} FLOP/s ({peak.source})"}
-    return Performance(values, missing, tuple(warnings), metadata)
+    return Figures(
+        {name: share * 100 for name, share in shares.items() if name not in impossible},
+        impossible,
+        tuple(f"{name}: {reason}" for name, reason in impossible.items()),
+        {**formula, "mfu.peak": f"{peak.flops:.6g} FLOP/s ({peak.source})"},
+    )

@@ -32,7 +32,9 @@ def offer_of(test: TestDefinition, book: PriceBook) -> Offer:
     region = test.efficiency.region or _region_of(test) or book.defaults.region
     purchase = test.efficiency.purchase or _purchase_of(test) or book.defaults.purchase
     if region is None:
-        raise UnknownCostError("its region is unknown: state `efficiency: {region: ...}`, or `defaults` of the price book")
+        raise UnknownCostError(
+            "its region is unknown: state `efficiency: {region: ...}`, or `defaults` of the price book"
+        )
     if purchase is None:
         raise UnknownCostError(
             "it is unknown whether its chips are spot, on demand or reserved: state `efficiency: {purchase: ...}`, or "

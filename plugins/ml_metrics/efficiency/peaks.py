@@ -1,4 +1,4 @@
-"""The peaks of chips: how many floating-point operations a chip executes in a second at most, with the source of each."""
+"""The peaks of chips: how many floating-point operations a chip executes in a second at most, with their source."""
 
 from __future__ import annotations
 

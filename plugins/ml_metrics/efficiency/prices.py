@@ -46,7 +46,7 @@ def _currency(value: Any) -> Any:
 def _amount(value: Any) -> Decimal:
     """Return a price exactly as it is written."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise ValueError(f"should be a number like 4.20, not {value!r}")
+        raise ValueError(f"should be a number like 4.20, not {value!r}")  # noqa: TRY004  (pydantic wants it)
     amount = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not amount.is_finite() or not 0 < amount <= HIGHEST_PRICE:
         raise ValueError(f"should be above 0 and at most {HIGHEST_PRICE:,}, not {value!r}")
@@ -90,7 +90,7 @@ class Price(Strict):
     last: Day | None = Field(None, validation_alias="to")
     """The last day of this price. Default: it holds until further notice."""
     queue_is_billed: bool = False
-    """Whether the time before the start of a workload is paid for as well, as of reserved chips that are kept for it."""
+    """Whether the time before the start of a workload is paid for as well: reserved chips may be kept for it."""
 
     @model_validator(mode="after")
     def possible(self) -> Self:
@@ -141,8 +141,8 @@ class NoPriceError(Exception):
 class PriceBook(Strict):
     """The file of the setting `price_book`."""
 
-    name: Text
-    """The name of the book, which is stored and shown with each cost: `list prices of 2026`."""
+    title: Text
+    """The title of the book, which is stored and shown with each cost: `list prices of 2026`."""
     defaults: Defaults = Defaults()
     """What counts for runs that state no region or purchase."""
     prices: tuple[Price, ...] = Field(min_length=1)
@@ -173,7 +173,7 @@ class PriceBook(Strict):
             return []
         own = sorted((price for price in self.prices if price.offer == offer), key=lambda price: price.start)
         if not own:
-            raise NoPriceError(f"the price book {self.name!r} has no price for {offer}")
+            raise NoPriceError(f"the price book {self.title!r} has no price for {offer}")
         found = list(_within(own, start, end))
         reached = start
         for span in found:
@@ -181,7 +181,7 @@ class PriceBook(Strict):
                 break
             reached = span.end
         if reached < end:
-            raise NoPriceError(f"the price book {self.name!r} has no price for {offer}, on {reached:%Y-%m-%d}")
+            raise NoPriceError(f"the price book {self.title!r} has no price for {offer}, on {reached:%Y-%m-%d}")
         return found
 
     @property

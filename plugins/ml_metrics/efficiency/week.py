@@ -145,7 +145,7 @@ def bills_by(runs: Iterable[RunCost], key: Callable[[RunCost], str]) -> dict[str
 
 
 def troubles_of(runs: Iterable[RunCost], most: int = MOST_TROUBLES) -> list[Trouble]:
-    """Return on what, beside training, most money was spent: by test and reason. Each cent is in one trouble at most."""
+    """Return on what, beside training, most money was spent, by test and reason. No cent is in two troubles."""
     spent: defaultdict[tuple[str, str, str, str], list[int]] = defaultdict(list)
     for run in runs:
         for reason, currency, units in run.reasons():
@@ -157,7 +157,11 @@ def troubles_of(runs: Iterable[RunCost], most: int = MOST_TROUBLES) -> list[Trou
 
 def words_of(reason: str) -> str:
     """Return a reason as people read it."""
-    known = {PRODUCTIVE: "productive training", OUTSIDE: "before and after the goodput log", QUEUE: "waiting in the queue"}
+    known = {
+        PRODUCTIVE: "productive training",
+        OUTSIDE: "before and after the goodput log",
+        QUEUE: "waiting in the queue",
+    }
     return known.get(reason, reason.replace("_", " "))
 
 

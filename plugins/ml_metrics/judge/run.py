@@ -56,9 +56,9 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
     `now` is the end of the run: its own rows and later ones are ignored. `missing` has the reasons for requested
     metrics that the run failed to produce; each fails the run. `attributes` has the environment of each run, such as
     image digest and node type, from which the reason for a change of level is made. `curves` has the run's own curves
-    by tag; `read_curves` reads those of earlier runs, if conditions with `curve` need them. `reasons` states why the run
-    lacks a metric that may be absent, for a condition that names it. A condition that cannot be applied fails its metric
-    and affects no other.
+    by tag; `read_curves` reads those of earlier runs, if conditions with `curve` need them. `reasons` states why the
+    run lacks a metric that may be absent, for a condition that names it. A condition that cannot be applied fails its
+    metric and affects no other.
     """
     earlier = EarlierRuns(
         history,
@@ -192,7 +192,7 @@ class _RunJudge:
             return Verdict(metric, Outcome.SKIPPED, finite(value), None, "", reason=reason)
         return verdict
 
-    def _absent(self, verdict: Verdict) -> Verdict:
+    def _absent(self, verdict: Verdict) -> Verdict:  # noqa: PLR0911  (one for each reason)
         """Return the verdict on a metric that the run did not produce."""
         metric = verdict.metric
         if metric in self.missing:

@@ -1,5 +1,4 @@
-"""The weekly message about cost: what the runs of the last seven days cost, on what, and what changed since the week
-before."""
+"""The weekly message about cost: what the runs of seven days cost, on what, and what changed since the week before."""
 
 from __future__ import annotations
 
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING
 from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.message import Fact, MessageKind, Notice
 from ml_metrics.alerts.pages import page_of_test
-from ml_metrics.efficiency.week import PRODUCTIVE, bill_of, bills_by, troubles_of, words_of
+from ml_metrics.efficiency.cost import PRODUCTIVE
+from ml_metrics.efficiency.week import bill_of, bills_by, troubles_of, words_of
 from ml_metrics.money import money
 from ml_metrics.notify.digest import send_summary
 from ml_metrics.units import readable
@@ -34,7 +34,11 @@ def send_cost_of_week(warehouse: Warehouse, mail: MailSettings, now: datetime) -
     until = datetime.combine(now.date(), time.min, now.tzinfo)
     since = until - WEEK
     notice = notice_of(
-        warehouse.costs.between(since, until), warehouse.costs.between(since - WEEK, since), since, until, mail.dashboard_url
+        warehouse.costs.between(since, until),
+        warehouse.costs.between(since - WEEK, since),
+        since,
+        until,
+        mail.dashboard_url,
     )
     readers = short_hash(json.dumps([mail.deployment, *mail.cost]))
     key = f"cost-{until:%Y-%m-%d}-{readers}"
@@ -81,7 +85,10 @@ def _items(runs: Sequence[RunCost], total: Bill, dashboard_url: str) -> Iterator
         text = f"{one.cost} for {words_of(one.reason)} in {one.runs} run{'s' if one.runs > 1 else ''} ({one.owner})"
         yield Fact(f"trouble: {one.test}", text, page_of_test(dashboard_url, one.test))
     for owner, bill in list(bills_by(runs, lambda run: run.owner).items())[:MOST_OWNERS]:
-        lost = {currency: units - bill.reasons.get(PRODUCTIVE, {}).get(currency, 0) for currency, units in bill.amounts.items()}
+        lost = {
+            currency: units - bill.reasons.get(PRODUCTIVE, {}).get(currency, 0)
+            for currency, units in bill.amounts.items()
+        }
         rest = ", ".join(money(units, currency) for currency, units in sorted(lost.items())) or "-"
         yield Fact(f"owner: {owner}", f"{bill.cost} for {_hours(bill)}, of it {rest} not on productive training")
     for reason, amounts in list(total.reasons.items())[:MOST_REASONS]:

@@ -138,8 +138,8 @@ class JudgeRun(TestTask):
         efficiency = steps.measure_efficiency(self.test, self.state(context))
         for warning in efficiency.warnings:
             self.log.warning("%s", printable(warning))
-        for metric in efficiency.metrics:
-            self.log.info("%s = %.6g", printable(metric.name), metric.value)
+        for name, value in efficiency.values.items():
+            self.log.info("%s = %.6g", name, value)
         with warehouse() as open_warehouse:
             run = run_of(self.test.name, context)
             judgement = steps.judge(self.test, run, self.state(context), open_warehouse)

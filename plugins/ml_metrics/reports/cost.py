@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact
+from ml_metrics.efficiency.cost_regression import METADATA
 from ml_metrics.efficiency.measure import CHIP_HOURS, COST, NO_BOOK
 from ml_metrics.kinds import cost_in
 from ml_metrics.money import money, units_of
@@ -19,7 +20,7 @@ UTILISATION = ("mfu", "hfu")
 
 
 def cost_facts(state: RunState) -> Iterator[Fact]:
-    """Yield what a run cost, by which prices, and how much of its chips it used. A cost that is unknown has a reason."""
+    """Yield what a run cost, by which prices, and how much of its chips it used. An unknown cost has a reason."""
     found = state.efficiency
     if found is None:
         return
@@ -38,3 +39,10 @@ def cost_facts(state: RunState) -> Iterator[Fact]:
         if name in values:
             formula = found.metadata.get("mfu.formula", "") if name == "mfu" else ""
             yield Fact(name.upper(), quantity(values[name], "%") + (f" ({formula})" if formula else ""))
+
+
+def regression_facts(state: RunState, metric: str) -> Iterator[Fact]:
+    """Yield what the regression of a metric costs a week, if that is known."""
+    text = state.efficiency.metadata.get(f"{METADATA}{metric}") if state.efficiency else None
+    if text:
+        yield Fact("costs", text)

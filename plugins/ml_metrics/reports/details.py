@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Problem
 from ml_metrics.reports.advice import advice_on
+from ml_metrics.reports.cost import regression_facts
 from ml_metrics.reports.job_words import job_facts, job_words
 from ml_metrics.reports.log import log_of
 from ml_metrics.reports.metric import MetricHistory, metric_facts, picture_of
@@ -82,7 +83,8 @@ class Details:
                 ended = workload.ended_at or datetime.now(UTC)
                 picture = picture_of(self.detailed, verdict, history, self.run.key, ended)
         short, headline = metric_words(name, verdict)
-        return Problem(name, short, headline, tuple(metric_facts(verdict, history)), picture)
+        facts = (*metric_facts(verdict, history), *regression_facts(self.state, verdict.metric))
+        return Problem(name, short, headline, facts, picture)
 
     def first_look(self) -> str:
         """Return what to do first about the main problem: by its kind, and by the runs before."""

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 MAX_VALUE_LENGTH = 500
 """The part of a text that is compared. Long texts are reports rather than attributes."""
 
+RESULTS = ("cost.", "mfu.")
+"""Metadata that says how a result was computed, which explains no change."""
+
 COLUMNS = f"""
 SELECT uuid, image, accelerator, framework_version AS framework FROM job_history
 WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND test_name IN :tests AND timestamp >= :since
@@ -86,7 +89,8 @@ class RunAttributes(Mapping[str, Mapping[str, str]]):
                 found[row["uuid"]] = {k: v for k, v in row.items() if k != "uuid" and v}
             metadata: dict[str, dict[str, str]] = defaultdict(dict)
             for row in self._rows(METADATA, runs=stored, tests=self._tests, since=since):
-                metadata[row["uuid"]][row["metadata_key"]] = row["metadata_value"] or ""
+                if not row["metadata_key"].startswith(RESULTS):
+                    metadata[row["uuid"]][row["metadata_key"]] = row["metadata_value"] or ""
             for key, stored_texts in metadata.items():
                 found[key] = {**stored_texts, **found[key]}
         if self._own is not None:

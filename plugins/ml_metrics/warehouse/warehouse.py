@@ -40,7 +40,8 @@ class Warehouse(AbstractContextManager["Warehouse"]):
     """All stored runs of a deployment and what was decided about them.
 
     Made by `open_warehouse`; use it in a `with`, or close it. `load` writes a run. Everything else is in a part:
-    `runs`, `metrics`, `costs`, `curves`, `incidents`, `messages`, `senders`, `acceptances`, `quarantines` and `known_tests`.
+    `runs`, `metrics`, `costs`, `curves`, `incidents`, `messages`, `senders`, `acceptances`, `quarantines` and
+    `known_tests`.
     """
 
     def __init__(self, database: Database) -> None:

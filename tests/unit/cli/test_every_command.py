@@ -67,6 +67,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "export": [TEST, "--format", "csv", *warehouse],
         "changes": [TEST, *warehouse],
         "nodes": warehouse,
+        "cost": warehouse,
         "alerts": warehouse,
         "messages": warehouse,
         "report": ["report", *warehouse],

@@ -93,6 +93,15 @@ def test_slow_steps_are_in_the_percentiles() -> None:
     assert found["steps_per_second"] == pytest.approx(200 / 220)
 
 
+def test_the_warm_up_is_no_step_time() -> None:
+    seconds = np.array(
+        [3.0] * 5 + [1.0, 1.01, 0.99, 1.005] * 20
+    )  # five compile, less than ten times as long as the others
+    found = figures(series(range(len(seconds) + 1), START + np.concatenate([[0.0], np.cumsum(seconds)])))
+    assert found["step_time_p99"] == pytest.approx(1.01, rel=1e-3)
+    assert found["steps_per_second"] == pytest.approx(1, rel=1e-2)
+
+
 def test_ignored_metrics_are_left_out() -> None:
     ignoring = MetricCollectionConfig(include_tags=("accuracy",), tags_to_ignore=("step_time_*",))
     assert list(figures(regular(50), config=ignoring)) == ["steps_per_second"]

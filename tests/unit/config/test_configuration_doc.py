@@ -32,6 +32,7 @@ MODULES = (
     "compare_to",
     "confirm",
     "curve",
+    "efficiency",
     "formats",
     "goodput",
     "log_profile",

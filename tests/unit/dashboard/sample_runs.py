@@ -66,6 +66,7 @@ PAGES = (
     f"/run?run={run_of(SHIFTED, 0).key}",
     "/compare?tests=*&metrics=*",
     "/nodes?metric=loss_final",
+    "/cost",
     f"/dag?dag_id={SHIFTED}",
     f"/dag-run?dag_id={SHIFTED}&run_id={run_of(SHIFTED, 0).run_id}",
 )

@@ -19,7 +19,7 @@ OFFER = Offer("v5e", "r", Purchase.ON_DEMAND)
 
 
 def book(*prices: dict[str, Any]) -> PriceBook:
-    return PriceBook.model_validate({"name": "test", "prices": [{**V5E, **price} for price in prices]})
+    return PriceBook.model_validate({"title": "test", "prices": [{**V5E, **price} for price in prices]})
 
 
 FLAT = book({"per_chip_hour": 1.20, "from": "2026-01-01"})
@@ -128,7 +128,9 @@ def test_buckets_sum_to_the_cost(
     prices = book({"per_chip_hour": price, "from": "2026-01-01", **last}, *([changed] if change else []))
     found = cost(spans, chips, prices)
     exact = sum(
-        chips * Fraction(span.price.per_chip_hour) * Fraction((span.end - span.start) // timedelta(microseconds=1), 3_600_000_000)
+        chips
+        * Fraction(span.price.per_chip_hour)
+        * Fraction((span.end - span.start) // timedelta(microseconds=1), 3_600_000_000)
         for one in spans
         for span in prices.between(OFFER, *one)
     )
@@ -140,7 +142,10 @@ def test_buckets_sum_to_the_cost(
     assert all(part >= 0 for part in parts.values())
 
 
-@given(buckets=st.dictionaries(st.sampled_from(["productive", RECOVERY, "stall", "other"]), st.floats()), length=st.integers(1, 10**6))
+@given(
+    buckets=st.dictionaries(st.sampled_from(["productive", RECOVERY, "stall", "other"]), st.floats()),
+    length=st.integers(1, 10**6),
+)
 def test_whatever_the_log_states_the_parts_are_the_cost_or_unknown(buckets: dict[str, float], length: int) -> None:
     times = held((0, length))
     found = cost(times)
@@ -150,3 +155,8 @@ def test_whatever_the_log_states_the_parts_are_the_cost_or_unknown(buckets: dict
         return
     assert sum(parts.values()) == found.units
     assert all(part >= 0 for part in parts.values())
+
+
+def test_seconds_beyond_any_number_are_refused_too() -> None:
+    with pytest.raises(UnknownCostError, match="longer than the chips were held"):
+        parts_of(cost(held((0, 10))), held((0, 10)), {"productive": 1.7e308, RECOVERY: 1.7e308}, None)

@@ -39,7 +39,9 @@ def test_of_a_mixture_of_experts_the_active_parameters_count() -> None:
     found = flops_of_step(
         config(
             tokens_per_step=1,
-            model_flops={"moe_transformer": {**MODEL, "parameters": 47e9, "active_parameters": 13e9, "attention": "half"}},
+            model_flops={
+                "moe_transformer": {**MODEL, "parameters": 47e9, "active_parameters": 13e9, "attention": "half"}
+            },
         )
     )
     assert found is not None
@@ -58,7 +60,10 @@ def test_of_a_mixture_of_experts_the_active_parameters_count() -> None:
         ({"flops_per_step": float("nan")}, "finite"),
         ({"flops_per_step": 2e12, "hardware_flops_per_step": 1e12}, "should not be less"),
         (
-            {"tokens_per_step": 1, "model_flops": {"moe_transformer": {**MODEL, "active_parameters": 9e9, "attention": "half"}}},
+            {
+                "tokens_per_step": 1,
+                "model_flops": {"moe_transformer": {**MODEL, "active_parameters": 9e9, "attention": "half"}},
+            },
             "not be more than",
         ),
     ],
@@ -70,7 +75,10 @@ def test_a_config_without_one_answer_is_refused(keys: dict[str, Any], why: str) 
 
 def test_utilisation_and_throughput_by_hand() -> None:
     found = performance_of(
-        config(flops_per_step=400e12, hardware_flops_per_step=500e12, tokens_per_step=16384, samples_per_step=4), "v5e", 4, 1.25
+        config(flops_per_step=400e12, hardware_flops_per_step=500e12, tokens_per_step=16384, samples_per_step=4),
+        "v5e",
+        4,
+        1.25,
     )
     assert found.values == pytest.approx(
         {
@@ -90,7 +98,9 @@ def test_a_utilisation_above_all_of_the_chip_is_missing_with_its_inputs() -> Non
     assert "mfu" not in found.values
     assert found.values["samples_per_second"] == 3.2
     (warning,) = found.warnings
-    assert warning.startswith("mfu: 162.4 % is impossible: 4e+14 FLOP a step in 1.25 s on 1 chips with a peak of 1.97e+14")
+    assert warning.startswith(
+        "mfu: 162.4 % is impossible: 4e+14 FLOP a step in 1.25 s on 1 chip with a peak of 1.97e+14"
+    )
 
 
 @pytest.mark.parametrize(("chip", "precision"), [("t4", "bf16"), ("cpu", "bf16"), ("h100", "fp8"), ("h100", "fp4")])

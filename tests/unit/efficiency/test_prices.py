@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ OFFER = Offer("v5e", "us-central1", Purchase.ON_DEMAND)
 
 
 def book(*prices: dict[str, Any]) -> PriceBook:
-    return PriceBook.model_validate({"name": "test", "prices": [{**V5E, **price} for price in prices]})
+    return PriceBook.model_validate({"title": "test", "prices": [{**V5E, **price} for price in prices]})
 
 
 def at(text: str) -> datetime:
@@ -28,7 +29,7 @@ def at(text: str) -> datetime:
 
 def read(tmp_path: Path, line: str) -> PriceBook:
     path = tmp_path / "prices.yaml"
-    path.write_text(f"name: mine\nprices:\n  - {{{line}}}\n")
+    path.write_text(f"title: mine\nprices:\n  - {{{line}}}\n")
     return read_once(path, PriceBook, "the price book")
 
 
@@ -37,7 +38,7 @@ GOOD = "accelerator: v5e, region: r, purchase: spot, currency: USD, per_chip_hou
 
 def test_the_example_is_valid_and_says_that_its_prices_are_made_up() -> None:
     example = read_once(EXAMPLE, PriceBook, "the price book")
-    assert "made-up" in example.name
+    assert "made-up" in example.title
     assert example.currencies == ("EUR", "USD")
 
 
@@ -75,13 +76,15 @@ def test_mistakes_have_file_and_line(tmp_path: Path, line: str, what: str) -> No
 
 def test_a_price_book_is_not_in_the_folder_of_test_files(tmp_path: Path) -> None:
     path = tmp_path / "prices.yaml"
-    path.write_text(f"name: mine\nprices:\n  - {{{GOOD}}}\n")
+    path.write_text(f"title: mine\nprices:\n  - {{{GOOD}}}\n")
     with pytest.raises(InvalidFileError, match="whose authors could change it"):
         settings_file(str(path), PriceBook, "the price book", tmp_path)
 
 
 def test_prices_that_overlap_are_named() -> None:
-    with pytest.raises(ValueError, match=r"prices\[1\] and prices\[0\] are both for v5e, on demand, in us-central1, on 2026-06-30"):
+    with pytest.raises(
+        ValueError, match=r"prices\[1\] and prices\[0\] are both for v5e, on demand, in us-central1, on 2026-06-30"
+    ):
         book({"per_chip_hour": 2, "from": "2026-06-30"}, {"per_chip_hour": 1, "from": "2026-01-01", "to": "2026-06-30"})
 
 
@@ -116,7 +119,9 @@ def test_a_gap_has_no_price(start: str, end: str) -> None:
         gapped.between(OFFER, at(start), at(end))
 
 
-@pytest.mark.parametrize("other", [("v5p", "us-central1", "on_demand"), ("v5e", "us-east1", "on_demand"), ("v5e", "us-central1", "spot")])
+@pytest.mark.parametrize(
+    "other", [("v5p", "us-central1", "on_demand"), ("v5e", "us-east1", "on_demand"), ("v5e", "us-central1", "spot")]
+)
 def test_what_the_book_does_not_have_has_no_price(other: tuple[str, str, str]) -> None:
     with pytest.raises(NoPriceError, match="has no price for"):
         book({"per_chip_hour": 1, "from": "2026-01-01"}).between(
@@ -150,4 +155,4 @@ def test_spans_cover_the_time_without_a_gap_or_there_is_no_price(
     assert needed <= covered
     assert found[0].start == start
     assert found[-1].end == end
-    assert all(one.end == other.start for one, other in zip(found, found[1:], strict=False))
+    assert all(one.end == other.start for one, other in pairwise(found))

@@ -13,14 +13,17 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 from urllib3.exceptions import MaxRetryError
 
+from ml_metrics.efficiency import prices_billing
 from ml_metrics.errors import ClusterError, ConfigError
 from ml_metrics.model import JobStatus, Workload
+from ml_metrics.operators import workload_base
 from ml_metrics.operators.attempts import (
     TaskStoppedError,
     TaskTimeoutError,
     end_is_known,
     end_of,
     end_of_round,
+    end_without_attempt,
     is_missing,
     mark_attempt_created,
     retries_left,
@@ -209,3 +212,40 @@ def test_messages_of_the_api_server_have_no_headers() -> None:
 
 def test_a_long_error_is_cut() -> None:
     assert len(end_of(None, AirflowException("x" * 10_000), PENDING).detail or "") == 500
+
+
+def test_the_times_of_earlier_attempts_are_kept(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    times = [(at.replace(hour=hour), at.replace(hour=hour, minute=30)) for hour in range(3)]
+    for start, end in times:
+        pending = begin(folder, 4)
+        failed = Workload(JobStatus.FAILURE, "Error", started_at=start, ended_at=end)
+        folder.write_workload(end_of(failed, None, pending, created=True))
+    begin(folder, 7)  # cleared
+    assert folder.read_workload().earlier == tuple(times)
+    folder.write_workload(end_of(Workload(JobStatus.SUCCESS), None, folder.read_workload(), created=True))
+    assert folder.read_workload().earlier == tuple(times)
+
+
+def test_an_attempt_that_never_ran_held_nothing_and_one_of_unknown_end_is_kept_as_such(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    pending = begin(folder, 4)
+    folder.write_workload(end_of(None, ApiException(403), pending))
+    assert begin(folder, 4).earlier == ()
+    begun = folder.read_workload()
+    assert begin(folder, 4).earlier == ((begun.queued_at, None),)
+
+
+def test_a_cluster_that_rejects_the_next_attempt_loses_no_earlier_time(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    ran = Workload(JobStatus.FAILURE, "Error", started_at=at, ended_at=at.replace(hour=1))
+    folder.write_workload(end_of(ran, None, begin(folder, 4), created=True))
+    for _ in range(2):
+        folder.write_workload(end_of(None, ConfigError("bad"), end_without_attempt(folder, "img")))
+    assert folder.read_workload().earlier == ((at, at.replace(hour=1)),)
+
+
+def test_bills_are_read_by_the_label_of_the_pods() -> None:
+    assert workload_base.RUN_KEY == prices_billing.RUN_KEY

@@ -32,6 +32,7 @@ TASK, ALERT, SENDER, DAILY, WEEKLY = (
     "the heartbeat",
 )
 TESTS_PAGE, TEST_PAGE, RUN_PAGE = "the page of all tests", "the page of a test", "the page of a run"
+COST_PAGE = "the page of costs"
 NIGHTLY = "the removal of rows, each night"
 COMPARISON, BY_HAND, CLEARED = "the page of a comparison", "by hand", "each run that is loaded again"
 
@@ -113,6 +114,7 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "page_queries.OF_TESTS": (COMPARISON, MONTH),
     "page_queries.NAMES": (COMPARISON, MONTH),
     "run_nodes.NODES": ("the page of nodes, and each alert about a metric that is too large", {"since": 60}),
+    "costs.BETWEEN": (COST_PAGE, {"since": 14, "scan_from": 24, "scan_to": -10}),
     "senders.NEWEST": (BY_HAND, {}),
     "metrics.OF_RUN": (BY_HAND, ONE_RUN),
     "metrics.VALUES_WITH_TRIALS": (BY_HAND, NEWEST),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.query import span_of, text
-from ml_metrics.efficiency.week import PRODUCTIVE, bill_of, bills_by, csv_rows, troubles_of, words_of
+from ml_metrics.efficiency.cost import PRODUCTIVE
+from ml_metrics.efficiency.week import bill_of, bills_by, csv_rows, troubles_of, words_of
 from ml_metrics.money import money
 
 if TYPE_CHECKING:

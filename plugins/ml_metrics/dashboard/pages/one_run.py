@@ -14,9 +14,9 @@ from ml_metrics import storage
 from ml_metrics.alerts.mail import file_name
 from ml_metrics.charts import curve_chart
 from ml_metrics.dashboard.chart_data import charts_script
+from ml_metrics.dashboard.cost_of_run import cost_of_run
 from ml_metrics.dashboard.host_times import hosts_of
 from ml_metrics.dashboard.other_tests import without_folders, without_unreadable
-from ml_metrics.dashboard.cost_of_run import cost_of_run
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.query import text, whole_number
 from ml_metrics.dashboard.status_letters import status_and_links

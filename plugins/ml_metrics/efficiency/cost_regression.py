@@ -1,0 +1,99 @@
+"""What a regression costs a week: the seconds that a run takes longer, times chips, runs a week and the price.
+
+Only of metrics that are the time of a run, or of one of its steps whose number is known. Of any other metric nobody
+knows what it costs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.config.collection import Literal
+from ml_metrics.efficiency.mfu import STEP_TIME
+from ml_metrics.money import money, smallest_units
+from ml_metrics.units import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.efficiency.prices import Offer, PriceBook
+    from ml_metrics.model import Verdict
+
+METADATA = "cost.regression."
+"""What the name of the metric follows, in the metadata of the run."""
+TOTAL_WALL_TIME = "total_wall_time"
+DAYS = 7
+"""The runs of so many days before are those of a week."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeeklyCost:
+    """What a regression costs a week, and its factors."""
+
+    metric: str
+    seconds: float
+    """How much longer a run takes."""
+    chips: int
+    runs: int
+    price: str
+    units: int
+    currency: str
+
+    def __str__(self) -> str:
+        chips, runs = (
+            ("1 chip" if self.chips == 1 else f"{self.chips:,} chips"),
+            ("1 run" if self.runs == 1 else f"{self.runs:,} runs"),
+        )
+        return (
+            f"{money(self.units, self.currency)} a week: {quantity(self.seconds, 's')} more a run, on {chips}, for "
+            f"{runs} in the last {DAYS} days, at {self.price}"
+        )
+
+
+def weekly_costs(  # noqa: PLR0913  (the factors of a product)
+    test: TestDefinition,
+    verdicts: Sequence[Verdict],
+    goodput: Mapping[str, Any] | None,
+    *,
+    chips: int,
+    runs: int,
+    offer: Offer,
+    book: PriceBook,
+    now: datetime,
+) -> Iterator[WeeklyCost]:
+    """Yield the cost of each verdict that found a time worse than its baseline. Without a price, there is none."""
+    current = next((price for price in book.prices if price.offer == offer and price.start <= now < price.end), None)
+    if current is None:
+        return
+    for verdict in verdicts:
+        seconds = more_seconds(test, verdict, goodput)
+        if seconds is None:
+            continue
+        exact = Fraction(seconds) * chips * runs * Fraction(current.per_chip_hour) / 3600
+        price = f"{current.per_chip_hour.normalize():f} {current.currency} a chip hour ({book.title})"
+        units = smallest_units(exact, current.currency)
+        yield WeeklyCost(verdict.metric, seconds, chips, runs, price, units, current.currency)
+
+
+def more_seconds(test: TestDefinition, verdict: Verdict, goodput: Mapping[str, Any] | None) -> float | None:
+    """Return how many seconds a run takes longer than its baseline by a broken verdict; None if it does not tell."""
+    value, before = verdict.value, verdict.reference
+    if not verdict.broken or value is None or before is None or not math.isfinite(value - before) or value <= before:
+        return None
+    literals = test.metric_collection_config.sources.literals
+    if verdict.metric == TOTAL_WALL_TIME or literals.get(verdict.metric) is Literal.DURATION:
+        return value - before
+    steps = _steps_of(goodput) if verdict.metric == STEP_TIME else None
+    return None if steps is None else (value - before) * steps
+
+
+def _steps_of(goodput: Mapping[str, Any] | None) -> float | None:
+    """Return how many steps of a run were productive, as its goodput log shows."""
+    rate = (goodput or {}).get("step_times") or {}
+    steps = rate.get("steps_per_second", math.nan) * (goodput or {}).get("productive_seconds", math.nan)
+    return float(round(steps)) if math.isfinite(steps) and steps > 0 else None
