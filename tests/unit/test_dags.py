@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from airflow.sdk.definitions.param import process_params
-from airflow.serialization.decoders import decode_deadline_alert
-from airflow.serialization.encoders import encode_deadline_alert
 from airflow.utils.file import iter_airflow_imports
 
 from ml_metrics import dags
 from ml_metrics.config.definition import TestDefinition
+from stored_dags import interval_of_stored
 
 TEST = TestDefinition(
     name="t",
@@ -33,8 +32,7 @@ TEST = TestDefinition(
 def test_a_run_is_overdue_after_the_maximum_time_of_all_attempts() -> None:
     (deadline,) = dags.accelerator_test(TEST.model_copy(update={"retries": 1})).deadline
     expected = 2 * (timedelta(minutes=20) + timedelta(minutes=7)) + timedelta(hours=1)
-    assert timedelta(seconds=deadline.interval) == expected
-    assert decode_deadline_alert(encode_deadline_alert(deadline)).interval == expected
+    assert interval_of_stored(deadline) == expected
     assert deadline.callback.path == "ml_metrics.notify.callbacks.notify_overdue"
     assert deadline.callback.kwargs == {"test": "t", "owner": "a-new-user", "emails": [], "quiet_until": ""}
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
 
+from ml_metrics.airflow_versions import TaskDeferred
 from ml_metrics.clusters.hosts import INDEX, Hosts, Stage
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.operators.attempts import mark_attempt_created, start_attempt
