@@ -1,4 +1,4 @@
-"""What differs between the supported versions of Airflow and its providers: no other module knows that there are several.
+"""What differs between the supported versions of Airflow and its providers. No other module knows of several.
 
 A name that has moved is imported from here, `from ml_metrics.airflow_versions import AirflowFailException`, and this
 module imports from Airflow only what is asked for. The floor is Airflow 3.1.7: tests/matrix/corners.toml lists what is

@@ -82,6 +82,7 @@ def make_home(home: Path, wheels: Sequence[Path]) -> None:
         shutil.copy2(PROJECT / "plugins" / "ml_metrics_plugin.py", home / "plugins")
     for name, bound in BOUNDS.items():
         (tests / f"{name}.yaml").write_text(json.dumps(definition(name, bound)))  # JSON is also YAML
+    (tests / "hosts.yaml").write_text(json.dumps({**definition("hosts", 1), "hosts": 2}))
     (home / "dags" / "deferred.py").write_text(DEFERRED.format(definition=definition("deferred", 1)))
 
 

@@ -148,7 +148,7 @@ def test_the_process_of_a_task_builds_only_its_own_dag(configs: Path, monkeypatc
 
 PARSE = """
 import sys
-import airflow.sdk
+import airflow.sdk, airflow.sdk.definitions.deadline
 from airflow.providers.cncf.kubernetes.operators import pod
 before = set(sys.modules)
 from ml_metrics.dags import tests_from
