@@ -29,6 +29,8 @@ IMPORTED_ONCE = (
 )
 EXPECTED = {"passes": "pass", "fails": "fail", "deferred": "pass", "hosts": "pass"}
 """The verdict of each test."""
+OTHERS = ("ml-metrics-heartbeat", "ml_messages", "py-mnist-example-cpu")
+"""Other DAGs that Airflow must find."""
 TAIL = 3_000
 
 
@@ -78,15 +80,7 @@ def dag_files(home: Path) -> list[str]:
     code, output = airflow(home, "dags", "list-import-errors", "--output", "json")
     errors = json.loads(output[output.find("[") :] or "[]") if code == 0 else [output]
     stored = {one["dag_id"] for one in listed(home, "dags", "list")}
-    missing = {
-        "passes",
-        "fails",
-        "deferred",
-        "hosts",
-        "ml-metrics-heartbeat",
-        "ml_messages",
-        "py-mnist-example-cpu",
-    } - stored
+    missing = {*EXPECTED, *OTHERS} - stored
     return [*wrong, *map(str, errors), *(f"{name} is not stored" for name in sorted(missing))]
 
 
