@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from zipfile import ZipFile
 
-from corners import GOOGLE, PROJECT, Corner
+from matrix.corners import GOOGLE, PROJECT, Corner
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ml-metrics-matrix"
 UNDECLARED = (GOOGLE, "apache-airflow-providers-cncf-kubernetes", "apache-airflow-providers-standard",
