@@ -45,10 +45,10 @@ test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that K
 	@ML_METRICS_TEST_KUBERNETES=1 python -m pytest -q tests/campaigns/kubernetes
 
 matrix: $(VENV)/.uv ## a whole test on each version of Airflow and Python that is supported, 10 minutes
-	@python3 tests/matrix/run.py
+	@PYTHONPATH=tests python -m matrix.run $(CORNERS)
 
 matrix-ci: $(VENV)/.uv ## the same on the oldest and the newest versions only, 3 minutes
-	@python3 tests/matrix/run.py --ci
+	@PYTHONPATH=tests python -m matrix.run --ci
 
 test-integrations: install-dev $(INTEGRATIONS)/.installed ## telemetry in JAX, Keras, Lightning, ... on CPU; a minute, after an installation of 2 GB
 	@ML_METRICS_INTEGRATIONS_PYTHON=$(CURDIR)/$(INTEGRATIONS)/bin/python python -m pytest -q tests/integrations

@@ -1,4 +1,4 @@
-"""What differs between the supported versions of Airflow: no other module knows that there are several.
+"""What differs between the supported versions of Airflow and its providers. No other module knows of several.
 
 A name that has moved is imported from here, `from ml_metrics.airflow_versions import AirflowFailException`, and this
 module imports from Airflow only what is asked for. The floor is Airflow 3.1.7: tests/matrix/corners.toml lists what is
@@ -38,6 +38,7 @@ __all__ = [
     "conf",
     "deadline_interval",
     "run_to_trigger",
+    "without_events_on_startup",
 ]
 
 _EXCEPTIONS = ("airflow.sdk.exceptions", "airflow.exceptions")  # 3.2, 3.1
@@ -91,6 +92,19 @@ def run_to_trigger(*, note: str, **run: object) -> DagRunTriggerException:
     if "note" in signature(trigger).parameters:  # type: ignore[arg-type]
         run["note"] = note
     return trigger(**run)  # type: ignore[operator, no-any-return]
+
+
+def without_events_on_startup() -> dict[str, bool]:
+    """Return the option of the pod operator that leaves events out of the log.
+
+    The Kubernetes provider of Airflow 3.2, and of Composer in August 2026, has no such option.
+    """
+    from inspect import signature
+
+    from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+
+    option = "log_events_on_startup"
+    return {option: False} if option in signature(KubernetesPodOperator.__init__).parameters else {}
 
 
 def _release(version: str) -> tuple[int, ...]:

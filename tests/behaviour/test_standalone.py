@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from airflow_home import Home
+from airflow_home import PROJECT, Home
+from missing import missing
 from ml_metrics.steps import TASKS
 from standalone_airflow import Standalone, standalone, wait_until
 
@@ -97,6 +102,22 @@ def test_airflow_listens_on_loopback_only(airflow: Standalone) -> None:
 def test_the_log_of_a_task_is_shown_without_a_log_server(airflow: Standalone, by_hand: str) -> None:
     path = f"/api/v2/dags/triggered/dagRuns/{by_hand}/taskInstances/run_workload/logs/1"
     assert "Building pod triggered" in airflow.client.get(path).raise_for_status().text
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_a_program_reads_a_page_as_the_docs_describe(airflow: Standalone, home: Home) -> None:
+    if not shutil.which("curl"):
+        missing("curl is not installed")
+    (block,) = re.findall(r"```sh\n(PASSWORD=.*?)```", (PROJECT / "docs" / "dashboard.md").read_text(), re.DOTALL)
+    for documented, here in (
+        ("http://localhost:8080", airflow.url),
+        (".airflow/", f"{home.path}/"),
+        ("tf-mnist-example-cpu", "triggered"),
+    ):
+        assert documented in block
+        block = block.replace(documented, here)
+    done = subprocess.run(["sh", "-euc", block], capture_output=True, text=True, check=True, timeout=120)
+    assert json.loads(done.stdout)["test"] == "triggered"
 
 
 def assert_recorded_once(home: Home, test: str) -> None:

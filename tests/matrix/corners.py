@@ -17,7 +17,8 @@ AIRFLOW = "apache-airflow"
 KUBERNETES = "apache-airflow-providers-cncf-kubernetes"
 GOOGLE = "apache-airflow-providers-google"
 HEAD = ("Airflow", "Python", "cncf-kubernetes", "google", "packages of", "")
-BEGIN, END = "<!-- corners -->\n", "<!-- /corners -->\n"
+README = PROJECT / "README.md"
+SHORT_HEAD = ("Airflow", "Python")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,23 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str] = HEAD) -> str:
 
 def rows_of_page() -> dict[str, tuple[str, ...]]:
     """Return the rows in docs/versions.md by the name of their corners."""
-    text = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
-    cells = [tuple(cell.strip() for cell in line.strip("| ").split("|")) for line in text.splitlines()[2:]]
-    return {f"{row[0]}-py{row[1]}": (*row, "")[: len(HEAD)] for row in cells}
+    lines = table_in(PAGE, "corners").splitlines()[2:]
+    cells = [tuple(cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")) for line in lines]
+    return {f"{row[0]}-py{row[1]}": row for row in cells}
 
 
-def write_page(rows: Sequence[Sequence[str]]) -> None:
-    """Replace the table in docs/versions.md."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{table(rows)}{END}{rest.partition(END)[2]}")
+def write_tables(rows: Sequence[Sequence[str]], corners: Sequence[Corner]) -> None:
+    """Replace the tables of both pages."""
+    for page, name, new in ((PAGE, "corners", table(rows)), (README, "versions", table(summary(corners), SHORT_HEAD))):
+        begin, _ = marks(name)
+        page.write_text(page.read_text().replace(f"{begin}{table_in(page, name)}", f"{begin}{new}", 1))
+
+
+def table_in(page: Path, name: str) -> str:
+    """Return the table between the marks of this name."""
+    begin, end = marks(name)
+    return page.read_text().partition(begin)[2].partition(end)[0]
+
+
+def marks(name: str) -> tuple[str, str]:
+    return f"<!-- {name} -->\n", f"<!-- /{name} -->\n"

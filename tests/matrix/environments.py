@@ -11,15 +11,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from zipfile import ZipFile
 
-from corners import GOOGLE, PROJECT, Corner
+from matrix.corners import GOOGLE, PROJECT, Corner
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ml-metrics-matrix"
 UNDECLARED = (GOOGLE, "apache-airflow-providers-cncf-kubernetes", "apache-airflow-providers-standard",
               "google-crc32c", "google-re2", "numpy", "pyarrow")  # fmt: skip
 """What a wheel needs that declares nothing."""
-LOSS = "import json, os; open(os.environ['MODEL_DIR'] + '/train.jsonl', 'w').write(json.dumps({'step': 1, 'loss': 0.5}))"
+LOSS = (
+    "import json, os; open(os.environ['MODEL_DIR'] + '/train.jsonl', 'w').write(json.dumps({'step': 1, 'loss': 0.5}))"
+)
 BOUNDS = {"passes": 1, "fails": 0.1}
-DEFERRED = """
+DEFERRED = """# Airflow opens only files that have the words airflow and dag in them
 from ml_metrics import TestDefinition, accelerator_test
 
 dag = accelerator_test(TestDefinition(**{definition}))
@@ -80,6 +82,7 @@ def make_home(home: Path, wheels: Sequence[Path]) -> None:
         shutil.copy2(PROJECT / "plugins" / "ml_metrics_plugin.py", home / "plugins")
     for name, bound in BOUNDS.items():
         (tests / f"{name}.yaml").write_text(json.dumps(definition(name, bound)))  # JSON is also YAML
+    (tests / "hosts.yaml").write_text(json.dumps({**definition("hosts", 1), "hosts": 2}))
     (home / "dags" / "deferred.py").write_text(DEFERRED.format(definition=definition("deferred", 1)))
 
 

@@ -1,7 +1,7 @@
 """Run whole tests through every corner of corners.toml: `make matrix`, or `make matrix-ci` for the ends of the ranges.
 
-Usage: python tests/matrix/run.py [--ci] [CORNER...]. Without CORNER, a full pass writes the table of docs/versions.md;
-any other pass fails if its corners got other versions than the table has.
+Usage: PYTHONPATH=tests python -m matrix.run [--ci] [CORNER...]. A pass of all corners writes the table of
+docs/versions.md; any other fails if its corners got other versions than the table has.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from corners import HEAD, Corner, load_corners, rows_of_page, table, write_page
-from environments import CACHE, build_wheels, environment, install, make_home, python_of, remove
+from matrix.corners import HEAD, Corner, load_corners, rows_of_page, table, write_tables
+from matrix.environments import CACHE, build_wheels, environment, install, make_home, python_of, remove
 
 CHECK = Path(__file__).with_name("corner_check.py")
 SECONDS = 900
@@ -42,7 +42,7 @@ def main() -> int:
     rows = [row for row, _ in passes if row]
     print(table(rows, HEAD))
     if len(rows) == len(every):
-        write_page(rows)
+        write_tables(rows, every)
     wrong = sum(wrong for _, wrong in passes) + different(rows)
     print(f"{len(rows)} of {len(corners)} corners run, {wrong} things wrong")
     return int(bool(wrong) or not rows)
@@ -64,7 +64,9 @@ def one_pass(corner: Corner, wheels: Sequence[Path], home: Path) -> tuple[tuple[
         remove(corner)
     for what in found["wrong"]:
         print(f"{corner.name}: WRONG: {what}", flush=True)
-    print(f"{corner.name}: {'failed' if found['wrong'] else 'passed'} after {time.monotonic() - start:.0f} s", flush=True)
+    print(
+        f"{corner.name}: {'failed' if found['wrong'] else 'passed'} after {time.monotonic() - start:.0f} s", flush=True
+    )
     return corner.row(found["versions"]), len(found["wrong"])
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk.definitions._internal.contextmanager import DagContext
-from airflow.serialization.serialized_objects import DagSerialization
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from ml_metrics import dags
 from ml_metrics.config.contents import MAX_TEXT
 from ml_metrics.config.naming import CANNOT_BE_READ
 from ml_metrics.config.problems import Problem
+from stored_dags import stored
 
 TEST = {"image": "i", "command": ["c"], "schedule": "0 8 * * *"}
 MERGES = "b: &x0 {a: 1}\n" + "".join(f"k{n}: &x{n + 1}\n  <<: [{', '.join([f'*x{n}'] * 10)}]\n" for n in range(12))
@@ -62,7 +62,7 @@ def test_a_hostile_file_takes_no_other_down(innocent: Path, name: str) -> None:
     assert made.pop("innocent").task_ids[0] == "run_workload"
     (other,) = made.values()
     assert other.task_ids == [dags.READ_TEST_FILE]
-    assert DagSerialization.to_dict(other)
+    assert stored(other)
     assert other.dag_id == (f"{name}{CANNOT_BE_READ}" if name.startswith("ml-m") else name)
 
 
@@ -92,7 +92,7 @@ def test_a_dag_that_shows_problems_is_made_whatever_they_contain(tmp_path: Path)
     problem = Problem("/nowhere/\udcff\0.yaml", 1, "\0", "x" * 10**6)
     dag = dags.placeholder("t", [problem] * 10_000, str(tmp_path))
     assert len(dag.doc_md or "") < 100_000
-    assert "\0" not in json.dumps(DagSerialization.to_dict(dag)).replace("\\u0000", "\0")
+    assert "\0" not in json.dumps(stored(dag)).replace("\\u0000", "\0")
 
 
 def test_the_task_of_an_invalid_test_shows_its_problems_though_another_test_has_its_name(
@@ -192,5 +192,5 @@ def test_whatever_a_file_contains_airflow_can_store_its_dag(tmp_path: Path, defi
     assert {dag.dag_id for dag in made} == {"innocent", "any"}
     for dag in made:
         dag.validate()
-        stored = json.dumps(DagSerialization.to_dict(dag), allow_nan=False)
-        assert "\\u0000" not in stored.replace("\\\\", "")
+        text = json.dumps(stored(dag), allow_nan=False)
+        assert "\\u0000" not in text.replace("\\\\", "")

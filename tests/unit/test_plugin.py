@@ -17,7 +17,11 @@ LOAD = """
 import json, sys
 standard = {name: id(sys.modules[name]) for name in sys.stdlib_module_names if name in sys.modules}
 from airflow import plugins_manager
-plugins, errors = plugins_manager._get_plugins()
+if hasattr(plugins_manager, "_get_plugins"):
+    plugins, errors = plugins_manager._get_plugins()
+else:  # 3.1
+    plugins_manager.ensure_plugins_loaded()
+    plugins, errors = plugins_manager.plugins, plugins_manager.import_errors
 moved = [name for name, module in standard.items() if id(sys.modules.get(name)) != module]
 ours = [name for name in sys.modules if "ml_metrics" in name]
 foreign = [n for n in sys.stdlib_module_names if "/plugins/" in str(getattr(sys.modules.get(n), "__file__", ""))]
@@ -46,7 +50,7 @@ import json, sys
 from airflow.sdk import DAG
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 before = set(sys.modules)
-from airflow.dag_processing.dagbag import DagBag
+from ml_metrics.airflow_versions import DagBag
 bag = DagBag(DAGS)
 print(json.dumps({"dags": {d: sorted(bag.dags[d].task_ids) for d in bag.dags}, "errors": bag.import_errors,
                   "heavy": [n for n in HEAVY if n in set(sys.modules) - before]}))

@@ -144,8 +144,15 @@ def unused_patterns(tagged: Tagged, config: MetricCollectionConfig) -> list[str]
         "include_tags": config.include_tags,
     }
     similar = [tag for tag in tagged.series if len(tag) <= LONGEST_SIMILAR][:MOST_SIMILAR]
+    unprefixed = {tag.rpartition("/")[2]: tag for tag in similar} if config.use_run_name_prefix else {}
+
+    def why(pattern: str) -> str:
+        if prefixed := next((tag for own, tag in unprefixed.items() if matches(pattern, own)), None):
+            return f": with use_run_name_prefix, tags begin with their folder, for example {quoted(prefixed)}"
+        return did_you_mean(pattern, similar)
+
     return [
-        f"{field}: {pattern!r} matches no tag of this run{did_you_mean(pattern, similar)}"
+        f"{field}: {pattern!r} matches no tag of this run{why(pattern)}"
         for field, patterns in named.items()
         for pattern in patterns
         if tagged.series and not any(matches(pattern, tag) for tag in (*tagged.series, *config.expressions))

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException
 from kubernetes.client import models as k8s
 from kubernetes.client.exceptions import ApiException
 
-from ml_metrics.airflow_versions import TaskDeferred
+from ml_metrics.airflow_versions import TaskDeferred, without_events_on_startup
 from ml_metrics.clusters.containers import logs_of
 from ml_metrics.clusters.hosts import Hosts, Stage, index_of
 from ml_metrics.clusters.manifests import job as job_of
@@ -68,7 +68,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
             "random_name_suffix": False,
             "logging_interval": None,  # logs are read at the end
             "get_logs": False,
-            "log_events_on_startup": False,
+            **without_events_on_startup(),
         }
         super().__init__(test=test, **{**own, **options})
         self.hosts: Hosts | None = None

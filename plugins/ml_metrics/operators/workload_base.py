@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 
@@ -130,6 +130,10 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
     def pod_manager(self) -> PodWatch:
         """The provider's pod manager, extended."""
         return PodWatch(kube_client=self.client, callbacks=self.callbacks)
+
+    def defer(self, *, timeout: Any = None, **trigger: Any) -> NoReturn:
+        """Wait for a limited time only. The providers of Airflow 3.1 and 3.2 set no limit of their own."""
+        super().defer(timeout=timeout or self.max_duration, **trigger)
 
     def on_kill(self) -> None:
         """Remove the workload and record its end when the task is stopped by hand or times out."""

@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,19 @@ def test_a_pattern_that_matches_no_tag_is_a_warning(tmp_path: Path) -> None:
     write(tmp_path, accuracy=[1])
     (warning,) = collected(tmp_path, metric_to_aggregation_strategy={"acuracy": ["max"]}).warnings
     assert warning.endswith("'acuracy' matches no tag of this run; did you mean 'accuracy'?")
+
+
+@pytest.mark.parametrize(
+    "own", [{"include_tags": ["los*"]}, {"metric_to_aggregation_strategy": {"loss": ["max"]}}], ids=["pattern", "name"]
+)
+def test_a_pattern_that_only_the_prefix_keeps_from_matching_is_a_warning_with_the_reason(
+    tmp_path: Path, own: dict[str, Any]
+) -> None:
+    write(tmp_path / "train", loss=[1])
+    (warning,) = collected(tmp_path, use_run_name_prefix=True, **own).warnings
+    assert warning.endswith(
+        "matches no tag of this run: with use_run_name_prefix, tags begin with their folder, for example 'train/loss'"
+    )
 
 
 def test_the_same_tag_in_two_folders_is_merged_with_a_warning(tmp_path: Path) -> None:

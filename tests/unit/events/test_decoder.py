@@ -126,7 +126,11 @@ def test_an_empty_record_is_an_empty_event(tmp_path: Path) -> None:
     assert (steps_and_values(events, "loss"), events.warnings) == (expected(3), [])
 
 
-@pytest.mark.parametrize("data", [b"hello, this is text\n" * 10, b"\x89PNG\r\n\x1a\n" + bytes(100), os.urandom(500)])
+@pytest.mark.parametrize(
+    "data",
+    [b"hello, this is text\n" * 10, b"\x89PNG\r\n\x1a\n" + bytes(100), random.Random(7).randbytes(500)],
+    ids=["text", "image", "noise"],
+)
 def test_a_file_that_is_not_an_event_file(tmp_path: Path, data: bytes) -> None:
     (tmp_path / NAME).write_bytes(data)
     events = read(tmp_path)
@@ -196,7 +200,7 @@ def test_damage_never_affects_earlier_records(tmp_path: Path, seed: int) -> None
     payloads = [event(step, simple(f"tag{step % 7}", step)) for step in range(2000)]
     data = bytearray(b"".join(map(record, payloads)))
     place = chance.randrange(len(data))
-    damage = chance.choice([bytes(20), os.urandom(20), data[:50]])
+    damage = chance.choice([bytes(20), chance.randbytes(20), data[:50]])
     data[place : place + chance.choice([0, 1, 20])] = damage
     (tmp_path / NAME).write_bytes(data)
     found = sorted(value for one in read(tmp_path).series for value in one.value.tolist())

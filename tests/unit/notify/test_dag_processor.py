@@ -12,7 +12,7 @@ PROJECT = Path(__file__).parents[3]
 CALL_BACK = """
 import structlog
 from airflow.callbacks.callback_requests import DagCallbackRequest
-from airflow.dag_processing.dagbag import DagBag
+from ml_metrics.airflow_versions import DagBag
 from airflow.dag_processing.processor import _execute_dag_callbacks
 
 bag = DagBag("dags/ml_tests.py")

@@ -11,6 +11,7 @@ import pytest
 
 from ml_metrics.notify.sender import CHANNEL_SECONDS, PASS_SECONDS
 from ml_metrics.warehouse.messages import HOLD_OFF
+from stored_dags import stored_timetable
 
 DAGS = Path(__file__).parents[3] / "dags"
 
@@ -41,13 +42,10 @@ def test_an_airflow_that_starts_on_a_monday_sends_its_first_heartbeat_a_week_lat
     hour: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only then is there a week to report."""
-    from airflow.serialization.decoders import decode_timetable
-    from airflow.serialization.encoders import encode_timetable
-    from airflow.timetables import trigger
     from airflow.timetables.base import TimeRestriction
 
-    timetable = decode_timetable(encode_timetable(dags_of("ml_digest.py")["ml-metrics-heartbeat"].timetable))
-    monkeypatch.setattr(trigger, "utcnow", lambda: datetime(2026, 1, 19, hour, 30, tzinfo=UTC))
+    timetable = stored_timetable(dags_of("ml_digest.py")["ml-metrics-heartbeat"].timetable)
+    monkeypatch.setattr("airflow.timetables.trigger.utcnow", lambda: datetime(2026, 1, 19, hour, 30, tzinfo=UTC))
     first = timetable.next_dagrun_info(
         last_automated_data_interval=None, restriction=TimeRestriction(earliest=None, latest=None, catchup=False)
     )

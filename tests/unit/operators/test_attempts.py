@@ -8,11 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
+from airflow.sdk.exceptions import AirflowException
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 from urllib3.exceptions import MaxRetryError
 
+from ml_metrics.airflow_versions import AirflowTaskTimeout
 from ml_metrics.efficiency import prices_billing
 from ml_metrics.errors import ClusterError, ConfigError
 from ml_metrics.model import JobStatus, Workload

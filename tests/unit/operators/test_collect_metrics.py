@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from ml_metrics import steps
+from ml_metrics.airflow_versions import AirflowFailException, TaskDeferred
 from ml_metrics.collect import Collected
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.errors import UnreadableInputError

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DagRunTriggerException
 
+from ml_metrics.airflow_versions import AirflowFailException, AirflowSkipException, DagRunTriggerException
 from ml_metrics.config.definition import Quarantine, TestDefinition
 from ml_metrics.dags import accelerator_test
 from ml_metrics.judge import Judgement

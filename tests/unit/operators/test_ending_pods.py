@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
-from airflow.sdk.exceptions import AirflowException, TaskDeferred
+from airflow.sdk.exceptions import AirflowException
 from kubernetes.client import models as k8s
 from kubernetes.client.exceptions import ApiException
 
+from ml_metrics.airflow_versions import TaskDeferred
 from ml_metrics.clusters.outcome import EVENT_REASONS
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.operators.attempts import mark_attempt_created, start_attempt, unknown_end

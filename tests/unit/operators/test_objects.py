@@ -12,9 +12,9 @@ import kubernetes_validate
 import pytest
 import yaml
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException
 from kubernetes.client import ApiClient
 
+from ml_metrics.airflow_versions import AirflowFailException
 from ml_metrics.clusters.manifests import RUN_FOLDER_ANNOTATION, job, pod
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.model import JobStatus, Workload

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from airflow.sdk.exceptions import AirflowSkipException
 
+from ml_metrics.airflow_versions import AirflowSkipException
 from ml_metrics.connections import warehouse
 from ml_metrics.errors import ConfigError
 from ml_metrics.model import JobStatus, Run, Workload

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowSkipException
 
+from ml_metrics.airflow_versions import AirflowSkipException
 from ml_metrics.operators import prune_storage as module
 from ml_metrics.operators.prune_storage import prune_storage
 from unit.retention.run_folders import store, stored_keys

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 
+from ml_metrics.airflow_versions import TaskDeferred
 from ml_metrics.clusters.hosts import INDEX, Hosts, Stage
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.operators.attempts import mark_attempt_created, start_attempt
@@ -80,6 +81,13 @@ def test_a_running_workload_holds_no_worker_until_a_host_ends(more: dict[str, An
     assert end.method_name == "trigger_reentry"
     assert end.timeout is not None
     assert end.timeout > timedelta(hours=1)
+
+
+def test_a_provider_that_sets_no_limit_waits_no_longer_than_the_task_may_run() -> None:
+    task = operator()
+    with pytest.raises(TaskDeferred) as raised:
+        task.defer(trigger=TimeDeltaTrigger(timedelta(hours=1)), method_name="resume")
+    assert raised.value.timeout == task.max_duration
 
 
 def test_the_triggerer_gets_the_kubeconfig_that_was_checked() -> None:
