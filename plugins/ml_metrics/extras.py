@@ -30,7 +30,7 @@ def require(extra: str, what: str, *modules: str) -> None:
     """
     absent = [name for name in modules or EXTRAS[extra].split(", ") if not _is_there(name)]
     if absent:
-        raise ExtraMissingError(f"{what}: {absent[0].strip('_')} is not installed here; {advice(extra)}")
+        raise ExtraMissingError(f"{what}: the module {absent[0]} is not installed here; {advice(extra)}")
 
 
 def advice(extra: str) -> str:

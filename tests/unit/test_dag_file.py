@@ -12,7 +12,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from ml_metrics import load_tests
 from ml_metrics.errors import ConfigError
-from ml_metrics.product_dags import PRODUCT_DAGS
+from ml_metrics.product_dags import PRODUCT_DAGS, product_dag
 
 PROJECT = Path(__file__).parents[2]
 ONE_LINE = '"""Airflow DAGs."""\nfrom ml_metrics import load_tests\n\nload_tests(globals())\n'
@@ -51,6 +51,17 @@ def test_airflow_stores_the_same_dags_as_of_the_files_of_the_repository(
     repository = stored(PROJECT / "dags")
     assert repository.pop("py-mnist-example-cpu")
     assert made == repository
+
+
+def test_the_tasks_of_the_products_own_dags_keep_their_names() -> None:
+    """Airflow would show a renamed task as another one, without its past."""
+    assert {dag_id: product_dag(dag_id).task_ids for dag_id in PRODUCT_DAGS} == {
+        "ml_messages": ["send_messages"],
+        "ml-metrics-digest": ["send_digest"],
+        "ml-metrics-watch": ["watch_tests"],
+        "ml-metrics-heartbeat": ["send_heartbeat"],
+        "ml-metrics-storage": ["prune_storage", "prune_rows"],
+    }
 
 
 @pytest.mark.parametrize("dag_id", [EXAMPLE, "ml-metrics-watch", "ml_messages"])

@@ -93,7 +93,7 @@ def third_party() -> dict[str, frozenset[str]]:
     """Return the distributions that each module of the package imports."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
-        names = {name for name in imported(ast.parse(path.read_bytes()))}
+        names = set(imported(ast.parse(path.read_bytes())))
         ours = {"ml_metrics", *sys.stdlib_module_names}
         others = {distribution_of(name) for name in names if name.partition(".")[0] not in ours}
         found[path.relative_to(PACKAGE).as_posix()] = frozenset(others)
@@ -131,7 +131,9 @@ def test_an_extra_has_one_name() -> None:
     assert set(EXTRAS) == set(OPTIONAL)
 
 
-@pytest.mark.parametrize("line", [*TABLE["dependencies"], *(x for each in OPTIONAL for x in TABLE["optional-dependencies"][each])])
+@pytest.mark.parametrize(
+    "line", [*TABLE["dependencies"], *(x for each in OPTIONAL for x in TABLE["optional-dependencies"][each])]
+)
 def test_the_locked_version_is_in_the_range(line: str) -> None:
     from packaging.requirements import Requirement
 

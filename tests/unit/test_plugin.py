@@ -22,7 +22,8 @@ moved = [name for name, module in standard.items() if id(sys.modules.get(name)) 
 ours = [name for name in sys.modules if "ml_metrics" in name]
 foreign = [n for n in sys.stdlib_module_names if "/plugins/" in str(getattr(sys.modules.get(n), "__file__", ""))]
 sources = [type(p.source).__name__ for p in plugins if p.name == "ml_metrics"]
-print(json.dumps({"names": [p.name for p in plugins], "sources": sources, "errors": {k: str(v) for k, v in errors.items()},
+print(json.dumps({"names": [p.name for p in plugins], "sources": sources,
+                  "errors": {k: str(v) for k, v in errors.items()},
                   "moved": moved + foreign, "ours": ours}))
 """
 
@@ -39,7 +40,7 @@ HEAVY = ("numpy", "pandas", "pyarrow", "tensorboard", "tensorflow", "google.clou
 """Modules that parsing a DAG file must not import."""
 
 LIGHT = {"_moved", "plugin", "provider_info", "settings", "airflow_options", "errors", "limits", "values"}
-"""Our modules that every component of Airflow may import: each needs the standard library and Airflow's plugins only."""
+"""Our modules that every component of Airflow imports: they need the standard library and Airflow's plugins only."""
 
 PARSE = """
 import json, sys

@@ -281,7 +281,8 @@ def test_only_the_callback_of_deadlines_is_ours_in_the_triggerer() -> None:
 def test_the_wheel_is_what_the_triggerer_needs(tmp_path: Path) -> None:
     source, site = tmp_path / "source", tmp_path / "site"
     shutil.copytree(PROJECT / "plugins", source / "plugins", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    shutil.copytree(PROJECT / "include", source / "include")
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(PROJECT / name, source)
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     command = [*build, "--wheel-dir", str(tmp_path), str(source)]
