@@ -18,6 +18,7 @@ OPENED_BY_PATH = {
     "documents_key.py": "the key, which only its owner may read",
     "alerts/channels/outbox.py": "the outbox, a folder of Airflow's own",
     "cli/demo.py": "the files of the demonstration",
+    "cli/demo_home.py": "the files of the demonstration",
     "clusters/kubeconfig.py": "the kubeconfig, which is checked for who may write it",
     "collect/profile.py": "copies in a folder of its own",
     "config/dag_files.py": "DAG files",
@@ -30,6 +31,7 @@ OPENED_BY_PATH = {
     "dashboard/pages/one_run.py": "mails in the outbox, a folder of Airflow's own",
     "judge/input_files.py": "files that a user names",
     "notify/watch/import_errors.py": "DAG files",
+    "provider_info.py": "the source of this package",
     "telemetry/destinations.py": "runs in the workload, on its files",
 }
 """Why these modules may open what they open."""

@@ -16,11 +16,14 @@ from zipfile import ZipFile
 import pytest
 
 from ml_metrics.settings import Settings
+from not_installed import HIDE
 from servers.compose_file import PROJECT
 
 FAKE = PROJECT / "tests" / "servers" / "fake_gcloud.py"
 WHERE = ("--environment", "nightly", "--location", "us-central1", "--storage-root", "gs://runs/of-tests")
-PARSE = """\
+PARSE = (
+    HIDE
+    + """
 import sys
 from pathlib import Path
 project, dags = sys.argv[1:]
@@ -34,6 +37,7 @@ print(Path(ml_metrics.__file__).parent)
 print(*sorted(bag.dags), sep=",")
 print(bag.import_errors)
 """
+)
 TRIGGERER = """\
 import inspect, sys
 from importlib.metadata import distribution
