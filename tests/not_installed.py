@@ -1,4 +1,4 @@
-"""Code that hides the installed package from Python: what is left is a folder on `sys.path`, as in a fork or on Composer."""
+"""Code that hides the installed package from Python. A folder on `sys.path` is left, as in a fork or on Composer."""
 
 HIDE = """
 import importlib.metadata, importlib_metadata

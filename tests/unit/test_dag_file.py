@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +73,17 @@ def test_the_process_of_a_task_builds_its_dag_alone(dag_id: str, dags: Path, mon
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_TASK_ID", "load_history")
     namespace: dict[str, Any] = {"__file__": str(dags / "tests.py")}
     load_tests(namespace)
-    del namespace["__file__"]
-    assert list(namespace) == [dag_id]
+    assert list(namespace) == ["__file__", dag_id]
+
+
+def test_the_task_of_a_test_imports_nothing_of_the_products_dags(dags: Path) -> None:
+    context = {"_AIRFLOW_PARSING_CONTEXT_DAG_ID": EXAMPLE, "_AIRFLOW_PARSING_CONTEXT_TASK_ID": "load_history"}
+    code = f"import sys\n{(dags / 'tests.py').read_text()}print(*sys.modules)"
+    environment = {**os.environ, **context, "PYTHONWARNINGS": ""}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert {"ml_metrics.dags", "ml_metrics.product_dags", "kubernetes"} & set(done.stdout.split()) == {
+        "ml_metrics.dags"
+    }
 
 
 @pytest.mark.parametrize(
