@@ -18,7 +18,7 @@ COPY requirements.lock requirements-uv.lock ./
 RUN pip install --require-hashes -r requirements-uv.lock && \
     uv pip install --require-hashes --compile-bytecode -r requirements.lock
 
-COPY --chown=50000:0 pyproject.toml README.md LICENSE ./
+COPY --chown=50000:0 pyproject.toml setup.py README.md LICENSE ./
 COPY --chown=50000:0 packages packages
 COPY --chown=50000:0 plugins plugins
 COPY --chown=50000:0 dags dags

@@ -141,7 +141,7 @@ $(VENV)/.uv: requirements-uv.lock
 	@touch $@
 
 # Compiled now: where PYTHONDONTWRITEBYTECODE is set, every process would do it again, for seconds.
-$(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml packages/local-kube/pyproject.toml packages/telemetry/pyproject.toml
+$(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml setup.py packages/local-kube/pyproject.toml packages/telemetry/pyproject.toml
 	@echo "Installing what requirements.lock lists (about 1.6 GB, once) ..."
 	@$(UV) pip install --quiet --require-hashes --compile-bytecode -r requirements.lock
 	@$(UV) pip install --quiet --no-deps --no-build-isolation -e . -e packages/local-kube -e packages/telemetry # setuptools is in the lock

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import get_parsing_context
 
 from ml_metrics.config.dag_files import dag_ids_beside
+from ml_metrics.config.naming import RESERVED
 from ml_metrics.dags import tests_from
 from ml_metrics.errors import ConfigError
-from ml_metrics.product_dags import PRODUCT_DAGS, product_dag
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from airflow.sdk import DAG
+    from collections.abc import Collection
 
 
 def load_tests(
@@ -31,27 +29,24 @@ def load_tests(
             DAGs folder defines is left to that file.
     """
     root = config_root or Settings.load().config_root
-    ids = _chosen(own_dags)
     wanted = get_parsing_context().dag_id
-    if wanted in PRODUCT_DAGS:
-        made = [product_dag(wanted)] if wanted in ids else []
-    elif wanted is not None:
-        made = list(tests_from(root))
-    else:
-        made = [*tests_from(root), *_own(ids, root, Path(namespace.get("__file__", "")))]
+    of_product = wanted is not None and wanted.startswith(RESERVED)
+    made = [] if of_product else list(tests_from(root))
+    if wanted is None or of_product:
+        # imported here, because the tasks of tests do not need them
+        from ml_metrics.product_dags import PRODUCT_DAGS, product_dag
+
+        ids = _chosen(own_dags, PRODUCT_DAGS)
+        elsewhere = {} if of_product else dag_ids_beside(ids, Path(root))
+        file = Path(namespace.get("__file__", ""))
+        made += [product_dag(one) for one in ids if wanted in {None, one} and elsewhere.get(one, file) == file]
     namespace.update({dag.dag_id: dag for dag in made})
 
 
-def _chosen(own_dags: bool | Collection[str]) -> list[str]:  # noqa: FBT001  (what the user wrote)
+def _chosen(own_dags: bool | Collection[str], known: Collection[str]) -> list[str]:  # noqa: FBT001  (what was written)
     if isinstance(own_dags, bool):
-        return list(PRODUCT_DAGS) if own_dags else []
+        return list(known) if own_dags else []
     named = [own_dags] if isinstance(own_dags, str) else list(own_dags)
-    if unknown := sorted(set(named) - PRODUCT_DAGS.keys()):
-        raise ConfigError(f"load_tests, own_dags: {unknown[0]!r} is not one of {', '.join(PRODUCT_DAGS)}")
+    if unknown := sorted(set(named) - set(known)):
+        raise ConfigError(f"load_tests, own_dags: {unknown[0]!r} is not one of {', '.join(known)}")
     return named
-
-
-def _own(ids: Collection[str], root: str, file: Path) -> Iterator[DAG]:
-    """Yield the product's own DAGs but those of other files: of two DAGs with one id, Airflow shows either."""
-    elsewhere = {dag_id for dag_id, path in dag_ids_beside(ids, Path(root)).items() if path != file}
-    return (product_dag(dag_id) for dag_id in ids if dag_id not in elsewhere)

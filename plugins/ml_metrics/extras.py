@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 
 from ml_metrics.errors import ConfigError
@@ -30,12 +31,24 @@ def require(extra: str, what: str, *modules: str) -> None:
     """
     absent = [name for name in modules or EXTRAS[extra].split(", ") if not _is_there(name)]
     if absent:
-        raise ExtraMissingError(f"{what}: {absent[0].strip('_')} is not installed here; {advice(extra)}")
+        raise ExtraMissingError(f"{what}: the module {absent[0]} is not installed here; {advice(extra)}")
 
 
 def advice(extra: str) -> str:
-    """Return what to do where a package of an extra is absent."""
-    return f"install the extra `{extra}`: pip install 'ml-metrics[{extra}]'"
+    """Return what to do where a package of an extra is absent.
+
+    The command is named only where pip knows this package: elsewhere it would install another one of the same name.
+    """
+    if _is_installed():
+        return f"install the extra `{extra}`: pip install 'ml-metrics[{extra}]'"
+    return f"install what pyproject.toml lists for the extra `{extra}`"
+
+
+def _is_installed() -> bool:
+    try:
+        return bool(distribution("ml-metrics").entry_points.select(group="airflow.plugins"))
+    except PackageNotFoundError:
+        return False
 
 
 def _is_there(name: str) -> bool:

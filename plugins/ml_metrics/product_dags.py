@@ -73,8 +73,8 @@ def _heartbeat(dag_id: str) -> DAG:
 def _storage(dag_id: str) -> DAG:
     about = "Remove run folders and rows that are kept no longer"
     with DAG(dag_id, schedule="30 3 * * *", description=about, default_args=RETRIES, **ALWAYS) as dag:
-        task(prune_storage, execution_timeout=timedelta(hours=1))()
-        task(prune_rows, execution_timeout=timedelta(hours=1))()
+        task(execution_timeout=timedelta(hours=1))(prune_storage)()
+        task(execution_timeout=timedelta(hours=1))(prune_rows)()
     return dag
 
 

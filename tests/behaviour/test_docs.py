@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import dataclasses
-import inspect
 import os
 import re
 import shlex
@@ -15,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ml_metrics import settings
 from ml_metrics.cli.commands import COMMANDS, parser_of
 from ml_metrics.config.load import load_file
+from ml_metrics.provider_info import options
 
 PROJECT = Path(__file__).parents[2]
 BESIDE = [PROJECT / name for name in ("CHANGELOG.md", "SECURITY.md")]
@@ -104,17 +101,8 @@ def test_example_files_load(where: str, block: str, tmp_path: Path) -> None:
 
 
 def test_the_table_of_settings_matches_the_code() -> None:
-    source = ast.parse(inspect.getsource(settings))
-    defaults = {field.name: field.default for field in dataclasses.fields(settings.Settings)}
-    (record,) = (node for node in source.body if isinstance(node, ast.ClassDef) and node.name == "Settings")
-    rows = []
-    for node, after in zip(record.body, [*record.body[1:], None], strict=True):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            about = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
-            default = defaults[node.target.id]
-            rows.append(
-                f"| `{node.target.id}` | {f'`{default}`' if default else ''} | {' '.join(str(about).split())} |"
-            )
+    shown = {name: f"`{option['default']}`" if option["default"] else "" for name, option in options().items()}
+    rows = [f"| `{name}` | {shown[name]} | {option['description'].strip()} |" for name, option in options().items()]
     page = PROJECT / "docs" / "settings.md"
     head, _, rest = page.read_text().partition("| --- | --- | --- |\n")
     _, gap, tail = rest.partition("\n## Connections")

@@ -23,6 +23,7 @@ OPENED_BY_PATH = {
     "cli/compare.py": "the report that a user names",
     "cli/cost.py": "the rows of a billing export, which a user names",
     "cli/demo.py": "the files of the demonstration",
+    "cli/demo_home.py": "the files of the demonstration",
     "clusters/kubeconfig.py": "the kubeconfig, which is checked for who may write it",
     "collect/profile.py": "copies in a folder of its own",
     "config/dag_files.py": "DAG files",
@@ -35,6 +36,7 @@ OPENED_BY_PATH = {
     "dashboard/pages/one_run.py": "mails in the outbox, a folder of Airflow's own",
     "judge/input_files.py": "files that a user names",
     "notify/watch/import_errors.py": "DAG files",
+    "provider_info.py": "the source of this package",
 }
 """Why these modules may open what they open."""
 TRUSTED_RUN_FOLDERS = {"cli/collect.py": "a user names the folder, which may be a copy, or reached through links"}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from ml_metrics import load_tests
 from ml_metrics.errors import ConfigError
-from ml_metrics.product_dags import PRODUCT_DAGS
+from ml_metrics.product_dags import PRODUCT_DAGS, product_dag
 
 PROJECT = Path(__file__).parents[2]
 ONE_LINE = '"""Airflow DAGs."""\nfrom ml_metrics import load_tests\n\nload_tests(globals())\n'
@@ -53,14 +56,34 @@ def test_airflow_stores_the_same_dags_as_of_the_files_of_the_repository(
     assert made == repository
 
 
+def test_the_tasks_of_the_products_own_dags_keep_their_names() -> None:
+    """Airflow would show a renamed task as another one, without its past."""
+    assert {dag_id: product_dag(dag_id).task_ids for dag_id in PRODUCT_DAGS} == {
+        "ml_messages": ["send_messages"],
+        "ml-metrics-digest": ["send_digest"],
+        "ml-metrics-watch": ["watch_tests"],
+        "ml-metrics-heartbeat": ["send_heartbeat"],
+        "ml-metrics-storage": ["prune_storage", "prune_rows"],
+    }
+
+
 @pytest.mark.parametrize("dag_id", [EXAMPLE, "ml-metrics-watch", "ml_messages"])
 def test_the_process_of_a_task_builds_its_dag_alone(dag_id: str, dags: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", dag_id)
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_TASK_ID", "load_history")
     namespace: dict[str, Any] = {"__file__": str(dags / "tests.py")}
     load_tests(namespace)
-    del namespace["__file__"]
-    assert list(namespace) == [dag_id]
+    assert list(namespace) == ["__file__", dag_id]
+
+
+def test_the_task_of_a_test_imports_nothing_of_the_products_dags(dags: Path) -> None:
+    context = {"_AIRFLOW_PARSING_CONTEXT_DAG_ID": EXAMPLE, "_AIRFLOW_PARSING_CONTEXT_TASK_ID": "load_history"}
+    code = f"import sys\n{(dags / 'tests.py').read_text()}print(*sys.modules)"
+    environment = {**os.environ, **context, "PYTHONWARNINGS": ""}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert {"ml_metrics.dags", "ml_metrics.product_dags", "kubernetes"} & set(done.stdout.split()) == {
+        "ml_metrics.dags"
+    }
 
 
 @pytest.mark.parametrize(

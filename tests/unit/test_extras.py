@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -114,6 +115,19 @@ def test_what_a_test_needs_without_extras_is_there(tmp_path: Path) -> None:
     with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
         warehouse.ensure_schema()
     assert accelerator_test(TestDefinition(name="t", image="i", command=("c",))).task_ids[0] == "run_workload"
+
+
+@pytest.mark.usefixtures("lean")
+def test_a_copied_folder_does_not_send_its_user_to_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip would take the package that PyPI has under this name."""
+
+    def absent(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(extras, "distribution", absent)
+    with pytest.raises(MlMetricsError) as caught:
+        as_png({})
+    assert str(caught.value).endswith("; install what pyproject.toml lists for the extra `charts`")
 
 
 def test_an_installed_package_is_no_error() -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from not_installed import HIDE
+
 PROJECT = Path(__file__).parents[2]
 
 LOAD = """
@@ -26,24 +28,16 @@ moved = [name for name, module in standard.items() if id(sys.modules.get(name)) 
 ours = [name for name in sys.modules if "ml_metrics" in name]
 foreign = [n for n in sys.stdlib_module_names if "/plugins/" in str(getattr(sys.modules.get(n), "__file__", ""))]
 sources = [type(p.source).__name__ for p in plugins if p.name == "ml_metrics"]
-print(json.dumps({"names": [p.name for p in plugins], "sources": sources, "errors": {k: str(v) for k, v in errors.items()},
+print(json.dumps({"names": [p.name for p in plugins], "sources": sources,
+                  "errors": {k: str(v) for k, v in errors.items()},
                   "moved": moved + foreign, "ours": ours}))
 """
-
-NOT_INSTALLED = """
-import importlib.metadata, importlib_metadata
-for finder in (importlib.metadata.MetadataPathFinder, importlib_metadata.MetadataPathFinder):
-    def others(cls, *context, found=finder.find_distributions):
-        return (one for one in found(*context) if one.metadata["Name"] != "ml-metrics")
-    finder.find_distributions = classmethod(others)
-"""
-"""The package is only a folder on `sys.path`, as in a fork or on Composer."""
 
 HEAVY = ("numpy", "pandas", "pyarrow", "tensorboard", "tensorflow", "google.cloud", "altair", "_jsonnet", "rjsonnet")
 """Modules that parsing a DAG file must not import."""
 
 LIGHT = {"_moved", "plugin", "provider_info", "settings", "airflow_options", "errors", "limits", "values"}
-"""Our modules that every component of Airflow may import: each needs the standard library and Airflow's plugins only."""
+"""Our modules that every component of Airflow imports: they need the standard library and Airflow's plugins only."""
 
 PARSE = """
 import json, sys
@@ -76,7 +70,7 @@ def output_of(code: str, **names: object) -> dict[str, Any]:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize(
-    ("before", "source"), [("", "EntryPointSource"), (NOT_INSTALLED, "PluginsDirectorySource")], ids=["wheel", "folder"]
+    ("before", "source"), [("", "EntryPointSource"), (HIDE, "PluginsDirectorySource")], ids=["wheel", "folder"]
 )
 def test_airflow_loads_the_plugin_once_and_shadows_no_module(before: str, source: str) -> None:
     """Of a package that is installed, the plugin comes from the entry point, and the file in `plugins/` adds none."""

@@ -49,9 +49,7 @@ def bases() -> dict[str, tuple[str, set[str]]]:
 
 
 def derives(name: str, ancestors: tuple[str, ...]) -> bool:
-    return name in ancestors or any(
-        derives(base, ancestors) for base in bases().get(name, ("", set()))[1] - {name}
-    )
+    return name in ancestors or any(derives(base, ancestors) for base in bases().get(name, ("", set()))[1] - {name})
 
 
 def test_the_description_is_valid() -> None:

@@ -1,9 +1,9 @@
 """Run one test twice: a small network that learns to read digits must reach an accuracy of 0.96.
 
 Trained for one epoch it fails: the run is red, and a mail gives the reason. Trained for ten epochs it passes: the run
-is green, and a second mail reports the recovery. Both are real Airflow runs (`airflow dags test`) of mnist-cpu.yaml, in
-the folder of test files or in the installed package; the workload runs in a pod of the local cluster. It takes about two
-minutes. An installed package needs the extra `demo`: pip install 'ml-metrics[demo]'.
+is green, and a second mail reports the recovery. Both are real Airflow runs (`airflow dags test`) of mnist-cpu.yaml,
+from the folder of test files or the installed package; the workload runs in a pod of the local cluster. It takes about
+two minutes. An installed package needs the extra `demo`: pip install 'ml-metrics[demo]'.
 
 examples:
   ml-metrics demo
@@ -17,11 +17,13 @@ import re
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics import steps, storage
+from ml_metrics.alerts.mail import file_name
 from ml_metrics.cli.demo_home import TEST_FILE, DemoError, prepare
 from ml_metrics.extras import require
 from ml_metrics.settings import Settings
@@ -48,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  (the signature o
     from ml_metrics.connections import cluster_kubeconfig
     from ml_metrics.warehouse import open_warehouse
 
-    require("demo", "ml-metrics demo")
+    require("demo", "the demo")
     own = prepare()
     cluster_kubeconfig()  # raises ClusterError if the local cluster cannot start, before anything runs
     os.environ["AIRFLOW__ML_METRICS__MAILS_PER_HOUR"] = "1000"  # every demo of an hour sends its mails
@@ -78,14 +80,8 @@ def log_progress(start: float, line: str) -> None:
 
 def train(epochs: int, log: Callable[[str], None]) -> bool:
     """Run the test through Airflow, with its progress. True if the run is green."""
-    command = [
-        "airflow",
-        "dags",
-        "test",
-        TEST,
-        "--conf",
-        json.dumps({"train_epochs": epochs, "trial": "no"}),
-    ]  # a trial sends no alert
+    given = {"train_epochs": epochs, "trial": "no"}  # a run with another parameter would be a trial, without an alert
+    command = ["airflow", "dags", "test", TEST, "--conf", json.dumps(given)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as process:
@@ -116,11 +112,13 @@ def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:
     if (occasion == "broken") != (alert is not None):
         raise DemoError(f"the alert of {TEST} should be {'open' if occasion == 'broken' else 'closed'} now")
     # after an interrupted demo, the alert is still open, and the mail is the one about the interrupted demo's run
-    name = f"{alert.opened_by}.eml" if alert else f"{newest.uuid}-*{occasion}*.eml"
-    found = sorted(Path(settings.outbox).glob(name))
-    if not found:
-        raise DemoError(f"there is no mail {Path(settings.outbox, name)}")
-    return found[-1]
+    recent = warehouse.messages.since(newest.timestamp - timedelta(days=1), TEST)
+    of_run = [one.message for one in recent if (one.run_key, one.occasion) == (newest.uuid, occasion)]
+    key = alert.opened_by if alert else next(iter(of_run), "")
+    path = Path(settings.outbox, f"{file_name(key)}.eml")
+    if not path.exists():
+        raise DemoError(f"there is no mail {path}")
+    return path
 
 
 def draw_chart(warehouse: Warehouse, settings: Settings) -> Path:

@@ -10,6 +10,8 @@ that no value reaches, a baseline that never fills, and a metric that no run pro
 
 Tests are also checked by the policy of the administrator: that of the settings, or the FILE of --policy.
 
+A warning names each Python file with tests that Airflow skips, because the words "airflow" and "dag" are not in it.
+
 examples:
   ml-metrics validate
   ml-metrics validate include/metric_configs
@@ -29,6 +31,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.cli.arguments import UsageError, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse
 from ml_metrics.cli.output import counted, print_json, warn
+from ml_metrics.config.dag_files import files_that_airflow_skips
 from ml_metrics.config.load import LoadedTests, config_files, load_file, load_tests
 from ml_metrics.config.policy import read_policy
 from ml_metrics.config.problems import InvalidFileError, Problem
@@ -85,6 +88,9 @@ def run(arguments: argparse.Namespace) -> int:
     shown, lacking = _with_run(paths, arguments.with_run)
     problems += lacking
     warnings = list(dict.fromkeys(warning for one in found for warning in one.warnings))
+    warnings += dict.fromkeys(
+        _skipped(file) for path in paths if path.is_dir() for file in files_that_airflow_skips(path)
+    )
     tests = sorted({test.name for one in found for test in one.tests})
     if arguments.json:
         documents = list(map(asdict, problems))
@@ -108,6 +114,11 @@ def _with_run(paths: list[Path], run_dir: str | None) -> tuple[list[RunOfTest], 
     if len(paths) != 1 or paths[0].is_dir():
         raise UsageError("--with-run needs one PATH: the test file or metric config of the run")
     return runs_of(paths[0], run_folder(run_dir))
+
+
+def _skipped(file: Path) -> str:
+    words = 'the words "airflow" and "dag"'
+    return f"{file}: Airflow skips this file, because {words} are not both in it; write them into its docstring"
 
 
 def _checked(path: Path, policy: Policy | None) -> LoadedTests:

@@ -24,7 +24,7 @@ KEPT_BY_AIRFLOW = {"airflow.cfg", "config", "logs", "ml_metrics"} | {f"airflow.d
 MOUNT_VARIABLE_PREFIX = "ML_METRICS_MOUNT_"
 NOT_INSTALLED = (
     "[ml_metrics] cluster: workloads would run on the local cluster, but the package local-kube is not installed here. "
-    f"Define a Kubernetes connection (setting `kubernetes_conn_id`), or {advice('local')}"
+    "Define a Kubernetes connection (setting `kubernetes_conn_id`), or "
 )
 
 
@@ -103,7 +103,7 @@ def _errors_translated() -> Iterator[None]:
     try:
         from local_kube import ClusterError as LocalKubeError
     except ModuleNotFoundError as error:
-        raise ClusterError(NOT_INSTALLED) from error
+        raise ClusterError(NOT_INSTALLED + advice("local")) from error
     try:
         yield
     except LocalKubeError as error:

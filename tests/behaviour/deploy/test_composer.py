@@ -16,11 +16,14 @@ from zipfile import ZipFile
 import pytest
 
 from ml_metrics.settings import Settings
+from not_installed import HIDE
 from servers.compose_file import PROJECT
 
 FAKE = PROJECT / "tests" / "servers" / "fake_gcloud.py"
 WHERE = ("--environment", "nightly", "--location", "us-central1", "--storage-root", "gs://runs/of-tests")
-PARSE = """\
+PARSE = (
+    HIDE
+    + """
 import sys
 from pathlib import Path
 project, dags = sys.argv[1:]
@@ -34,6 +37,7 @@ print(Path(ml_metrics.__file__).parent)
 print(*sorted(bag.dags), sep=",")
 print(bag.import_errors)
 """
+)
 TRIGGERER = """\
 import inspect, sys
 from importlib.metadata import distribution
@@ -283,7 +287,8 @@ def test_only_the_callback_of_deadlines_is_ours_in_the_triggerer() -> None:
 def test_the_wheel_is_what_the_triggerer_needs(tmp_path: Path) -> None:
     source, site = tmp_path / "source", tmp_path / "site"
     shutil.copytree(PROJECT / "plugins", source / "plugins", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    shutil.copytree(PROJECT / "include", source / "include")
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(PROJECT / name, source)
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     command = [*build, "--wheel-dir", str(tmp_path), str(source)]
