@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.clusters import named_cluster
 from ml_metrics.errors import ConfigError, WarehouseError
-from ml_metrics.separate_disks import ADVICE, separate_disks
 from ml_metrics.extras import require
+from ml_metrics.separate_disks import ADVICE, separate_disks
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:

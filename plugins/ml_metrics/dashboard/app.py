@@ -24,8 +24,8 @@ from ml_metrics.dashboard.links import ASSETS, ServerLinks, asset_hash, with_que
 from ml_metrics.dashboard.page import NotFoundError, templates
 from ml_metrics.dashboard.pages.all_tests import page_of_tests
 from ml_metrics.dashboard.pages.compare import page_of_comparison
-from ml_metrics.dashboard.pages.nodes import page_of_nodes
 from ml_metrics.dashboard.pages.cost import page_of_cost
+from ml_metrics.dashboard.pages.nodes import page_of_nodes
 from ml_metrics.dashboard.pages.one_run import page_of_run
 from ml_metrics.dashboard.pages.one_test_page import page_of_test
 from ml_metrics.dashboard.query import BadQueryError, choice, required

@@ -160,9 +160,9 @@ def test_the_image_contains_what_services_start(services: dict[str, Any]) -> Non
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):  # what builds the package
         assert re.search(rf"^COPY .*\b{re.escape(name)}\b", dockerfile, re.MULTILINE)
         assert f"!{name}" in context
-    assert "uv pip install --no-deps --no-build-isolation -e . -e packages/local-kube -e packages/telemetry" in dockerfile, (
-        "the service local-cluster needs it"
-    )
+    assert (
+        "uv pip install --no-deps --no-build-isolation -e . -e packages/local-kube -e packages/telemetry" in dockerfile
+    ), "the service local-cluster needs it"
     own = [mount.split(":") for service in services.values() for mount in service.get("volumes", [])]
     folders = {target.removeprefix("/opt/airflow/") for source, target, *_ in own if target.startswith("/opt/airflow/")}
     assert f"for folder in {' '.join(sorted(folders))}; do" in dockerfile
