@@ -7,6 +7,7 @@ values far off. A wrong learning rate changes the pace, and from three times the
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,10 @@ from numpy.typing import NDArray
 from ml_metrics.collect.curves import curve_of
 from ml_metrics.config.curve import Curve
 from ml_metrics.judge.curves.envelope import envelope_of, worst_excursion
-from ml_metrics.model import Series, TagCurve
+from ml_metrics.series import Series
+
+if TYPE_CHECKING:
+    from ml_metrics.model import TagCurve
 
 Values = NDArray[np.float64]
 

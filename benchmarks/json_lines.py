@@ -166,7 +166,7 @@ def loop(path: Path) -> Found:
     import numpy as np
 
     from ml_metrics.collect import Found
-    from ml_metrics.model import Series
+    from ml_metrics.series import Series
 
     found: defaultdict[Any, list[tuple[float, Any, float]]] = defaultdict(list)
     with path.open("rb") as file:

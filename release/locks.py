@@ -20,6 +20,8 @@ LOCKS = {
     "requirements-release.lock": "what releases need, in an environment of their own",
     "requirements-uv.lock": "what installs everything else",
 }
+FRAMEWORKS = frozenset({"requirements-integrations.lock", "requirements-integrations-torch.lock"})
+"""Frameworks of training programs: other environments have them, and only `make test-integrations` installs them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.config.clusters import named_cluster
 from ml_metrics.errors import ConfigError, WarehouseError
 from ml_metrics.extras import require
-from ml_metrics.separate_disks import ADVICE, separate_disks
+from ml_metrics.separate_disks import ADVICE, check_folders, separate_disks
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -45,6 +45,12 @@ def warehouse(*, create: bool = True, deployment: str | None = None) -> Warehous
         options = BigQueryOptions.of(settings, str(connection.extra_dejson.get("location") or ""))
         return open_warehouse(address, create=create, client=client, deployment=deployment, options=options)
     return open_warehouse(_sql_address(connection), create=create, deployment=deployment)
+
+
+def check_places(settings: Settings) -> None:
+    """Raise ConfigError if a task would not find what another one of its run has written."""
+    check_folders(settings)
+    check_warehouse(settings)
 
 
 def check_warehouse(settings: Settings) -> None:

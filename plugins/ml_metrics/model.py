@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    import numpy as np
-    from numpy.typing import NDArray
 
 RUN_KEY_NAMESPACE = uuid.UUID("6c8b2a52-5c39-5b8b-9d0e-6f7f6b2f3f11")
 """The UUID namespace of run keys. It never changes: another one would give every recorded run a second key."""
@@ -66,45 +64,6 @@ class Severity(StrEnum):
 
     FAIL = "fail"
     WARN = "warn"
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One value written by a workload."""
-
-    step: int
-    wall_time: float
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class Stated:
-    """What a file states about the values of a series beside its name."""
-
-    unit: str = ""
-    better: str = ""
-    """`higher`, `lower`, or empty."""
-    repeats: bool = False
-    """Whether the points are repeats of one measurement, without an order that matters: by default, their median
-    counts."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Series:
-    """Every point of one tag in one folder, as columns, in the order of writing."""
-
-    run: str
-    """The subfolder of the run folder, with `/`; `.` for the run folder itself."""
-    tag: str
-    step: NDArray[np.int64]
-    wall_time: NDArray[np.float64]
-    value: NDArray[np.float64]
-    single: bool = field(default=False, kw_only=True)
-    """Whether values were written as 32-bit floats."""
-    stated: Stated = field(default=Stated(), kw_only=True)
-
-    def __len__(self) -> int:
-        return len(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from zipfile import ZipFile
 
-from matrix.corners import GOOGLE, PROJECT, Corner
+from matrix.corners import PROJECT, Corner
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ml-metrics-matrix"
-UNDECLARED = (GOOGLE, "apache-airflow-providers-cncf-kubernetes", "apache-airflow-providers-standard",
-              "google-crc32c", "google-re2", "numpy", "pyarrow")  # fmt: skip
-"""What a wheel needs that declares nothing."""
 LOSS = (
     "import json, os; open(os.environ['MODEL_DIR'] + '/train.jsonl', 'w').write(json.dumps({'step': 1, 'loss': 0.5}))"
 )
@@ -62,8 +59,6 @@ def install(corner: Corner, python: Path, wheels: Sequence[Path]) -> Path:
     uv("venv", "--quiet", "--clear", "--python", str(python), str(place))
     inside = place / "bin" / "python"
     wanted = [f"{wheel}[google]" if declares(wheel, "Provides-Extra: google") else str(wheel) for wheel in wheels]
-    if not any(declares(wheel, "Requires-Dist: apache-airflow") for wheel in wheels):
-        wanted += UNDECLARED
     uv("pip", "install", "--quiet", "--python", str(inside), *corner.constraints, *wanted, *corner.requirements)
     return inside
 

@@ -18,7 +18,8 @@ from ml_metrics.config.metric_facts import known_about
 from ml_metrics.config.patterns import best_match, matches, matches_any
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.kinds import kind_of_metric
-from ml_metrics.model import Metric, Series
+from ml_metrics.model import Metric
+from ml_metrics.series import Series
 from ml_metrics.values import finite
 
 if TYPE_CHECKING:

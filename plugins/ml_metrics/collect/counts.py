@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ml_metrics.model import Metric, Series
+    from ml_metrics.model import Metric
+    from ml_metrics.series import Series
 
 
 class Counts(NamedTuple):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.collect.aggregate import Tagged
     from ml_metrics.config.collection import MetricCollectionConfig
-    from ml_metrics.model import Series
+    from ml_metrics.series import Series
 
 CURVE = "curve"
 """The strategy of the metric `<tag>_curve`."""

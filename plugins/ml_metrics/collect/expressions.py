@@ -15,7 +15,8 @@ from ml_metrics.collect.windows import increase, points
 from ml_metrics.config.expressions import FACTS, in_order
 from ml_metrics.config.formula import Of, formula
 from ml_metrics.config.problems import did_you_mean
-from ml_metrics.model import Metric, Series
+from ml_metrics.model import Metric
+from ml_metrics.series import Series
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ from ml_metrics.collect.accumulator import Points
 from ml_metrics.collect.texts import LONGEST, Texts, shortened_list
 from ml_metrics.collect.untrusted_values import quoted
 from ml_metrics.limits import Allowance
-from ml_metrics.model import Series
+from ml_metrics.series import Series
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -25,7 +25,8 @@ from ml_metrics.collect.untrusted_values import number_of, quoted
 from ml_metrics.config.collection import LinesAs
 from ml_metrics.config.patterns import matches_any
 from ml_metrics.json_lines import is_part_of, parse_lines
-from ml_metrics.model import Metric, Series
+from ml_metrics.model import Metric
+from ml_metrics.series import Series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

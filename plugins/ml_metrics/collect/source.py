@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from ml_metrics import storage
     from ml_metrics.collect.formats.source import Sorted
     from ml_metrics.config.collection import MetricCollectionConfig
-    from ml_metrics.model import Metric, Series
+    from ml_metrics.model import Metric
     from ml_metrics.run_folder import RunFolder
+    from ml_metrics.series import Series
 
 AS_WRITTEN = "as_written"
 """The strategy of a metric that the workload wrote as one number."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ml_metrics.config.collection import MetricCollectionConfig
-    from ml_metrics.model import Series
+    from ml_metrics.series import Series
 
 STRATEGY = "step_times"
 """The strategy of these metrics. Those of the goodput recorder, which marks each step, take precedence."""

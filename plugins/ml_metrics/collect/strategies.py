@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ml_metrics.model import Series
+    from ml_metrics.series import Series
 
     Values = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from ml_metrics.collect.lines_file import InPieces, LinesFile
 from ml_metrics.collect.source import Found, Request
 from ml_metrics.collect.untrusted_values import number_of
 from ml_metrics.json_lines import is_part_of, parse_table
-from ml_metrics.model import Series
+from ml_metrics.series import Series
 
 STEM = "telemetry"
 """Streams are in `telemetry.jsonl`, or in a bucket in its parts."""

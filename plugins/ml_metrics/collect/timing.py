@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from ml_metrics.collect.aggregate import Tagged
     from ml_metrics.config.collection import MetricCollectionConfig, TimeToAccuracy
-    from ml_metrics.model import Series, Workload
+    from ml_metrics.model import Workload
+    from ml_metrics.series import Series
 
 START_TAG = "TensorboardStartTimestamp"
 """The tag with which a workload records when its work started, in seconds since 1970. Time before that was waiting."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ml_metrics.model import Series
+    from ml_metrics.series import Series
 
 NOWHERE = -(2**63)
 NAMED_TAGS = 5

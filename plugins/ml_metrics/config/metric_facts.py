@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from ml_metrics.config.patterns import best_match
 from ml_metrics.config.strict import Strict
 from ml_metrics.kinds import HIGHER, LOWER, NEITHER, Kind, kind_of, without_strategy
-from ml_metrics.model import Stated
+from ml_metrics.series import Stated
 
 
 class Better(StrEnum):

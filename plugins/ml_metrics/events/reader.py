@@ -14,7 +14,7 @@ from ml_metrics.events.decoder import Decoder
 from ml_metrics.events.layout import MAX_TEXT_BYTES
 from ml_metrics.events.sessions import Session, without_superseded
 from ml_metrics.limits import Allowance, LimitReachedError
-from ml_metrics.model import Series
+from ml_metrics.series import Series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -16,7 +16,7 @@ from ml_metrics.airflow_versions import AirflowFailException, AirflowTaskTimeout
 from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.params import allowed_by_hand, check_given, check_program
 from ml_metrics.config.trial import Usual
-from ml_metrics.connections import check_warehouse
+from ml_metrics.connections import check_places
 from ml_metrics.errors import ConfigError, UnreadableInputError
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.attempts import (
@@ -49,7 +49,6 @@ from ml_metrics.operators.run_start import start_of
 from ml_metrics.operators.saves_logs import SavesLogs
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.templates import FillsInTemplates
-from ml_metrics.separate_disks import check_folders
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -151,9 +150,7 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
 
         Raises ConfigError if the other tasks would not find what this run writes: before its workload costs money.
         """
-        settings = Settings.load()
-        check_folders(settings)
-        check_warehouse(settings)
+        check_places(Settings.load())
         run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
         identity = {"test": run.test, "dag_id": run.dag_id, "run_id": run.run_id, "deployment": run.deployment}
         params = dict(context["params"])

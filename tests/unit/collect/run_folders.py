@@ -9,8 +9,9 @@ from ml_metrics.collect import Collected, collect_run
 from ml_metrics.collect.step_times import STRATEGY
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.limits import Limits
-from ml_metrics.model import Metric, Series, Workload
+from ml_metrics.model import Metric, Workload
 from ml_metrics.run_folder import RunFolder
+from ml_metrics.series import Series
 
 
 def series(values: list[float], wall_times: list[float] | None = None, tag: str = "loss", run: str = ".") -> Series:

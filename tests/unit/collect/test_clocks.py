@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ml_metrics.collect.timing import START_TAG, clock_warnings, start_of
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.model import JobStatus, Series, Workload
+from ml_metrics.model import JobStatus, Workload
+from ml_metrics.series import Series
 from unit.collect.run_folders import by_name, collected, series
 from unit.events.event_files import content, event, simple, tensor, write
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from ml_metrics.collect import Collected, collect_run
 from ml_metrics.collect.curves import MAX_CURVES, curve_of, groups_of
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.model import Series, TagCurve
+from ml_metrics.model import TagCurve
 from ml_metrics.run_folder import RunFolder
+from ml_metrics.series import Series
 from unit.collect.run_folders import series, write
 
 if TYPE_CHECKING:

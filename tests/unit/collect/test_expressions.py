@@ -18,8 +18,8 @@ from ml_metrics.collect.expressions import Names, compute
 from ml_metrics.config.accelerator_catalogue import accelerator
 from ml_metrics.config.aggregation import Strategy
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.model import Series
 from ml_metrics.run_folder import RunFolder
+from ml_metrics.series import Series
 from unit.collect.run_folders import by_name, values, write
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.collect.step_times import step_time_metrics
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.model import Series
+from ml_metrics.series import Series
 from unit.collect.run_folders import collected, write
 
 CONFIG = MetricCollectionConfig()

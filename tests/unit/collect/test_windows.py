@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.collect.windows import window_of
 from ml_metrics.config.aggregation import Steps, Warmup
-from ml_metrics.model import Series
+from ml_metrics.series import Series
 from unit.collect.run_folders import by_name, collected, values, write
 
 if TYPE_CHECKING:

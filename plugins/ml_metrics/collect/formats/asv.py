@@ -11,7 +11,7 @@ from ml_metrics.collect.formats.format import Format
 from ml_metrics.collect.untrusted_values import quoted
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.kinds import LOWER
-from ml_metrics.model import Stated
+from ml_metrics.series import Stated
 from ml_metrics.units import BYTES
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ml_metrics.collect.point_fields import step_of
 from ml_metrics.collect.untrusted_values import number_in
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.json_lines import NESTING
-from ml_metrics.model import Stated
+from ml_metrics.series import Stated
 
 if TYPE_CHECKING:
     from ml_metrics.collect.formats.beginning import Beginning

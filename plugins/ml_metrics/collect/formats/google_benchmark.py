@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.collect.formats.documents import objects_in, value_of
 from ml_metrics.collect.formats.format import Format
 from ml_metrics.kinds import HIGHER, LOWER
-from ml_metrics.model import Stated
+from ml_metrics.series import Stated
 
 if TYPE_CHECKING:
     from ml_metrics.collect.formats.beginning import Beginning

@@ -10,7 +10,7 @@ from ml_metrics.collect.formats.documents import numbers_in, objects_in, value_o
 from ml_metrics.collect.formats.format import Format
 from ml_metrics.collect.untrusted_values import quoted
 from ml_metrics.kinds import LOWER
-from ml_metrics.model import Stated
+from ml_metrics.series import Stated
 from ml_metrics.units import BYTES
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ml_metrics.collect.formats.marked_lines import check_marked, marked_objects
 from ml_metrics.collect.lines_file import InPieces
 from ml_metrics.collect.point_fields import step_of
 from ml_metrics.kinds import LOWER
-from ml_metrics.model import Stated
+from ml_metrics.series import Stated
 
 if TYPE_CHECKING:
     from ml_metrics.collect.formats.beginning import Beginning

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.collect.formats.format import Format
 from ml_metrics.collect.point_fields import seconds_of_number
-from ml_metrics.model import Stated
+from ml_metrics.series import Stated
 from ml_metrics.units import BYTES, SECONDS
 
 if TYPE_CHECKING:

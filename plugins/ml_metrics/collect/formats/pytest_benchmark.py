@@ -8,7 +8,7 @@ from ml_metrics.collect.formats.documents import numbers_in, objects_in, value_o
 from ml_metrics.collect.formats.format import Format
 from ml_metrics.collect.untrusted_values import quoted
 from ml_metrics.kinds import LOWER
-from ml_metrics.model import Stated
+from ml_metrics.series import Stated
 
 if TYPE_CHECKING:
     from ml_metrics.collect.formats.beginning import Beginning

@@ -15,7 +15,7 @@ from ml_metrics.collect.sub_runs import SubRuns
 from ml_metrics.collect.texts import shortened_list
 from ml_metrics.collect.untrusted_values import quoted
 from ml_metrics.limits import Allowance
-from ml_metrics.model import Series, Stated
+from ml_metrics.series import Series, Stated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ml_metrics.collect.formats.registry import Recognised
     from ml_metrics.config.collection import Sources
     from ml_metrics.limits import Allowance
-    from ml_metrics.model import Series
+    from ml_metrics.series import Series
 
 MOST_LOOKED_AT = 1_000
 """How many files of a run are opened to recognise them. A workload may write any number of texts."""

@@ -10,7 +10,7 @@ from ml_metrics.collect.formats.documents import value_of
 from ml_metrics.collect.formats.format import Format
 from ml_metrics.collect.formats.json_values import each_object
 from ml_metrics.kinds import HIGHER, LOWER
-from ml_metrics.model import Stated
+from ml_metrics.series import Stated
 
 if TYPE_CHECKING:
     from ml_metrics.collect.formats.readings import Readings

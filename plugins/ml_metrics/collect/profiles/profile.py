@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ml_metrics.collect.untrusted_values import number_in
 from ml_metrics.kinds import HIGHER, LOWER
-from ml_metrics.model import Stated
+from ml_metrics.series import Stated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
