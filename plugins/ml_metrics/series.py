@@ -11,15 +11,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One value written by a workload."""
-
-    step: int
-    wall_time: float
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
 class Stated:
     """What a file states about the values of a series beside its name."""
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from zipfile import ZipFile
 
 from matrix.corners import PROJECT, Corner
 
@@ -45,10 +44,10 @@ def build_wheels(folder: Path) -> list[Path]:
     )  # fmt: skip
     copy = folder / "tree"
     for name in filter(None, listed.stdout.split("\0")):
-        if (PROJECT / name).is_file():
+        if (PROJECT / name).exists():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(PROJECT / name, copy / name)
-    for package in (copy, copy / "packages" / "local-kube"):
+            shutil.copy2(PROJECT / name, copy / name, follow_symlinks=False)  # the source of telemetry is a link
+    for package in (copy, copy / "packages" / "telemetry", copy / "packages" / "local-kube"):
         uv("build", "--quiet", "--wheel", "--out-dir", str(folder / "wheels"), str(package))
     return sorted((folder / "wheels").glob("*.whl"))
 
@@ -58,7 +57,7 @@ def install(corner: Corner, python: Path, wheels: Sequence[Path]) -> Path:
     place = CACHE / corner.name
     uv("venv", "--quiet", "--clear", "--python", str(python), str(place))
     inside = place / "bin" / "python"
-    wanted = [f"{wheel}[google]" if declares(wheel, "Provides-Extra: google") else str(wheel) for wheel in wheels]
+    wanted = [f"{wheel}[google]" if wheel.name.startswith("ml_metrics-") else str(wheel) for wheel in wheels]
     uv("pip", "install", "--quiet", "--python", str(inside), *corner.constraints, *wanted, *corner.requirements)
     return inside
 
@@ -67,14 +66,11 @@ def remove(corner: Corner) -> None:
     shutil.rmtree(CACHE / corner.name, ignore_errors=True)
 
 
-def make_home(home: Path, wheels: Sequence[Path]) -> None:
+def make_home(home: Path) -> None:
     """Write the DAG files and tests of a corner: this project's own DAGs, and a test of each kind."""
     tests = home / "tests"
     tests.mkdir(parents=True)
     shutil.copytree(PROJECT / "dags", home / "dags", ignore=shutil.ignore_patterns("__pycache__"))
-    (home / "plugins").mkdir()
-    if not any("ml_metrics.plugin:" in entry_points(wheel) for wheel in wheels):
-        shutil.copy2(PROJECT / "plugins" / "ml_metrics_plugin.py", home / "plugins")
     for name, bound in BOUNDS.items():
         (tests / f"{name}.yaml").write_text(json.dumps(definition(name, bound)))  # JSON is also YAML
     (tests / "hosts.yaml").write_text(json.dumps({**definition("hosts", 1), "hosts": 2}))
@@ -102,20 +98,6 @@ def environment(home: Path, inside: Path) -> dict[str, str]:
         "AIRFLOW__ML_METRICS__CLUSTER": "local",
         "AIRFLOW__ML_METRICS__CONFIG_ROOT": str(home / "tests"),
     }
-
-
-def declares(wheel: Path, line: str) -> bool:
-    return line in _metadata(wheel, "METADATA")
-
-
-def entry_points(wheel: Path) -> str:
-    return _metadata(wheel, "entry_points.txt")
-
-
-def _metadata(wheel: Path, name: str) -> str:
-    with ZipFile(wheel) as files:
-        found = [one for one in files.namelist() if one.endswith(f".dist-info/{name}")]
-        return files.read(found[0]).decode() if found else ""
 
 
 def uv(*argv: str) -> None:

@@ -58,7 +58,7 @@ def one_pass(corner: Corner, wheels: Sequence[Path], home: Path) -> tuple[tuple[
     try:
         inside = install(corner, python, wheels)
         print(f"{corner.name}: installed after {time.monotonic() - start:.0f} s; running its tests ...", flush=True)
-        make_home(home, wheels)
+        make_home(home)
         found = check(inside, home)
     finally:
         remove(corner)

@@ -80,7 +80,7 @@ def test_the_precedence_is_airflows(given: tuple[str, ...], cfg: Path, monkeypat
     cfg.write_text(text)
     airflows = AirflowsOwn(text).get("ml_metrics", "dataset", fallback=None)
     # Airflow knows the default from the provider information
-    assert (airflow_option("ml_metrics", "dataset") or Settings.dataset) == airflows
+    assert (airflow_option("ml_metrics", "dataset") or Settings().dataset) == airflows
 
 
 def test_a_command_runs_once_in_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 
 from matrix import environments
 from matrix.corners import Corner
-from matrix.environments import environment, install, make_home, python_of
+from matrix.environments import environment, install, python_of
 
 CORNER = Corner("3.2.2", "3.12", "2026-06-30", pins={"google": "22.1.0"})
 
@@ -29,41 +28,17 @@ def test_a_python_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch
     assert python_of("9.9") == inside / "python"
 
 
-def wheel(folder: Path, metadata: str, entry_points: str = "") -> Path:
-    path = folder / "ml_metrics-1-py3-none-any.whl"
-    with ZipFile(path, "w") as file:
-        file.writestr("ml_metrics-1.dist-info/METADATA", metadata)
-        file.writestr("ml_metrics-1.dist-info/entry_points.txt", entry_points)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("metadata", "extra", "undeclared"),
-    [
-        ("Name: ml-metrics\n", "", True),
-        ("Provides-Extra: google\nRequires-Dist: apache-airflow>=3.1\n", "[google]", False),
-    ],
-    ids=["nothing declared", "declared"],
-)
 def test_a_corner_installs_the_wheel_with_the_packages_of_its_day(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata: str, extra: str, *, undeclared: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[tuple[str, ...]] = []
     monkeypatch.setattr(environments, "uv", lambda *argv: calls.append(argv))
-    built = wheel(tmp_path, metadata)
-    install(CORNER, Path("python"), [built])
+    wheels = [tmp_path / "ml_metrics-1-py3-none-any.whl", tmp_path / "ml_metrics_telemetry-1-py3-none-any.whl"]
+    install(CORNER, Path("python"), wheels)
     asked = calls[-1]
     assert asked[asked.index("--exclude-newer") :][:2] == ("--exclude-newer", "2026-06-30")
-    assert f"{built}{extra}" in asked
+    assert {f"{wheels[0]}[google]", str(wheels[1])} <= set(asked)
     assert {"apache-airflow==3.2.2", "apache-airflow-providers-google==22.1.0"} <= set(asked)
-    assert ("pyarrow" in asked) == undeclared
-
-
-@pytest.mark.parametrize("entry_points", ["", "[airflow.plugins]\nml_metrics = ml_metrics.plugin:MlMetricsPlugin\n"])
-def test_the_file_of_the_plugin_is_there_unless_the_wheel_registers_it(tmp_path: Path, entry_points: str) -> None:
-    """Twice is an error of Airflow."""
-    make_home(tmp_path / "home", [wheel(tmp_path, "", entry_points)])
-    assert (tmp_path / "home" / "plugins" / "ml_metrics_plugin.py").exists() == (not entry_points)
 
 
 def test_a_corner_gets_no_setting_of_the_person_who_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
