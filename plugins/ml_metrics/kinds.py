@@ -140,7 +140,7 @@ def kind_of_metric(tag: str, strategy: str) -> Kind:
 @lru_cache(maxsize=1 << 14)
 def _kind_of_tag(tag: str) -> Kind:
     words = _words(tag)
-    return Kind(_unit_of(words), _direction_of(tag, words))
+    return Kind("" if _is_by_the_second(tag) else _unit_of(words), _direction_of(tag, words))
 
 
 def is_bill(name: str) -> bool:
@@ -174,8 +174,7 @@ def _direction_of(name: str, words: list[str]) -> str:
     if found & _NEITHER:
         return ""
     lower, higher = found & _LOWER, found & _HIGHER
-    is_rate = "/s" in name and re.search(_A_SECOND, name) is not None
-    if is_rate or any(word == "per" and after in _INTERVALS for word, after in pairwise(words)):
+    if _is_by_the_second(name) or any(word == "per" and after in _INTERVALS for word, after in pairwise(words)):
         return "" if lower - _INTERVALS else HIGHER  # errors per second
     if _is_a_time(words):
         lower |= {"time"}
@@ -186,6 +185,10 @@ def _direction_of(name: str, words: list[str]) -> str:
     if lower and (not higher or "to" in found):  # time to accuracy
         return LOWER
     return HIGHER if higher and not lower else ""
+
+
+def _is_by_the_second(name: str) -> bool:
+    return "/s" in name and re.search(_A_SECOND, name) is not None
 
 
 def _is_a_time(words: list[str]) -> bool:

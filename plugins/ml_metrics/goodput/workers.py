@@ -26,6 +26,8 @@ SAMPLE = 64
 """How many steps of two processes are compared, at the beginning and throughout."""
 SHORT_OVERLAP = 0.1
 """Two writers without a common step ran one after the other if less of the shorter one overlaps."""
+MAX_COMPARED = 100_000
+"""How many pairs of processes are compared: a log may name thousands of hosts. Beyond that, each host is a worker."""
 IN_TURNS = 0.5
 """Two writers that wrote in turns have more than this share of their entries between those of the other.
 
@@ -77,8 +79,11 @@ def workers_of(entries: Entries) -> tuple[list[Worker], bool]:
     if len(lives) == 1:
         return [Worker(tuple(lives))], False
     workers: list[list[Life]] = []
+    compared = 0
     for lives_of_host in _by_host(lives):
-        before = [worker for worker in workers if _continues(worker[-1], lives_of_host[0])]
+        compared += len(workers)
+        candidates = workers if compared <= MAX_COMPARED else []
+        before = [worker for worker in candidates if _continues(worker[-1], lives_of_host[0])]
         if before:
             max(before, key=lambda worker: worker[-1].high).extend(lives_of_host)
         else:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.goodput import measure
+from ml_metrics.goodput import measure, workers
 from ml_metrics.goodput.log_files import FollowedLog
 from unit.goodput.measuring import all_time, measured
 from unit.goodput.traces import custom, entry, job_end, job_start, restore, save, steps
@@ -147,3 +147,18 @@ def test_very_many_damaged_files_give_few_warnings(tmp_path: Path) -> None:
     for number in range(300):
         (tmp_path / f"goodput.{number}.jsonl").write_text('{"job_name"')
     assert len(measure(str(tmp_path)).warnings) <= 203
+
+
+def test_a_log_of_very_many_hosts_is_not_compared_pair_by_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+
+    def count(*_: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return False
+
+    monkeypatch.setattr(workers, "_continues", count)
+    monkeypatch.setattr(workers, "MAX_COMPARED", 1000)
+    found = measured([{**one, "host": f"host-{number}"} for number in range(200) for one in PLAIN])
+    assert found.goodput_percent == 100
+    assert 900 < compared <= 1000
