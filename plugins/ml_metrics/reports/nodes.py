@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.efficiency.nodes import NodeEffect, NodeRun, node_effects
 from ml_metrics.model import JobStatus
 from ml_metrics.values import finite
 from ml_metrics.warehouse.run_nodes import nodes_of_runs
@@ -15,6 +14,7 @@ from ml_metrics.warehouse.run_nodes import nodes_of_runs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ml_metrics.efficiency.nodes import NodeEffect, NodeRun
     from ml_metrics.model import Run, StoredMetric, Verdict, Workload
     from ml_metrics.warehouse import Warehouse
 
@@ -71,6 +71,8 @@ def nodes_found(  # noqa: PLR0913  (a time span is two)
     without: str = "",
 ) -> NodesFound:
     """Compare the nodes of the runs of some tests. `without`: the key of a run that is left out."""
+    from ml_metrics.efficiency.nodes import node_effects  # numpy, which a run that passes does not need
+
     names = list(tests)[:MAX_TESTS]
     values = warehouse.metrics.of_tests(names, list(metrics), since, until, MAX_VALUES + 1)
     usable = [one for one in values[:MAX_VALUES] if one.job_status is JobStatus.SUCCESS and one.run_key != without]
@@ -118,6 +120,7 @@ def _by_first_metric(values: Iterable[StoredMetric], metrics: Sequence[str]) -> 
 
 
 def _runs_of(values: Sequence[StoredMetric], nodes: dict[str, tuple[str, ...]]) -> Iterable[NodeRun]:
+    from ml_metrics.efficiency.nodes import NodeRun
     from ml_metrics.judge.changepoint import change_points
 
     usable = [(one, one.value) for one in values if finite(one.value) is not None]
