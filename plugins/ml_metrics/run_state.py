@@ -144,15 +144,14 @@ class RunState:
         The exception are step times that were derived from the wall times of points: those of the goodput log count.
         What a workload wrote under the name of its own bill does not.
         """
-        from ml_metrics.collect import Collected
-        from ml_metrics.collect.step_times import STRATEGY
+        from ml_metrics.collect.collected import STEP_TIMES, Collected
 
         measured = None if self.goodput is None else Collected.from_document(self.goodput)
         own = {metric.name for metric in measured.metrics} if measured else set()
         by_name: dict[str, Metric] = {}
         for document in filter(None, (self.collected, measured)):
             for metric in document.metrics:
-                if not is_bill(metric.name) and (metric.strategy != STRATEGY or metric.name not in own):
+                if not is_bill(metric.name) and (metric.strategy != STEP_TIMES or metric.name not in own):
                     by_name.setdefault(metric.name, metric)
         return tuple(by_name.values())
 

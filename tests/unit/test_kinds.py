@@ -47,7 +47,8 @@ def test_the_direction_of_a_name(name: str, better: str) -> None:
         ("total_wall_time", "s"), ("step_time_seconds_p50", "s"), ("time_metrics/end_to_end(s)_p99", "s"),
         ("latency_ms_p99", "ms"), ("vm_memory_usage_bytes", "B"), ("memory/max_active(GiB)_max", "GiB"),
         ("goodput", "%"), ("mfu(%)_average", "%"), ("badput_other_percent", "%"), ("step_time_p90", "s"),
-        ("tokens_per_second_final", ""), ("images/sec", ""), ("tokens/s_p50", ""), ("step_time_median", ""), ("loss_final", ""), ("loss_count", ""), ("", ""),
+        ("images/sec", ""), ("tokens/s_p50", ""),
+        ("tokens_per_second_final", ""), ("step_time_median", ""), ("loss_final", ""), ("loss_count", ""), ("", ""),
         ("params", ""), ("items", ""), ("goodput_final", ""),
     ],
 )  # fmt: skip

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ml_metrics.collect import (
     csv_files,
@@ -18,6 +17,7 @@ from ml_metrics.collect import (
     workload_metrics,
 )
 from ml_metrics.collect.aggregate import aggregate, by_tag, is_wanted, unused_patterns
+from ml_metrics.collect.collected import Collected
 from ml_metrics.collect.counts import notes_on
 from ml_metrics.collect.curves import curves_of
 from ml_metrics.collect.curves import metrics_of as curve_metrics
@@ -31,15 +31,13 @@ from ml_metrics.collect.step_times import step_time_metrics
 from ml_metrics.collect.timing import times_of
 from ml_metrics.collect.untrusted_values import quoted, storable
 from ml_metrics.config.metric_facts import known_about
-from ml_metrics.errors import UnreadableInputError
 from ml_metrics.limits import Allowance, Limits, few, short_texts
-from ml_metrics.model import Metric, TagCurve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ml_metrics.config.collection import MetricCollectionConfig, Sources
-    from ml_metrics.model import Workload
+    from ml_metrics.model import Metric, Workload
     from ml_metrics.run_folder import RunFolder
 
 SOURCES: dict[str, Source] = {
@@ -60,53 +58,6 @@ MAX_TEXT = 1 << 16
 """The characters of one text that describes a run."""
 MAX_ERROR = 300
 """The characters of an error that are told."""
-
-
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """The metrics of one run."""
-
-    metrics: tuple[Metric, ...]
-    warnings: tuple[str, ...] = ()
-    files: int = 0
-    """The number of files that were read."""
-    metadata: dict[str, str] = field(default_factory=dict)
-    """Text that describes the run, for example TensorBoard's text summaries."""
-    missing: dict[str, str] = field(default_factory=dict)
-    """By name: why the run lacks a metric that the config requires."""
-    notes: tuple[str, ...] = ()
-    """What was done with the points that a reader should know, such as the warm-up that was left out."""
-    curves: dict[str, TagCurve] = field(default_factory=dict)
-    """The curves that are judged, by tag."""
-
-    def document(self) -> dict[str, Any]:
-        """Return the document that is stored and printed."""
-        document = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-        curves = {tag: curve.document() for tag, curve in self.curves.items()}
-        del document["curves"]
-        return {**document, "curves": curves} if curves else document
-
-    @classmethod
-    def from_document(cls, document: dict[str, Any]) -> Self:
-        """Restore the result from its document. A value of null becomes NaN."""
-        try:
-            metrics = tuple(
-                Metric(**{**metric, "value": math.nan if metric["value"] is None else metric["value"]})
-                for metric in document["metrics"]
-            )
-            return cls(
-                metrics,
-                tuple(document.get("warnings", ())),
-                document.get("files", 0),
-                document.get("metadata", {}),
-                document.get("missing", {}),
-                tuple(document.get("notes", ())),
-                {tag: TagCurve.from_document(tag, curve) for tag, curve in document.get("curves", {}).items()},
-            )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise UnreadableInputError(
-                f"this is not a document of collected metrics ({error}). Collect the run again."
-            ) from error
 
 
 def collect_run(  # noqa: PLR0913  (independent options)

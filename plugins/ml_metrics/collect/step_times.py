@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.collect.aggregate import is_wanted
+from ml_metrics.collect.collected import STEP_TIMES
 from ml_metrics.collect.strategies import median, percentile
 from ml_metrics.collect.untrusted_values import storable
 from ml_metrics.collect.warm_up import WarmUp, find_warm_up
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from ml_metrics.config.collection import MetricCollectionConfig
     from ml_metrics.series import Series
 
-STRATEGY = "step_times"
-"""The strategy of these metrics. Those of the goodput recorder, which marks each step, take precedence."""
 FEWEST = 10
 """How many intervals between points there are at least."""
 GAP = 10.0
@@ -67,7 +66,7 @@ def step_time_metrics(found: Iterable[Series], config: MetricCollectionConfig) -
     figures["steps_per_second"] = float(steps.sum() / seconds.sum())
     step, wall_time = int(chosen.step[-1]), float(chosen.wall_time[-1])
     return [
-        Metric(name, value, storable(chosen.tag), STRATEGY, step, wall_time, points=len(seconds))
+        Metric(name, value, storable(chosen.tag), STEP_TIMES, step, wall_time, points=len(seconds))
         for name, value in figures.items()
         if is_wanted(name, config, included=True) and name not in config.computed and np.isfinite(value)
     ]

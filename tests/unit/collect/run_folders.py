@@ -6,7 +6,7 @@ import numpy as np
 from tensorboardX import SummaryWriter
 
 from ml_metrics.collect import Collected, collect_run
-from ml_metrics.collect.step_times import STRATEGY
+from ml_metrics.collect.collected import STEP_TIMES
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.limits import Limits
 from ml_metrics.model import Metric, Workload
@@ -35,7 +35,7 @@ def collected(
 
 def by_name(found: Collected) -> dict[str, Metric]:
     """The metrics without the step times, which every run with enough points has."""
-    return {metric.name: metric for metric in found.metrics if metric.strategy != STRATEGY}
+    return {metric.name: metric for metric in found.metrics if metric.strategy != STEP_TIMES}
 
 
 def values(found: Collected) -> dict[str, float]:

@@ -1,0 +1,58 @@
+"""What the tasks of a run that passes import: each has a process, in which importing numpy costs as much as the work."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from ml_metrics import steps
+
+RUN = """
+import sys
+from datetime import UTC, datetime, timedelta
+from ml_metrics import steps
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.connections import warehouse
+from ml_metrics.model import JobStatus, Run, Workload
+from ml_metrics.notify.callbacks import post_run_message
+from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_state import RunState
+from ml_metrics.settings import Settings
+
+less = {"comparison": "less", "success_threshold": {"fixed_value": 100}}
+conditions = {"metric_success_conditions": {"total_wall_time": less}}
+test = TestDefinition(name="t", image="i", command=("c",), regression_test_config=conditions)
+run = Run("t", "t", "manual__1", "local")
+folder = RunFolder.of(run, Settings.load().storage_root)
+if sys.argv[1] == "prepare":
+    identity = {"test": "t", "dag_id": "t", "run_id": "manual__1", "deployment": "local", "params": {}, "trial": []}
+    folder.write("run", {**identity, "test_file": test.model_dump(mode="json", exclude_unset=True)})
+    now = datetime.now(UTC)
+    folder.write_workload(Workload(JobStatus.SUCCESS, started_at=now - timedelta(seconds=60), ended_at=now))
+    steps.collect(test, RunState(folder))
+state = RunState(folder)
+match sys.argv[1]:
+    case "judge_run":
+        with warehouse() as opened:
+            assert steps.judge(test, run, state, opened).passed
+    case "load_history":
+        with warehouse() as opened:
+            steps.load(test, run, state, opened)
+    case "assert_success":
+        assert not steps.decide(state, dict.fromkeys(steps.TASKS[:-1], "success")).reasons
+        post_run_message(test, run, state)
+print(*sorted({"numpy", "pandas", "pyarrow", "kubernetes", "tensorboard"} & set(sys.modules)))
+"""
+
+
+def test_tasks_that_compute_nothing_import_no_numpy(tmp_path: Path) -> None:
+    places = {"AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": str(Path(steps.__file__).parents[1])}
+    imported = {}
+    for task in ("prepare", "judge_run", "load_history", "assert_success"):
+        command = [sys.executable, "-c", RUN, task]
+        done = subprocess.run(command, env={**os.environ, **places}, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        imported[task] = done.stdout.splitlines()[-1]
+    assert imported == {"prepare": "numpy", "judge_run": "numpy", "load_history": "", "assert_success": ""}
