@@ -1,4 +1,4 @@
-"""What the tasks of a run that passes import: each has a process, in which importing numpy costs as much as the work."""
+"""What the tasks of a run that passes import: each is a process, where importing numpy costs as much as its work."""
 
 from __future__ import annotations
 
