@@ -82,6 +82,7 @@ EXACT = {
 }
 MEASURED = {
     "chip_hours",
+    "cost_usd",
     "loader/__main__.load.duration.ms_final",
     "profile/flops_utilization_percent",
     "profile/hbm_bandwidth_utilization_percent",
