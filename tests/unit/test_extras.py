@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fsspec.registry import _registry as IMPORTED  # noqa: N812
 
 from ml_metrics import connections, extras, storage
 from ml_metrics.charts import as_png, as_svg
@@ -48,6 +49,8 @@ def lean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ours = ("ml_metrics.operators.gke", "ml_metrics.warehouse.bigquery", "ml_metrics.alerts.channels.sendgrid")
     for name in [*loaded, *(one for one in ours if one in sys.modules)]:
         monkeypatch.delitem(sys.modules, name)
+    for scheme in ("gs", "gcs"):  # fsspec keeps the classes that it has imported
+        monkeypatch.delitem(IMPORTED, scheme, raising=False)
     finder = Absent()
     sys.meta_path.insert(0, finder)
     yield

@@ -129,6 +129,17 @@ def test_a_file_and_memory_give_the_same_columns(
     assert names[0] == names[1]
 
 
+def starts_without_steps(entries: list[dict[str, Any]]) -> int:
+    """Return how many starts of the job are followed by another one, or the end, before any step."""
+    kinds = [
+        kind for entry in entries for kind in ("job_start_time", "step_start_time", "job_end_time") if kind in entry
+    ]
+    return sum(
+        (kind, after) in {("job_start_time", "job_start_time"), ("job_start_time", "job_end_time")}
+        for kind, after in zip(kinds, [*kinds[1:], "job_end_time"], strict=True)
+    )
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(orderly_jobs(), st.randoms(use_true_random=False))
 def test_entries_may_be_in_any_order(
@@ -142,6 +153,8 @@ def test_entries_may_be_in_any_order(
     # a job start in another place could equally be a clock that was set back
     one = chance.choice([index for index, entry in enumerate(moved) if "job_start_time" not in entry])
     moved.insert(chance.randrange(len(moved)), moved.pop(one))
+    if starts_without_steps(moved) > starts_without_steps(entries):
+        return  # so could the only step of a start
     found = measure(str(written(tmp_path_factory.mktemp("moved"), moved)))
     assert found.found == expected.found
     assert close(found.productive_seconds, expected.productive_seconds)
