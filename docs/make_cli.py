@@ -91,7 +91,7 @@ $ ml-metrics demo
 
 DOCTOR = """\
 $ ml-metrics doctor
-ok    settings           5 of 53 are set; deployment `prod`
+ok    settings           5 of 55 are not the default; deployment `prod`
 ok    versions           Python 3.11.7, Airflow 3.3.2, cncf-kubernetes 10.25.0,
                          standard 1.21.0
 ok    executor           CeleryExecutor: tasks run on several machines

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ml_metrics.airflow_options import section_keys
+from ml_metrics.airflow_options import airflow_options, section_keys
 from ml_metrics.clusters.local_cluster import Access
 from ml_metrics.clusters.pools import configured_pools
 from ml_metrics.config.clusters import configured_clusters
@@ -15,6 +16,7 @@ from ml_metrics.config.policy import current_policy
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.documents_key import documents_keys
+from ml_metrics.efficiency.prices import configured_book
 from ml_metrics.errors import ConfigError
 from ml_metrics.operators.cluster import first_patience
 from ml_metrics.retention.ages import Ages
@@ -22,21 +24,26 @@ from ml_metrics.run_folder import listing_limits
 from ml_metrics.settings import SECTION, Settings, is_on
 from ml_metrics.warehouse.bigquery_options import BigQueryOptions
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 WHOLE_NUMBERS = ("mails_per_hour", "mass_failure_tests", "mass_failure_percent", "silent_runs", "log_lines_in_mails")
 YES_OR_NO = ("kubeconfig_programs", "shared_disk")
 ENDS = ("_cmd", "_secret")
 
 
 def settings_are_valid(settings: Settings) -> str:
-    """Return how many settings are set. Raises ConfigError for unknown names and wrong values."""
-    known = {field.name for field in fields(Settings)}
+    """Return how many settings are not the default. Raises ConfigError for unknown names and wrong values."""
+    known = {field.name: field.default for field in fields(Settings)}
     given = {_without_end(name, known) for name in _given_names()}
-    if unknown := sorted(given - known):
+    if unknown := sorted(given - known.keys()):
         raise ConfigError(
             "; ".join(f"[{SECTION}] {name}: there is no such setting{did_you_mean(name, known)}" for name in unknown)
         )
     _check_values(settings)
-    return f"{len(given)} of {len(known)} are set; deployment `{settings.deployment}`"
+    # Airflow writes every default into a new airflow.cfg
+    own = sum(bool(text) and text != known[name] for name, text in airflow_options(SECTION, known).items())
+    return f"{own} of {len(known)} are not the default; deployment `{settings.deployment}`"
 
 
 def documents_are_signed() -> str:
@@ -69,6 +76,7 @@ def _check_values(settings: Settings) -> None:
     first_patience()
     configured_pools(settings.pools)
     configured_clusters()
+    configured_book()
     current_policy()
     for name in YES_OR_NO:
         is_on(getattr(settings, name), name)
@@ -83,5 +91,5 @@ def _given_names() -> set[str]:
     return in_environment | section_keys(SECTION)
 
 
-def _without_end(name: str, known: set[str]) -> str:
+def _without_end(name: str, known: Collection[str]) -> str:
     return next((short for end in ENDS if (short := name.removesuffix(end)) in known), name)

@@ -86,6 +86,7 @@ def test_a_wrong_check_has_the_exit_code_1(capsys: pytest.CaptureFixture[str], m
         ("MASS_FAILURE_TESTS=-1", "settings", "mass_failure_tests: '-1' is not a whole number"),
         ("SHARED_DISK=perhaps", "settings", "neither yes nor no"),
         ("CLUSTERS=/nowhere/clusters.yaml", "settings", "cannot be read"),
+        ("PRICE_BOOK=/nowhere/prices.yaml", "settings", "cannot be read"),
         ("POLICY=/nowhere/policy.yaml", "settings", "cannot be read"),
         ("KEEP_RUNS_DAYS=-3", "settings", "keep_runs_days"),
         ("CLUSTER_PATIENCE=long", "settings", "cluster_patience"),
@@ -107,6 +108,17 @@ def test_what_is_wrong_is_named(
     assert not result.ok, result
     assert message in result.message
     assert "\n" not in result.message
+
+
+def test_defaults_that_airflow_writes_into_its_file_are_not_counted(
+    found: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "airflow").mkdir(exist_ok=True)
+    (tmp_path / "airflow" / "airflow.cfg").write_text(
+        "[ml_metrics]\nchannels = outbox\nclusters =\ndeployment = prod\n"
+    )
+    monkeypatch.delenv("AIRFLOW__ML_METRICS__CONFIG_ROOT")
+    assert found()["settings"].message.startswith("1 of ")
 
 
 def test_several_machines_without_a_bucket(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
