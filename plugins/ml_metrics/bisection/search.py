@@ -1,4 +1,4 @@
-"""A binary search that bears noise: which candidate to measure next, and what the measurements show.
+"""A binary search in spite of noise: which candidate to measure next, and what the measurements show.
 
 The candidates are in the order of time, the first one good and the last one bad. First the ends are compared, unless
 references from the history differ already: without a difference, there is nothing to find. Then the candidate that

@@ -1,4 +1,4 @@
-r"""Find the candidate from which on a metric has another level, by a binary search that bears noise: a probe runs a
+r"""Find the candidate from which on a metric has another level, by a binary search in spite of noise: a probe runs a
 command once, and is repeated where the answer is ambiguous. Exit code 1: no change was found.
 
 The candidates are commits, images or versions in the order of time, one a line; the first is good, the last is bad. The

@@ -32,7 +32,7 @@ CLOCKS = Fraction(2)
 """Seconds by which the clock of a cluster, in whole seconds, and that of a workload may differ, for each attempt."""
 HOUR = 3600
 LONGEST = Fraction(10**12)
-"""More seconds need not be told apart."""
+"""Buckets of more seconds are not distinguished."""
 
 
 class UnknownCostError(Exception):
