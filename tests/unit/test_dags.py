@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from airflow.utils.file import iter_airflow_imports
 
 from ml_metrics import dags
 from ml_metrics.config.definition import MAX_PRIORITY, TestDefinition
+from ml_metrics.config.reading_time import LEAST
 from stored_dags import interval_of_stored
 
 TEST = TestDefinition(
@@ -148,6 +150,21 @@ def test_an_invalid_file_keeps_its_owner_and_cannot_forge_its_documentation(conf
     assert dag.get_task("read_test_file").owner == "vision-team"
     assert "\n#" not in (dag.doc_md or "")
     assert (dag.doc_md or "").count("`") == 2 * (dag.doc_md or "").count("\n- ")
+
+
+def test_what_a_dag_imports_is_no_time_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first DAG of a process imports for longer than a file may take once others have used up the time."""
+
+    def slow(_test: TestDefinition) -> None:
+        ends = time.process_time() + 2 * LEAST
+        while time.process_time() < ends:
+            pass
+
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__READING_SECONDS", "0.01")
+    monkeypatch.setattr(dags, "operator_class", slow)
+    (tmp_path / "innocent.yaml").write_text("{name: innocent, image: i, command: [c]}")
+    (dag,) = dags.tests_from(str(tmp_path))
+    assert "run_workload" in dag.task_ids
 
 
 def test_the_process_of_a_task_builds_only_its_own_dag(configs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,24 +44,26 @@ def workload_operator(test: TestDefinition, *, task_id: str, **options: Any) -> 
     """Return the operator for a test: for one pod or several hosts, on the default cluster or a GKE cluster."""
     if get_parsing_context().task_id not in {None, task_id}:
         return WorkloadPlaceholder(task_id=task_id)
-    options = {"task_id": task_id, **options}
+    return operator_class(test)(test=test, task_id=task_id, **options)
+
+
+def operator_class(test: TestDefinition) -> type[BaseOperator]:
+    """Return the class of the operator for a test. What it needs is imported here, which takes seconds at first."""
     several = test.pods > 1
     cluster = cluster_of(test)
     if cluster is not None and cluster.on_gke:
         require("google", f"the GKE cluster {cluster.name} of {test.name}", "airflow.providers.google")
-        # imported here, because Google's libraries take seconds to import
         from ml_metrics.operators import gke
 
-        on_gke = gke.RunJobSetOnGke if test.job_set else gke.RunHostsOnGke if several else gke.RunWorkloadOnGke
-        return on_gke(test=test, **options)
+        return gke.RunJobSetOnGke if test.job_set else gke.RunHostsOnGke if several else gke.RunWorkloadOnGke
     if test.job_set is not None:
         from ml_metrics.operators.run_job_set import RunJobSet
 
-        return RunJobSet(test=test, **options)
+        return RunJobSet
     if several:
         from ml_metrics.operators.run_hosts import RunHosts
 
-        return RunHosts(test=test, **options)
+        return RunHosts
     from ml_metrics.operators.run_workload import RunWorkload
 
-    return RunWorkload(test=test, **options)
+    return RunWorkload

@@ -175,8 +175,8 @@ class Processed:
 
 
 def check(tried: Attack, folder: Folder, found: Processed) -> None:
-    """Every innocent test has its DAG, no file is an import error, and every hostile file has a DAG of its own."""
-    gone = [name for name in INNOCENTS if name not in found.dags]
+    """Every innocent test has a DAG that runs it, no file is an import error, and every hostile file has a DAG of its own."""
+    gone = [name for name in INNOCENTS if "invalid" in found.dags.get(name, {"text": "invalid: gone"})["text"]]
     for name, what in folder.hostile.items():
         held = not gone and not found.errors and any(dag.startswith(name) for dag in found.dags)
         tried.variant(what, held=held, reached=(gone, found.errors[:1], name in found.dags, found.output[-300:]))
