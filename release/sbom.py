@@ -113,7 +113,7 @@ class Parts:
 
     graph: Graph
     direct: set[str]
-    """What is asked for itself."""
+    """The packages that the project requires directly."""
     required: set[str]
     """What is installed without extras."""
     all: set[str]

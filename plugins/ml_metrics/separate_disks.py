@@ -45,8 +45,7 @@ def check_folders(settings: Settings) -> None:
 
 def folder_problems(settings: Settings) -> tuple[str, ...]:
     """Return what is wrong with the folders of the settings that all processes have to see."""
-    sends_to_outbox = OUTBOX in {one.strip() for one in settings.channels.split(",")}
-    problems = (storage_problem(settings), outbox_problem(settings) if sends_to_outbox else "")
+    problems = (storage_problem(settings), outbox_problem(settings) if OUTBOX in settings.channel_names else "")
     return tuple(one for one in problems if one)
 
 

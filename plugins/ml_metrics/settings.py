@@ -154,6 +154,11 @@ class Settings:
         """How much of what a workload wrote is read."""
         return Limits.of(self)
 
+    @property
+    def channel_names(self) -> tuple[str, ...]:
+        """The channels, each once."""
+        return tuple(dict.fromkeys(name for part in self.channels.split(",") if (name := part.strip())))
+
     @classmethod
     def load(cls) -> Settings:
         """Read the settings from the environment of this process."""

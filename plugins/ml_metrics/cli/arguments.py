@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_HELP_WIDTH = 80
 MAX_SECONDS = 1e9
+CHECK_SECONDS = 30
 """About 32 years: longer than any job, shorter than what a clock of the system can wait."""
 
 
@@ -70,6 +71,17 @@ class Parser(argparse.ArgumentParser):
 def add_json(parser: argparse._ActionsContainer) -> None:
     """Declare `--json`."""
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def add_timeout(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declare `--timeout`: how long something may take, in whole seconds."""
+    parser.add_argument(
+        "--timeout",
+        type=whole_number(1, 600),
+        default=CHECK_SECONDS,
+        metavar="SECONDS",
+        help=f"how long {what} (default: {CHECK_SECONDS})",
+    )
 
 
 def add_by(parser: argparse.ArgumentParser) -> None:

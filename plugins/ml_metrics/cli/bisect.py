@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
 from ml_metrics.bisection.search import Found, Probe, Search, State, next_probe
-from ml_metrics.cli.arguments import UsageError, add_json, text, whole_number
-from ml_metrics.cli.compare import DEFAULT_EFFECT, percent
-from ml_metrics.cli.measuring import VALUE, add_command, measured
+from ml_metrics.cli.arguments import UsageError, add_json, text
+from ml_metrics.cli.measuring import VALUE, add_command, add_effect, add_max_runs, measured
 from ml_metrics.cli.output import print_json
 from ml_metrics.compare.journal import journal_of
 from ml_metrics.config.problems import did_you_mean
@@ -38,23 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 DEFAULT_RUNS = 64
-MOST_RUNS = 10_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `bisect`."""
     parser.add_argument("--candidates", type=text, metavar="FILE", required=True, help="the candidates, one a line")
     add_command(parser, required=True)
-    parser.add_argument(
-        "--max-runs", type=whole_number(1, MOST_RUNS), metavar="N", default=DEFAULT_RUNS, help="default: %(default)s"
-    )
-    parser.add_argument(
-        "--effect",
-        type=percent,
-        metavar="PERCENT",
-        default=DEFAULT_EFFECT,
-        help="the smallest change that matters; default: %(default)g%%",
-    )
+    add_max_runs(parser, DEFAULT_RUNS)
+    add_effect(parser)
     parser.add_argument("--from", dest="good", type=text, metavar="FILE", help="{metric: [values]} of good runs")
     parser.add_argument("--to", dest="bad", type=text, metavar="FILE", help="the same of bad runs")
     parser.add_argument("--metric", type=text, metavar="NAME", help="the metric of both files, and of the output")

@@ -21,7 +21,7 @@ from contextlib import redirect_stdout
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.cli.arguments import UsageError, add_json, text, whole_number
+from ml_metrics.cli.arguments import UsageError, add_json, add_timeout, text
 from ml_metrics.cli.output import counted, print_json, table
 from ml_metrics.config.clusters import GOOGLE, configured_clusters, named_cluster
 from ml_metrics.errors import MlMetricsError
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ml_metrics.operators.cluster_check import ClusterCheck
 
 DEFAULT = "(default)"
-SECONDS = 30
 NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -44,13 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", nargs="?", choices=("check",), help="ask the clusters")
     parser.add_argument("names", nargs="*", type=text, metavar="NAME", help="default: all clusters of the setting")
     parser.add_argument("--namespace", type=text, metavar="N", help="default: that of the cluster or its connection")
-    parser.add_argument(
-        "--timeout",
-        type=whole_number(1, 600),
-        default=SECONDS,
-        metavar="SECONDS",
-        help=f"how long a cluster may take to answer (default: {SECONDS})",
-    )
+    add_timeout(parser, "a cluster may take to answer")
     add_json(parser)
 
 

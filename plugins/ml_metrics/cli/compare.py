@@ -28,9 +28,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.cli.arguments import UsageError, add_json, pair, text, whole_number
+from ml_metrics.cli.arguments import UsageError, add_json, pair, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse
-from ml_metrics.cli.measuring import add_command, measured
+from ml_metrics.cli.measuring import add_command, add_effect, add_max_runs, measured
 from ml_metrics.cli.output import print_json, table, warn
 from ml_metrics.compare.answer import Answer
 from ml_metrics.compare.journal import journal_of
@@ -49,10 +49,7 @@ if TYPE_CHECKING:
     from ml_metrics.cli.measuring import Measured
     from ml_metrics.compare.answer import Compared
 
-DEFAULT_EFFECT = 2.0
-MOST_PERCENT = 1_000.0
 DEFAULT_RUNS = 60
-MOST_RUNS = 10_000
 HEAD = ("metric", "verdict", "base", "candidate", "change", "interval", "runs")
 
 
@@ -72,16 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     runs.add_argument("--base", type=text, metavar="VERSION", help="the base")
     runs.add_argument("--candidate", type=text, metavar="VERSION", help="the candidate")
     add_command(runs, required=False)
-    runs.add_argument(
-        "--max-runs", type=whole_number(1, MOST_RUNS), metavar="N", default=DEFAULT_RUNS, help="default: %(default)s"
-    )
-    parser.add_argument(
-        "--effect",
-        type=percent,
-        metavar="PERCENT",
-        default=DEFAULT_EFFECT,
-        help="the smallest change that matters; default: %(default)g%%",
-    )
+    add_max_runs(runs, DEFAULT_RUNS)
+    add_effect(parser)
     parser.add_argument(
         "--metric", type=text, action="append", metavar="NAME", help="only this metric; can be repeated"
     )
@@ -183,17 +172,6 @@ def _run(where: str, line: Mapping[str, Any]) -> MeasuredRun:
     if arm not in {BASE, CANDIDATE} or not isinstance(values, dict):
         raise UnreadableInputError(f"{where}: is not a run of a comparison")
     return MeasuredRun(arm, values)
-
-
-def percent(argument: str) -> float:
-    """A type for percentages: `2%`, `2 %` and `2`."""
-    try:
-        value = float(argument.strip().removesuffix("%"))
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= MOST_PERCENT:
-        raise argparse.ArgumentTypeError(f"{argument!r} should be a percentage above 0 such as 2%")
-    return value
 
 
 def direction(argument: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from contextlib import redirect_stdout
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.arguments import add_json, whole_number
+from ml_metrics.cli.arguments import add_json, add_timeout
 from ml_metrics.cli.output import WIDTH, counted, print_json
 
 if TYPE_CHECKING:
@@ -26,19 +26,12 @@ if TYPE_CHECKING:
 
     from ml_metrics.doctor import Check
 
-SECONDS = 30
 MARKS = {True: "ok", False: "WRONG"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `doctor`."""
-    parser.add_argument(
-        "--timeout",
-        type=whole_number(1, 600),
-        default=SECONDS,
-        metavar="SECONDS",
-        help=f"how long each check may take (default: {SECONDS})",
-    )
+    add_timeout(parser, "each check may take")
     add_json(parser)
 
 

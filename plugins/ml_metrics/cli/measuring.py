@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
 import subprocess
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from ml_metrics.cli.arguments import UsageError, seconds, text
+from ml_metrics.cli.arguments import UsageError, seconds, text, whole_number
 from ml_metrics.values import finite
 
-if TYPE_CHECKING:
-    import argparse
-
+DEFAULT_EFFECT = 2.0
+MOST_PERCENT = 1_000.0
+MOST_RUNS = 10_000
 UNTESTABLE = 125
 """The exit code that `git bisect run` takes for the same."""
 UNKNOWN = frozenset({126, 127})
@@ -40,6 +40,35 @@ def add_command(parser: argparse._ActionsContainer, *, required: bool) -> None:
         "--journal", type=text, metavar="FILE", required=required, help="where each run is written, to go on from"
     )
     parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="a run that takes longer is broken")
+
+
+def add_max_runs(parser: argparse._ActionsContainer, default: int) -> None:
+    """Declare `--max-runs`."""
+    parser.add_argument(
+        "--max-runs", type=whole_number(1, MOST_RUNS), metavar="N", default=default, help="default: %(default)s"
+    )
+
+
+def add_effect(parser: argparse._ActionsContainer) -> None:
+    """Declare `--effect`."""
+    parser.add_argument(
+        "--effect",
+        type=percent,
+        metavar="PERCENT",
+        default=DEFAULT_EFFECT,
+        help="the smallest change that matters; default: %(default)g%%",
+    )
+
+
+def percent(argument: str) -> float:
+    """A type for percentages: `2%`, `2 %` and `2`."""
+    try:
+        value = float(argument.strip().removesuffix("%"))
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= MOST_PERCENT:
+        raise argparse.ArgumentTypeError(f"{argument!r} should be a percentage above 0 such as 2%")
+    return value
 
 
 def measured(candidate: str, command: str, timeout: float | None) -> Measured:

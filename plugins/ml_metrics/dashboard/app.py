@@ -34,13 +34,16 @@ from ml_metrics.errors import MlMetricsError
 from ml_metrics.log_lines import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ml_metrics.dashboard.access import Visitor
     from ml_metrics.dashboard.page import Page
     from ml_metrics.warehouse import JobRow
+
+    PageOfTests = Callable[..., Page]
+    """A page that takes the warehouse, the query, what the user may read, the time and the links."""
 
 log = logger_of(__name__)
 
@@ -111,28 +114,19 @@ def run(request: Request, visitor: CurrentVisitor) -> Response:
 @page_route("/compare")
 def compare(request: Request, visitor: CurrentVisitor) -> Response:
     """Show several tests and metrics side by side."""
-    query = request.query_params
-    with SOURCE.open() as warehouse:
-        page = page_of_comparison(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
-    return _respond(page, query, "compare")
+    return _respond_of_tests(page_of_comparison, request, visitor, "compare")
 
 
 @page_route("/nodes")
 def nodes(request: Request, visitor: CurrentVisitor) -> Response:
     """Show which nodes are slow, by the tests that the user may read."""
-    query = request.query_params
-    with SOURCE.open() as warehouse:
-        page = page_of_nodes(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
-    return _respond(page, query, "nodes")
+    return _respond_of_tests(page_of_nodes, request, visitor, "nodes")
 
 
 @page_route("/cost")
 def cost(request: Request, visitor: CurrentVisitor) -> Response:
     """Show what the runs of a time span cost."""
-    query = request.query_params
-    with SOURCE.open() as warehouse:
-        page = page_of_cost(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
-    return _respond(page, query, "cost")
+    return _respond_of_tests(page_of_cost, request, visitor, "cost")
 
 
 @page_route("/dag")
@@ -199,6 +193,14 @@ def _respond_run(visitor: Visitor, found: JobRow, query: Mapping[str, str]) -> R
     with SOURCE.open() as warehouse:
         page = page_of_run(warehouse, found, LINKS, query, visitor.readable)
     return _respond(page, query, found.uuid)
+
+
+def _respond_of_tests(page_of: PageOfTests, request: Request, visitor: Visitor, name: str) -> Response:
+    """Return a page about all tests that the user may read."""
+    query = request.query_params
+    with SOURCE.open() as warehouse:
+        page = page_of(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
+    return _respond(page, query, name)
 
 
 def _respond(page: Page, query: Mapping[str, str], name: str, **more: Any) -> Response:

@@ -1,4 +1,4 @@
-"""One check: something is asked, within a time, and the answer is a sentence."""
+"""One check: a question with a deadline, whose answer is a sentence."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def _checks(settings: Settings, seconds: float) -> Iterator[tuple[str, Callable[
         clusters = ()
     for cluster in clusters:
         yield f"cluster {cluster}" if cluster else "cluster", partial(services.cluster, cluster, settings, seconds)
-    for channel in services.channel_names(settings):
+    for channel in settings.channel_names:
         if channel == OUTBOX:
             yield "channel outbox", partial(places.outbox, settings)
         else:

@@ -36,9 +36,8 @@ def outbox(settings: Settings) -> str:
 
 def warehouse(settings: Settings) -> str:
     """Return which warehouse there is, and whether its tables are those of this version. Nothing is created."""
-    is_file = connections.find_connection(settings.warehouse_conn_id) is None
     connections.check_warehouse(settings)
-    if is_file and not os.path.exists(settings.warehouse_file):  # noqa: PTH110  (a setting: it may be no path at all)
+    if _is_file_to_be(settings):
         return f"{settings.warehouse_file}: no run is recorded yet"
     with connections.warehouse(create=False) as opened:
         plan = opened.plan_schema()
@@ -54,7 +53,7 @@ def warehouse(settings: Settings) -> str:
 
 def senders(settings: Settings) -> str:
     """Return when messages were last sent. Raises ConfigError if nothing sends them."""
-    if connections.find_connection(settings.warehouse_conn_id) is None and not os.path.exists(settings.warehouse_file):  # noqa: PTH110
+    if _is_file_to_be(settings):
         return "no message is due yet"
     with connections.warehouse(create=False) as opened:
         state = opened.senders.state(datetime.now(UTC))
@@ -67,6 +66,13 @@ def senders(settings: Settings) -> str:
     if state.last_pass is None:
         return "no message is due yet"
     return f"last pass {state.last_pass:%Y-%m-%d %H:%M} UTC, {state.pending} messages pending"
+
+
+def _is_file_to_be(settings: Settings) -> bool:
+    """Whether the warehouse is a file that the first run creates."""
+    if connections.find_connection(settings.warehouse_conn_id) is not None:
+        return False
+    return not os.path.exists(settings.warehouse_file)  # noqa: PTH110  (a setting: it may be no path at all)
 
 
 def _written_and_read(folder: str) -> str:

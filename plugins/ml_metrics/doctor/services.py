@@ -36,11 +36,6 @@ def cluster(name: str | None, settings: Settings, seconds: float) -> str:
     return f"Kubernetes {found.version} at {found.server}, as {found.user or 'an unknown user'}"
 
 
-def channel_names(settings: Settings) -> tuple[str, ...]:
-    """Return the channels of the settings."""
-    return tuple(dict.fromkeys(name for part in settings.channels.split(",") if (name := part.strip())))
-
-
 def channel(name: str, settings: Settings, seconds: float) -> str:
     """Return that a channel can be used; no message is sent. Raises ConfigError if it cannot."""
     found: Any = channel_of(name, settings, outbox_of(settings))

@@ -76,9 +76,8 @@ def load_mail_settings() -> MailSettings:
     """Return the settings of this deployment, with its channels."""
     settings = Settings.load()
     outbox = outbox_of(settings)
-    names = [name for part in settings.channels.split(",") if (name := part.strip())]
     return MailSettings(
-        channels=tuple(channel_of(name, settings, outbox) for name in dict.fromkeys(names)),
+        channels=tuple(channel_of(name, settings, outbox) for name in settings.channel_names),
         outbox=outbox,
         trial_domain=settings.trial_domain,
         storage_root=settings.storage_root,

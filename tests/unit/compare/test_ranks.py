@@ -1,4 +1,4 @@
-"""The rank test: exact where it says so, and the same answer however the values are written."""
+"""The rank test: exact for few runs, and the same answer however the values are written."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_a_run_that_failed_by_its_node(node: str, explained: bool) -> None:
 
 
 def test_a_host_that_holds_the_others_up() -> None:
-    """Two hosts recorded their steps, and one was slower: the alert about any problem says so."""
+    """Two hosts recorded their steps, and one was slower: an alert about any problem names it."""
     folder = simulate(1, DAY)
     hosts = {"summary": "2 hosts, 9 steps: b is the slowest", "slow_host": "b"}
     folder.write("goodput", {"host_step_times": hosts, "metrics": []})
