@@ -146,6 +146,7 @@ def test_every_route_needs_a_login_and_every_action_a_permission(airflow: Standa
 
 
 PAGES = {
+    "inbox": "inbox",
     "tests": "",
     "test": LINKS.test(MANY),
     "broken": LINKS.test(FAILING),
@@ -197,6 +198,25 @@ def test_every_cell_of_the_heatmap_is_reachable_by_keyboard(watched: Watched) ->
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/test?test={FAILING}&since={YESTERDAY}&until={YESTERDAY}")
+
+
+def test_an_incident_is_acknowledged_by_keyboard(watched: Watched, home: Home) -> None:
+    with home.warehouse() as warehouse:
+        warehouse.incidents.report(FAILING, run_of(FAILING, 0).key, fingerprint="x", reasons=["job_status:failure"])
+    page = watched.go("inbox")
+    entry = page.locator(".entry", has_text=FAILING)
+    page.keyboard.press("j")
+    expect(entry).to_be_focused()
+    screenshot(page, "inbox", PROJECT)
+    page.keyboard.press("a")
+    page.keyboard.type("j is typed")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("acknowledged by admin: j is typed")).to_be_visible()
+    expect(entry.locator(".state")).to_have_text("acknowledged")
+    page.keyboard.press("/")
+    page.keyboard.type("no-such-test")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("No incident matches.")).to_be_visible()
 
 
 @pytest.mark.parametrize("watched", [{"bypass_csp": True}], indirect=True)
