@@ -45,7 +45,7 @@ router = APIRouter(dependencies=[LOGIN_REQUIRED, Depends(check_form)])
 
 
 @router.post("/accept")
-def accept(
+def accept(  # noqa: PLR0913, PLR0917  (the fields of a form)
     visitor: CurrentVisitor,
     test: ShortField,
     metric: ShortField,

@@ -45,9 +45,7 @@ def page_of_inbox(
     fixed = warehouse.incidents.closed_since(now - FIXED)
     dags = readable({_dag(test, statuses) for test in (*open_ones, *(one.test for one in fixed))})
     members = list(_members(warehouse, open_ones.values(), statuses, dags, readable=readable, now=now))
-    entries = [
-        one for one in entries_of(members) if _matches(one, words, owner) and (not state or one.state == state)
-    ]
+    entries = [one for one in entries_of(members) if _matches(one, words, owner) and (not state or one.state == state)]
     pages = max(1, -(-len(entries) // ENTRIES))
     page = min(whole_number(query, "page", 1, 1_000_000), pages)
     return Page(
