@@ -200,6 +200,22 @@ def test_every_cell_of_the_heatmap_is_reachable_by_keyboard(watched: Watched) ->
     page.wait_for_url(f"**/test?test={FAILING}&since={YESTERDAY}&until={YESTERDAY}")
 
 
+def test_pages_follow_the_theme_that_is_chosen_in_airflow(watched: Watched) -> None:
+    page = watched.go(LINKS.test(MANY))
+    expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
+    watched.wait_for_chart()
+    text = page.locator("[id=chart-0] .role-axis-label text").first
+    light = text.get_attribute("fill")
+    airflow = page.context.new_page()
+    airflow.goto(f"{watched.url}/ml-metrics/icon.svg")
+    airflow.evaluate("localStorage.setItem('theme', 'dark')")
+    expect(page.locator("body")).to_have_css("background-color", "rgb(17, 24, 39)")
+    expect(text).not_to_have_attribute("fill", light or "")
+    airflow.evaluate("localStorage.setItem('theme', 'system')")
+    expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
+    airflow.close()
+
+
 def test_an_incident_is_acknowledged_by_keyboard(watched: Watched, home: Home) -> None:
     with home.warehouse() as warehouse:
         warehouse.incidents.report(FAILING, run_of(FAILING, 0).key, fingerprint="x", reasons=["job_status:failure"])
