@@ -135,14 +135,15 @@ class JudgeRun(TestTask):
 
     def perform(self, context: Mapping[str, Any]) -> str:
         """Judge the run, also by what it cost and achieved."""
-        efficiency = steps.measure_efficiency(self.test, self.state(context))
+        state = self.state(context)
+        efficiency = steps.measure_efficiency(self.test, state)
         for warning in efficiency.warnings:
             self.log.warning("%s", printable(warning))
         for name, value in efficiency.values.items():
             self.log.info("%s = %.6g", name, value)
         with warehouse() as open_warehouse:
             run = run_of(self.test.name, context)
-            judgement = steps.judge(self.test, run, self.state(context), open_warehouse)
+            judgement = steps.judge(self.test, run, state, open_warehouse)
         for verdict in judgement.verdicts:
             log = self.log.warning if verdict.broken else self.log.info
             log("%s: %s. %s", verdict.metric, verdict.outcome, verdict.reason)
