@@ -56,7 +56,7 @@ class Job:
         ("dag-processor", "LocalExecutor", Job(), "fork", False),
     ],
 )
-def test_only_a_scheduler_that_forks_workers_imports_them(
+def test_only_a_scheduler_that_forks_workers_imports_them(  # noqa: PLR0913, PLR0917  (one for each column)
     monkeypatch: pytest.MonkeyPatch, argv: str, executor: str, component: object, method: str, expected: bool
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["airflow", argv])

@@ -268,7 +268,7 @@ def test_the_dag_reports_a_failed_run_whose_gate_has_not(monkeypatch: pytest.Mon
     run_and_notify(1, BAD)
     opened: list[None] = []
     with monkeypatch.context() as patch:
-        patch.setattr("ml_metrics.notify.callbacks._notifier", lambda *_: opened.append(None))
+        patch.setattr("ml_metrics.notify.callbacks._notify", lambda *_, **__: opened.append(None))
         lost_gate(1)
         assert opened == [], "nothing is opened for what the gate has done"
         load_mail_settings().markers.add(run_of(1).key, messages=Settings.load().storage_root)

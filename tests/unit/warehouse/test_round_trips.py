@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +11,11 @@ import pytest
 from sqlalchemy import event
 
 from ml_metrics import steps
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.notify.mail_settings import load_mail_settings
 from ml_metrics.notify.runs import RunNotifier
 from ml_metrics.run_state import RunState
 from ml_metrics.warehouse import Warehouse, open_warehouse
-from simulated_runs import NAME, good, run_of, simulate
+from simulated_runs import good, run_of, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
