@@ -179,6 +179,8 @@ ml_metrics-dataset=$dataset
 ml_metrics-channels=$channels
 ml_metrics-outbox=$outbox
 SETTINGS
+  # Composer has triggerers, and a workload that waits in one holds no worker; who has decided otherwise keeps that
+  described setting | grep '^operators-default_deferrable=' >/dev/null || echo "operators-default_deferrable=True"
   # otherwise the links in messages would lead to localhost
   [ -z "$address" ] || echo "ml_metrics-dashboard_url=${address%/}/ml-metrics"
   [ -z "$clusters" ] || echo "ml_metrics-clusters=/home/airflow/gcs/dags/ml_metrics_clusters.yaml"

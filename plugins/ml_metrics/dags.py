@@ -137,10 +137,14 @@ def accelerator_test(test: TestDefinition) -> DAG:
             priority_weight=test.priority,
             weight_rule="absolute",
         )
-        collect_metrics = CollectMetrics(task_id="collect_metrics", test=test, **_after_workload(1))
-        measure_goodput = MeasureGoodput(task_id="measure_goodput", test=test, **_after_workload(1))
+        # what a test file turns off is no task: a task that only skips itself costs a process
+        measured: list[TestTask] = [CollectMetrics(task_id="collect_metrics", test=test, **_after_workload(1))]
+        if test.goodput.enabled:
+            measured.append(MeasureGoodput(task_id="measure_goodput", test=test, **_after_workload(1)))
         judge_run = JudgeRun(task_id="judge_run", test=test, **_after_workload(2))
-        recorded: list[TestTask] = [LoadHistory(task_id="load_history", test=test, **_after_workload(3))]
+        recorded: list[TestTask] = []
+        if test.metric_collection_config.write_to_bigquery:
+            recorded.append(LoadHistory(task_id="load_history", test=test, **_after_workload(3)))
         if test.regression_test_config.confirms_by_rerun:
             recorded.append(ConfirmRun(task_id=CONFIRM, test=test, **_after_workload(3)))
         assert_success = AssertSuccess(
@@ -151,7 +155,7 @@ def accelerator_test(test: TestDefinition) -> DAG:
             on_failure_callback=notify_run,
             on_success_callback=notify_run,
         )
-        chain(run_workload, [collect_metrics, measure_goodput], judge_run, *recorded, assert_success)
+        chain(run_workload, measured, judge_run, *recorded, assert_success)
         # set after the tasks: otherwise each has a copy, which Airflow validates twice whenever it serialises the DAG
         dag.params = ParamsDict(parameters(test))
     return dag

@@ -119,9 +119,7 @@ class MeasureGoodput(TestTask):
     """Measure productive and lost time from the goodput log, and write `goodput.json`."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Measure the goodput, unless the test file turns it off."""
-        if not self.test.goodput.enabled:
-            raise AirflowSkipException("the test file sets `goodput: {enabled: false}`")
+        """Measure the goodput."""
         report = steps.measure_goodput(self.test, self.state(context), Settings.load().limits)
         for warning in report.warnings:
             self.log.warning("%s", printable(warning))
@@ -135,14 +133,15 @@ class JudgeRun(TestTask):
 
     def perform(self, context: Mapping[str, Any]) -> str:
         """Judge the run, also by what it cost and achieved."""
-        efficiency = steps.measure_efficiency(self.test, self.state(context))
+        state = self.state(context)
+        efficiency = steps.measure_efficiency(self.test, state)
         for warning in efficiency.warnings:
             self.log.warning("%s", printable(warning))
         for name, value in efficiency.values.items():
             self.log.info("%s = %.6g", name, value)
         with warehouse() as open_warehouse:
             run = run_of(self.test.name, context)
-            judgement = steps.judge(self.test, run, self.state(context), open_warehouse)
+            judgement = steps.judge(self.test, run, state, open_warehouse)
         for verdict in judgement.verdicts:
             log = self.log.warning if verdict.broken else self.log.info
             log("%s: %s. %s", verdict.metric, verdict.outcome, verdict.reason)
@@ -154,9 +153,7 @@ class LoadHistory(TestTask):
     """Write one row of `job_history`, and one row of `metric_history` for each metric, exactly once."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Load the run into the warehouse, unless the test file turns it off."""
-        if not self.test.metric_collection_config.write_to_bigquery:
-            raise AirflowSkipException("the test file sets `write_to_bigquery: false`: nothing is recorded")
+        """Load the run into the warehouse."""
         run = run_of(self.test.name, context)
         with warehouse() as open_warehouse:
             record = steps.load(self.test, run, self.state(context), open_warehouse)
