@@ -19,17 +19,19 @@ from ml_metrics.model import JobStatus, Outcome, Severity
 from ml_metrics.run_state import Gate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ml_metrics.collect import Collected
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.efficiency.figures import Figures
     from ml_metrics.goodput import GoodputReport
+    from ml_metrics.goodput.log_files import LogSource
     from ml_metrics.judge import Judgement
     from ml_metrics.judge.confirmation import ConfirmingRun
     from ml_metrics.limits import Limits
     from ml_metrics.model import Run
     from ml_metrics.run_state import RunState
+    from ml_metrics.storage import File
     from ml_metrics.warehouse import RunRecord, Warehouse
 
 TASKS = ("run_workload", "collect_metrics", "measure_goodput", "judge_run", "load_history", "assert_success")
@@ -84,8 +86,9 @@ def measure_goodput(test: TestDefinition, state: RunState, limits: Limits | None
     ideal, ended_at = test.goodput.ideal_step_time, state.workload.ended_at
     in_cloud = test.goodput.cloud_logging or test.goodput.gcp_options
     job_name = state.identity[0].job_name if in_cloud else ""
+    files = state.folder.files()
     report = measure(
-        goodput_log(test, job_name) or state.folder.files(),
+        goodput_log(test, job_name) or _printed_steps(test, state, files, limits) or files,
         ideal_step_time=None if ideal is None else ideal.total_seconds(),
         windows=[window.total_seconds() for window in test.goodput.rolling_windows],
         until=None if ended_at is None else ended_at.timestamp(),
@@ -96,6 +99,27 @@ def measure_goodput(test: TestDefinition, state: RunState, limits: Limits | None
     metrics = tuple(generated(report.metrics(), test.metric_collection_config))
     state.folder.write("goodput", {**report.document(), "metrics": Collected(metrics).document()["metrics"]})
     return report
+
+
+def _printed_steps(
+    test: TestDefinition, state: RunState, files: Sequence[File], limits: Limits | None
+) -> LogSource | None:
+    """Return the steps that the workload printed, if it recorded none and its lines are known."""
+    from ml_metrics.goodput.log_files import is_log
+
+    options = test.metric_collection_config.sources.logs
+    if options.profile is None or any(map(is_log, files)):
+        return None
+    from ml_metrics.collect.printed_steps import printed_steps
+    from ml_metrics.collect.profiles.registry import BY_NAME
+    from ml_metrics.config.patterns import matches_any
+    from ml_metrics.goodput.log_files import EntriesInMemory
+    from ml_metrics.limits import Allowance, Limits
+
+    logs = [file for file in files if matches_any(options.files, file.name)]
+    allowance = Allowance(limits or Limits())
+    found = printed_steps(logs, BY_NAME[options.profile], state.workload, allowance, test.name)
+    return EntriesInMemory(found.entries, found.warnings) if found.entries or found.warnings else None
 
 
 def measure_efficiency(test: TestDefinition, state: RunState) -> Figures:

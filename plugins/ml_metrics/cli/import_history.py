@@ -1,13 +1,11 @@
-"""Import the runs that other programs recorded: asv, pytest-benchmark and Google Benchmark (a folder of results), PyTorch
-HUD, MLflow, Weights & Biases (offline), Perfherder, Apache Otava and other CSV tables, and the tables of an older
-system by their address. Files are recognised by their content.
+"""Import the runs that other programs recorded: a folder of results of asv, pytest-benchmark or Google Benchmark, runs
+of MLflow or of W&B (offline), records of PyTorch HUD, an answer of Perfherder, a table of Apache Otava or any other, or
+the tables of an older system by their address. Files are recognised by their content.
 
-All files are read before the first run is written. A run keeps its key, so that a second import, or one after
-`kill -9`, adds what is missing and doubles nothing. Imported runs have no verdict: `ml-metrics judge --all` judges them
-by the conditions of their test. Exit code 2: a file cannot be read; nothing was written, or with --skip-unreadable the
-others.
-
-A test is named by --test, or after what the history names: the experiment, the machine. See docs/import.md.
+All files are read before the first run is written. A second import, or one after `kill -9`, adds what is missing and
+doubles nothing. Imported runs have no verdict: `ml-metrics judge --all` judges them by the conditions of their test. A
+test is named by --test, or after what the history names, such as an experiment. Exit code 2: a file cannot be read;
+nothing was written, or with --skip-unreadable the others.
 
 examples:
   ml-metrics import .asv/results --test sorting
@@ -44,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--test", type=text, metavar="NAME", help="the test whose runs they become")
     parser.add_argument("--series", type=text, metavar="SERIES", help="only the runs of this series")
     parser.add_argument("--mapping", type=text, metavar="FILE", help="a YAML file: what the columns of a table mean")
-    parser.add_argument("--from", choices=BY_NAME, dest="kind", help="what a file is; default: what its content says")
+    names = f"what a file is, if its content does not tell: {', '.join(BY_NAME)}"
+    parser.add_argument("--from", choices=BY_NAME, dest="kind", metavar="KIND", help=names)
     parser.add_argument("--skip-unreadable", action="store_true", help="leave out files that cannot be read")
     parser.add_argument("--dry-run", action="store_true", help="show what would be imported, and write nothing")
     add_warehouse(parser)
@@ -62,7 +61,9 @@ def run(arguments: argparse.Namespace) -> int:
             warn(problem)
         if problems and not arguments.skip_unreadable:
             files = counted(len(problems), "file")
-            raise UsageError(f"{files} cannot be read (above): nothing was imported; --skip-unreadable imports the rest")
+            raise UsageError(
+                f"{files} cannot be read (above): nothing was imported; --skip-unreadable imports the rest"
+            )
         names = _test_names(spool.series, arguments)
         if arguments.dry_run:
             _show(arguments, spool, names)

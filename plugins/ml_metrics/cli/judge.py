@@ -48,7 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--status", choices=[str(each) for each in JobStatus], default="success", help="how the workload ended"
     )
     parser.add_argument(
-        "--test", metavar="NAME", default="", help="the test's name, if CONFIG does not state it; with --all, the only test"
+        "--test",
+        metavar="NAME",
+        default="",
+        help="the test's name, if CONFIG does not state it; with --all, the only test",
     )
     parser.add_argument(
         "--run", metavar="UUID", default="", help="the run's key: its own rows of the history are left out"

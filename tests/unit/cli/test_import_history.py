@@ -47,12 +47,13 @@ CONDITION = """\
 name: nightly
 image: i
 command: [c]
-regression_test_config: {metric_success_conditions: {loss_final: {comparison: less, success_threshold: {fixed_value: 2}}}}
+regression_test_config:
+  metric_success_conditions: {loss_final: {comparison: less, success_threshold: {fixed_value: 2}}}
 """
 
 
 @pytest.fixture
-def nightly(empty_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def nightly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A table of ten runs, of which the last two are worse, and the conditions of the test that they become."""
     (tmp_path / "t.csv").write_text(HISTORY)
     (tmp_path / "configs").mkdir()
@@ -91,7 +92,9 @@ def test_a_file_in_the_middle_that_cannot_be_read_leaves_nothing(
 ) -> None:
     for number, text in enumerate((HISTORY, HISTORY[:-8], HISTORY)):
         (tmp_path / "folder").mkdir(exist_ok=True)
-        (tmp_path / "folder" / f"{number}.csv").write_text(text.replace("c", f"{number}c").replace(f"{number}ommit", "run"))
+        (tmp_path / "folder" / f"{number}.csv").write_text(
+            text.replace("c", f"{number}c").replace(f"{number}ommit", "run")
+        )
     (tmp_path / "folder" / "1.csv").write_text("time,run,loss_final\n2026-01-01,a")
     argv = ["import", str(tmp_path / "folder"), "--test", "nightly", *nightly]
     assert cli.main(argv) == 2

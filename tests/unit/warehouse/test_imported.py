@@ -53,7 +53,14 @@ def test_runs_are_stored_once_and_keep_their_verdicts(
     stored = stored_runs(warehouse, TEST, {run.uuid: run.timestamp for run in runs})
     first = stored[0]
     (row,) = first.metrics
-    assert (row.outcome, row.value, row.unit, row.better, row.step, row.non_finite) == (None, 0.5, "nats", "lower", 7, 0.25)
+    assert (row.outcome, row.value, row.unit, row.better, row.step, row.non_finite) == (
+        None,
+        0.5,
+        "nats",
+        "lower",
+        7,
+        0.25,
+    )
     judged = with_verdicts(first, [verdict("loss_final", Outcome.FAIL, 0.5), verdict("absent", Outcome.MISSING)])
     assert replace(judged, job=first.job, metrics=first.metrics) == first
     warehouse.load(judged)

@@ -44,7 +44,9 @@ class Mapping(Strict):
     def one_shape(self) -> Self:
         """Require the columns of exactly one of the two shapes."""
         if bool(self.metrics) == bool(self.metric_column):
-            raise ValueError("give either `metrics`, for a row for each run, or `metric_column`, for a row for each value")
+            raise ValueError(
+                "give either `metrics`, for a row for each run, or `metric_column`, for a row for each value"
+            )
         if (self.metric_column is None) != (self.value_column is None):
             raise ValueError("`metric_column` and `value_column` belong together")
         return self

@@ -93,7 +93,9 @@ def _of_database(file: storage.File, reading: Reading) -> Iterator[PastRun]:
     if not storage.is_local(file.path):
         raise StorageError(f"{file.path}: a database is read on this machine only; copy it here")
     try:
-        with closing(sqlite3.connect(f"{storage.local_path(file.path).absolute().as_uri()}?mode=ro", uri=True)) as opened:
+        with closing(
+            sqlite3.connect(f"{storage.local_path(file.path).absolute().as_uri()}?mode=ro", uri=True)
+        ) as opened:
             opened.row_factory = sqlite3.Row
             for row in map(dict, opened.execute(RUNS)):
                 if not _is_wanted(row, reading):

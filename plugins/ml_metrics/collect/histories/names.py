@@ -32,6 +32,8 @@ def test_names(series: Sequence[str], test: str | None) -> dict[str, str]:
             name = f"{name[: MAX_NAME - DIGEST - 1].rstrip('-')}-{short_hash(one)[:DIGEST]}"
         other = next((known for known, taken in found.items() if taken == name), None)
         if other is not None:
-            raise ValueError(f"the series {other!r} and {one!r} would both be the test {name}; import one with --series")
+            raise ValueError(
+                f"the series {other!r} and {one!r} would both be the test {name}; import one with --series"
+            )
         found[one] = check_name(name)
     return found

