@@ -19,7 +19,7 @@ from ml_metrics.model import JobStatus, Outcome, Severity
 from ml_metrics.run_state import Gate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ml_metrics.collect import Collected
     from ml_metrics.config.definition import TestDefinition
@@ -86,12 +86,33 @@ def measure_goodput(test: TestDefinition, state: RunState, limits: Limits | None
 
     in_cloud = test.goodput.cloud_logging or test.goodput.gcp_options
     job_name = state.identity[0].job_name if in_cloud else ""
-    log = goodput_log(test, job_name) or [file for file in state.folder.files() if is_log(file)]
+    files = list(state.folder.files())
+    recorded = [file for file in files if is_log(file)]
+    log = goodput_log(test, job_name) or recorded or _printed_steps(test, state, files, limits)
     report = _measured(test, log, state, limits) if log else GoodputReport(found=False, warnings=(NO_LOG,))
     report = exported(test, report, job_name)
     metrics = tuple(generated(report.metrics(), test.metric_collection_config))
     state.folder.write("goodput", {**report.document(), "metrics": Collected(metrics).document()["metrics"]})
     return report
+
+
+def _printed_steps(
+    test: TestDefinition, state: RunState, files: Sequence[File], limits: Limits | None
+) -> LogSource | None:
+    """Return the steps that the workload printed, if its lines are known."""
+    options = test.metric_collection_config.sources.logs
+    if options.profile is None:
+        return None
+    from ml_metrics.collect.printed_steps import printed_steps
+    from ml_metrics.collect.profiles.registry import BY_NAME
+    from ml_metrics.config.patterns import matches_any
+    from ml_metrics.goodput.log_files import EntriesInMemory
+    from ml_metrics.limits import Allowance, Limits
+
+    logs = [file for file in files if matches_any(options.files, file.name)]
+    allowance = Allowance(limits or Limits())
+    found = printed_steps(logs, BY_NAME[options.profile], state.workload, allowance, test.name)
+    return EntriesInMemory(found.entries, found.warnings) if found.entries or found.warnings else None
 
 
 def measure_efficiency(test: TestDefinition, state: RunState) -> Figures:

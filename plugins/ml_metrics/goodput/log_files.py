@@ -110,6 +110,22 @@ class LogSource(Protocol):
         """Return all entries that the log holds now."""
 
 
+@dataclass(frozen=True, slots=True)
+class EntriesInMemory:
+    """Entries that follow from something else than a log."""
+
+    payloads: Sequence[dict[str, Any]]
+    warnings: Sequence[str] = ()
+
+    def read(self) -> Entries:
+        """Return the entries."""
+        builder = EntriesBuilder()
+        builder.add(self.payloads)
+        for warning in self.warnings:
+            builder.warn(warning)
+        return builder.build()
+
+
 @runtime_checkable
 class EntryReader(Protocol):
     """The interface of ml-goodput-measurement's reader of Google Cloud Logging, and of replacements for it."""
