@@ -1,7 +1,7 @@
 """How long Airflow tries a task: whatever the task needs may be away for ten minutes.
 
-A broker that is away uses up tries, too: Airflow counts a task that it could not publish, although no process of it ever
-started. The delays therefore grow, from one that costs little where a worker was lost.
+A broker that is away uses up tries, too: Airflow counts a task that it could not publish, although no process of it
+ever started. The delays therefore grow, from one that costs little where a worker was lost.
 """
 
 from __future__ import annotations
