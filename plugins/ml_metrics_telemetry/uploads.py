@@ -42,7 +42,7 @@ def main(local: str, remote: str) -> int:
         if uploads.upload(everything=True):
             shutil.rmtree(local, ignore_errors=True)
             return 0
-    print(f"{local}: not all files are in {remote}", file=sys.stderr)
+    sys.stderr.write(f"{local}: not all files are in {remote}\n")
     return 1
 
 
@@ -67,7 +67,7 @@ class Uploads:
                 self._copied[name] = version
             except Exception as error:  # noqa: BLE001  (of any bucket's client: the next look tries again)
                 worked = False
-                print(f"{self._remote}/{name}: {type(error).__name__}: {error}", file=sys.stderr)
+                sys.stderr.write(f"{self._remote}/{name}: {type(error).__name__}: {error}\n")
             now = time.monotonic()
             self._due[name] = now + SPARING * (now - began)
         return worked

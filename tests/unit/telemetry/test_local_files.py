@@ -50,7 +50,7 @@ def test_a_folder_that_is_not_known_is_an_error(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ValueError, match="set MODEL_DIR"):
         telemetry.local_folder()
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(ModuleNotFoundError, match="gs://my-bucket/run: .* install fsspec"):
+    with pytest.raises(ModuleNotFoundError, match=r"gs://my-bucket/run: .* install fsspec"):
         local_files.local_folder("gs://my-bucket/run")
 
 
