@@ -143,8 +143,9 @@ checks() {
     gcloud storage buckets describe "$storage_bucket" --project "$project"
   check "the secret of the connection ml_metrics_warehouse" "without it, no row is recorded" \
     gcloud secrets describe airflow-connections-ml_metrics_warehouse --project "$project"
-  echo "not checked: the roles of $(described account) (--roles lists them), the values of secrets, the dataset, and whether"
-  echo "  clusters answer from there"
+  echo "not checked: the roles of $(described account) (--roles lists them), the values of secrets, the dataset, whether"
+  echo "  clusters answer from there, and whether the wheel of ml-metrics is installed (update --update-pypi-package): without"
+  echo "  it the triggerer cannot report runs by hand that hang (docs/composer.md, Overdue runs, and the triggerer)"
 }
 
 # --- packages: only those that Composer does not have ------------------------------------------------------------------
