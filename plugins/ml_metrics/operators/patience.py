@@ -48,9 +48,9 @@ def first_delay() -> float:
 
 def shortest_patience(first: float = FIRST_DELAY) -> float:
     """Return the seconds from the first to the last try, if Airflow adds nothing to a delay and a try takes no time."""
-    return sum(min(MAX_DELAY, first * 2**number) for number in range(RETRIES))
+    return sum(min(MAX_DELAY, first * 2.0**number) for number in range(RETRIES))
 
 
 def longest_patience(first: float = FIRST_DELAY) -> float:
     """Return the seconds from the first to the last try, if Airflow doubles each delay and a try takes no time."""
-    return sum(min(MAX_DELAY, 2 * first * 2**number) for number in range(RETRIES))
+    return sum(min(MAX_DELAY, 2 * first * 2.0**number) for number in range(RETRIES))
