@@ -196,7 +196,6 @@ class ClosedIncident:
     """The key of the run that was good again."""
     closed_at: datetime
     reasons: tuple[str, ...]
-    """What was broken last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +234,9 @@ class Incidents:
 
     def closed_since(self, moment: datetime) -> list[ClosedIncident]:
         """Return the incidents that were closed since a moment, the newest first."""
-        rows = self.database.query(CLOSED, since=as_utc(moment))
         return [
             ClosedIncident(row["test_name"], row["uuid"], row["timestamp"], tuple(json.loads(row["reasons"])))
-            for row in rows
+            for row in self.database.query(CLOSED, since=as_utc(moment))
         ]
 
     def moment(self, test: str) -> datetime:
