@@ -94,6 +94,7 @@ class FaultyProxy(ThreadingHTTPServer):
 
 class _Forward(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # the body would wait 40 ms for the confirmation of the headers
     server: FaultyProxy
 
     def _any(self) -> None:
