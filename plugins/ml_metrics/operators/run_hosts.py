@@ -28,6 +28,7 @@ from ml_metrics.operators.host_logs import HostLogs, lines_of
 from ml_metrics.operators.host_objects import HostObjects
 from ml_metrics.operators.run_workload import NOT_FOUND
 from ml_metrics.operators.saves_logs import CHUNK_BYTES
+from ml_metrics.operators.stop_signal import WorkerStoppedError
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.workload_base import RUN_KEY, WorkloadBase
 
@@ -207,7 +208,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
                 failed = self.observed is not None and self.observed.status is JobStatus.FAILURE
                 if self.hosts is not None and self.hosts.errors and failed:
                     self.observed = self.hosts.outcome()  # the logs state which host failed first
-            except TaskDeferred:
+            except (TaskDeferred, WorkerStoppedError):
                 raise
             except BaseException as failure:
                 if not is_passing(failure):
@@ -311,7 +312,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         """Remove the objects of the run when the block ends, unless a later process may take them over."""
         try:
             yield
-        except TaskDeferred:
+        except (TaskDeferred, WorkerStoppedError):
             raise
         except BaseException as error:
             if self.created and not is_passing(error):
