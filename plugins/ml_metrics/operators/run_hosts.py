@@ -131,7 +131,11 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         self._killed = True
         if self.created:
             self._last_observed()
-            self._objects().remove_all()
+            self.remove_objects()
+
+    def remove_objects(self) -> None:
+        """Remove the Job and its service."""
+        self._objects().remove_all()
 
     def observe(self) -> Workload | None:
         """Return the state of the workload from its Job and the pods of all hosts."""

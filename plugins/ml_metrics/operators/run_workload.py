@@ -19,7 +19,7 @@ from ml_metrics.operators.container_logs import known_secrets, save_logs
 from ml_metrics.operators.pod_watch import ENDED_PHASES
 from ml_metrics.operators.stop_signal import WorkerStoppedError
 from ml_metrics.operators.tasks import folder_of, run_of
-from ml_metrics.operators.workload_base import WorkloadBase
+from ml_metrics.operators.workload_base import RUN_KEY, WorkloadBase
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -124,6 +124,12 @@ class RunWorkload(WorkloadBase):
     def _only_sidecars_are_left(pod: k8s.V1Pod) -> bool:
         """Return whether the pod has not ended yet, or reached a deadline that its workload did not reach."""
         return pod.status.phase not in ENDED_PHASES or pod.status.reason == "DeadlineExceeded"
+
+    def remove_objects(self) -> None:
+        """Remove every pod of the run."""
+        key = f"{RUN_KEY}={self.labels[RUN_KEY]}"
+        for pod in self.client.list_namespaced_pod(self.own_namespace, label_selector=key).items:
+            self.client.delete_namespaced_pod(pod.metadata.name, self.own_namespace)
 
     def observe(self) -> Workload | None:
         """Return the state of the workload from its pod, or from the events of a pod that no longer exists."""
