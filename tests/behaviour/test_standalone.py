@@ -107,7 +107,7 @@ def test_a_worker_that_is_stopped_leaves_the_pods_to_the_next_one(airflow: Stand
     before = {test: airflow.tasks(test, run)["run_workload"]["try_number"] for test, run in runs.items()}
     for test, run in runs.items():
         airflow.stop_worker(test, run, "run_workload")
-    for test, run in runs.items():
+    for test in runs:
         (folder,) = (home.runs / test).glob("*")
         (folder / "go-on").touch()
     for test, run in runs.items():

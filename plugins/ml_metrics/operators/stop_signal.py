@@ -55,7 +55,7 @@ class EndsWithItsTask:
     _unrecorded: RunFolder | None
 
     def on_kill(self) -> None:
-        """End the workload if the task timed out, or somebody ended it. If its worker is stopped, leave the workload."""
+        """End the workload if the task timed out, or somebody ended it. If its worker is stopped, leave it."""
         timed_out = isinstance(sys.exc_info()[1], AirflowTaskTimeout)
         if self._ti is None or timed_out or self._why is Why.TASK_ENDED:
             self.end_by_hand()

@@ -20,7 +20,14 @@ from servers.compose_file import FILE, PROJECT, UnsetError, load, new_env
 
 AIRFLOW = ("airflow-apiserver", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 WORKERS = ("airflow-worker-1", "airflow-worker-2")
-SECRETS = ("POSTGRES_PASSWORD", "REDIS_PASSWORD", "AIRFLOW_JWT_SECRET", "AIRFLOW_API_SECRET_KEY", "AIRFLOW_FERNET_KEY", "ADMIN_PASSWORD")
+SECRETS = (
+    "POSTGRES_PASSWORD",
+    "REDIS_PASSWORD",
+    "AIRFLOW_JWT_SECRET",
+    "AIRFLOW_API_SECRET_KEY",
+    "AIRFLOW_FERNET_KEY",
+    "ADMIN_PASSWORD",
+)
 ONE_SHOT = {"airflow-init", "k3s-kubeconfig", "local-kubeconfig"}
 WORKLOADS = "50001:0"
 """The user of workloads, whose group lets Airflow read what they write."""

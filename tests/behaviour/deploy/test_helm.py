@@ -40,7 +40,9 @@ def test_the_values_use_keys_of_the_chart_with_its_types() -> None:
 
 def test_the_configuration_consists_of_options_that_exist_and_are_strings() -> None:
     for section, options in VALUES["config"].items():
-        known = SETTINGS if section == "ml_metrics" else conf.configuration_description.get(section, {}).get("options", {})
+        known = (
+            SETTINGS if section == "ml_metrics" else conf.configuration_description.get(section, {}).get("options", {})
+        )
         if section == "celery":
             continue  # its provider is part of Airflow's image, not of this environment
         assert set(options) <= set(known), section

@@ -82,7 +82,10 @@ def worker(home: Home) -> dict[str, Any]:
     template: dict[str, Any] = yaml.safe_load(TEMPLATE.read_text())
     spec, (base,) = template["spec"], template["spec"]["containers"]
     spec["hostNetwork"] = True
-    del spec["securityContext"], base["resources"]  # the tests' user owns the folders of this machine, and CPU is scarce
+    del (
+        spec["securityContext"],
+        base["resources"],
+    )  # the tests' user owns the folders of this machine, and CPU is scarce
     base["image"] = IMAGE
     mount(spec, base, home)
     return template
@@ -132,7 +135,7 @@ def connection(kubeconfig: Path, namespace: str) -> str:
 @contextmanager
 def running(home: Home, command: str, environment: dict[str, str]) -> Iterator[None]:
     """Run one process of Airflow for a while."""
-    with (home.path / f"{command.split()[0]}.log").open("wb") as log:
+    with (home.path / f"{command.split(maxsplit=1)[0]}.log").open("wb") as log:
         process = subprocess.Popen(
             ["airflow", *command.split()], env=environment, cwd=PROJECT, stdout=log, stderr=log, start_new_session=True
         )

@@ -65,7 +65,12 @@ def test_a_workload_that_may_still_run_is_removed(
 
 @pytest.mark.parametrize(
     "workload",
-    [None, replace(LEFT, pod=None), replace(LEFT, failure_reason="OOMKilled"), replace(LEFT, failure_reason=None, status=JobStatus.SUCCESS)],
+    [
+        None,
+        replace(LEFT, pod=None),
+        replace(LEFT, failure_reason="OOMKilled"),
+        replace(LEFT, failure_reason=None, status=JobStatus.SUCCESS),
+    ],
 )
 def test_nothing_else_is_removed(workload: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     core = Core(AssertionError("the cluster is not asked"))

@@ -80,7 +80,7 @@ def workload_of(
             made._asking.join(10)
             if again:
                 signal.raise_signal(signal.SIGTERM)  # Airflow's supervisor and the system may both send it
-            raise ConnectionError("what the task was doing when its pod disappeared")
+            raise ConnectionError("what the task was doing when its pod disappeared")  # noqa: TRY301
     except BaseException as raised:  # noqa: BLE001
         error = type(raised)
     finally:
@@ -113,7 +113,7 @@ def test_a_timeout_needs_no_question() -> None:
     made, removed = operator_of(RunWorkload)
     made._ti = ti("running")
     try:
-        raise AirflowTaskTimeout
+        raise AirflowTaskTimeout  # noqa: TRY301
     except AirflowTaskTimeout:
         made.on_kill()
     assert removed == ["the workload"]
