@@ -300,9 +300,7 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, KubernetesPodOp
         except TaskDeferred:
             raise
         except WorkerStoppedError:
-            raise TaskStoppedError(
-                "this worker is stopped; the workload goes on, and the next try takes it up"
-            ) from None
+            raise TaskStoppedError("the worker is stopped; the next try takes the workload up") from None
         except BaseException as error:
             if self._unrecorded is not None and self._is_final(self._record_end(folder, error), error, folder):
                 if isinstance(error, AirflowTaskTimeout) and self.observed is None:

@@ -63,7 +63,7 @@ def airflow_in_pods(home: Home, access: Access) -> Iterator[tuple[Standalone, di
             "AIRFLOW__ML_METRICS__POLICY": str(policy(home)),
             "AIRFLOW__ML_METRICS__SHARED_DISK": "yes",
             "AIRFLOW_CONN_KUBERNETES_DEFAULT": connection(kubeconfig, access.namespace),
-            "AIRFLOW_CONN_ML_METRICS_WAREHOUSE": postgres.new_database(),
+            "AIRFLOW_CONN_ML_METRICS_WAREHOUSE": postgres.new_database().replace("postgresql+psycopg", "postgres"),
         }
         share_settings(home, access, settings)
         environment = {**home.environment, **settings}

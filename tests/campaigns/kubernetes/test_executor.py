@@ -35,7 +35,7 @@ while not os.path.exists(os.path.join(here, "go-on")):
     time.sleep(0.2)
 """
 TESTS: dict[str, dict[str, Any]] = {
-    "demo": {"command": [sys.executable, "include/workloads/digits.py", "--train_epochs=10"]},
+    "demo": {"command": [sys.executable, str(PROJECT / "include" / "workloads" / "digits.py"), "--train_epochs=10"]},
     "failing": {"command": ["python3", "-c", "raise SystemExit(3)"]},
     "deferred": {"command": ["python3", "-u", "-c", WAITING]},
     "worker-deleted": {"command": ["python3", "-u", "-c", WAITING]},
