@@ -9,7 +9,7 @@ from ml_metrics.model import UNKNOWN_ENDS
 from ml_metrics.operators.workload_operator import operator_class
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from collections.abc import Mapping
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.run_folder import RunFolder
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 log = logger_of(__name__)
 
 
-def remove_leftovers(test: TestDefinition, context: Context, folder: RunFolder) -> None:
+def remove_leftovers(test: TestDefinition, context: Mapping[str, Any], folder: RunFolder) -> None:
     """Remove the workload of a run if its last process left it behind: no later try will take it up.
 
     What the cluster does not let go now ends at the deadline of its pod. The verdict of the run does not wait for it.
@@ -33,7 +33,7 @@ def remove_leftovers(test: TestDefinition, context: Context, folder: RunFolder) 
         log.warning("removed the workload %s: no try continues with it", workload.pod)
 
 
-def _remove(test: TestDefinition, context: Context) -> None:
+def _remove(test: TestDefinition, context: Mapping[str, Any]) -> None:
     from ml_metrics.operators.tasks import run_of
     from ml_metrics.operators.workload_base import RUN_KEY
 
