@@ -9,15 +9,16 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
 
 from airflow_home import PROJECT, Home
 from missing import missing
-from ml_metrics.run_folder import RunFolder
 from ml_metrics.steps import TASKS
 from standalone_airflow import Standalone, standalone, wait_until
+from workload_ends import core, recorded_workload
 
 pytestmark = [pytest.mark.e2e]
 
@@ -39,6 +40,14 @@ while not os.path.exists(os.path.join(here, "go-on")):
 """
 STOPPED = {"worker-stopped": 1, "worker-of-two-hosts-stopped": 2}
 """The tests whose worker is stopped, and their hosts."""
+ENDED = {"ended-by-hand": "Killed", "deferred-ended-by-hand": "WorkerLost"}
+"""The tests whose task is marked as failed, and what is recorded: while the triggerer waits, no process records it."""
+IN_WORKERS = """
+def task_policy(task):
+    if task.task_id == "run_workload" and task.dag_id in {tests}:
+        task.deferrable = False
+"""
+"""A policy of Airflow, since most workloads wait in the triggerer, where no worker can be stopped."""
 CONDITIONS = {"loss_final": {"comparison": "less", "success_threshold": {"fixed_value": 0.5}}}
 RECORDED = {"loss_final", "total_wall_time"}
 
@@ -54,8 +63,11 @@ def airflow(home: Home) -> Iterator[Standalone]:
         conditions = {"metric_success_conditions": CONDITIONS}
         home.add_test(name, command=["python3", "-c", WORK], regression_test_config=conditions)
     home.add_test("gate-killed", command=["false"])
-    for name, hosts in {**STOPPED, "ended-by-hand": 1}.items():
+    for name, hosts in {**STOPPED, **dict.fromkeys(ENDED, 1)}.items():
         home.add_test(name, command=["python3", "-c", LONG_WORK], hosts=hosts)
+    policy = home.path / "config" / "airflow_local_settings.py"
+    policy.parent.mkdir(exist_ok=True)
+    policy.write_text(IN_WORKERS.format(tests={*STOPPED, "ended-by-hand"}))
     with standalone(home) as running:
         yield running
 
@@ -117,13 +129,17 @@ def test_a_worker_that_is_stopped_leaves_the_pods_to_the_next_one(airflow: Stand
 
 
 def test_a_task_that_is_marked_as_failed_ends_its_pod(airflow: Standalone, home: Home) -> None:
-    run = begin(airflow, home, "ended-by-hand", 1)
-    airflow.mark("ended-by-hand", run, "run_workload", "failed")
-    assert airflow.wait_until_ended("ended-by-hand", run) == "failed"
-    (folder,) = (home.runs / "ended-by-hand").glob("*")
-    workload = RunFolder(str(folder), believe_unsigned=True).read_workload()
-    assert workload is not None
-    assert workload.failure_reason == "Killed"
+    runs = {test: begin(airflow, home, test, 1) for test in ENDED}
+    deferred = partial(airflow.tasks, "deferred-ended-by-hand", runs["deferred-ended-by-hand"])
+    wait_until(lambda: deferred()["run_workload"]["state"] == "deferred", "the workload waits in the triggerer")
+    for test, run in runs.items():
+        airflow.mark(test, run, "run_workload", "failed")
+    for test, run in runs.items():
+        assert airflow.wait_until_ended(test, run) == "failed"
+    recorded = partial(recorded_workload, home)
+    wait_until(lambda: {test: recorded(test)["failure_reason"] for test in ENDED} == ENDED, f"the ends are {ENDED}")
+    pods = core(home).list_namespaced_pod("default").items
+    assert [pod.metadata.name for pod in pods if pod.metadata.labels["ml-metrics/test"] in ENDED] == []
 
 
 def begin(airflow: Standalone, home: Home, test: str, hosts: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,15 @@ from ml_metrics.log_lines import logger_of
 if TYPE_CHECKING:
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
+    from ml_metrics.model import Workload
     from ml_metrics.run_folder import RunFolder
 
 log = logger_of(__name__)
 ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed", "restarting"})
 """The states after which no later try continues with the workload. A running task that is cleared is restarting."""
+
+DELETED = frozenset({"PodDeleted", "JobDeleted"})
+ENDED_BY_HAND = "the task was ended from outside"
 
 
 class Why(Enum):
@@ -69,6 +74,15 @@ class EndsWithItsTask:
     def _ask(self, ti: RuntimeTaskInstanceProtocol) -> None:
         self._why = Why.TASK_ENDED if is_ended(ti) else Why.WORKER_STOPPED
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+    def or_killed(self, end: Workload) -> Workload:
+        """Return how a workload ended: as killed, if it was deleted because somebody has ended its task.
+
+        The gate may delete it before the process of the task hears of its own end, which is at its next heartbeat.
+        """
+        if end.failure_reason not in DELETED or self._ti is None or not is_ended(self._ti):
+            return end
+        return replace(end, failure_reason="Killed", detail=ENDED_BY_HAND)
 
     def end_by_hand(self) -> None:
         """Remove the workload and record its end."""

@@ -47,7 +47,7 @@ from ml_metrics.operators.patience import has_tries_left, retry_options
 from ml_metrics.operators.pod_watch import PodWatch
 from ml_metrics.operators.run_start import start_of
 from ml_metrics.operators.saves_logs import SavesLogs
-from ml_metrics.operators.stop_signal import EndsWithItsTask, WorkerStoppedError
+from ml_metrics.operators.stop_signal import ENDED_BY_HAND, EndsWithItsTask, WorkerStoppedError
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.templates import FillsInTemplates
 from ml_metrics.settings import Settings
@@ -142,7 +142,7 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, KubernetesPodOp
     def record_end_by_hand(self) -> None:
         """Record that somebody has ended the task."""
         if self._unrecorded is not None:
-            self._record_end(self._unrecorded, TaskStoppedError("the task was ended from outside"))
+            self._record_end(self._unrecorded, TaskStoppedError(ENDED_BY_HAND))
 
     def write_identity(self, context: Context) -> None:
         """Write to the run folder which run it holds, so that the folder alone is enough to judge and load the run.
@@ -322,7 +322,8 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, KubernetesPodOp
     def _record_end(self, folder: RunFolder, error: BaseException | None) -> Workload:
         self._unrecorded = None
         pending = self.pending or end_without_attempt(folder, self.image)
-        end = self._with_links(end_of(self._last_observed(), error, pending, created=self.created))
+        end = end_of(self._last_observed(), error, pending, created=self.created)
+        end = self._with_links(self.or_killed(end))
         folder.write_workload(end)
         self.save_logs()
         return end
@@ -340,9 +341,8 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, KubernetesPodOp
 
     def _is_final(self, end: Workload, error: BaseException, folder: RunFolder) -> bool:
         """Return whether another try of the task would start the workload more often than `retries` allows."""
-        if isinstance(error, ConfigError):
-            return True
-        return end_is_known(end) and not retries_left(folder, end, self.test.retries)
+        final = isinstance(error, ConfigError)
+        return final or (end_is_known(end) and not retries_left(folder, end, self.test.retries))
 
     def _with_links(self, end: Workload) -> Workload:
         page, cluster = self._task_page, self.cluster if self.on_gke else None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowException
 
 from ml_metrics.airflow_versions import AirflowTaskTimeout
 from ml_metrics.config.definition import TestDefinition
@@ -107,6 +109,23 @@ def test_a_task_that_somebody_ended_takes_its_workload_along(
     workload, removed, _ = workload_of(operator, RunFolder(str(tmp_path)), ti("failed"), monkeypatch, again=False)
     assert removed
     assert workload.failure_reason == "Killed"
+
+
+@pytest.mark.parametrize(("state", "deleted"), [("failed", "Killed"), ("running", "PodDeleted")])
+def test_a_pod_that_the_gate_deleted_first_was_ended_with_its_task(
+    state: str, deleted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, _ = operator_of(RunWorkload)
+    folder, task = RunFolder(str(tmp_path)), ti(state)
+    monkeypatch.setattr("ml_metrics.operators.workload_base.folder_of", lambda *_: folder)
+    monkeypatch.setattr("ml_metrics.operators.workload_base.logs_command", lambda *_: None)
+    made.pending = start_attempt(folder, task, "i")
+    made.created, made.observed = True, replace(made.pending, failure_reason="PodDeleted")
+    with pytest.raises(AirflowException), made.recorded({"ti": task}):
+        raise AirflowException("the pod was deleted")
+    workload = folder.read_workload()
+    assert workload is not None
+    assert workload.failure_reason == deleted
 
 
 def test_a_timeout_needs_no_question() -> None:
