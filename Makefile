@@ -17,7 +17,7 @@ INTEGRATIONS := .venv-integrations
 PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1 -type f -exec chmod go= {} +
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo up test test-integrations test-kubernetes test-kubernetes-executor matrix matrix-ci \
+.PHONY: help install install-dev demo up test test-integrations test-kubernetes matrix matrix-ci \
 	lint docs bench lock vega clean \
 	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-goodput \
 	campaign-hostile campaign-hostile-short campaign-kills \
@@ -43,9 +43,6 @@ test: install-dev lint ## every check and every test
 
 test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that KUBECONFIG names
 	@ML_METRICS_TEST_KUBERNETES=1 python -m pytest -q tests/campaigns/kubernetes
-
-test-kubernetes-executor: install-dev ## KubernetesExecutor on the cluster of KUBECONFIG, whose node is this machine; 10 minutes
-	@ML_METRICS_TEST_EXECUTOR=1 python -m pytest -q tests/campaigns/kubernetes/test_executor.py
 
 matrix: $(VENV)/.uv ## a whole test on each version of Airflow and Python that is supported, 10 minutes
 	@PYTHONPATH=tests python -m matrix.run $(CORNERS)

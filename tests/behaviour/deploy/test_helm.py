@@ -1,4 +1,4 @@
-"""deploy/helm and deploy/kubernetes-worker.yaml, compared with the chart's keys, Airflow's options and the docs."""
+"""deploy/helm and deploy/kubernetes-worker.yaml, compared with our list of keys, Airflow's options and the docs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def flat(values: dict[str, Any], above: str = "") -> dict[str, Any]:
     return found
 
 
-def test_the_values_use_keys_of_the_chart_with_its_types() -> None:
+def test_the_values_use_the_keys_of_our_list_with_their_types() -> None:
     used = flat(VALUES)
     assert set(used) == set(KEYS)
     assert {key for key, value in used.items() if type(value) is not TYPES[KEYS[key]]} == set()
