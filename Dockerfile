@@ -13,10 +13,12 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
 RUN useradd --uid 50000 --gid 0 --create-home airflow
 
 WORKDIR /opt/ml-metrics
-COPY requirements.lock requirements-uv.lock ./
+COPY requirements.lock requirements-celery.lock requirements-uv.lock ./
 # compiled now: the user of the processes could not keep what Python compiles, and each would do it again for seconds
 RUN pip install --require-hashes -r requirements-uv.lock && \
     uv pip install --require-hashes --compile-bytecode -r requirements.lock
+ARG EXECUTOR=LocalExecutor
+RUN case "$EXECUTOR" in *Celery*) uv pip install --require-hashes --compile-bytecode -r requirements-celery.lock;; esac
 
 COPY --chown=50000:0 pyproject.toml setup.py README.md LICENSE ./
 COPY --chown=50000:0 packages packages

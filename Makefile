@@ -123,6 +123,7 @@ lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for, with hashes
 	$(UV) pip compile $(COMPILE) requirements-uv.txt -o requirements-uv.lock
 	$(UV) pip compile $(COMPILE) requirements.txt -o requirements.lock
 	$(UV) pip compile $(COMPILE) -c requirements.lock requirements-dev.txt -o requirements-dev.lock
+	$(UV) pip compile $(COMPILE) -c requirements.lock requirements-celery.txt -o requirements-celery.lock
 	$(UV) pip compile $(COMPILE) requirements-release.txt -o requirements-release.lock
 	$(UV) pip compile $(COMPILE) --no-emit-package torch requirements-integrations.txt -o requirements-integrations.lock
 

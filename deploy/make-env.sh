@@ -22,6 +22,7 @@ sed -e "s|^POSTGRES_PASSWORD=.*|POSTGRES_PASSWORD=$(random)|" \
     -e "s|^AIRFLOW_JWT_SECRET=.*|AIRFLOW_JWT_SECRET=$(random)|" \
     -e "s|^AIRFLOW_API_SECRET_KEY=.*|AIRFLOW_API_SECRET_KEY=$(random)|" \
     -e "s|^AIRFLOW_FERNET_KEY=.*|AIRFLOW_FERNET_KEY=$(fernet)|" \
+    -e "s|^REDIS_PASSWORD=.*|REDIS_PASSWORD=$(random)|" \
     -e "s|^ADMIN_PASSWORD=.*|ADMIN_PASSWORD=$(random | cut -c 1-24)|" \
     .env.example >.env.new
 mv .env.new .env

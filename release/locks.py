@@ -20,8 +20,10 @@ LOCKS = {
     "requirements-release.lock": "what releases need, in an environment of their own",
     "requirements-uv.lock": "what installs everything else",
 }
-FRAMEWORKS = frozenset({"requirements-integrations.lock", "requirements-integrations-torch.lock"})
-"""Frameworks of training programs: other environments have them, and only `make test-integrations` installs them."""
+ELSEWHERE = frozenset(
+    {"requirements-celery.lock", "requirements-integrations.lock", "requirements-integrations-torch.lock"}
+)
+"""What only other environments have: workers of Celery, and the frameworks of training programs."""
 
 
 @dataclass(frozen=True, slots=True)

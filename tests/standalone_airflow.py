@@ -100,6 +100,20 @@ class Standalone:
         if process := self.process_of(dag, run, task):
             process.kill()
 
+    def stop_worker(self, dag: str, run: str, task: str) -> None:
+        """Send SIGTERM to all processes of the worker that runs a task: the task's code, and what supervises it."""
+        wait_until(lambda: self.process_of(dag, run, task) is not None, f"{task} of {dag} runs")
+        process = self.process_of(dag, run, task)
+        assert process is not None
+        supervisor = process.parent()
+        assert supervisor is not None
+        for one in (supervisor, process):
+            one.terminate()
+
+    def mark(self, dag: str, run: str, task: str, state: str) -> None:
+        """Mark a task, as a person does in the UI."""
+        self._change("PATCH", f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances/{task}", {"new_state": state})
+
     def listens_on(self) -> dict[str, str]:
         """Return each address on which a process of this Airflow listens, with the command of that process."""
         family = [self.process.pid, *(one.pid for one in psutil.Process(self.process.pid).children(recursive=True))]

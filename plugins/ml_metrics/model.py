@@ -273,6 +273,10 @@ class Run:
         return f"{self.test}-{self.key[:8]}"
 
 
+UNKNOWN_ENDS = frozenset({"WorkerLost", "ClusterUnreachable"})
+"""The reasons of a failure that mean that the workload may still run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """How the workload of a run went, as reported by the cluster. Times are in UTC."""

@@ -9,6 +9,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,6 +18,7 @@ from airflow_home import PROJECT, Home
 from missing import missing
 from ml_metrics.steps import TASKS
 from standalone_airflow import Standalone, standalone, wait_until
+from workload_ends import core, recorded_workload
 
 pytestmark = [pytest.mark.e2e]
 
@@ -29,6 +31,23 @@ for step in range(3):
 log.close()
 time.sleep(2)
 """
+LONG_WORK = """
+import os, time
+here = os.environ["MODEL_DIR"]
+open(os.path.join(here, "began-" + os.environ["POD_NAME"]), "w").close()
+while not os.path.exists(os.path.join(here, "go-on")):
+    time.sleep(0.2)
+"""
+STOPPED = {"worker-stopped": 1, "worker-of-two-hosts-stopped": 2}
+"""The tests whose worker is stopped, and their hosts."""
+ENDED = {"ended-by-hand": "Killed", "deferred-ended-by-hand": "WorkerLost"}
+"""The tests whose task is marked as failed, and what is recorded: while the triggerer waits, no process records it."""
+IN_WORKERS = """
+def task_policy(task):
+    if task.task_id == "run_workload" and task.dag_id in {tests}:
+        task.deferrable = False
+"""
+"""A policy of Airflow, since most workloads wait in the triggerer, where no worker can be stopped."""
 CONDITIONS = {"loss_final": {"comparison": "less", "success_threshold": {"fixed_value": 0.5}}}
 RECORDED = {"loss_final", "total_wall_time"}
 
@@ -44,6 +63,11 @@ def airflow(home: Home) -> Iterator[Standalone]:
         conditions = {"metric_success_conditions": CONDITIONS}
         home.add_test(name, command=["python3", "-c", WORK], regression_test_config=conditions)
     home.add_test("gate-killed", command=["false"])
+    for name, hosts in {**STOPPED, **dict.fromkeys(ENDED, 1)}.items():
+        home.add_test(name, command=["python3", "-c", LONG_WORK], hosts=hosts)
+    policy = home.path / "config" / "airflow_local_settings.py"
+    policy.parent.mkdir(exist_ok=True)
+    policy.write_text(IN_WORKERS.format(tests={*STOPPED, "ended-by-hand"}))
     with standalone(home) as running:
         yield running
 
@@ -88,6 +112,47 @@ def test_a_gate_that_was_killed_still_sends_its_mail_once(airflow: Standalone, h
     wait_until(lambda: bool(home.mails("gate-killed")), "the next try of the gate has sent the mail")
     (mail,) = home.mails("gate-killed")
     assert "ExitCode:1" in mail.read_text()
+
+
+def test_a_worker_that_is_stopped_leaves_the_pods_to_the_next_one(airflow: Standalone, home: Home) -> None:
+    runs = {test: begin(airflow, home, test, hosts) for test, hosts in STOPPED.items()}
+    before = {test: airflow.tasks(test, run)["run_workload"]["try_number"] for test, run in runs.items()}
+    for test, run in runs.items():
+        airflow.stop_worker(test, run, "run_workload")
+    for test in runs:
+        (folder,) = (home.runs / test).glob("*")
+        (folder / "go-on").touch()
+    for test, run in runs.items():
+        assert airflow.wait_until_ended(test, run) == "success"
+        assert airflow.tasks(test, run)["run_workload"]["try_number"] > before[test]
+        assert len(began(home, test)) == STOPPED[test]
+
+
+def test_a_task_that_is_marked_as_failed_ends_its_pod(airflow: Standalone, home: Home) -> None:
+    runs = {test: begin(airflow, home, test, 1) for test in ENDED}
+    deferred = partial(airflow.tasks, "deferred-ended-by-hand", runs["deferred-ended-by-hand"])
+    wait_until(lambda: deferred()["run_workload"]["state"] == "deferred", "the workload waits in the triggerer")
+    for test, run in runs.items():
+        airflow.mark(test, run, "run_workload", "failed")
+    for test, run in runs.items():
+        assert airflow.wait_until_ended(test, run) == "failed"
+    recorded = partial(recorded_workload, home)
+    wait_until(lambda: {test: recorded(test)["failure_reason"] for test in ENDED} == ENDED, f"the ends are {ENDED}")
+    pods = core(home).list_namespaced_pod("default").items
+    assert [pod.metadata.name for pod in pods if pod.metadata.labels["ml-metrics/test"] in ENDED] == []
+
+
+def begin(airflow: Standalone, home: Home, test: str, hosts: int) -> str:
+    """Start a run, wait until all its hosts work, and return its name."""
+    airflow.unpause(test)
+    run = airflow.trigger(test)
+    wait_until(lambda: len(began(home, test)) == hosts, f"{test} works")
+    return run
+
+
+def began(home: Home, test: str) -> list[str]:
+    """Return the pods in which the workload of a test began to work."""
+    return sorted(file.name for file in (home.runs / test).glob("*/began-*"))
 
 
 @pytest.mark.usefixtures("by_hand")

@@ -11,7 +11,7 @@ import yaml
 
 PROJECT = Path(__file__).parents[2]
 FILE = PROJECT / "docker-compose.yaml"
-VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>\w+)(?::\?(?P<message>[^}]*))?\})")
+VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>\w+)(?::\?(?P<message>[^}]*)|:-(?P<default>[^}]*))?\})")
 
 
 class UnsetError(Exception):
@@ -24,7 +24,7 @@ def load(variables: dict[str, str]) -> dict[str, Any]:
     def value(found: re.Match[str]) -> str:
         if found[0] == "$$":
             return "$"
-        given = variables.get(found["name"], "")
+        given = variables.get(found["name"], "") or found["default"] or ""
         if not given and found["message"] is not None:
             raise UnsetError(found["message"])
         return given

@@ -14,7 +14,7 @@ from kubernetes.config import ConfigException
 from ml_metrics.airflow_versions import AirflowTaskTimeout
 from ml_metrics.clusters.hosts import rejection_reason
 from ml_metrics.errors import ClusterError, ConfigError, MlMetricsError
-from ml_metrics.model import JobStatus, Workload
+from ml_metrics.model import UNKNOWN_ENDS, JobStatus, Workload
 from ml_metrics.operators.cluster import is_outage, is_passing
 from ml_metrics.run_folder import Start
 
@@ -42,7 +42,7 @@ def unknown_end(attempt: int, image: str | None, generation: int = 1) -> Workloa
     return Workload(
         status=JobStatus.FAILURE,
         failure_reason="WorkerLost",
-        detail="the Airflow task ended before the end of the workload was known; clear `run_workload` to continue",
+        detail="the Airflow task ended before the end of the workload was known; clear `run_workload` to run it again",
         queued_at=datetime.now(UTC),
         attempts=attempt,
         generation=generation,
@@ -76,8 +76,7 @@ def end_of(
 
 def end_is_known(end: Workload) -> bool:
     """Return whether the workload has ended. If not, it may still run, and another try takes it over."""
-    unknown = {"WorkerLost", "ClusterUnreachable"}
-    return end.status is not JobStatus.FAILURE or end.failure_reason not in unknown
+    return end.status is not JobStatus.FAILURE or end.failure_reason not in UNKNOWN_ENDS
 
 
 def _reason_if_rejected(error: BaseException | None) -> tuple[str | None, JobStatus]:

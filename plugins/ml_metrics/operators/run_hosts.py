@@ -28,6 +28,7 @@ from ml_metrics.operators.host_logs import HostLogs, lines_of
 from ml_metrics.operators.host_objects import HostObjects
 from ml_metrics.operators.run_workload import NOT_FOUND
 from ml_metrics.operators.saves_logs import CHUNK_BYTES
+from ml_metrics.operators.stop_signal import WorkerStoppedError
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.workload_base import RUN_KEY, WorkloadBase
 
@@ -130,7 +131,11 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         self._killed = True
         if self.created:
             self._last_observed()
-            self._objects().remove_all()
+            self.remove_objects()
+
+    def remove_objects(self) -> None:
+        """Remove the Job and its service."""
+        self._objects().remove_all()
 
     def observe(self) -> Workload | None:
         """Return the state of the workload from its Job and the pods of all hosts."""
@@ -207,7 +212,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
                 failed = self.observed is not None and self.observed.status is JobStatus.FAILURE
                 if self.hosts is not None and self.hosts.errors and failed:
                     self.observed = self.hosts.outcome()  # the logs state which host failed first
-            except TaskDeferred:
+            except (TaskDeferred, WorkerStoppedError):
                 raise
             except BaseException as failure:
                 if not is_passing(failure):
@@ -311,7 +316,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         """Remove the objects of the run when the block ends, unless a later process may take them over."""
         try:
             yield
-        except TaskDeferred:
+        except (TaskDeferred, WorkerStoppedError):
             raise
         except BaseException as error:
             if self.created and not is_passing(error):

@@ -17,8 +17,9 @@ from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known, is_mis
 from ml_metrics.operators.cluster import is_outage, is_passing
 from ml_metrics.operators.container_logs import known_secrets, save_logs
 from ml_metrics.operators.pod_watch import ENDED_PHASES
+from ml_metrics.operators.stop_signal import WorkerStoppedError
 from ml_metrics.operators.tasks import folder_of, run_of
-from ml_metrics.operators.workload_base import WorkloadBase
+from ml_metrics.operators.workload_base import RUN_KEY, WorkloadBase
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -104,13 +105,14 @@ class RunWorkload(WorkloadBase):
 
     def cleanup(self, pod: k8s.V1Pod, remote_pod: k8s.V1Pod, *rest: Any, **options: Any) -> None:
         """Observe the pod before the provider deletes it."""
-        if self.created and is_passing(sys.exc_info()[1]):
-            return  # the pod may be running: it is taken over when the API server is reachable again
+        error = sys.exc_info()[1]
+        if self.created and (is_passing(error) or isinstance(error, WorkerStoppedError)):
+            return  # the pod may be running: it is taken over when the API server, or another worker, is there
         self.observed = self.query(self.observe)
         self.record_observed()  # the pod is deleted next
         self.save_logs()
         deleted = self.observed is not None and self.observed.failure_reason == "PodDeleted"
-        if deleted and sys.exc_info()[1] is not None:
+        if deleted and error is not None:
             return  # the current exception is more precise than the one that the provider raises for a missing pod
         succeeded = self.observed is not None and self.observed.status is JobStatus.SUCCESS
         if succeeded and remote_pod and self._only_sidecars_are_left(remote_pod):
@@ -122,6 +124,12 @@ class RunWorkload(WorkloadBase):
     def _only_sidecars_are_left(pod: k8s.V1Pod) -> bool:
         """Return whether the pod has not ended yet, or reached a deadline that its workload did not reach."""
         return pod.status.phase not in ENDED_PHASES or pod.status.reason == "DeadlineExceeded"
+
+    def remove_objects(self) -> None:
+        """Remove every pod of the run."""
+        key = f"{RUN_KEY}={self.labels[RUN_KEY]}"
+        for pod in self.client.list_namespaced_pod(self.own_namespace, label_selector=key).items:
+            self.client.delete_namespaced_pod(pod.metadata.name, self.own_namespace)
 
     def observe(self) -> Workload | None:
         """Return the state of the workload from its pod, or from the events of a pod that no longer exists."""

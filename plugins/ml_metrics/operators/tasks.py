@@ -17,6 +17,7 @@ from ml_metrics.connections import warehouse
 from ml_metrics.errors import ConfigError, StorageError, UnreadableInputError, WarehouseError
 from ml_metrics.log_lines import logger_of
 from ml_metrics.model import Run
+from ml_metrics.operators.leftovers import remove_leftovers
 from ml_metrics.run_folder import RunFolder, listing_limits
 from ml_metrics.run_state import RunState
 from ml_metrics.separate_disks import storage_problem
@@ -271,6 +272,7 @@ class AssertSuccess(TestTask):
         gate = steps.decide(state, self._upstream_states(context))
         self.posted = self.post_message(self.test, run, state)
         self.decided = True
+        remove_leftovers(self.test, context, state.folder)
         if gate.reasons:
             raise AirflowFailException("; ".join(gate.reasons))
         return "every task, the workload and every verdict passed"

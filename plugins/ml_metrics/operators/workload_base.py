@@ -47,6 +47,7 @@ from ml_metrics.operators.patience import has_tries_left, retry_options
 from ml_metrics.operators.pod_watch import PodWatch
 from ml_metrics.operators.run_start import start_of
 from ml_metrics.operators.saves_logs import SavesLogs
+from ml_metrics.operators.stop_signal import ENDED_BY_HAND, EndsWithItsTask, WorkerStoppedError
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.templates import FillsInTemplates
 from ml_metrics.settings import Settings
@@ -70,7 +71,7 @@ CACHED_CLIENTS = ("hook", "client", "pod_manager", "job_client", "cluster_info",
 """The cached properties of the provider's operators that belong to one cluster."""
 
 
-class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
+class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, KubernetesPodOperator):
     """Runs the workload of a test, and records its outcome in `workload.json` however the task ends."""
 
     kind_of_object = "pod"
@@ -134,16 +135,14 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
         """Wait for a limited time only. The providers of Airflow 3.1 and 3.2 set no limit of their own."""
         super().defer(timeout=timeout or self.max_duration, **trigger)
 
-    def on_kill(self) -> None:
-        """Remove the workload and record its end when the task is stopped by hand or times out."""
-        self.save_logs()
-        self.end_workload()
-        if self._unrecorded is not None:
-            self._record_end(self._unrecorded, TaskStoppedError("the task was ended from outside"))
-
     def end_workload(self) -> None:
         """Remove the workload from the cluster."""
-        super().on_kill()
+        KubernetesPodOperator.on_kill(self)
+
+    def record_end_by_hand(self) -> None:
+        """Record that somebody has ended the task."""
+        if self._unrecorded is not None:
+            self._record_end(self._unrecorded, TaskStoppedError(ENDED_BY_HAND))
 
     def write_identity(self, context: Context) -> None:
         """Write to the run folder which run it holds, so that the folder alone is enough to judge and load the run.
@@ -295,15 +294,17 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
     def recorded(self, context: Context) -> Iterator[None]:
         """Record the outcome in `workload.json` when the block ends, for whatever reason, unless the task defers."""
         folder = self._unrecorded = self._folder = folder_of(self.test.name, context)
-        self._task_page = context["ti"].log_url
+        self._task_page, self._ti = context["ti"].log_url, context["ti"]
         try:
             yield
+        except WorkerStoppedError:
+            raise TaskStoppedError("the worker is stopped; the next try takes the workload up") from None
         except BaseException as error:
             if isinstance(error, TaskDeferred) or (isinstance(error, StorageError) and has_tries_left(context["ti"])):
                 raise  # a bucket that is away says nothing about the workload, which the next try takes over
             if self._unrecorded is not None and self._is_final(self._record_end(folder, error), error, folder):
                 if isinstance(error, AirflowTaskTimeout) and self.observed is None:
-                    self.on_kill()  # Airflow calls it for AirflowTaskTimeout, but not for the exception below
+                    self.end_by_hand()  # Airflow calls `on_kill` for AirflowTaskTimeout, but not for the next exception
                 raise AirflowFailException(str(error)) from error
             raise
         if self._unrecorded is not None:
@@ -311,8 +312,8 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
 
     def record_observed(self) -> None:
         """Record the observed state already, since no later process could observe it if this one dies."""
-        if self._folder is not None and self.observed is not None and self.pending is not None:
-            self._folder.write_workload(self._with_links(end_of(self.observed, None, self.pending, created=True)))
+        if self._unrecorded is not None and self.observed is not None and self.pending is not None:
+            self._unrecorded.write_workload(self._with_links(end_of(self.observed, None, self.pending, created=True)))
 
     def name_of_object(self, end: Workload) -> str | None:
         """Return the name of the pod or Job that runs the workload."""
@@ -321,7 +322,8 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
     def _record_end(self, folder: RunFolder, error: BaseException | None) -> Workload:
         self._unrecorded = None
         pending = self.pending or end_without_attempt(folder, self.image)
-        end = self._with_links(end_of(self._last_observed(), error, pending, created=self.created))
+        end = end_of(self._last_observed(), error, pending, created=self.created)
+        end = self._with_links(self.or_killed(end))
         folder.write_workload(end)
         self.save_logs()
         return end
@@ -339,9 +341,8 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
 
     def _is_final(self, end: Workload, error: BaseException, folder: RunFolder) -> bool:
         """Return whether another try of the task would start the workload more often than `retries` allows."""
-        if isinstance(error, ConfigError):
-            return True
-        return end_is_known(end) and not retries_left(folder, end, self.test.retries)
+        final = isinstance(error, ConfigError)
+        return final or (end_is_known(end) and not retries_left(folder, end, self.test.retries))
 
     def _with_links(self, end: Workload) -> Workload:
         page, cluster = self._task_page, self.cluster if self.on_gke else None

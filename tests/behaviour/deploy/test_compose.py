@@ -19,7 +19,15 @@ from missing import missing
 from servers.compose_file import FILE, PROJECT, UnsetError, load, new_env
 
 AIRFLOW = ("airflow-apiserver", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
-SECRETS = ("POSTGRES_PASSWORD", "AIRFLOW_JWT_SECRET", "AIRFLOW_API_SECRET_KEY", "AIRFLOW_FERNET_KEY", "ADMIN_PASSWORD")
+WORKERS = ("airflow-worker-1", "airflow-worker-2")
+SECRETS = (
+    "POSTGRES_PASSWORD",
+    "REDIS_PASSWORD",
+    "AIRFLOW_JWT_SECRET",
+    "AIRFLOW_API_SECRET_KEY",
+    "AIRFLOW_FERNET_KEY",
+    "ADMIN_PASSWORD",
+)
 ONE_SHOT = {"airflow-init", "k3s-kubeconfig", "local-kubeconfig"}
 WORKLOADS = "50001:0"
 """The user of workloads, whose group lets Airflow read what they write."""
@@ -126,14 +134,14 @@ def test_airflow_reads_a_kubeconfig_that_no_workload_can_write(services: dict[st
         for mount in ("cluster:/opt/airflow/cluster", "cluster:/opt/airflow/cluster:ro")
     )
     assert writers == {"local-kubeconfig", "k3s-kubeconfig"}
-    assert readers == {"airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"}
+    assert readers == {"airflow-scheduler", "airflow-dag-processor", "airflow-triggerer", *WORKERS}
     for name in writers:
         assert services[name]["command"][2].startswith("umask 077; "), name
 
 
 def test_the_local_cluster_shares_the_loopback_interface_of_its_clients(services: dict[str, Any]) -> None:
     together = {name for name, service in services.items() if service.get("network_mode") == "service:loopback"}
-    assert together == {"airflow-scheduler", "airflow-triggerer", "local-cluster"}
+    assert together == {"airflow-scheduler", "airflow-triggerer", "local-cluster", *WORKERS}
     assert all("runs:/opt/airflow/runs" in services[name]["volumes"] for name in together)
 
 
@@ -186,7 +194,7 @@ def test_docker_compose_accepts_the_file(env: dict[str, str], tmp_path: Path) ->
         environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
-    for profile in ("local", "k3s"):
+    for profile in ("local", "k3s", "local,celery"):
         done = config(**{**env, "COMPOSE_PROFILES": profile})
         assert done.returncode == 0, done.stderr
         accepted = yaml.safe_load(done.stdout)["services"]

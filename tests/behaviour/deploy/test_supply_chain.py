@@ -17,6 +17,7 @@ from servers.compose_file import PROJECT
 
 LOCKS = (
     "requirements.lock",
+    "requirements-celery.lock",
     "requirements-dev.lock",
     "requirements-integrations.lock",
     "requirements-integrations-torch.lock",
@@ -91,7 +92,7 @@ def test_images_are_pinned_by_digest_again_and_again(checkout: Path) -> None:
         assert done.returncode == 0, done.stderr
         services = yaml.safe_load((checkout / "docker-compose.yaml").read_text())["services"]
         images = {service["image"] for service in services.values()} - {"ml-metrics:local"}
-        assert len(images) == 3
+        assert len(images) == 4
         assert all(image.endswith(f"@{digest}") for image in images)
         assert re.search(rf"^FROM python:\S+@{digest}$", (checkout / "Dockerfile").read_text(), re.MULTILINE)
 

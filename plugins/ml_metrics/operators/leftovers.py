@@ -1,0 +1,44 @@
+"""What the gate does about a workload whose end nobody has seen: it is removed, for its run has ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.log_lines import logger_of
+from ml_metrics.model import UNKNOWN_ENDS
+from ml_metrics.operators.workload_operator import operator_class
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.run_folder import RunFolder
+
+log = logger_of(__name__)
+
+
+def remove_leftovers(test: TestDefinition, context: Mapping[str, Any], folder: RunFolder) -> None:
+    """Remove the workload of a run if its last process left it behind: no later try will take it up.
+
+    What the cluster does not let go now ends at the deadline of its pod. The verdict of the run does not wait for it.
+    """
+    workload = folder.read_workload()
+    if workload is None or workload.pod is None or workload.failure_reason not in UNKNOWN_ENDS:
+        return
+    try:
+        _remove(test, context)
+    except Exception as error:  # noqa: BLE001  (a run never fails because of what it leaves)
+        log.warning("the workload %s could not be removed; its deadline ends it: %s", workload.pod, error)
+    else:
+        log.warning("removed the workload %s: no try continues with it", workload.pod)
+
+
+def _remove(test: TestDefinition, context: Mapping[str, Any]) -> None:
+    from ml_metrics.operators.tasks import run_of
+    from ml_metrics.operators.workload_base import RUN_KEY
+
+    operator: Any = operator_class(test)(test=test, task_id="run_workload")
+    operator.take_over(context)
+    operator.labels = {RUN_KEY: run_of(test.name, context).key}
+    operator.use_cluster()
+    operator.remove_objects()

@@ -1,0 +1,85 @@
+"""The gate removes a workload whose end nobody has seen, and no other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.model import JobStatus
+from ml_metrics.operators.attempts import unknown_end
+from ml_metrics.operators.leftovers import remove_leftovers
+from ml_metrics.operators.run_hosts import RunHosts
+from ml_metrics.operators.run_workload import RunWorkload
+from ml_metrics.operators.workload_base import RUN_KEY
+from ml_metrics.run_folder import RunFolder
+
+LEFT = replace(unknown_end(1, "i"), namespace="ns", pod="p")
+CONTEXT: Any = {"dag_run": SimpleNamespace(dag_id="d", run_id="r")}
+
+
+class Core:
+    """The API of a cluster with one pod of the run."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.removed: list[str] = []
+        self.error = error
+
+    def list_namespaced_pod(self, namespace: str, label_selector: str) -> Any:
+        if self.error:
+            raise self.error
+        assert label_selector.startswith(f"{RUN_KEY}=")
+        return SimpleNamespace(items=[SimpleNamespace(metadata=SimpleNamespace(name=f"{namespace}/p"))])
+
+    def delete_namespaced_pod(self, name: str, namespace: str) -> None:
+        assert name.startswith(namespace)
+        self.removed.append(name)
+
+
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: Core, workload: Any, hosts: int = 1) -> None:
+    folder = RunFolder(str(tmp_path))
+    if workload is not None:
+        folder.write_workload(workload)
+    monkeypatch.setattr("ml_metrics.operators.workload_base.folder_of", lambda *_: folder)
+    for operator in (RunWorkload, RunHosts):
+        monkeypatch.setattr(operator, "client", core, raising=False)
+        monkeypatch.setattr(operator, "use_cluster", lambda _: None)
+    monkeypatch.setattr(RunHosts, "remove_objects", lambda self: core.removed.append(f"{self.own_namespace}/job"))
+    test = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"], "hosts": hosts})
+    remove_leftovers(test, CONTEXT, folder)
+
+
+@pytest.mark.parametrize(("hosts", "removed"), [(1, ["ns/p"]), (2, ["ns/job"])])
+@pytest.mark.parametrize("reason", ["WorkerLost", "ClusterUnreachable"])
+def test_a_workload_that_may_still_run_is_removed(
+    reason: str, hosts: int, removed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = Core()
+    gate(tmp_path, monkeypatch, core, replace(LEFT, failure_reason=reason), hosts)
+    assert core.removed == removed
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        None,
+        replace(LEFT, pod=None),
+        replace(LEFT, failure_reason="OOMKilled"),
+        replace(LEFT, failure_reason=None, status=JobStatus.SUCCESS),
+    ],
+)
+def test_nothing_else_is_removed(workload: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    core = Core(AssertionError("the cluster is not asked"))
+    gate(tmp_path, monkeypatch, core, workload)
+    assert core.removed == []
+
+
+def test_a_cluster_that_does_not_answer_changes_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate(tmp_path, monkeypatch, Core(ConnectionError("no route")), LEFT)
+    assert "its deadline ends it: no route" in caplog.text
