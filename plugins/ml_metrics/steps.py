@@ -273,9 +273,7 @@ def _weekly_costs(
     if book is None or offer is None:
         return {}, f"{MISSING}: {NO_BOOK}"
     runs = 1 + len(warehouse.runs.of_test(run.test, now - timedelta(days=DAYS), now, MAX_RUNS_OF_WEEK, run.key))
-    found = weekly_costs(
-        test, slower, state.goodput, chips=chips_of(test), runs=runs, offer=offer, book=book, now=now
-    )
+    found = weekly_costs(test, slower, state.goodput, chips=chips_of(test), runs=runs, offer=offer, book=book, now=now)
     costs = {cost.metric: str(cost) for cost in found}
     return costs, f"{MISSING}: the price book {book.title!r} has no price for {offer} today"
 

@@ -114,4 +114,6 @@ def _open(found: list[Incident]) -> str:
             causes.setdefault(one.cause, []).append(one.test)
     shared = [f"  {printable(cause)}: {printable(', '.join(tests))}" for cause, tests in causes.items()]
     title = ["\nCauses:"] if shared else []
-    return "\n".join([table(("open alert", "since", "cost a week", "acknowledged by"), rows, right=(2,)), *reasons, *title, *shared])
+    return "\n".join(
+        [table(("open alert", "since", "cost a week", "acknowledged by"), rows, right=(2,)), *reasons, *title, *shared]
+    )

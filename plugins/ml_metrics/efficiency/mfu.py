@@ -57,7 +57,8 @@ def _utilisation(
     peak = peak_of(device, config.precision)
     if peak is None:
         others = ", ".join(precisions_of(device))
-        reason = f"the table of peaks has none of {device} in {config.precision}{f', only in {others}' if others else ''}"
+        only = f", only in {others}" if others else ""
+        reason = f"the table of peaks has none of {device} in {config.precision}{only}"
         return Figures(missing=dict.fromkeys(flops_of, reason))
     shares = {name: flops / (seconds * chips * peak.flops) for name, flops in flops_of.items()}
     on = "1 chip" if chips == 1 else f"{chips:,} chips"

@@ -8,9 +8,9 @@ How large an effect noise alone makes is found by permutation: if no node were s
 have been on each other's nodes. The largest effect of any node in such permutations bounds the error for all nodes
 together, whatever the noise is like. A node that is named is set aside with its runs before the next one is looked for.
 
-A visit counts by how far it is from the mean of its test, cut at a bound, so that a few far values decide nothing. Which
-bound finds most depends on the noise: under a long tail on the slow side, that is a low one if many visits were slowed
-down, and a high one if a node had few visits. So each node has the better of two scores, and so do the permutations.
+A visit counts by how far it is from the mean of its test, cut at a bound, so that a few far values decide nothing.
+Which bound finds most depends on the noise: under a long tail on the slow side, that is a low one if many visits were
+slowed down, and a high one if a node had few visits. So each node has the better of two scores, and so do permutations.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class NodeEffect:
 
     @property
     def known(self) -> bool:
-        """Whether there is an interval: a node with one visit, or with all visits of its tests, could have any effect."""
+        """Whether there is an interval: a node with one visit, or all visits of its tests, could have any effect."""
         return bool(np.isfinite(self.low))
 
 

@@ -102,7 +102,9 @@ class RunMessages:
         if is_warning:
             return Decision(message, held_because)
         change = _incident_change(notification.kind, problems.urgent, incident)
-        return Decision(message, held_because, replace(change, at=self._moment(), cause=cause, cost=cost_of_incident(self.state, problems.urgent)), self._ended())
+        cost = "" if change.kind == "close" else cost_of_incident(self.state, problems.urgent)
+        change = replace(change, at=self._moment(), cause=cause, cost=cost)
+        return Decision(message, held_because, change, self._ended())
 
     def overdue(self, since: str, owner: str, emails: Sequence[str], start: Start | None = None) -> Decision | None:
         """Return the message that the run has not finished in time. Its end is reported like that of any run.
