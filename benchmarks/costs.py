@@ -1,7 +1,7 @@
 """The bills of a month of 300 tests, nightly, with 12 metrics of cost for each run among 20 others.
 
-Three ways to the sums by owner, test and reason: `ml-metrics cost`, the page Cost (which also reads the month before) and
-pandas, which reads the same rows and sums them with groupby. A bare SQL aggregate shows what the database alone needs.
+Three ways to the sums by owner, test and reason: `ml-metrics cost`, the page Cost (which also reads the month before),
+and pandas, which reads the same rows and sums them with groupby. An SQL aggregate shows what the database alone needs.
 All give the same total. CPU time, as ratios to pandas; the median of some rounds in turns.
 """
 
@@ -76,7 +76,7 @@ def _records(night: int) -> Iterator[Any]:
         test = f"test-{number:03}"
         metrics = [Metric(name, value, name, "final", wall_time=end.timestamp()) for name, value in values.items()]
         workload = Workload(JobStatus.SUCCESS, started_at=end - timedelta(hours=1), ended_at=end)
-        run = Run(test, test, f"night-{night}", "bench")
+        run = Run(test, test, f"night-{night}", "local")
         yield run_record(
             run,
             workload,
