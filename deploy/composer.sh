@@ -143,8 +143,9 @@ checks() {
     gcloud storage buckets describe "$storage_bucket" --project "$project"
   check "the secret of the connection ml_metrics_warehouse" "without it, no row is recorded" \
     gcloud secrets describe airflow-connections-ml_metrics_warehouse --project "$project"
-  echo "not checked: the roles of $(described account) (--roles lists them), the values of secrets, the dataset, and whether"
-  echo "  clusters answer from there"
+  echo "not checked: the roles of $(described account) (--roles lists them), the values of secrets, the dataset, whether"
+  echo "  clusters answer from there, and whether the wheel of ml-metrics is installed (update --update-pypi-package): without"
+  echo "  it the triggerer cannot report runs by hand that hang (docs/composer.md, Overdue runs, and the triggerer)"
 }
 
 # --- packages: only those that Composer does not have ------------------------------------------------------------------
@@ -179,6 +180,8 @@ ml_metrics-dataset=$dataset
 ml_metrics-channels=$channels
 ml_metrics-outbox=$outbox
 SETTINGS
+  # Composer has triggerers, and a workload that waits in one holds no worker; who has decided otherwise keeps that
+  described setting | grep '^operators-default_deferrable=' >/dev/null || echo "operators-default_deferrable=True"
   # otherwise the links in messages would lead to localhost
   [ -z "$address" ] || echo "ml_metrics-dashboard_url=${address%/}/ml-metrics"
   [ -z "$clusters" ] || echo "ml_metrics-clusters=/home/airflow/gcs/dags/ml_metrics_clusters.yaml"

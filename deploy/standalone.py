@@ -1,4 +1,4 @@
-"""`airflow standalone` without its two log servers: `make up` runs this.
+"""`airflow standalone` without its two log servers, and with workloads that wait in its triggerer: `make up` runs this.
 
 Airflow's scheduler and triggerer serve log files on every address of the machine, and no option of the configuration
 changes the address. On one machine nobody needs the servers: the API server reads the same files.
@@ -6,6 +6,7 @@ changes the address. On one machine nobody needs the servers: the API server rea
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -24,6 +25,8 @@ class Component(standalone_command.SubCommand):
 if __name__ == "__main__":
     from airflow.__main__ import main
 
+    # `airflow dags test` has the same configuration and no triggerer, so this is no line of airflow.cfg
+    os.environ.setdefault("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
     standalone_command.SubCommand = Component  # type: ignore[misc]
     sys.argv = ["airflow", "standalone"]
     main()

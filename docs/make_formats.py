@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from ml_metrics.collect.formats.registry import FORMATS
+from ml_metrics.collect.histories.registry import HISTORIES
 from ml_metrics.collect.profiles.registry import PROFILES
 from ml_metrics.config.formats import FORMAT_FILES
 
@@ -124,7 +125,18 @@ def _shown(line: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
+def histories() -> str:
+    """Return docs/import.md with the table of the histories."""
+    rows = ["| `--from` | what to name | series |", "| --- | --- | --- |"]
+    rows += [f"| `{one.name}` | {one.source} | {one.series} |" for one in HISTORIES]
+    before, begin, rest = Path(__file__).with_name("import.md").read_text(encoding="utf-8").partition(BEGIN)
+    return "\n".join([f"{before}{begin}", *rows, END]) + rest.partition(END)[2]
+
+
+BEGIN, END = "<!-- histories: begin -->", "<!-- histories: end -->"
 LONGEST = 90
 
 if __name__ == "__main__":
     Path(sys.argv[1] if sys.argv[1:] else Path(__file__).with_name("formats.md")).write_text(page(), encoding="utf-8")
+    if not sys.argv[1:]:
+        Path(__file__).with_name("import.md").write_text(histories(), encoding="utf-8")

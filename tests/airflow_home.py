@@ -73,6 +73,7 @@ class Home:
             "AIRFLOW_HOME": str(self.path),
             "PATH": f"{BIN}:{os.environ['PATH']}",
             "PYTHONWARNINGS": "",
+            "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
             "AIRFLOW__ML_METRICS__LOCAL_CLUSTER_FOLDERS": str(self.shared),
             # all failing tests here have the same owner, and fail within the same hour
             "AIRFLOW__ML_METRICS__MAILS_PER_HOUR": "1000",

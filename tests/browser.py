@@ -23,6 +23,8 @@ FLAGS = (
 )  # fmt: skip
 EXPECT_MILLISECONDS = 30_000
 """How long an expected element may take on a machine that runs other tests, too."""
+PAGE_MILLISECONDS = 120_000
+"""How long a page may take: the first one waits for what the server imports."""
 
 
 @contextmanager
@@ -48,6 +50,7 @@ class Watched:
         self.other_requests: list[str] = []
         context.expose_function("xss", lambda: self.ran.append("xss"))
         self.page: Page = context.new_page()
+        self.page.set_default_navigation_timeout(PAGE_MILLISECONDS)
         self.page.on("dialog", lambda dialog: (self.ran.append(dialog.message), dialog.dismiss()))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))

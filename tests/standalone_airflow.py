@@ -157,7 +157,6 @@ def standalone(home: Home, heartbeat: int = 30) -> Iterator[Standalone]:
         **home.environment,
         "AIRFLOW__API__PORT": str(port),
         "AIRFLOW__API__BASE_URL": url,
-        "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(heartbeat),
     }

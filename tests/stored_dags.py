@@ -15,6 +15,14 @@ def stored(dag: Any) -> dict[str, Any]:
     return document
 
 
+def stored_and_read(dag: Any) -> Any:
+    """Return a DAG that was stored and read again: one of the scheduler."""
+    from airflow.serialization import serialized_objects
+
+    kind: Any = getattr(serialized_objects, "DagSerialization", None) or serialized_objects.SerializedDAG
+    return kind.from_dict(stored(dag))
+
+
 def interval_of_stored(deadline: Any) -> timedelta:
     """Return the interval of a deadline that was stored and read again."""
     try:

@@ -2,14 +2,15 @@
 # A test compares both.
 locals {
   settings = {
-    "secrets-backend"         = "airflow.providers.google.cloud.secrets.secret_manager.CloudSecretManagerBackend"
-    "secrets-backend_kwargs"  = "{\"connections_prefix\":\"airflow-connections\",\"variables_prefix\":\"airflow-variables\",\"sep\":\"-\"}"
-    "ml_metrics-cluster"      = "kubernetes"
-    "ml_metrics-storage_root" = "gs://${google_storage_bucket.runs.name}/runs"
-    "ml_metrics-outbox"       = "gs://${google_storage_bucket.runs.name}/outbox"
-    "ml_metrics-deployment"   = var.deployment
-    "ml_metrics-dataset"      = google_bigquery_dataset.metrics.dataset_id
-    "ml_metrics-channels"     = var.channels
+    "secrets-backend"              = "airflow.providers.google.cloud.secrets.secret_manager.CloudSecretManagerBackend"
+    "secrets-backend_kwargs"       = "{\"connections_prefix\":\"airflow-connections\",\"variables_prefix\":\"airflow-variables\",\"sep\":\"-\"}"
+    "operators-default_deferrable" = "True"
+    "ml_metrics-cluster"           = "kubernetes"
+    "ml_metrics-storage_root"      = "gs://${google_storage_bucket.runs.name}/runs"
+    "ml_metrics-outbox"            = "gs://${google_storage_bucket.runs.name}/outbox"
+    "ml_metrics-deployment"        = var.deployment
+    "ml_metrics-dataset"           = google_bigquery_dataset.metrics.dataset_id
+    "ml_metrics-channels"          = var.channels
   }
 }
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.datasets import load_digits
 from tensorboard.summary import Writer
 
-from ml_metrics_telemetry import GoodputRecorder, JsonLinesMetricHandler, configure, get_stream
+from ml_metrics_telemetry import GoodputRecorder, JsonLinesMetricHandler, configure, get_stream, local_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +73,7 @@ class Network:
 def main() -> None:
     """Train, evaluate after each epoch, and write the results."""
     options = arguments()
-    options.model_dir.mkdir(parents=True, exist_ok=True)
+    folder = local_folder(options.model_dir)  # what is written there by path is uploaded if the folder is a bucket
     recorder = GoodputRecorder(os.environ.get("JOB_NAME", "digits"), "goodput", logging_enabled=True)
     configure(JsonLinesMetricHandler())
     stream = get_stream("digits")
@@ -86,7 +85,7 @@ def main() -> None:
     network = Network(train_images.shape[1], 10, rng)
     recorder.record_training_preparation_end_time()
 
-    train_log, test_log = Writer(str(options.model_dir / "train")), Writer(str(options.model_dir / "validation"))
+    train_log, test_log = Writer(str(folder / "train")), Writer(str(folder / "validation"))
     step = 0
     for epoch in range(options.train_epochs):
         started, losses = time.perf_counter(), []
@@ -127,7 +126,7 @@ def batches(count: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model_dir", type=Path, default=Path(os.environ.get("MODEL_DIR", "model")))
+    parser.add_argument("--model_dir", default=os.environ.get("MODEL_DIR", "model"))
     parser.add_argument("--train_epochs", type=int, default=1)
     parser.add_argument("--learning_rate", type=float, default=0.15)
     parser.add_argument("--seed", type=int, default=0)

@@ -26,6 +26,7 @@ from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
 from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.judge.wording import rule_of
 from ml_metrics.notify import notify_lost_gate, notify_overdue, notify_run, post_run_message
+from ml_metrics.operators.patience import retry_options
 from ml_metrics.operators.tasks import AssertSuccess, CollectMetrics, ConfirmRun, JudgeRun, LoadHistory, MeasureGoodput
 from ml_metrics.operators.workload_operator import InvalidTestFile, operator_class, workload_operator
 from ml_metrics.settings import Settings
@@ -39,14 +40,6 @@ if TYPE_CHECKING:
 
 TASK_TIMEOUT = timedelta(hours=1)
 """For the tasks that only read and write: nothing that a workload writes can hold a worker for longer."""
-RETRIES: dict[str, Any] = {
-    "retries": 2,
-    "retry_delay": 10.0,
-    "retry_exponential_backoff": True,
-    "execution_timeout": TASK_TIMEOUT,
-}
-"""For the same tasks, whose failures are mostly temporary errors of other services."""
-
 DEADLINE_SLACK = timedelta(hours=1)
 """The time in a run for everything but its workload."""
 MAX_DESCRIPTION = 300
@@ -137,10 +130,14 @@ def accelerator_test(test: TestDefinition) -> DAG:
             priority_weight=test.priority,
             weight_rule="absolute",
         )
-        collect_metrics = CollectMetrics(task_id="collect_metrics", test=test, **_after_workload(1))
-        measure_goodput = MeasureGoodput(task_id="measure_goodput", test=test, **_after_workload(1))
+        # what a test file turns off is no task: a task that only skips itself costs a process
+        measured: list[TestTask] = [CollectMetrics(task_id="collect_metrics", test=test, **_after_workload(1))]
+        if test.goodput.enabled:
+            measured.append(MeasureGoodput(task_id="measure_goodput", test=test, **_after_workload(1)))
         judge_run = JudgeRun(task_id="judge_run", test=test, **_after_workload(2))
-        recorded: list[TestTask] = [LoadHistory(task_id="load_history", test=test, **_after_workload(3))]
+        recorded: list[TestTask] = []
+        if test.metric_collection_config.write_to_bigquery:
+            recorded.append(LoadHistory(task_id="load_history", test=test, **_after_workload(3)))
         if test.regression_test_config.confirms_by_rerun:
             recorded.append(ConfirmRun(task_id=CONFIRM, test=test, **_after_workload(3)))
         assert_success = AssertSuccess(
@@ -151,7 +148,7 @@ def accelerator_test(test: TestDefinition) -> DAG:
             on_failure_callback=notify_run,
             on_success_callback=notify_run,
         )
-        chain(run_workload, [collect_metrics, measure_goodput], judge_run, *recorded, assert_success)
+        chain(run_workload, measured, judge_run, *recorded, assert_success)
         # set after the tasks: otherwise each has a copy, which Airflow validates twice whenever it serialises the DAG
         dag.params = ParamsDict(parameters(test))
     return dag
@@ -159,7 +156,8 @@ def accelerator_test(test: TestDefinition) -> DAG:
 
 def _after_workload(steps: int) -> dict[str, Any]:
     """Return the options of a task. What is nearer to a verdict goes first, across tests, and before any workload."""
-    return {**RETRIES, "priority_weight": MAX_PRIORITY + steps, "weight_rule": "absolute"}
+    own = {"execution_timeout": TASK_TIMEOUT, "priority_weight": MAX_PRIORITY + steps, "weight_rule": "absolute"}
+    return {**retry_options(), **own}
 
 
 @contextmanager

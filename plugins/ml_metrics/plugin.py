@@ -34,6 +34,17 @@ class ImportErrors:
         _note(filename, stacktrace)
 
 
+class Preloading:
+    """Imports the libraries of tasks once for all of them. Airflow's scheduler calls this before it forks workers."""
+
+    @hookimpl
+    def on_starting(self, component: Any) -> None:
+        """Import them, if this is such a scheduler."""
+        from ml_metrics.preloading import preload
+
+        preload(component)
+
+
 def _note(filename: str, stacktrace: str) -> None:
     from ml_metrics.notify.watch.import_errors import note_import_error
 
@@ -41,10 +52,10 @@ def _note(filename: str, stacktrace: str) -> None:
 
 
 class MlMetricsPlugin(AirflowPlugin):
-    """The dashboard, the links to it, and the listener for DAG files that cannot be imported."""
+    """The dashboard, the links to it, and listeners: for DAG files that cannot be imported, and for the scheduler."""
 
     name = "ml_metrics"
-    listeners: list[Any] = [ImportErrors()]  # noqa: RUF012
+    listeners: list[Any] = [ImportErrors(), Preloading()]  # noqa: RUF012
     fastapi_apps: list[Any] = [  # noqa: RUF012  (Airflow declares it on the instance)
         {"app": dashboard, "url_prefix": URL_PREFIX, "name": "ML Metrics"}
     ]

@@ -9,13 +9,14 @@ from airflow.sdk import DAG, task
 
 from ml_metrics.airflow_versions import CronTriggerTimetable
 from ml_metrics.notify import send_digest, send_heartbeat, send_messages, watch_tests
+from ml_metrics.operators.patience import retry_options
 from ml_metrics.operators.prune_rows import prune_rows
 from ml_metrics.operators.prune_storage import prune_storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RETRIES = {"retries": 2, "retry_delay": timedelta(minutes=5), "execution_timeout": timedelta(minutes=13)}
+EXECUTION_TIMEOUT = timedelta(minutes=13)
 ALWAYS: dict[str, Any] = {
     "catchup": False,
     "max_active_runs": 1,
@@ -27,6 +28,10 @@ ALWAYS: dict[str, Any] = {
 def product_dag(dag_id: str) -> DAG:
     """Return a DAG of the product, one of `PRODUCT_DAGS`."""
     return PRODUCT_DAGS[dag_id](dag_id)
+
+
+def _patient() -> dict[str, Any]:
+    return {**retry_options(), "execution_timeout": EXECUTION_TIMEOUT}
 
 
 def _messages(dag_id: str) -> DAG:
@@ -44,7 +49,7 @@ def _messages(dag_id: str) -> DAG:
 
 def _digest(dag_id: str) -> DAG:
     about = "Send the alerts that were held back"
-    with DAG(dag_id, schedule="@hourly", description=about, default_args=RETRIES, **ALWAYS) as dag:
+    with DAG(dag_id, schedule="@hourly", description=about, default_args=_patient(), **ALWAYS) as dag:
         task(send_digest)()
     return dag
 
@@ -55,7 +60,7 @@ def _watch(dag_id: str) -> DAG:
         schedule="*/15 * * * *",
         description="Report tests whose file, DAG or schedule broke",
         dagrun_timeout=timedelta(minutes=14),
-        default_args=RETRIES,
+        default_args=_patient(),
         **ALWAYS,
     ) as dag:
         task(watch_tests)()
@@ -65,14 +70,14 @@ def _watch(dag_id: str) -> DAG:
 def _heartbeat(dag_id: str) -> DAG:
     # no run for the Monday before the DAG first appeared: in its first hours there is no week to report
     mondays = CronTriggerTimetable("0 7 * * 1", timezone="UTC", run_immediately=timedelta(0))
-    with DAG(dag_id, schedule=mondays, description="Report missed tests", default_args=RETRIES, **ALWAYS) as dag:
+    with DAG(dag_id, schedule=mondays, description="Report missed tests", default_args=_patient(), **ALWAYS) as dag:
         task(send_heartbeat)()
     return dag
 
 
 def _storage(dag_id: str) -> DAG:
     about = "Remove run folders and rows that are kept no longer"
-    with DAG(dag_id, schedule="30 3 * * *", description=about, default_args=RETRIES, **ALWAYS) as dag:
+    with DAG(dag_id, schedule="30 3 * * *", description=about, default_args=_patient(), **ALWAYS) as dag:
         task(execution_timeout=timedelta(hours=1))(prune_storage)()
         task(execution_timeout=timedelta(hours=1))(prune_rows)()
     return dag

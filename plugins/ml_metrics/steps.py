@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.efficiency.figures import Figures
     from ml_metrics.goodput import GoodputReport
+    from ml_metrics.goodput.log_files import LogSource
     from ml_metrics.judge import Judgement
     from ml_metrics.judge.confirmation import ConfirmingRun
     from ml_metrics.limits import Limits
     from ml_metrics.model import Run, Verdict
     from ml_metrics.run_state import RunState
+    from ml_metrics.storage import File
     from ml_metrics.warehouse import RunRecord, Warehouse
 
 TASKS = ("run_workload", "collect_metrics", "measure_goodput", "judge_run", "load_history", "assert_success")
@@ -79,23 +81,38 @@ def measure_goodput(test: TestDefinition, state: RunState, limits: Limits | None
     from ml_metrics.cloud.goodput import exported, goodput_log
     from ml_metrics.collect import Collected
     from ml_metrics.collect.facts import generated
-    from ml_metrics.goodput import measure
+    from ml_metrics.goodput.report import NO_LOG, GoodputReport
+    from ml_metrics.goodput.writer import is_log
 
-    ideal, ended_at = test.goodput.ideal_step_time, state.workload.ended_at
     in_cloud = test.goodput.cloud_logging or test.goodput.gcp_options
     job_name = state.identity[0].job_name if in_cloud else ""
-    report = measure(
-        goodput_log(test, job_name) or state.folder.files(),
-        ideal_step_time=None if ideal is None else ideal.total_seconds(),
-        windows=[window.total_seconds() for window in test.goodput.rolling_windows],
-        until=None if ended_at is None else ended_at.timestamp(),
-        stalls=test.goodput.stalls,
-        limits=limits,
-    )
+    files = list(state.folder.files())
+    recorded = [file for file in files if is_log(file)]
+    log = goodput_log(test, job_name) or recorded or _printed_steps(test, state, files, limits)
+    report = _measured(test, log, state, limits) if log else GoodputReport(found=False, warnings=(NO_LOG,))
     report = exported(test, report, job_name)
     metrics = tuple(generated(report.metrics(), test.metric_collection_config))
     state.folder.write("goodput", {**report.document(), "metrics": Collected(metrics).document()["metrics"]})
     return report
+
+
+def _printed_steps(
+    test: TestDefinition, state: RunState, files: Sequence[File], limits: Limits | None
+) -> LogSource | None:
+    """Return the steps that the workload printed, if its lines are known."""
+    options = test.metric_collection_config.sources.logs
+    if options.profile is None:
+        return None
+    from ml_metrics.collect.printed_steps import printed_steps
+    from ml_metrics.collect.profiles.registry import BY_NAME
+    from ml_metrics.config.patterns import matches_any
+    from ml_metrics.goodput.log_files import EntriesInMemory
+    from ml_metrics.limits import Allowance, Limits
+
+    logs = [file for file in files if matches_any(options.files, file.name)]
+    allowance = Allowance(limits or Limits())
+    found = printed_steps(logs, BY_NAME[options.profile], state.workload, allowance, test.name)
+    return EntriesInMemory(found.entries, found.warnings) if found.entries or found.warnings else None
 
 
 def measure_efficiency(test: TestDefinition, state: RunState) -> Figures:
@@ -227,6 +244,23 @@ def decide(state: RunState, task_states: Mapping[str, str]) -> Gate:
     gate = Gate(tuple(reasons), problems)
     state.folder.write("gate", {"reasons": gate.reasons, "troubles": gate.problems})
     return gate
+
+
+def _measured(
+    test: TestDefinition, log: LogSource | list[File], state: RunState, limits: Limits | None
+) -> GoodputReport:
+    """Return the report of a log. Only a run that has one imports what measures it."""
+    from ml_metrics.goodput import measure
+
+    ideal, ended_at = test.goodput.ideal_step_time, state.workload.ended_at
+    return measure(
+        log,
+        ideal_step_time=None if ideal is None else ideal.total_seconds(),
+        windows=[window.total_seconds() for window in test.goodput.rolling_windows],
+        until=None if ended_at is None else ended_at.timestamp(),
+        stalls=test.goodput.stalls,
+        limits=limits,
+    )
 
 
 def _with_weekly_costs(

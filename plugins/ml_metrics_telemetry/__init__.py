@@ -13,6 +13,7 @@ from ml_metrics_telemetry.handlers import (
     NullMetricHandler,
     TensorBoardMetricHandler,
 )
+from ml_metrics_telemetry.local_files import local_folder
 from ml_metrics_telemetry.recorder import GoodputRecorder
 from ml_metrics_telemetry.scalars import ScalarWriter
 from ml_metrics_telemetry.streams import (
@@ -49,6 +50,7 @@ __all__ = [
     "get_elapsed_time_ms",
     "get_stream",
     "initialize_metrics",
+    "local_folder",
     "prof",
     "profile",
     "publish_metric",

@@ -19,7 +19,11 @@ CLOUD = ("STORAGE_EMULATOR_HOST", "NO_GCE_CHECK", "GCSFS_EXPERIMENTAL_ZB_HNS_SUP
 
 PROGRAM = """
 from ml_metrics_telemetry import GoodputRecorder, JsonLinesMetricHandler, TensorBoardMetricHandler
-from ml_metrics_telemetry import configure, put_metric
+from ml_metrics_telemetry import configure, local_folder, put_metric
+from tensorboard.summary import Writer
+by_path = Writer(str(local_folder() / "by-path"))
+by_path.add_scalar("by_path", 0.5, 1)
+by_path.close()
 recorder = GoodputRecorder("job", "log", True)
 recorder.record_job_start_time()
 for step in range(5):
@@ -51,6 +55,7 @@ def test_a_run_in_a_bucket_is_measured_judged_and_recorded(home: Home, bucket: s
         metrics = {row.metric: row.value for row in warehouse.metrics.of_run(run.uuid)}
     assert metrics["lines/accuracy_final"] == 0.97
     assert metrics["events/accuracy_final"] == pytest.approx(0.97)
+    assert metrics["by_path_final"] == 0.5
     assert {"goodput", "total_wall_time"} <= metrics.keys()
     names = {file.name for file in storage.list_files(f"{bucket}/{test}/{run.uuid}")}
     written = {"workload", "metrics", "goodput", "verdicts", "gate"}

@@ -146,6 +146,7 @@ def test_every_route_needs_a_login_and_every_action_a_permission(airflow: Standa
 
 
 PAGES = {
+    "inbox": "inbox",
     "tests": "",
     "test": LINKS.test(MANY),
     "broken": LINKS.test(FAILING),
@@ -197,6 +198,41 @@ def test_every_cell_of_the_heatmap_is_reachable_by_keyboard(watched: Watched) ->
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/test?test={FAILING}&since={YESTERDAY}&until={YESTERDAY}")
+
+
+def test_pages_follow_the_theme_that_is_chosen_in_airflow(watched: Watched) -> None:
+    page = watched.go(LINKS.test(MANY))
+    expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
+    watched.wait_for_chart()
+    text = page.locator("[id=chart-0] .role-axis-label text").first
+    light = text.get_attribute("fill")
+    airflow = page.context.new_page()
+    airflow.goto(f"{watched.url}/ml-metrics/icon.svg")
+    airflow.evaluate("localStorage.setItem('theme', 'dark')")
+    expect(page.locator("body")).to_have_css("background-color", "rgb(17, 24, 39)")
+    expect(text).not_to_have_attribute("fill", light or "")
+    airflow.evaluate("localStorage.setItem('theme', 'system')")
+    expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
+    airflow.close()
+
+
+def test_an_incident_is_acknowledged_by_keyboard(watched: Watched, home: Home) -> None:
+    with home.warehouse() as warehouse:
+        warehouse.incidents.report(FAILING, run_of(FAILING, 0).key, fingerprint="x", reasons=["job_status:failure"])
+    page = watched.go("inbox")
+    entry = page.locator(".entry", has_text=FAILING)
+    page.keyboard.press("j")
+    expect(entry).to_be_focused()
+    screenshot(page, "inbox", PROJECT)
+    page.keyboard.press("a")
+    page.keyboard.type("j is typed")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("acknowledged by admin: j is typed")).to_be_visible()
+    expect(entry.locator(".state")).to_have_text("acknowledged")
+    page.keyboard.press("/")
+    page.keyboard.type("no-such-test")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("No incident matches.")).to_be_visible()
 
 
 @pytest.mark.parametrize("watched", [{"bypass_csp": True}], indirect=True)

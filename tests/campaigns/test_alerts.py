@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from airflow_home import PROJECT, Home
+from ml_metrics.operators.patience import RETRIES
 from standalone_airflow import Standalone, standalone, wait_until
 
 pytestmark = [
@@ -79,7 +80,7 @@ def test_a_run_that_never_starts_is_reported_once(airflow: Standalone, home: Hom
 def test_the_dag_processor_reports_a_gate_that_is_always_killed(airflow: Standalone, home: Home) -> None:
     airflow.unpause("gate-always-killed")
     run = airflow.trigger("gate-always-killed")
-    for _ in range(3):
+    for _ in range(1 + RETRIES):
         airflow.kill("gate-always-killed", run, "assert_success")
     assert airflow.wait_until_ended("gate-always-killed", run) == "failed"
     wait_until(lambda: bool(home.mails("gate-always-killed")), "the DAG processor has sent the mail")

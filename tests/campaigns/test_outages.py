@@ -24,9 +24,6 @@ open(os.path.join(os.environ["MODEL_DIR"], "ran-" + os.environ["POD_NAME"]), "w"
 """
 
 
-AT_ONCE = {"AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1"}
-
-
 IN_CAMPAIGN = pytest.mark.skipif(not os.environ.get("ML_METRICS_KILLS"), reason="`make campaign-kills` plays this")
 
 
@@ -77,7 +74,7 @@ def test_a_workload_that_is_retried_runs_in_a_new_pod_and_is_counted(home: Home)
     second_time = "import os,sys; seen = os.path.join(os.environ['MODEL_DIR'], 'seen'); there = os.path.exists(seen);"
     second_time += "open(seen, 'a').write(os.environ['POD_NAME'] + chr(10)); sys.exit(0 if there else 7)"
     test = home.add_test("retried", command=["python3", "-c", second_time], retries=1)
-    assert home.airflow("dags", "test", test, **AT_ONCE).returncode == 0
+    assert home.airflow("dags", "test", test).returncode == 0
     workload = recorded_workload(home, test)
     assert (workload["status"], workload["attempts"]) == ("success", 2)
     (seen,) = (home.runs / test).glob("*/seen")
@@ -86,6 +83,6 @@ def test_a_workload_that_is_retried_runs_in_a_new_pod_and_is_counted(home: Home)
 
 def test_no_more_attempts_than_were_asked_for(home: Home) -> None:
     test = home.add_test("fails-always", command=["false"], retries=1)
-    assert home.airflow("dags", "test", test, **AT_ONCE).returncode == 1
+    assert home.airflow("dags", "test", test).returncode == 1
     assert recorded_workload(home, test)["attempts"] == 2
     assert_reported(home, test, "failure", "ExitCode:1")

@@ -56,6 +56,17 @@ def test_a_dag_has_six_tasks_of_which_the_last_decides() -> None:
     assert [task.task_id for task in dag.tasks if task.on_failure_callback] == ["assert_success"]
 
 
+def test_what_a_test_file_turns_off_is_no_task_and_costs_no_process() -> None:
+    off = {"goodput": {"enabled": False}, "metric_collection_config": {"write_to_bigquery": False}}
+    dag = dags.accelerator_test(TestDefinition(name="t", image="i", command=("c",), **off))
+    assert {task.task_id: sorted(task.upstream_task_ids) for task in dag.tasks} == {
+        "run_workload": [],
+        "collect_metrics": ["run_workload"],
+        "judge_run": ["collect_metrics"],
+        "assert_success": ["judge_run"],
+    }
+
+
 def test_what_is_nearer_to_a_verdict_goes_first_and_before_every_workload() -> None:
     """With a backlog, workloads of other tests would all start before the first message is sent."""
     dag = dags.accelerator_test(TEST.model_copy(update={"priority": MAX_PRIORITY}))

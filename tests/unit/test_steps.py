@@ -188,6 +188,20 @@ def test_ignored_tags_are_no_goodput_metrics_either(tmp_path: Path) -> None:
     assert document["badput_seconds"]["other"] >= 0
 
 
+def test_a_log_of_a_known_program_has_goodput_without_a_recorder(tmp_path: Path) -> None:
+    began = datetime(2026, 8, 22, 10, tzinfo=UTC)
+    line = "I0822 10:01:{0:02}.500000 1 m.py:2] completed step: {0}, seconds: 1.0, loss: 2.1\n"
+    lines = (line.format(step) for step in range(40))
+    (tmp_path / "train.log").write_text("".join(lines))
+    config = MetricCollectionConfig.model_validate({"sources": {"logs": {"profile": "maxtext"}}})
+    test = definition().model_copy(update={"metric_collection_config": config})
+    folder = RunFolder(str(tmp_path))
+    folder.write_workload(Workload(JobStatus.SUCCESS, started_at=began, ended_at=began + timedelta(seconds=100)))
+    report = steps.measure_goodput(test, RunState(folder))
+    assert report.goodput_percent == pytest.approx(40, abs=0.01)
+    assert next(one.value for one in RunState(folder).metrics if one.name == "goodput") == report.goodput_percent
+
+
 def test_a_curve_is_collected_judged_and_stored(tmp_path: Path) -> None:
     rule = {"loss_curve": {"curve": {"within": "3 sd", "from_step": 10}}, "default": {"comparison": "less"}}
     test = definition().model_copy(

@@ -56,6 +56,16 @@ class Markers:
         content = {"run_folder": run_folder, "messages": messages, "document": document}
         self._documents.write(file_name(name), {**content, "at": datetime.now(UTC).isoformat()})
 
+    def has(self, name: str) -> bool:
+        """Return whether a marker is there, or may be."""
+        try:
+            self._documents.read(file_name(name))
+        except FileMissingError:
+            return False
+        except MlMetricsError:
+            return True
+        return True
+
     def remove(self, name: str) -> None:
         """Remove a marker, if it is there."""
         self._documents.remove(file_name(name))

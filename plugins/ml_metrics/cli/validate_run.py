@@ -133,9 +133,8 @@ def _run(
     folder: RunFolder,
 ) -> RunOfTest:
     from ml_metrics.collect import collect_run
-    from ml_metrics.collect.aggregate import is_wanted
     from ml_metrics.collect.curves import CURVE
-    from ml_metrics.collect.facts import generated
+    from ml_metrics.collect.facts import generated, is_wanted
     from ml_metrics.collect.source import COMPUTED
     from ml_metrics.goodput import measure
 

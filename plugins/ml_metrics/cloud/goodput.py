@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ml_metrics.cloud.cloud_logging import CloudLogger
-from ml_metrics.cloud.cloud_monitoring import CloudMonitoring, GCPOptions
 from ml_metrics.errors import MlMetricsError
-from ml_metrics.goodput.report import Part
 
 if TYPE_CHECKING:
+    from ml_metrics.cloud.cloud_logging import CloudLogger
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.goodput.report import GoodputReport
 
@@ -20,6 +18,8 @@ def goodput_log(test: TestDefinition, job_name: str) -> CloudLogger | None:
     options = test.goodput.cloud_logging
     if options is None:
         return None
+    from ml_metrics.cloud.cloud_logging import CloudLogger
+
     job = options.job_name or job_name
     return CloudLogger(job, options.log_name or f"goodput_{job}", options.project_id)
 
@@ -29,6 +29,9 @@ def exported(test: TestDefinition, report: GoodputReport, job_name: str) -> Good
     configured = test.goodput.gcp_options
     if configured is None:
         return report
+    from ml_metrics.cloud.cloud_monitoring import CloudMonitoring, GCPOptions
+    from ml_metrics.goodput.report import Part
+
     options = GCPOptions(**{**configured.model_dump(), "acc_type": configured.acc_type or test.accelerator.name})
     try:
         CloudMonitoring(report.job_name or job_name, options).write(report, set(Part))

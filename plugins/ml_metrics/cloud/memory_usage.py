@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.cloud.cloud_monitoring import metric_client
 from ml_metrics.config.clusters import cluster_of
 from ml_metrics.model import WORKLOAD_CONTAINER
 from ml_metrics.settings import Settings
@@ -48,6 +47,8 @@ class MemoryReader:
         """Return the peak values in bytes, by metric. Metrics without samples are missing."""
         if workload.pod is None or workload.started_at is None or workload.ended_at is None:
             return {}
+        from ml_metrics.cloud.cloud_monitoring import metric_client
+
         client = self.client or metric_client()
         found = {
             "vm_memory_usage_bytes": self._peak(client, workload, MEMORY),

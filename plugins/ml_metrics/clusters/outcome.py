@@ -143,9 +143,10 @@ def _verdict(  # noqa: PLR0911  (one for each way a pod can end, in order of pre
         timeout = JobStatus.TIMEOUT if ran else JobStatus.MISSED
         return timeout, "DeadlineExceeded", status.get("message")
     deleted = _was_deleted_before(ended, pod.get("metadata") or {})
-    if ended and ended.get("exitCode") == 0 and status.get("phase") != "Failed" and not deleted:
+    evicted = _evicted_before(ended, events)
+    if ended and ended.get("exitCode") == 0 and status.get("phase") != "Failed" and not (deleted or evicted):
         return JobStatus.SUCCESS, None, _sidecars(outlived)
-    if disrupted := disruption(status):
+    if disrupted := disruption(status) or evicted:
         return not_successful, *disrupted
     if ended and ended.get("reason") in NEVER_STARTED:
         return JobStatus.MISSED, ended["reason"], ended.get("message")
@@ -195,6 +196,21 @@ def _was_deleted_before(ended: dict[str, Any] | None, metadata: dict[str, Any]) 
     requested_at = deadline - timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
     finished_at = as_time((ended or {}).get("finishedAt"))
     return finished_at is None or finished_at > requested_at
+
+
+def _evicted_before(ended: dict[str, Any] | None, events: list[dict[str, Any]]) -> tuple[str, str | None] | None:
+    """Return reason and message if the pod was evicted before its workload ended, according to events.
+
+    Some evictions, mostly those for a full volume, leave no trace in the pod, whose program may also exit with 0:
+    https://github.com/kubernetes/kubernetes/issues/141483
+    """
+    finished_at = as_time((ended or {}).get("finishedAt"))
+    for event in events:
+        if event.get("reason") == "Evicted" and finished_at is not None:
+            evicted_at = as_time(event.get("firstTimestamp") or event.get("eventTime"))
+            if evicted_at is not None and evicted_at <= finished_at:
+                return "Evicted", event.get("message")
+    return None
 
 
 def _exit_reason(ended: dict[str, Any]) -> str:

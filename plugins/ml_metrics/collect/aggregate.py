@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.collect.counts import counts_of
+from ml_metrics.collect.facts import is_wanted
 from ml_metrics.collect.strategies import BY_TIME, BY_VALUE, NUMBERS, latest, mean
 from ml_metrics.collect.texts import shortened_list
 from ml_metrics.collect.untrusted_values import quoted, storable
 from ml_metrics.collect.windows import window_of, without_warm_up
 from ml_metrics.config.aggregation import Strategy, TagAggregation
 from ml_metrics.config.metric_facts import known_about
-from ml_metrics.config.patterns import best_match, matches, matches_any
+from ml_metrics.config.patterns import best_match, matches
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.kinds import kind_of_metric
 from ml_metrics.model import Metric
@@ -118,13 +119,6 @@ def aggregate_tags(
     result.notes.extend(window.warm_up for window in windows.values() if window.warm_up)
     result.notes.extend(without_warm_up(windows))
     return result
-
-
-def is_wanted(tag: str, config: MetricCollectionConfig, *, included: bool = False) -> bool:
-    """Whether a tag becomes metrics. `tags_to_ignore` overrides `include_tags` and `included`."""
-    if matches_any(config.tags_to_ignore, tag):
-        return False
-    return included or not config.include_tags or matches_any(config.include_tags, tag)
 
 
 def aggregation_of(tag: str, config: MetricCollectionConfig) -> TagAggregation:

@@ -16,14 +16,14 @@ from ml_metrics.collect import (
     tensorboard,
     workload_metrics,
 )
-from ml_metrics.collect.aggregate import aggregate, by_tag, is_wanted, unused_patterns
+from ml_metrics.collect.aggregate import aggregate, by_tag, unused_patterns
 from ml_metrics.collect.collected import Collected
 from ml_metrics.collect.counts import notes_on
 from ml_metrics.collect.curves import curves_of
 from ml_metrics.collect.curves import metrics_of as curve_metrics
 from ml_metrics.collect.environment import Environment
 from ml_metrics.collect.expressions import Names, compute
-from ml_metrics.collect.facts import described
+from ml_metrics.collect.facts import described, is_wanted
 from ml_metrics.collect.formats import source as formats
 from ml_metrics.collect.kept_first import KeptFirst
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.collect.aggregate import is_wanted
+from ml_metrics.collect.facts import is_wanted
 from ml_metrics.collect.strategies import median
 from ml_metrics.model import CURVE_SUFFIX, Metric, TagCurve
 from ml_metrics.values import finite

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.collect.aggregate import aggregate_tags, aggregation_of, is_wanted
+from ml_metrics.collect.aggregate import aggregate_tags, aggregation_of
 from ml_metrics.collect.computing import computed
+from ml_metrics.collect.facts import is_wanted
 from ml_metrics.collect.source import COMPUTED
 from ml_metrics.collect.windows import increase, points
 from ml_metrics.config.expressions import FACTS, in_order

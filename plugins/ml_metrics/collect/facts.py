@@ -1,19 +1,26 @@
-"""The units and directions of metrics."""
+"""Which names become metrics, and the units and directions of metrics."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ml_metrics.collect.aggregate import is_wanted
 from ml_metrics.config.aggregation import Strategy
 from ml_metrics.config.metric_facts import known_about
+from ml_metrics.config.patterns import matches_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ml_metrics.config.collection import MetricCollectionConfig
     from ml_metrics.model import Metric
+
+
+def is_wanted(tag: str, config: MetricCollectionConfig, *, included: bool = False) -> bool:
+    """Whether a tag becomes metrics. `tags_to_ignore` overrides `include_tags` and `included`."""
+    if matches_any(config.tags_to_ignore, tag):
+        return False
+    return included or not config.include_tags or matches_any(config.include_tags, tag)
 
 
 def described(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iterator[Metric]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ml_metrics import storage
-    from ml_metrics.collect.profiles.profile import Profile
+    from ml_metrics.collect.profiles.profile import Profile, Reading
     from ml_metrics.limits import Allowance
 
 ESCAPE, PARAMETERS = b"\x1b[", b"0123456789;?"
@@ -68,27 +68,32 @@ def read_logs(
 
 def _read_file(readings: Readings, profile: Profile, *, once: bool) -> bool:
     """Read one file, and return whether a line had metrics."""
-    lines = readings.lines
-    lines.check = _incomplete
-    parse = profile.start()
     kept: dict[tuple[str, int], float] = {}
     count = 0
     add = readings.point
-    for block in lines.blocks():
-        for line in _lines_with(profile.literals, block):
-            reading = parse(plain(line))
-            if reading is None:
-                continue
-            step = count if reading.step is None else reading.step
-            count += 1
-            for tag, value in reading.values.items():
-                if not once:
-                    add(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
-                elif kept.pop((tag, step), None) is not None or len(kept) < readings.allowance.limits.points:
-                    kept[tag, step] = value
+    for _, reading in readings_of(readings, profile):
+        step = count if reading.step is None else reading.step
+        count += 1
+        for tag, value in reading.values.items():
+            if not once:
+                add(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
+            elif kept.pop((tag, step), None) is not None or len(kept) < readings.allowance.limits.points:
+                kept[tag, step] = value
     for (tag, step), value in kept.items():
         add(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
     return count > 0
+
+
+def readings_of(readings: Readings, profile: Profile) -> Iterator[tuple[str, Reading]]:
+    """Yield each line of the file at hand that a profile knows, as text without colours, and what it says."""
+    readings.lines.check = _incomplete
+    parse = profile.start()
+    for block in readings.lines.blocks():
+        for line in _lines_with(profile.literals, block):
+            text = plain(line)
+            reading = parse(text)
+            if reading is not None:
+                yield text, reading
 
 
 def _lines_with(literals: tuple[bytes, ...], block: bytes) -> Iterator[bytes]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.collect.aggregate import is_wanted
 from ml_metrics.collect.collected import STEP_TIMES
+from ml_metrics.collect.facts import is_wanted
 from ml_metrics.collect.strategies import median, percentile
 from ml_metrics.collect.untrusted_values import storable
 from ml_metrics.collect.warm_up import WarmUp, find_warm_up

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.collect.aggregate import LONGEST_SIMILAR, MOST_SIMILAR, aggregation_of, is_wanted
+from ml_metrics.collect.aggregate import LONGEST_SIMILAR, MOST_SIMILAR, aggregation_of
+from ml_metrics.collect.facts import is_wanted
 from ml_metrics.collect.source import COMPUTED
 from ml_metrics.collect.strategies import BY_TIME, last
 from ml_metrics.config.aggregation import Strategy

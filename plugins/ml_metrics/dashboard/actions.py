@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
@@ -13,6 +13,7 @@ from ml_metrics.dashboard import csrf
 from ml_metrics.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
 from ml_metrics.dashboard.links import ServerLinks
 from ml_metrics.dashboard.source import SOURCE
+from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,10 +22,15 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
 
 MAX_REASON_LENGTH = 1000
+MAX_TESTS = 100
+"""The most tests whose incidents are acknowledged together."""
 MAX_QUARANTINE = timedelta(days=366)
 
 ShortField = Annotated[str, Form(max_length=300)]
 ReasonField = Annotated[str, Form(max_length=MAX_REASON_LENGTH)]
+TestsField = Annotated[list[ShortField], Form(min_length=1, max_length=MAX_TESTS)]
+PageField = Annotated[Literal["test", "inbox"], Form()]
+"""The page that shows the result of an action."""
 
 
 def check_form(
@@ -39,8 +45,13 @@ router = APIRouter(dependencies=[LOGIN_REQUIRED, Depends(check_form)])
 
 
 @router.post("/accept")
-def accept(
-    visitor: CurrentVisitor, test: ShortField, metric: ShortField, run: ShortField, reason: ReasonField
+def accept(  # noqa: PLR0913, PLR0917  (the fields of a form)
+    visitor: CurrentVisitor,
+    test: ShortField,
+    metric: ShortField,
+    run: ShortField,
+    reason: ReasonField,
+    page: PageField = "test",
 ) -> Response:
     """Accept the level that a metric has had since a run."""
     with _open_for_change(visitor, test) as warehouse:
@@ -50,19 +61,27 @@ def accept(
         if job.trial:
             raise HTTPException(status_code=400, detail="The run is a trial: later runs are not compared with it.")
         new = warehouse.acceptances.add(run, metric, reason=_required_reason(reason), by=visitor.name)
-    return _to_page(test, "accepted" if new else "accepted-before")
+    return _to_page(page, test, "accepted" if new else "accepted-before")
 
 
 @router.post("/acknowledge")
-def acknowledge(visitor: CurrentVisitor, test: ShortField, note: ReasonField = "") -> Response:
-    """Acknowledge the open incident of a test."""
-    with _open_for_change(visitor, test) as warehouse:
-        new = warehouse.incidents.acknowledge(test, by=visitor.name, note=note.strip())
-    return _to_page(test, "acknowledged" if new else "nothing-to-acknowledge")
+def acknowledge(
+    visitor: CurrentVisitor, test: TestsField, note: ReasonField = "", page: PageField = "test"
+) -> Response:
+    """Acknowledge the open incidents of tests: about their runs, and about their files and DAGs."""
+    new = False
+    with ExitStack() as stack:
+        warehouses = [(name, stack.enter_context(_open_for_change(visitor, name))) for name in dict.fromkeys(test)]
+        for name, warehouse in warehouses:
+            for subject in (name, f"{DEFINITION}{name}"):
+                new |= warehouse.incidents.acknowledge(subject, by=visitor.name, note=note.strip())
+    return _to_page(page, test[0], "acknowledged" if new else "nothing-to-acknowledge")
 
 
 @router.post("/quarantine")
-def quarantine(visitor: CurrentVisitor, test: ShortField, until: ShortField, reason: ReasonField) -> Response:
+def quarantine(
+    visitor: CurrentVisitor, test: ShortField, until: ShortField, reason: ReasonField, page: PageField = "test"
+) -> Response:
     """Quarantine a test up to and including a day (UTC); a past day ends the quarantine."""
     now = datetime.now(UTC)
     try:
@@ -73,7 +92,7 @@ def quarantine(visitor: CurrentVisitor, test: ShortField, until: ShortField, rea
         raise HTTPException(status_code=400, detail="A quarantine can last one year at most.")
     with _open_for_change(visitor, test) as warehouse:
         warehouse.quarantines.set(test, until=max(end, now), reason=_required_reason(reason), by=visitor.name)
-    return _to_page(test, "quarantined" if end > now else "released")
+    return _to_page(page, test, "quarantined" if end > now else "released")
 
 
 @contextmanager
@@ -82,13 +101,15 @@ def _open_for_change(visitor: Visitor, test: str) -> Iterator[Warehouse]:
     with SOURCE.open() as warehouse:
         newest = warehouse.runs.latest(test)
         visitor.require("PUT", (newest.dag_id if newest else None) or test)
-        if newest is None:
+        if newest is None and warehouse.incidents.find_open(f"{DEFINITION}{test}") is None:
             raise HTTPException(status_code=404, detail="There is no such test.")
         yield warehouse
 
 
-def _to_page(test: str, done: str) -> Response:
-    return RedirectResponse(ServerLinks().test(test, done=done), status_code=303)
+def _to_page(page: str, test: str, done: str) -> Response:
+    links = ServerLinks()
+    address = links.inbox(done=done) if page == "inbox" else links.test(test, done=done)
+    return RedirectResponse(address, status_code=303)
 
 
 def _required_reason(text: str) -> str:

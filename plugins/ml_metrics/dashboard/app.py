@@ -25,6 +25,7 @@ from ml_metrics.dashboard.page import NotFoundError, templates
 from ml_metrics.dashboard.pages.all_tests import page_of_tests
 from ml_metrics.dashboard.pages.compare import page_of_comparison
 from ml_metrics.dashboard.pages.cost import page_of_cost
+from ml_metrics.dashboard.pages.inbox import page_of_inbox
 from ml_metrics.dashboard.pages.nodes import page_of_nodes
 from ml_metrics.dashboard.pages.one_run import page_of_run
 from ml_metrics.dashboard.pages.one_test_page import page_of_test
@@ -92,6 +93,17 @@ def tests(request: Request, visitor: CurrentVisitor) -> Response:
     with SOURCE.open() as warehouse:
         page = page_of_tests(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
     return _respond(page, query, "tests")
+
+
+@page_route("/inbox")
+def inbox(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show the open incidents of the tests that the user may read."""
+    query = request.query_params
+    with SOURCE.open() as warehouse:
+        page = page_of_inbox(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
+    done = DONE.get(query.get("done", ""), "")
+    token = csrf.token(visitor.id)
+    return _respond(page, query, "inbox", csrf_token=token, may_change=partial(visitor.may, "PUT"), done=done)
 
 
 @page_route("/test")

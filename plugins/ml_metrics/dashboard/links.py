@@ -21,6 +21,10 @@ class ServerLinks:
         """Return the address of the page of all tests."""
         return with_query("./", **more)
 
+    def inbox(self, **more: str) -> str:
+        """Return the address of the inbox."""
+        return with_query("inbox", **more)
+
     def test(self, test: str, **more: str) -> str:
         """Return the address of a test's page."""
         return with_query("test", test=test, **more)

@@ -10,6 +10,7 @@ from ml_metrics.airflow_options import airflow_option
 from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.deadline import within
 from ml_metrics.alerts.channels.http import Client
+from ml_metrics.doctor.lost_workers import lost_worker
 from ml_metrics.errors import ConfigError
 from ml_metrics.separate_disks import separate_disks
 
@@ -45,10 +46,11 @@ def versions() -> str:
 
 
 def executor(settings: Settings) -> str:
-    """Return where tasks run."""
+    """Return where tasks run, and with Celery also how long those of a lost worker wait."""
     name = airflow_option("core", "executor") or "LocalExecutor"
     where = "run on several machines" if separate_disks(settings) else "share the disks of one machine"
-    return f"{name}: tasks {where}"
+    lost = f"; {lost_worker()}" if "Celery" in name else ""
+    return f"{name}: tasks {where}{lost}"
 
 
 def processes() -> str:

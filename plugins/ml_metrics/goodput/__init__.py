@@ -1,11 +1,18 @@
 """How a job's time was spent: goodput, badput by bucket, and the regularity of its steps."""
 
-from ml_metrics.goodput.calculator import GoodputCalculator, NoGoodputError
-from ml_metrics.goodput.monitor import GoodputMonitor
-from ml_metrics.goodput.report import GoodputReport
-from ml_metrics.goodput.report_builder import measure
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from ml_metrics.goodput.time_buckets import Bucket, GoodputType
-from ml_metrics_telemetry.recorder import GoodputRecorder
+
+if TYPE_CHECKING:
+    from ml_metrics.goodput.calculator import GoodputCalculator, NoGoodputError
+    from ml_metrics.goodput.monitor import GoodputMonitor
+    from ml_metrics.goodput.report import GoodputReport
+    from ml_metrics.goodput.report_builder import measure
+    from ml_metrics_telemetry.recorder import GoodputRecorder
 
 BadputType = Bucket
 """The older library's name for buckets."""
@@ -21,3 +28,19 @@ __all__ = [
     "NoGoodputError",
     "measure",
 ]
+
+# Imported on first use: a run without a goodput log needs none of it, nor numpy.
+_HOMES = {
+    "GoodputCalculator": "ml_metrics.goodput.calculator",
+    "GoodputMonitor": "ml_metrics.goodput.monitor",
+    "GoodputRecorder": "ml_metrics_telemetry.recorder",
+    "GoodputReport": "ml_metrics.goodput.report",
+    "NoGoodputError": "ml_metrics.goodput.calculator",
+    "measure": "ml_metrics.goodput.report_builder",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ml_metrics import storage
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.goodput.entries import Entries, EntriesBuilder
 from ml_metrics.goodput.entry_columns import add_columns
-from ml_metrics.goodput.writer import Writer, writer_of
-from ml_metrics.json_lines import LineReader, is_part_of, parse_lines
+from ml_metrics.goodput.writer import Writer, is_log, writer_of
+from ml_metrics.json_lines import LineReader, parse_lines
 from ml_metrics.limits import Allowance, LimitReachedError, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-STEM = "goodput"
-"""A log is in `goodput.jsonl`, or in a bucket in its parts."""
 MAX_LINE_BYTES = 1 << 20
 
 
@@ -85,10 +82,6 @@ class LogFile:
         self.builder.reject(f"{len(line):,} bytes that are not JSON, or nested too deep")
 
 
-is_log = partial(is_part_of, STEM)
-"""Whether a file of a run folder belongs to its goodput log."""
-
-
 def read_log(files: Sequence[storage.File], job_name: str | None = None, limits: Limits | None = None) -> Log:
     """Read the files of one log, in the order of their names, within limits."""
     builder = EntriesBuilder(job_name, allowance=Allowance(limits or Limits()))
@@ -115,6 +108,22 @@ class LogSource(Protocol):
 
     def read(self) -> Entries:
         """Return all entries that the log holds now."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesInMemory:
+    """Entries that follow from something else than a log."""
+
+    payloads: Sequence[dict[str, Any]]
+    warnings: Sequence[str] = ()
+
+    def read(self) -> Entries:
+        """Return the entries."""
+        builder = EntriesBuilder()
+        builder.add(self.payloads)
+        for warning in self.warnings:
+            builder.warn(warning)
+        return builder.build()
 
 
 @runtime_checkable

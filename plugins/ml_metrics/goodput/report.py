@@ -28,6 +28,9 @@ _FIGURES = (
 """The keys of the document for a job and for each rolling window."""
 
 
+NO_LOG = "there is no goodput log"
+
+
 class Part(StrEnum):
     """The parts of a report that can be uploaded while a job runs, each at its own interval."""
 

@@ -9,12 +9,13 @@ import numpy as np
 
 from ml_metrics.goodput.analysis import Analysis, analyse
 from ml_metrics.goodput.entries import Kind
-from ml_metrics.goodput.log_files import Log, LogSource, is_log, log_files, read_log
-from ml_metrics.goodput.report import GoodputReport
+from ml_metrics.goodput.log_files import Log, LogSource, log_files, read_log
+from ml_metrics.goodput.report import NO_LOG, GoodputReport
 from ml_metrics.goodput.segments import NEVER
 from ml_metrics.goodput.step_deviation import step_deviation
 from ml_metrics.goodput.step_rate import step_rate
 from ml_metrics.goodput.time_buckets import CUSTOM_PREFIX, ELASTIC, PRODUCTIVE, Bucket
+from ml_metrics.goodput.writer import is_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +91,7 @@ def build_report(  # noqa: PLR0913  (independent options)
     origin = analysis.entries.origin
     nothing = GoodputReport(found=False, job_name=analysis.entries.job_name, files=files)
     if not analysis.timeline.intervals:
-        reason = "the goodput log has no usable entries" if files else "there is no goodput log"
+        reason = "the goodput log has no usable entries" if files else NO_LOG
         return replace(nothing, warnings=(*analysis.warnings, reason))
     low = analysis.timeline.start if start is None else max(start - origin, analysis.timeline.start)
     high = analysis.timeline.end if end is None else min(end - origin, analysis.timeline.end)

@@ -1,9 +1,18 @@
-"""The process that wrote an entry, as far as the entry or the name of its file tells."""
+"""Which files are a goodput log, and the process that wrote an entry, as far as it or the name of its file tells."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
+
+from ml_metrics.json_lines import is_part_of
+
+STEM = "goodput"
+"""A log is in `goodput.jsonl`, or in a bucket in its parts."""
+
+is_log = partial(is_part_of, STEM)
+"""Whether a file is a log, or a part of one."""
 
 _FILE = re.compile(r"(?:^|/)goodput\.\d{8}T\d+-(?P<host>[^/]+)-(?P<pid>\d{1,9})(?:\.\d+)?\.jsonl(?:\.gz)?$")
 """A recorder's own file, or one of its parts in a bucket."""

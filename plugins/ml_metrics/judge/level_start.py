@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -31,6 +29,8 @@ def level_starts(values: Sequence[float], least: int) -> list[int]:
 
 def may_have_levels(values: Sequence[float]) -> bool:
     """Whether values drift from their median by more than independent noise usually does; a quick test."""
+    import numpy as np  # not for conditions without a history
+
     halves = np.asarray(values, dtype=np.float64) / 2  # the difference of two finite numbers may be infinite
     middle = np.sort(halves)[len(halves) // 2]
     steps = np.sort(np.abs(halves[1:] - halves[:-1]))

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     Values = NDArray[np.float64]
@@ -58,6 +57,8 @@ def scale_of(values: Sequence[float] | Values) -> Scale | None:
     count = len(values)
     if count < LEAST_VALUES:
         return None
+    import numpy as np  # not for conditions without a history
+
     halves = np.sort(np.asarray(values, dtype=np.float64) / 2)  # the difference of two finite numbers may be infinite
     middle = _median(halves)
     distances = np.sort(np.abs(halves - middle)).tolist()
@@ -73,6 +74,10 @@ def outliers(values: Sequence[float]) -> frozenset[int]:
     The value that is farthest from the median of the others is measured by their scale, and left out if it is far; then
     the next. So what a value does to the scale cannot hide it or another one.
     """
+    if len(values) <= LEAST_VALUES:
+        return frozenset()
+    import numpy as np
+
     found: list[int] = []
     order = np.argsort(values, kind="stable")
     rest = np.asarray(values, dtype=np.float64)[order]

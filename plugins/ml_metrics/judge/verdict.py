@@ -101,14 +101,14 @@ def _plausible(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> 
         return verdict
     if side * (value / 2 - verdict.reference / 2) >= 0:  # most runs that are near the level need no more
         return verdict
-    from ml_metrics.judge.comparable import with_warning  # imports numpy
+    from ml_metrics.judge.comparable import with_warning
 
     recent = baseline_of(verdict.metric, condition, earlier)[-RECENT_LEVEL:]
     return with_warning(verdict, condition, [row.value for row in recent if row.value is not None])
 
 
 def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> Verdict:
-    from ml_metrics.judge.comparable import compared, with_warning  # imports numpy
+    from ml_metrics.judge.comparable import compared, with_warning
 
     baseline = baseline_of(verdict.metric, condition, earlier) if uses_history(condition) else []
     needed = condition.fewest_runs

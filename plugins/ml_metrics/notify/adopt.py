@@ -11,6 +11,7 @@ from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.outgoing import record
 from ml_metrics.notify.retry import GIVEN_UP_AFTER
 from ml_metrics.notify.runs import RunNotifier
+from ml_metrics.operators.patience import longest_patience
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
 from ml_metrics.warehouse import StoredMessage
@@ -26,8 +27,8 @@ log = logger_of(__name__)
 
 DECIDING = timedelta(minutes=4)
 """How long a gate that has decided may take to write its message."""
-TRYING = timedelta(minutes=15)
-"""How long Airflow may take to try a gate again that was killed before it decided."""
+TRYING = timedelta(minutes=10, seconds=longest_patience())
+"""How long Airflow may take to try a gate again that was killed before it decided: until it notices, and its delays."""
 
 
 def adopt(mail: MailSettings, warehouse: Warehouse, *, is_time_left: Callable[[], bool] = lambda: True) -> list[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ml_metrics.model import Run
     from ml_metrics.notify.outgoing import Posted
     from ml_metrics.notify.runs import RunNotifier
+    from ml_metrics.run_folder import RunFolder
     from ml_metrics.run_state import RunState
     from ml_metrics.warehouse import Warehouse
 
@@ -49,9 +50,10 @@ def notify_run(context: Mapping[str, Any]) -> None:
 def notify_lost_gate(context: Mapping[str, Any]) -> None:
     """Notify about a failed run whose gate task was killed. Airflow's DAG processor calls this.
 
-    A task that is killed in its last try has no callback of its own. If the gate has written its message, this adds
-    nothing: the same content is the same message.
+    A task that is killed in its last try has no callback of its own. If the gate has written its message, this does
+    nothing: two documents show that, and neither the warehouse nor the settings of channels are read.
     """
+    from ml_metrics.operators.tasks import folder_of, run_of
     from ml_metrics.steps import TASKS
 
     dag = context["dag"]
@@ -61,7 +63,21 @@ def notify_lost_gate(context: Mapping[str, Any]) -> None:
     # Airflow passes only the id of a run that has no tasks left
     dag_run = context.get("dag_run") or SimpleNamespace(dag_id=dag.dag_id, run_id=context["run_id"])
     gate_context = {**context, "dag_run": dag_run, "task": gate}
+    if _gate_has_posted(run_of(gate.test.name, gate_context), folder_of(gate.test.name, gate_context)):
+        return
     _within(LOST_GATE_SECONDS, lambda ends: _notify(gate.test, gate_context, ends, None, decided=False))
+
+
+def _gate_has_posted(run: Run, folder: RunFolder) -> bool:
+    """Whether the gate has decided, and has written the message that was due: then it has removed its marker."""
+    from ml_metrics.alerts.markers import Markers
+    from ml_metrics.errors import MlMetricsError
+
+    try:
+        is_decided = folder.read("gate") is not None
+        return is_decided and not Markers.of(Settings.load().storage_root, run.deployment).has(run.key)
+    except MlMetricsError:
+        return False
 
 
 def _within(seconds: float, notify: Callable[[float], None]) -> None:

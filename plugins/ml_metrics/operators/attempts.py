@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.run_folder import RunFolder
 
-MAX_LOST_WORKERS = 3
-"""How often a task continues after its process died. The `retries` of the test are added."""
 DOCUMENT = "attempts"
 REJECTIONS = frozenset({400, 403, 404, 409, 413, 422})
 """The statuses with which an API server rejects a pod permanently."""

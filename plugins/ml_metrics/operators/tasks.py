@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 TRIGGERER_PATIENCE = timedelta(minutes=10)
 """How late a triggerer may be, or how long none may run, until a task continues without it."""
+MEASURED = {"collect_metrics": "metrics", "measure_goodput": "goodput"}
+"""The measuring tasks, and the document of each."""
+STARTED, INSTEAD = "started", "instead_of_"
+"""Values that tasks leave in Airflow: that a process of the task ran; that another task did its work."""
 log = logger_of(__name__)
 
 
@@ -77,7 +82,23 @@ class TestTask(BaseOperator):
         return RunState(folder_of(self.test.name, context))
 
 
-class CollectMetrics(TestTask):
+class MeasuringTask(TestTask):
+    """Base of the tasks that measure what the workload left.
+
+    If Airflow could not publish such a task, `judge_run` does its work.
+    """
+
+    def execute(self, context: Mapping[str, Any]) -> str:
+        """Run the task, and show later tasks that a process of it has run: what it failed of is its own."""
+        context["ti"].xcom_push(key=STARTED, value=True)
+        return super().execute(context)
+
+    def stand_in(self, context: Mapping[str, Any]) -> str:
+        """Do the work of this task in the process of a later one."""
+        return self.perform(context)
+
+
+class CollectMetrics(MeasuringTask):
     """Aggregate what the workload wrote to the run folder into `metrics.json`.
 
     If the memory of the workload is not known yet, the task waits for it in the triggerer, and holds no worker.
@@ -89,6 +110,11 @@ class CollectMetrics(TestTask):
         """Continue after the wait."""
         self._waited = True
         return self.execute(context)
+
+    def stand_in(self, context: Mapping[str, Any]) -> str:
+        """Collect now: a later task does not wait."""
+        self._waited = True
+        return self.perform(context)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
         """Continue, also if no triggerer kept the time: a run that misses its memory is better than no run."""
@@ -115,13 +141,11 @@ class CollectMetrics(TestTask):
         return f"{len(collected.metrics)} metrics from {collected.files} files"
 
 
-class MeasureGoodput(TestTask):
+class MeasureGoodput(MeasuringTask):
     """Measure productive and lost time from the goodput log, and write `goodput.json`."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Measure the goodput, unless the test file turns it off."""
-        if not self.test.goodput.enabled:
-            raise AirflowSkipException("the test file sets `goodput: {enabled: false}`")
+        """Measure the goodput."""
         report = steps.measure_goodput(self.test, self.state(context), Settings.load().limits)
         for warning in report.warnings:
             self.log.warning("%s", printable(warning))
@@ -135,28 +159,49 @@ class JudgeRun(TestTask):
 
     def perform(self, context: Mapping[str, Any]) -> str:
         """Judge the run, also by what it cost and achieved."""
-        efficiency = steps.measure_efficiency(self.test, self.state(context))
+        self._measure_instead(context)
+        state = self.state(context)
+        efficiency = steps.measure_efficiency(self.test, state)
         for warning in efficiency.warnings:
             self.log.warning("%s", printable(warning))
         for name, value in efficiency.values.items():
             self.log.info("%s = %.6g", name, value)
         with warehouse() as open_warehouse:
             run = run_of(self.test.name, context)
-            judgement = steps.judge(self.test, run, self.state(context), open_warehouse)
+            judgement = steps.judge(self.test, run, state, open_warehouse)
         for verdict in judgement.verdicts:
             log = self.log.warning if verdict.broken else self.log.info
             log("%s: %s. %s", verdict.metric, verdict.outcome, verdict.reason)
         broken = sum(verdict.broken for verdict in judgement.verdicts)
         return f"{len(judgement.verdicts)} verdicts, {broken} broken"
 
+    def _measure_instead(self, context: Mapping[str, Any]) -> None:
+        """Do the work of earlier tasks of which no process ever ran, since the broker was away: no number is lost."""
+        ti, state = context["ti"], self.state(context)
+        tasks = self.dag.task_dict  # what a test file turns off is no task of its DAG
+        absent = [name for name, document in MEASURED.items() if name in tasks and state.folder.read(document) is None]
+        for name in absent:
+            if ti.xcom_pull(task_ids=name, key=STARTED):
+                continue
+            self.log.warning("Airflow never started `%s`: its work is done here", name)
+            measuring: Any = self.dag.get_task(name)
+            try:
+                measuring.stand_in(context)
+            except StorageError:
+                raise  # another try may reach the bucket
+            except AirflowSkipException:
+                pass
+            except Exception:
+                self.log.exception("the work of `%s` failed", name)
+                continue
+            ti.xcom_push(key=f"{INSTEAD}{name}", value=True)
+
 
 class LoadHistory(TestTask):
     """Write one row of `job_history`, and one row of `metric_history` for each metric, exactly once."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Load the run into the warehouse, unless the test file turns it off."""
-        if not self.test.metric_collection_config.write_to_bigquery:
-            raise AirflowSkipException("the test file sets `write_to_bigquery: false`: nothing is recorded")
+        """Load the run into the warehouse."""
         run = run_of(self.test.name, context)
         with warehouse() as open_warehouse:
             record = steps.load(self.test, run, self.state(context), open_warehouse)
@@ -234,8 +279,15 @@ class AssertSuccess(TestTask):
         """Return the state of each earlier task; "missing" if Airflow has none, since the task never ran."""
         ti = context["ti"]
         names = [task for task in (*steps.TASKS, steps.CONFIRM) if task in self.get_flat_relative_ids(upstream=True)]
-        states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=names).get(ti.run_id, {})
-        return {name: str(states.get(name) or "missing") for name in names}
+        found = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=names).get(ti.run_id, {})
+        states = {name: str(found.get(name) or "missing") for name in names}
+        failed = [name for name in MEASURED if states[name] == "failed"]
+        return {**states, **dict.fromkeys(filter(partial(_was_measured_instead, ti), failed), "success")}
+
+
+def _was_measured_instead(ti: Any, task: str) -> bool:
+    """Return whether `judge_run` did the work of a task that Airflow never started."""
+    return bool(ti.xcom_pull(task_ids="judge_run", key=f"{INSTEAD}{task}"))
 
 
 def _mark(run: Run, state: RunState) -> None:

@@ -17,10 +17,9 @@ from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.params import allowed_by_hand, check_given, check_program
 from ml_metrics.config.trial import Usual
 from ml_metrics.connections import check_places
-from ml_metrics.errors import ConfigError, UnreadableInputError
+from ml_metrics.errors import ConfigError, StorageError, UnreadableInputError
 from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.attempts import (
-    MAX_LOST_WORKERS,
     TaskStoppedError,
     end_is_known,
     end_of,
@@ -44,6 +43,7 @@ from ml_metrics.operators.cluster import (
 )
 from ml_metrics.operators.cluster_hook import KUBECONFIG, CheckedHook, default_kubeconfig, kubeconfig_of
 from ml_metrics.operators.links import logs_command, workload_link
+from ml_metrics.operators.patience import has_tries_left, retry_options
 from ml_metrics.operators.pod_watch import PodWatch
 from ml_metrics.operators.run_start import start_of
 from ml_metrics.operators.saves_logs import SavesLogs
@@ -79,7 +79,7 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
         # scheduling the pod and starting its container can each take the startup timeout
         self.max_duration = 2 * test.startup_timeout + test.timeout + MAX_OUTAGE + GRACE_PERIOD
         own: dict[str, Any] = {
-            "retries": test.retries + MAX_LOST_WORKERS,
+            **retry_options(test.retries),
             "execution_timeout": self.max_duration,
             "startup_timeout_seconds": int(test.startup_timeout.total_seconds()),
             "logging_interval": LOG_INTERVAL_SECONDS,
@@ -298,9 +298,9 @@ class WorkloadBase(SavesLogs, FillsInTemplates, KubernetesPodOperator):
         self._task_page = context["ti"].log_url
         try:
             yield
-        except TaskDeferred:
-            raise
         except BaseException as error:
+            if isinstance(error, TaskDeferred) or (isinstance(error, StorageError) and has_tries_left(context["ti"])):
+                raise  # a bucket that is away says nothing about the workload, which the next try takes over
             if self._unrecorded is not None and self._is_final(self._record_end(folder, error), error, folder):
                 if isinstance(error, AirflowTaskTimeout) and self.observed is None:
                     self.on_kill()  # Airflow calls it for AirflowTaskTimeout, but not for the exception below

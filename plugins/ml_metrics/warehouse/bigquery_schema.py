@@ -54,9 +54,9 @@ def ensure_dataset(client: Any, dataset: str, retry: Any, options: BigQueryOptio
         if (found := existing[table.name]) is not None:
             _check(dataset, table, found)
     for table in TABLES:
-        if existing[table.name] is None:
+        if (found_table := existing[table.name]) is None:
             client.create_table(_defined(dataset, table), exists_ok=True, retry=retry)
-        else:
+        elif _extended(table, list(found_table.schema)) != list(found_table.schema):
             _extend(client, dataset, table, retry)
     return {
         (table.name, column.name): kind

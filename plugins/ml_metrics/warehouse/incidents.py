@@ -63,6 +63,12 @@ ORDER BY timestamp DESC, opened_by
 LIMIT 1
 """  # noqa: S608  (constants)
 
+CLOSED = f"""
+SELECT test_name, opened_by, uuid, timestamp, reasons FROM alerts
+WHERE {OF_DEPLOYMENT} AND kind = 'closed' AND reasons <> '[]' AND timestamp >= :since
+ORDER BY timestamp DESC, test_name
+"""  # noqa: S608  (constants)
+
 OPEN = f"""
 INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, cause, cost, deployment)
 SELECT :test, :incident, 'opened', :run, :at, :fingerprint, :reasons, :cause, :cost, :deployment
@@ -184,6 +190,17 @@ class Incident:
 
 
 @dataclass(frozen=True, slots=True)
+class ClosedIncident:
+    """An incident whose test has recovered."""
+
+    test: str
+    run_key: str
+    """The key of the run that was good again."""
+    closed_at: datetime
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Incidents:
     """Queries for open incidents, and the changes of an incident."""
 
@@ -216,6 +233,13 @@ class Incidents:
         """Return the tests for which an incident was opened since a moment, with the time of the first."""
         rows = self.database.query(OPENED, since=as_utc(moment))
         return {row["test_name"]: _as_time(row["opened_at"]) for row in rows}
+
+    def closed_since(self, moment: datetime) -> list[ClosedIncident]:
+        """Return the incidents that were closed since a moment, the newest first."""
+        return [
+            ClosedIncident(row["test_name"], row["uuid"], row["timestamp"], tuple(json.loads(row["reasons"])))
+            for row in self.database.query(CLOSED, since=as_utc(moment))
+        ]
 
     def moment(self, test: str) -> datetime:
         """Return the time of a decision about a test: now, or just after the last one, if its clock was ahead."""

@@ -13,11 +13,11 @@ from ml_metrics.warehouse.deployment import of_deployment
 from ml_metrics.warehouse.history import read_history
 from ml_metrics.warehouse.newest_runs import of_newest_runs
 from ml_metrics.warehouse.page_queries import METRICS
-from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
+from ml_metrics.warehouse.record import DAY, MAX_POINT_DISTANCE
 from ml_metrics.warehouse.runs import Runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from ml_metrics.judge import HistoryNeeds
@@ -37,6 +37,14 @@ LIMIT :limit
 
 VALUES_WITH_TRIALS = VALUES.replace("  AND job.trial IS NULL\n", "")
 
+OF_RUNS = f"""{METRICS}
+WHERE {of_deployment("job")} AND job.uuid IN :runs AND job.test_name = :test
+  AND job.timestamp >= :since AND job.timestamp < :until
+  AND metric.uuid IN :runs AND metric.test_name = :test
+  AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
+ORDER BY job.uuid, metric.metric_name
+"""
+
 OF_RUN = f"""{METRICS}
 WHERE {pages.AT_PLACE}
 ORDER BY metric.metric_name
@@ -55,6 +63,14 @@ class Metrics:
         if place is None:
             return []
         return [_stored_metric(row) for row in self.database.query(OF_RUN, **place.span)]
+
+    def of_runs(self, test: str, ends: Mapping[str, datetime]) -> dict[str, list[StoredMetric]]:
+        """Return the metrics of some runs of a test, which `ends` names with the times of their ends, by run."""
+        span = _span(min(ends.values()) - DAY, max(ends.values()) + DAY)
+        found: dict[str, list[StoredMetric]] = {key: [] for key in ends}
+        for row in self.database.query(OF_RUNS, test=test, runs=list(ends), **span):
+            found[row["run_key"]].append(_stored_metric(row))
+        return found
 
     def values(self, test: str, metric: str, limit: int = 50, *, trials: bool = False) -> list[StoredMetric]:
         """Return the newest values of a metric, newest first; of trials as well if that is wanted.

@@ -55,6 +55,10 @@ COLUMNS = {
 }
 
 
+NAME = "older-tables"
+"""What imported runs are marked with."""
+
+
 def older_runs(address: str) -> Iterator[list[RunRecord]]:
     """Yield all runs as records, a few hundred at a time. They keep their keys."""
     with TemporaryDirectory(prefix="ml-metrics-import-") as folder:

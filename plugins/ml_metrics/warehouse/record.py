@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ml_metrics.model import CURVE_SUFFIX, JobStatus, Outcome, Severity, StoredMetric
+from ml_metrics.model import CURVE_SUFFIX, JobStatus, Outcome, Severity, StoredMetric, Workload
 from ml_metrics.values import as_utc, finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ml_metrics.model import Metric, Run, TagCurve, Verdict, Workload
+    from ml_metrics.model import Metric, Run, TagCurve, Verdict
 
 MAX_POINT_DISTANCE = timedelta(days=10)
 """The maximum difference between the wall time of a point and the end of its run. A point that is farther off, because
@@ -238,31 +238,53 @@ def _stored_metrics(
     judged = {verdict.metric: verdict for verdict in verdicts}
     for name in sorted(measured | judged):
         metric, verdict = measured.get(name), judged.get(name)
-        bounds = verdict.bounds if verdict else None
-        yield StoredMetric(
+        row = StoredMetric(
             run_key=job.uuid,
             timestamp=job.timestamp,
             metric=name,
             value=_value(metric, verdict) if metric else None,
             job_status=status,
-            outcome=verdict.outcome if verdict else None,
-            severity=Severity.WARN if verdict and verdict.severity is Severity.WARN else None,
+            outcome=None,
             test=job.test_name,
-            lower=finite(bounds.lower) if bounds else None,
-            upper=finite(bounds.upper) if bounds else None,
-            rule=verdict.rule if verdict else None,
-            baseline_points=verdict.baseline_points if verdict else None,
-            reference=verdict.reference if verdict else None,
-            spread=verdict.spread if verdict else None,
             step=metric.step if metric else None,
             written_at=_moment_of_point(metric.wall_time if metric else None, job.timestamp),
             dag_id=job.dag_id or job.test_name,
-            condition=verdict.condition if verdict else None,
             unit=metric.unit if metric else "",
             better=metric.better if metric else "",
             non_finite=metric.non_finite / metric.points if metric and metric.points else None,
             trial=job.trial,
         )
+        yield _judged(row, verdict) if verdict else row
+
+
+def with_verdicts(record: RunRecord, verdicts: Sequence[Verdict], verdict: str | None = None) -> RunRecord:
+    """Return a run that was stored without verdicts, with those that it has by now."""
+    job, status = record.job, JobStatus(record.job.job_status)
+    rows = {row.metric: row for row in record.metrics if row.metric}
+    workload = Workload(status)
+    for one in verdicts:
+        row = rows.get(one.metric)
+        if row is None:
+            (row,) = _stored_metrics(job, status, (), (one,))
+        rows[one.metric] = _judged(row, one)
+    decided = replace(job, verdict=verdict or _verdict_of_run(workload, verdicts))
+    return replace(record, job=decided, metrics=tuple(rows[name] for name in sorted(rows)))
+
+
+def _judged(row: StoredMetric, verdict: Verdict) -> StoredMetric:
+    bounds = verdict.bounds
+    return replace(
+        row,
+        outcome=verdict.outcome,
+        severity=Severity.WARN if verdict.severity is Severity.WARN else None,
+        lower=finite(bounds.lower) if bounds else None,
+        upper=finite(bounds.upper) if bounds else None,
+        rule=verdict.rule,
+        baseline_points=verdict.baseline_points,
+        reference=verdict.reference,
+        spread=verdict.spread,
+        condition=verdict.condition,
+    )
 
 
 def _value(metric: Metric, verdict: Verdict | None) -> float | None:

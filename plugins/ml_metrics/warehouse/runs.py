@@ -135,7 +135,8 @@ WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL
 LAST_SCHEDULED = f"""
 SELECT test_name, MAX(timestamp) AS last_run FROM job_history
 WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL AND (
-  run_id IS NULL OR NOT (run_id LIKE 'manual%' OR run_id LIKE 'confirm%' OR run_id LIKE 'backfill%')
+  run_id IS NULL OR NOT (run_id LIKE 'manual%' OR run_id LIKE 'confirm%' OR run_id LIKE 'backfill%'
+    OR run_id LIKE 'import%')
 )
 GROUP BY test_name
 """  # noqa: S608  (constants)
@@ -144,7 +145,8 @@ GROUP BY test_name
 WEEK = f"""
 SELECT test_name, MIN(timestamp) AS first_run, MAX(timestamp) AS last_run,
   SUM(CASE WHEN timestamp >= :since AND (
-    run_id IS NULL OR NOT (run_id LIKE 'manual%' OR run_id LIKE 'confirm%' OR run_id LIKE 'backfill%')
+    run_id IS NULL OR NOT (run_id LIKE 'manual%' OR run_id LIKE 'confirm%' OR run_id LIKE 'backfill%'
+    OR run_id LIKE 'import%')
   ) THEN 1 ELSE 0 END) AS runs
 FROM job_history
 WHERE {OF_DEPLOYMENT} AND timestamp >= :horizon AND trial IS NULL

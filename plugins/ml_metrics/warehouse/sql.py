@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemy
 from ml_metrics.errors import WarehouseError
 from ml_metrics.values import as_utc
 from ml_metrics.warehouse.database import BEGINNING_OF_TIME
+from ml_metrics.warehouse.sql_catalogue import read_catalogue
 from ml_metrics.warehouse.sql_engine import engine_of
 from ml_metrics.warehouse.sql_schema import ensure_tables, is_up_to_date, is_warehouse, marked_version, plan_of
 from ml_metrics.warehouse.tables import RUN_TABLES, TABLES, Kind
@@ -62,10 +63,11 @@ class SqlStore:
         self._engine.dispose()
 
     def ensure_schema(self) -> None:
-        """Create missing tables and extend older ones, in one transaction."""
+        """Create missing tables and extend older ones, in one transaction. If none is, this is one statement."""
         with self._transaction(writes=False) as connection:
-            warn_if_newer(self.address, marked_version(connection))
-            if is_up_to_date(connection):
+            catalogue = read_catalogue(connection)
+            warn_if_newer(self.address, marked_version(catalogue))
+            if is_up_to_date(connection, catalogue):
                 return
             if not self._create and not is_warehouse(connection):
                 raise WarehouseError(

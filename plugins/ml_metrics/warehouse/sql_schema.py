@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
 from ml_metrics.errors import WarehouseError
+from ml_metrics.warehouse.sql_catalogue import read_catalogue
 from ml_metrics.warehouse.tables import JOB_HISTORY, TABLES, Kind
 from ml_metrics.warehouse.versions import SCHEMA_VERSION, Plan, version_of
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Executable
 
+    from ml_metrics.warehouse.sql_catalogue import Catalogue
     from ml_metrics.warehouse.tables import Column, PageIndex, Table
 
 TYPES: dict[Kind, sa.types.TypeEngine[Any]] = {
@@ -38,7 +40,7 @@ SCHEMA_LOCK = 7146_0001
 """The advisory lock for creating tables in PostgreSQL: `IF NOT EXISTS` fails when two processes try at once."""
 
 
-MARK = re.compile(r"ml-metrics schema (\d+)")
+MARK = re.compile(r"(?:ml-metrics schema |^)(\d+)")
 """The comment on `job_history` in PostgreSQL; SQLite has the number alone, in the head of the file."""
 
 ONE_OF_EACH = {
@@ -48,9 +50,9 @@ ONE_OF_EACH = {
 """A statement that leaves one row of each key."""
 
 
-def is_up_to_date(connection: Connection) -> bool:
+def is_up_to_date(connection: Connection, catalogue: Catalogue) -> bool:
     """Return whether no change is needed. Then a read-only user, or one behind a writer, can go on."""
-    return not _changes(connection)
+    return catalogue.is_as_defined or not _changes(connection)
 
 
 def is_warehouse(connection: Connection) -> bool:
@@ -65,7 +67,7 @@ def ensure_tables(connection: Connection) -> None:
     changes = _changes(connection)
     for change in changes:
         connection.execute(change)
-    if changes and marked_version(connection) < SCHEMA_VERSION:
+    if changes and marked_version(read_catalogue(connection)) < SCHEMA_VERSION:
         connection.execute(_mark(connection))
 
 
@@ -80,17 +82,12 @@ def plan_of(connection: Connection) -> Plan:
     }
     changes = (str(change.compile(dialect=connection.dialect)) for change in _changes(connection))  # type: ignore[attr-defined]
     words = tuple(" ".join(change.split()) for change in changes)
-    return Plan(version_of(present, marked_version(connection)), words)
+    return Plan(version_of(present, marked_version(read_catalogue(connection))), words)
 
 
-def marked_version(connection: Connection) -> int:
+def marked_version(catalogue: Catalogue) -> int:
     """Return the version that is recorded beside the tables; 0 if none is."""
-    if connection.dialect.name == "sqlite":
-        return int(connection.execute(sa.text("PRAGMA user_version")).scalar_one())
-    inspector = sa.inspect(connection)
-    if not inspector.has_table(JOB_HISTORY.name):
-        return 0
-    found = MARK.search(inspector.get_table_comment(JOB_HISTORY.name)["text"] or "")
+    found = MARK.search(catalogue.mark)
     return int(found[1]) if found else 0
 
 
@@ -135,7 +132,7 @@ def _defined(table: Table, metadata: sa.MetaData) -> sa.Table:
         sa.Column(column.name, TYPES[column.kind], primary_key=column.name in table.key, nullable=not column.required)
         for column in table.columns
     ]
-    indexes = [sa.Index(f"{table.name}_by_{'_'.join(names)}", *names) for names in table.indexes]
+    indexes = [sa.Index(name, *names) for name, names in zip(table.index_names, table.indexes, strict=False)]
     page_indexes = [_page_index(one) for one in table.page_indexes]
     # Without rowids, SQLite stores rows in the order of the key, so that the rows of a run are together.
     return sa.Table(table.name, metadata, *columns, *indexes, *page_indexes, sqlite_with_rowid=False)

@@ -66,6 +66,12 @@ class Table:
         """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
+    @property
+    def index_names(self) -> tuple[str, ...]:
+        """The names of the indexes in SQLite and PostgreSQL."""
+        plain = (f"{self.name}_by_{'_'.join(columns)}" for columns in self.indexes)
+        return (*plain, *(index.name for index in self.page_indexes))
+
 
 def _required(name: str, kind: Kind, about: str) -> Column:
     return Column(name, kind, about, required=True)

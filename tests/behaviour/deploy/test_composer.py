@@ -99,6 +99,7 @@ def test_the_first_deployment_changes_everything_and_the_second_only_files(cloud
     assert overrides["ml_metrics-storage_root"] == "gs://runs/of-tests"
     assert overrides["ml_metrics-channels"] == "outbox,sendgrid"
     assert overrides["ml_metrics-deployment"] == "nightly"
+    assert overrides["operators-default_deferrable"] == "True", "workloads hold no worker"
     assert overrides["ml_metrics-outbox"] == "gs://runs/outbox", "a bucket: nobody reads the disk of a worker"
     address = "https://0123-dot-us-central1.composer.googleusercontent.com/ml-metrics"
     assert overrides["ml_metrics-dashboard_url"] == address, "links in mails lead there"
@@ -208,6 +209,15 @@ def test_the_file_of_clusters_is_copied_and_set(cloud: Cloud, tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     name = Path(cloud.software["airflowConfigOverrides"]["ml_metrics-clusters"]).relative_to("/home/airflow/gcs")
     assert (cloud.bucket / name).read_text() == "clusters: {here: {in_cluster: true}}"
+
+
+def test_an_environment_whose_operators_hold_their_workers_keeps_that(cloud: Cloud) -> None:
+    cloud.deploy(*WHERE)
+    software = cloud.software
+    software["airflowConfigOverrides"]["operators-default_deferrable"] = "False"
+    cloud.write(**{"software.json": json.dumps(software)})
+    assert cloud.deploy(*WHERE).returncode == 0
+    assert cloud.software["airflowConfigOverrides"]["operators-default_deferrable"] == "False"
 
 
 def test_a_setting_that_is_given_replaces_ours(cloud: Cloud) -> None:

@@ -35,8 +35,8 @@ DAGS = f'''
 """DAGs with the last task of a test alone: the campaign writes what the tasks before it would leave."""
 from airflow.sdk import DAG
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.dags import RETRIES
 from ml_metrics.notify import notify_lost_gate, notify_run, post_run_message
+from ml_metrics.operators.patience import retry_options
 from ml_metrics.operators.tasks import AssertSuccess
 
 for number in range({RUNS}):
@@ -47,7 +47,7 @@ for number in range({RUNS}):
         AssertSuccess(
             task_id="assert_success", test=test, post_message=post_run_message,
             on_failure_callback=notify_run, on_success_callback=notify_run,
-            **{{**RETRIES, "retry_delay": 1.0}},
+            **{{**retry_options(), "retries": 2, "retry_delay": 1.0}},
         )
     globals()[test.name] = dag
 '''

@@ -27,7 +27,7 @@ def test_runs_are_imported_once(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert cli.main(argv) == 0
     assert capsys.readouterr().out == "1 run with 2 metrics imported.\n"
     assert cli.main([*argv, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"runs": 1, "metrics": 2}
+    assert json.loads(capsys.readouterr().out) == {"runs": 0, "metrics": 0, "already_imported": 1, "left_out": {}}
     assert cli.main(["history", "older-test", "--json", *warehouse]) == 0
     assert [run["uuid"] for run in json.loads(capsys.readouterr().out)["runs"]] == ["a"]
 
@@ -40,3 +40,76 @@ def test_a_missing_source_is_an_error(address: str, tmp_path: Path, capsys: pyte
 def test_tables_of_another_shape_are_an_error(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["import", address, "--warehouse", address]) == 2
     assert "no such column" in capsys.readouterr().err
+
+
+HISTORY = "time,commit,loss_final\n" + "".join(f"2026-01-{day:02},c{day},{1 + (day > 8)}.0\n" for day in range(1, 11))
+CONDITION = """\
+name: nightly
+image: i
+command: [c]
+regression_test_config:
+  metric_success_conditions: {loss_final: {comparison: less, success_threshold: {fixed_value: 2}}}
+"""
+
+
+@pytest.fixture
+def nightly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A table of ten runs, of which the last two are worse, and the conditions of the test that they become."""
+    (tmp_path / "t.csv").write_text(HISTORY)
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "nightly.yaml").write_text(CONDITION)
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", str(tmp_path / "configs"))
+    return ["--warehouse", f"sqlite:///{tmp_path}/new.db", "--json"]
+
+
+def printed(capsys: pytest.CaptureFixture[str], argv: list[str], code: int = 0) -> dict[str, object]:
+    assert cli.main(argv) == code
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_imported_runs_have_no_verdict_until_all_are_judged(
+    nightly: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["import", str(tmp_path / "t.csv"), "--test", "nightly"]
+    assert printed(capsys, [*argv, "--dry-run", *nightly])["tests"][0]["runs"] == 10  # type: ignore[index]
+    assert not (tmp_path / "new.db").exists()
+    counts = {"metrics": 10, "already_imported": 0, "left_out": {}}
+    assert printed(capsys, [*argv, *nightly]) == {"runs": 10, **counts}
+    history = ["history", "nightly", *nightly]
+    assert {run["verdict"] for run in printed(capsys, history)["runs"]} == {None}  # type: ignore[attr-defined]
+    judged = {"test": "nightly", "runs": 10, "passed": 8, "did_not_pass": 2, "problem": None}
+    assert printed(capsys, ["judge", "--all", *nightly]) == {"tests": [judged]}
+    verdicts = [run["verdict"] for run in printed(capsys, history)["runs"]]  # type: ignore[attr-defined]
+    assert verdicts == ["fail"] * 2 + ["pass"] * 8
+    assert printed(capsys, ["judge", "--all", *nightly]) == {"tests": []}
+    assert printed(capsys, [*argv, *nightly]) == {"runs": 0, "metrics": 0, "already_imported": 10, "left_out": {}}
+    assert [run["verdict"] for run in printed(capsys, history)["runs"]] == verdicts  # type: ignore[attr-defined]
+
+
+def test_a_file_in_the_middle_that_cannot_be_read_leaves_nothing(
+    nightly: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, text in enumerate((HISTORY, HISTORY[:-8], HISTORY)):
+        (tmp_path / "folder").mkdir(exist_ok=True)
+        (tmp_path / "folder" / f"{number}.csv").write_text(
+            text.replace("c", f"{number}c").replace(f"{number}ommit", "run")
+        )
+    (tmp_path / "folder" / "1.csv").write_text("time,run,loss_final\n2026-01-01,a")
+    argv = ["import", str(tmp_path / "folder"), "--test", "nightly", *nightly]
+    assert cli.main(argv) == 2
+    error = capsys.readouterr().err
+    assert "folder/1.csv:2: has 2 cells, and the header 3; the file may be cut off" in error
+    assert "nothing was imported" in error
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_a_run_of_a_test_without_conditions_stays_without_a_verdict(
+    nightly: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["import", str(tmp_path / "t.csv"), "--test", "weekly", *nightly]) == 0
+    capsys.readouterr()
+    (test,) = printed(capsys, ["judge", "--all", *nightly], 2)["tests"]  # type: ignore[misc]
+    assert "its conditions are unknown" in test["problem"]
+    assert cli.main(["judge", "--all", "--metrics", "m.json", *nightly]) == 2
+    assert "--all judges the runs of the warehouse" in capsys.readouterr().err

@@ -111,6 +111,24 @@ def test_a_deleted_pod(asked_at: str, state: dict[str, Any], status: str, reason
     assert (workload.status, workload.failure_reason) == (status, reason)
 
 
+@pytest.mark.parametrize(
+    ("evicted_at", "end", "status", "reason"),
+    [
+        (FINISHED, ended(137), "failure", "Evicted"),
+        (STARTED, ended(0, "Completed"), "failure", "Evicted"),  # its program took the signal for a wish to stop
+        ("2026-01-02T03:05:06Z", ended(0, "Completed"), "success", None),
+        (None, ended(137), "failure", "ExitCode:137"),
+    ],
+)
+def test_an_eviction_that_only_an_event_reports(
+    evicted_at: str | None, end: dict[str, Any], status: str, reason: str | None
+) -> None:
+    event = {"reason": "Evicted", "message": "usage exceeds 1Mi", "firstTimestamp": evicted_at}
+    workload = outcome_of(pod({"phase": "Succeeded"}, terminated=end), [{"reason": "Pulled"}, event])
+    assert (workload.status, workload.failure_reason) == (status, reason)
+    assert (workload.detail == "usage exceeds 1Mi") == (reason == "Evicted")
+
+
 def test_an_evicted_pod_without_containers_ran_according_to_its_events() -> None:
     started = {
         "reason": "Started",

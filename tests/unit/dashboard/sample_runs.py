@@ -61,6 +61,7 @@ def recorded(  # noqa: PLR0913
 HOSTILE_NAMES = ["../../etc/passwd", "a/b", "A", "a b", "ä", "x" * 300, "con", ".", "", "a\x00b", '"><script>']
 PAGES = (
     "/",
+    "/inbox",
     "/?by=runs",
     f"/test?test={SHIFTED}",
     f"/run?run={run_of(SHIFTED, 0).key}",

@@ -37,7 +37,7 @@ def test_the_licence_of_every_bundled_package_is_included() -> None:
 
 
 def test_scripts_and_styles_name_no_host() -> None:
-    for name in ("dashboard.js", "charts.js", "dashboard.css"):
+    for name in ("theme.js", "dashboard.js", "charts.js", "dashboard.css"):
         assert re.findall(r"https?://|//[a-z]+\.", (ASSETS / name).read_text()) == []
     named = set(re.findall(r"https?://([a-z0-9.-]+)", (ASSETS / "vega.js").read_text()))
     # XML namespaces, schema names and a link in a warning; none is ever requested

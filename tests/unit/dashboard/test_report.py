@@ -52,7 +52,7 @@ def test_hostile_names_stay_in_the_folder(warehouse: Warehouse, tmp_path: Path) 
 def test_the_report_command(filled: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     address = f"sqlite:///{tmp_path}/warehouse.db"
     assert cli.main(["report", f"{tmp_path}/out", "--warehouse", address]) == 0
-    assert "3 tests, 8 files" in capsys.readouterr().out
+    assert "3 tests, 9 files" in capsys.readouterr().out
     assert cli.main(["report", f"{tmp_path}/out", "no-such-test", "--warehouse", address]) == 2
     assert cli.main(["report", f"{tmp_path}/out", "--since", "soon", "--warehouse", address]) == 2
     assert "is not a date" in capsys.readouterr().err

@@ -7,14 +7,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.markers import Markers
 from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.connections import warehouse
 from ml_metrics.notify import adopt as adopting
 from ml_metrics.notify.adopt import DECIDING, TRYING, adopt
+from ml_metrics.notify.callbacks import post_run_message
 from ml_metrics.notify.mail_settings import load_mail_settings
 from ml_metrics.notify.retry import GIVEN_UP_AFTER
+from ml_metrics.notify.send import hurry
+from ml_metrics.notify.sender import send_pending
 from ml_metrics.run_folder import RunFolder
+from ml_metrics.run_state import RunState
+from ml_metrics.warehouse.messages import Messages
 from simulated_runs import NAME, SimulatedRun, good, run_of, simulate
 
 BAD = good("bad", accuracy_final=0.5)
@@ -64,6 +70,24 @@ def test_a_gate_that_died_before_its_decision_is_reported_later(monkeypatch: pyt
     dead_gate(replace(good(), gate_is_killed=True))
     assert adopted(monkeypatch, TRYING - MINUTE) == ([], []), "Airflow may try it again"
     assert adopted(monkeypatch, TRYING + SOON)[0] == [f"[ML Metrics] {NAME} failed: task assert_success failed"]
+
+
+def test_a_gate_that_is_killed_after_its_success_loses_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow calls no callback of it, and a callback that comes late after all sends nothing again."""
+    mail, sent = load_mail_settings(), list[str]()
+    monkeypatch.setattr(Outbox, "send", lambda _, message, timeout: sent.append(message.subject) or str(timeout))
+    posted = []
+    for number, simulated in enumerate((BAD, good()), start=1):
+        folder = simulate(number, simulated)
+        posted.append(post_run_message(simulated.test, run_of(number), RunState(folder)))
+    with warehouse() as opened:
+        later = opened.messages.moment() + 2 * MINUTE
+        monkeypatch.setattr(Messages, "moment", lambda _: later)
+        for _ in range(2):
+            send_pending(opened, mail)
+        assert posted[-1] is not None
+        hurry(posted[-1], mail, opened)
+    assert [subject.removeprefix(f"[ML Metrics] {NAME} ").split()[0] for subject in sent] == ["failed:", "recovered:"]
 
 
 def test_a_run_that_passed_needs_no_message(monkeypatch: pytest.MonkeyPatch) -> None:

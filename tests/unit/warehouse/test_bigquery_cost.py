@@ -33,6 +33,7 @@ TASK, ALERT, SENDER, DAILY, WEEKLY = (
 )
 TESTS_PAGE, TEST_PAGE, RUN_PAGE = "the page of all tests", "the page of a test", "the page of a run"
 COST_PAGE = "the page of costs"
+IMPORT = "each page of an import, or of `judge --all`"
 NIGHTLY = "the removal of rows, each night"
 COMPARISON, BY_HAND, CLEARED = "the page of a comparison", "by hand", "each run that is loaded again"
 
@@ -121,6 +122,11 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "runs.OLDEST_WITH_TRIALS": (BY_HAND, HISTORY),
     "runs.TRIALS": (BY_HAND, HISTORY),
     "runs.DEPLOYMENTS": (BY_HAND, HISTORY),
+    "imported.STORED": (IMPORT, A_MONTH),
+    "imported.NOT_JUDGED": (BY_HAND, HISTORY),
+    "imported.JOBS": (IMPORT, A_MONTH),
+    "imported.METADATA": (IMPORT, A_MONTH),
+    "metrics.OF_RUNS": (IMPORT, A_MONTH),
     "decisions.ACCEPT": (BY_HAND, ONE_RUN),
     "decisions.QUARANTINE": (BY_HAND, {}),
     "old_rows.OLDEST_NEEDED": (NIGHTLY, HISTORY),

@@ -92,7 +92,7 @@ def test_runs_by_hand_are_not_those_of_the_schedule(warehouse: Warehouse) -> Non
     ends = {row.run_id: row.timestamp for row in warehouse.runs.newest(TEST)}
     assert warehouse.runs.last_scheduled(min(ends.values())) == {TEST: max(ends.values())}
     newest = warehouse.runs.newest(TEST)[0]
-    for number, run_id in enumerate(("manual__1", "confirm__1__1", "backfill__1")):
+    for number, run_id in enumerate(("manual__1", "confirm__1__1", "backfill__1", "import__asv__1")):
         later = replace(newest, uuid=run_id, run_id=run_id, timestamp=newest.timestamp + timedelta(hours=number + 1))
         warehouse.load(RunRecord(later, (), ()))
     assert warehouse.runs.last_scheduled(min(ends.values())) == {TEST: max(ends.values())}

@@ -28,13 +28,18 @@ def claims(file: Beginning) -> bool:
 def read(found: Readings) -> None:
     """Read each record. Its values are repeats; what it was measured with names the series where records differ."""
     for record in each_object(found):
-        metric = _metric_of(record)
-        name = metric.get("name") if metric is not None else None
-        values = numbers_in(metric[VALUES]) if metric is not None else None
-        if not isinstance(name, str) or values is None:
-            found.lines.reject("a record without the name of a metric and numbers in benchmark_values", record)
-            continue
-        found.add(name, values, REPEATS, dimensions=dict(_dimensions(record)))
+        add(found, record)
+
+
+def add(found: Readings, record: dict[str, Any]) -> None:
+    """Add the values of one record."""
+    metric = _metric_of(record)
+    name = metric.get("name") if metric is not None else None
+    values = numbers_in(metric[VALUES]) if metric is not None else None
+    if not isinstance(name, str) or values is None:
+        found.lines.reject("a record without the name of a metric and numbers in benchmark_values", record)
+        return
+    found.add(name, values, REPEATS, dimensions=dict(dimensions(record)))
 
 
 def _metric_of(record: Any) -> dict[str, Any] | None:
@@ -42,7 +47,7 @@ def _metric_of(record: Any) -> dict[str, Any] | None:
     return metric if isinstance(metric, dict) and VALUES in metric else None
 
 
-def _dimensions(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def dimensions(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the parts of the key of a series: benchmark, model, runner, and every argument and input."""
     for part, fields in (("benchmark", ("name", "mode", "dtype")), ("model", ("name", "type", "backend"))):
         content = record.get(part)

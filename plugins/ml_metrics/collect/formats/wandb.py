@@ -41,7 +41,7 @@ def claims(file: Beginning) -> bool:
 def read(found: Readings) -> None:
     """Read the history: each number is a point of the series with its key."""
     with found.lines.file.open() as file:
-        for number, record in enumerate(_records(found, file)):
+        for number, record in enumerate(records_of(found, file)):
             found.lines.line = number
             try:
                 _add(found, record)
@@ -100,7 +100,7 @@ def _parsed(text: bytes) -> object:
         return text.decode(errors="replace")
 
 
-def _records(found: Readings, file: IO[bytes]) -> Iterator[bytes]:
+def records_of(found: Readings, file: IO[bytes]) -> Iterator[bytes]:
     """Yield the records up to the end of the file, or to the first part that is damaged or cut off.
 
     Raises:

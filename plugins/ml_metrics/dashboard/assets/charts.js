@@ -2,7 +2,7 @@
 "use strict";
 
 const page = JSON.parse(document.getElementById("charts").textContent);
-const darkScheme = matchMedia("(prefers-color-scheme: dark)");
+const theme = window.mlMetricsTheme;
 const compiled = new Map();
 const drawn = new Map();
 
@@ -17,7 +17,7 @@ function shape(number, dark) {
 
 function draw(chart, element) {
   drawn.get(chart.id)?.finalize();
-  const spec = shape(chart.shape, darkScheme.matches);
+  const spec = shape(chart.shape, theme.dark);
   for (const { name, value } of chart.params) spec.signals.find((signal) => signal.name === name).value = value;
   for (const data of spec.data) if (data.name in chart.datasets) data.values = chart.datasets[data.name];
   // Expressions are interpreted, because the content security policy forbids eval.
@@ -61,6 +61,6 @@ for (const chart of page.charts) {
   const element = document.getElementById(chart.id);
   if (element) inView.observe(element);
 }
-darkScheme.addEventListener("change", () => {
+document.addEventListener("themechange", () => {
   for (const id of drawn.keys()) draw(page.charts.find((chart) => chart.id === id), document.getElementById(id));
 });

@@ -82,6 +82,28 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// The keys of the inbox. A key that a user types into a field is theirs, as is one with Ctrl, Alt or the command key.
+const inbox = document.querySelector(".inbox");
+function moveInInbox(step) {
+  const entries = [...inbox.querySelectorAll(".entry")];
+  const current = entries.indexOf(document.activeElement.closest(".entry"));
+  entries[Math.min(entries.length - 1, Math.max(0, current + step))]?.focus();
+}
+const keysOfInbox = {
+  j: () => moveInInbox(1),
+  k: () => moveInInbox(-1),
+  a: () => document.activeElement.closest(".entry")?.querySelector(".acknowledge input[name=note]")?.focus(),
+  "/": () => document.querySelector("input[type=search]").focus(),
+  Enter: () => document.activeElement.matches(".entry") && document.activeElement.querySelector("a")?.click(),
+};
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.matches("input, select, textarea");
+  if (!inbox || typing || event.ctrlKey || event.altKey || event.metaKey || !(event.key in keysOfInbox)) return;
+  if (event.key === "Enter" && !event.target.matches(".entry")) return;
+  event.preventDefault();
+  keysOfInbox[event.key]();
+});
+
 // A tooltip on hover and on focus.
 const tip = Object.assign(document.createElement("div"), { id: "tip", hidden: true });
 tip.setAttribute("role", "tooltip");

@@ -1,24 +1,36 @@
-"""docs/formats.md is what the registries say, and its examples are valid."""
+"""docs/formats.md and docs/import.md are what the registries say, and their examples are valid."""
 
 import importlib.util
 import re
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from golden import check
+from ml_metrics.collect.histories.mapping import Mapping
 from ml_metrics.config.collection import MetricCollectionConfig
 
 DOCS = Path(__file__).parents[4] / "docs"
 
 
-def test_the_page_is_made_from_the_registries() -> None:
+def maker() -> Any:
     spec = importlib.util.spec_from_file_location("make_formats", DOCS / "make_formats.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    check(str(DOCS / "formats.md"), module.page())
+    return module
+
+
+def test_the_pages_are_made_from_the_registries() -> None:
+    check(str(DOCS / "formats.md"), maker().page())
+    check(str(DOCS / "import.md"), maker().histories())
+
+
+def test_the_mapping_of_the_page_about_imports_is_valid() -> None:
+    (example,) = re.findall(r"^```yaml\n(.*?)^```", (DOCS / "import.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(Mapping.model_validate(yaml.safe_load(example)).metrics) == 2
 
 
 def test_its_examples_are_valid() -> None:

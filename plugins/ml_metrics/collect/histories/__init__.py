@@ -1,0 +1,1 @@
+"""Histories of other programs: the runs that they recorded, for `ml-metrics import`."""

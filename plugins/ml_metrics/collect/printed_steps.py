@@ -1,0 +1,180 @@
+"""The entries of a goodput log that follow from what a program printed: when each step began, and what was between.
+
+A line that is printed at the end of a step, with its duration, tells when the step began. What is between the end of a
+step and the beginning of the next, such as an evaluation or a checkpoint, is lost time of the type `between_steps`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise, zip_longest
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.collect.formats.readings import Readings
+from ml_metrics.collect.logs import readings_of
+from ml_metrics.collect.profiles.profile import STEP_TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ml_metrics import storage
+    from ml_metrics.collect.profiles.profile import Profile, Reading
+    from ml_metrics.limits import Allowance
+    from ml_metrics.model import Workload
+
+ISO = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?(Z|[+-]\d\d:?\d\d)?")
+ABSL = re.compile(r"\b[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{1,6}) ")
+"""The beginning of lines of absl, which have no year."""
+QUARTER = 900.0
+"""Zones differ from UTC by whole quarters of an hour."""
+SLACK = 60.0
+"""How far clocks of the cluster and of the container may differ, in seconds."""
+LEAST_GAP, LEAST_GAP_SECONDS = 0.05, 0.1
+"""The share of a step, and the time, below which the time to the next is a part of it."""
+MOST_REPEATED = 0.2
+"""Of the lines, how many may repeat a step: more are those of several hosts."""
+BETWEEN = "between_steps"
+MOST_INTERVAL = 10_000
+
+
+@dataclass(slots=True)
+class Printed:
+    """The entries of a job, and why there are none."""
+
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    step: int
+    at: float
+    seconds: float
+    """The duration of one step; NaN if the program does not print it."""
+
+
+def printed_steps(
+    files: Sequence[storage.File], profile: Profile, workload: Workload, allowance: Allowance, job: str
+) -> Printed:
+    """Return the entries that the log with most lines of training gives.
+
+    Times without a zone are in that zone in which they are between the start and the end of the workload.
+    """
+    found = Printed()
+    if workload.started_at is None or workload.ended_at is None:
+        return found
+    start, end = workload.started_at.timestamp(), workload.ended_at.timestamp()
+    logs = [_lines(file, profile, allowance, workload.started_at) for file in files]
+    name, lines = max(
+        zip((file.name for file in files), logs, strict=True), key=lambda one: len(one[1]), default=("", [])
+    )
+    if not lines:
+        return found
+    steps = [line.step for line in lines]
+    repeated = sum(step == before for before, step in pairwise(steps))
+    if repeated > MOST_REPEATED * len(steps):
+        found.warnings.append(f"{name}: no goodput: it has the lines of several hosts; write one log for each")
+        return found
+    began = min((first for first, _ in workload.earlier), default=workload.started_at).timestamp()
+    shift = _shift(lines, began, end)
+    if shift is None:
+        found.warnings.append(f"{name}: no goodput: its times are not between the start and the end of the workload")
+        return found
+    shifted = [_Line(line.step, line.at + shift, line.seconds) for line in lines]
+    starts = [first.timestamp() for first, _ in workload.earlier]
+    found.entries = [{"job_name": job, **entry} for entry in _entries(shifted, [*starts, start], end)]
+    return found
+
+
+def _lines(file: storage.File, profile: Profile, allowance: Allowance, started: datetime) -> list[_Line]:
+    readings = Readings(allowance)
+    readings.begin(file)
+    found = (_line(text, reading, started) for text, reading in readings_of(readings, profile))
+    return [line for line in found if line is not None]
+
+
+def _line(text: str, reading: Reading, started: datetime) -> _Line | None:
+    at = time_in(text, started)
+    if at is None or reading.step is None:
+        return None
+    seconds = reading.values.get(STEP_TIME, math.nan)
+    return _Line(reading.step, at, seconds if seconds > 0 else math.nan)
+
+
+def time_in(text: str, started: datetime) -> float | None:
+    """Return the time that a line states, in seconds since 1970; without a zone, as if it were in UTC."""
+    try:
+        if match := ISO.search(text):
+            day, clock, fraction, zone = match.groups()
+            return _utc(datetime.fromisoformat(f"{day}T{clock}.{(fraction or '0').ljust(6, '0')}{zone or '+00:00'}"))
+        if match := ABSL.search(text):
+            month, day, clock, fraction = match.groups()
+            year = started.year + (started.month == 12 and month == "01")  # noqa: PLR2004  (a run over New Year)
+            return _utc(datetime.fromisoformat(f"{year}-{month}-{day}T{clock}.{fraction.ljust(6, '0')}+00:00"))
+    except ValueError:
+        return None
+    return None
+
+
+def _utc(moment: datetime) -> float:
+    return (moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(seconds=1)
+
+
+def _shift(lines: Sequence[_Line], start: float, end: float) -> float | None:
+    """Return by how much the times are off: whole quarters of an hour, of which the smallest that fits."""
+    first, last = min(line.at for line in lines), max(line.at for line in lines)
+    guess = -math.floor((last - end + SLACK) / QUARTER) * QUARTER
+    for shift in sorted((0.0, guess - QUARTER, guess, guess + QUARTER), key=abs):
+        if start - SLACK <= first + shift and last + shift <= end + SLACK:
+            return shift
+    return None
+
+
+def _entries(lines: Sequence[_Line], starts: Sequence[float], end: float) -> Iterator[dict[str, Any]]:
+    """Yield the starts of the job and of its steps, and what is between steps."""
+    pending = sorted(starts)
+    before: _Line | None = None
+    for line, following in zip_longest(lines, lines[1:]):
+        while pending and pending[0] <= line.at:
+            yield {"job_start_time": pending.pop(0)}
+            before = None
+        if before is not None and line.step == before.step:
+            continue  # another host
+        begins = _begins(line, before, following)
+        gap = 0.0 if before is None else begins[0] - before.at
+        if before is not None and gap > max(LEAST_GAP_SECONDS, LEAST_GAP * (line.at - begins[-1])):
+            yield from _gap(before.at, begins[0])
+        for number, begin in enumerate(begins):
+            yield {"step_count": line.step - len(begins) + 1 + number, "step_start_time": begin}
+        before = line
+    if before is not None and end > before.at:
+        yield from _gap(before.at, end)
+    yield {"job_end_time": end}
+
+
+def _begins(line: _Line, before: _Line | None, following: _Line | None) -> list[float]:
+    """Return when each step began that a line covers: those since the line before, if it is not printed every step.
+
+    The first line of an attempt covers as many as the next, if it states their duration.
+    """
+    seconds = line.seconds
+    if before is not None:
+        steps = line.step - before.step if before.step < line.step else 1
+        at_most = max(0.0, line.at - before.at) / steps
+        seconds = at_most if math.isnan(seconds) else min(seconds, at_most)
+    elif math.isnan(seconds):
+        steps, seconds = 1, 0.0
+    else:
+        steps = 1 if following is None else following.step - line.step
+        steps = max(1, min(steps, line.step + 1))
+    steps = min(steps, MOST_INTERVAL)
+    return [line.at - seconds * (steps - number) for number in range(steps)]
+
+
+def _gap(start: float, end: float) -> Iterator[dict[str, Any]]:
+    named = {"custom_badput_event_type": BETWEEN}
+    yield {"custom_badput_event_start_time": start, **named}
+    yield {"custom_badput_event_end_time": end, **named}

@@ -1,0 +1,166 @@
+"""The inbox: the open incidents of all tests, one entry for each cause, newest and worst first."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ml_metrics.dashboard.status_letters import BAD, CLASSES, Letter, letter_of, reason_of
+from ml_metrics.reports.problems import metric_of, short_name
+from ml_metrics.warehouse.known_tests import DEFINITION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from ml_metrics.model import StoredMetric
+    from ml_metrics.warehouse import Incident, QuarantineRow, TestStatus
+
+DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
+FEW_METRICS = 5
+"""The metrics of one test whose level an entry offers to accept."""
+
+
+class State(StrEnum):
+    """What happened to an incident so far, most urgent first."""
+
+    NEW = "new"
+    ACKNOWLEDGED = "acknowledged"
+    QUARANTINED = "quarantined"
+    WATCHING = "watching"
+
+
+STATES = {
+    State.NEW: "nobody has acknowledged it",
+    State.ACKNOWLEDGED: "somebody has acknowledged it",
+    State.QUARANTINED: "its alerts are muted",
+    State.WATCHING: "the newest run is good; the incident is still open",
+}
+ORDER = {state: index for index, state in enumerate(State)}
+SEVERITY = {letter: index for index, letter in enumerate(Letter)}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A test with an open incident."""
+
+    incident: Incident
+    status: TestStatus | None
+    """The test with its newest run; None if it has never run."""
+    letter: Letter | None
+    """The letter of the newest run; None if the incident is about the test's file or DAG."""
+    reason: str
+    """What is broken: that of the newest run, or the names of the reported problems if the newest run is good."""
+    quarantine: QuarantineRow | None
+
+    @property
+    def test(self) -> str:
+        """The name of the test."""
+        return self.incident.test.removeprefix(DEFINITION)
+
+    @property
+    def dag_id(self) -> str:
+        """The DAG of the test, by whose permissions the test is shown and changed."""
+        return self.status.newest.dag_id if self.status else self.test
+
+    @property
+    def owner(self) -> str:
+        """The owner of the test; empty if it is unknown."""
+        return self.status.owner if self.status else ""
+
+    @property
+    def colour(self) -> str:
+        """The colour of the newest run, as a class of the style sheet."""
+        return CLASSES[self.letter] if self.letter else "n"
+
+    @property
+    def first_bad(self) -> str:
+        """The key of the run whose alert opened the incident; empty if no run did."""
+        return self.incident.run_keys[0] if self.incident.run_keys and self.letter else ""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics whose new level can be accepted."""
+        return tuple(filter(None, map(metric_of, self.incident.reasons)))[:FEW_METRICS]
+
+    @property
+    def state(self) -> State:
+        """What happened to the incident so far."""
+        if self.quarantine:
+            return State.QUARANTINED
+        if self.letter is not None and self.letter not in BAD and any(map(metric_of, self.incident.reasons)):
+            return State.WATCHING
+        return State.ACKNOWLEDGED if self.incident.acknowledged_by else State.NEW
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The incidents with one cause, or a single incident without a known cause."""
+
+    cause: str
+    members: tuple[Member, ...]
+    """The most urgent first."""
+
+    @property
+    def state(self) -> State:
+        """The most urgent state of its members."""
+        return self.members[0].state
+
+    @property
+    def title(self) -> str:
+        """The name of the test, or the cause if several tests share it, with the beginnings of digests."""
+        return DIGEST.sub(r"\1…", self.cause) if len(self.members) > 1 else self.members[0].test
+
+    @property
+    def since(self) -> datetime:
+        """When the first alert was sent."""
+        return min(member.incident.opened_at for member in self.members)
+
+    @property
+    def changed_at(self) -> datetime:
+        """When the newest alert was sent."""
+        return max(member.incident.changed_at or member.incident.opened_at for member in self.members)
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The owners of its tests."""
+        return tuple(sorted({member.owner for member in self.members} - {""}))
+
+
+def member_of(
+    incident: Incident,
+    status: TestStatus | None,
+    broken: Mapping[str, Sequence[StoredMetric]],
+    quarantine: QuarantineRow | None,
+) -> Member:
+    """Return the member for an open incident. `broken` has the broken metrics of each run."""
+    reported = ", ".join(map(short_name, incident.reasons))
+    if status is None or incident.test.startswith(DEFINITION):
+        return Member(incident, status, None, reported, quarantine)
+    found = broken.get(status.newest.run_key, ())
+    letter = letter_of(status.newest, found)
+    reason = reason_of(status.newest, letter, found) if letter in BAD else reported
+    return Member(incident, status, letter, reason, quarantine)
+
+
+def entries_of(members: Iterable[Member]) -> list[Entry]:
+    """Group members by cause. The most urgent state is first, then the worst letter, then the newest alert."""
+    by_cause: dict[str, list[Member]] = defaultdict(list)
+    for member in members:
+        cause = member.incident.cause
+        by_cause[f"cause {cause}" if cause else f"test {member.test}"].append(member)
+    entries = [Entry(each[0].incident.cause, tuple(sorted(each, key=_urgency))) for each in by_cause.values()]
+    return sorted(entries, key=_order)
+
+
+def _urgency(member: Member) -> tuple[int, int, str]:
+    worst = -1 if member.letter is None else SEVERITY[member.letter]  # a test that cannot run at all comes first
+    return ORDER[member.state], worst, member.test
+
+
+def _order(entry: Entry) -> tuple[int, int, float, str]:
+    state, worst, _ = _urgency(entry.members[0])
+    return state, worst, -entry.changed_at.timestamp(), entry.title

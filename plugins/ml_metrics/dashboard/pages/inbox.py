@@ -1,0 +1,140 @@
+"""The inbox: what a person on duty looks at first."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.dashboard.inbox import STATES, State, entries_of, member_of
+from ml_metrics.dashboard.other_tests import without_unreadable
+from ml_metrics.dashboard.page import Page
+from ml_metrics.dashboard.query import choice, text, whole_number
+from ml_metrics.dashboard.status_letters import by_run
+from ml_metrics.reports.problems import short_name
+from ml_metrics.warehouse.known_tests import DEFINITION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from ml_metrics.dashboard.inbox import Entry, Member
+    from ml_metrics.dashboard.links import Links
+    from ml_metrics.warehouse import Incident, TestStatus, Warehouse
+
+ENTRIES, MEMBERS = 50, 100
+"""The entries of one page, and the members of one entry that a page shows."""
+LONGEST = timedelta(days=60)
+"""How far back the metrics of a newest run are looked up: the warehouse is read by days."""
+FIXED = timedelta(days=7)
+MOST_FIXED = 50
+
+
+def page_of_inbox(
+    warehouse: Warehouse,
+    query: Mapping[str, str],
+    *,
+    readable: Callable[[Iterable[str]], frozenset[str]],
+    now: datetime,
+    links: Links,
+) -> Page:
+    """Return the page, with the incidents of tests that the user may read."""
+    words, owner = text(query, "q").casefold().split(), text(query, "owner")
+    state = choice(query, "state", ("", *State))
+    open_ones = warehouse.incidents.all_open()
+    statuses = {one.newest.test: one for one in warehouse.runs.tests()}
+    fixed = warehouse.incidents.closed_since(now - FIXED)
+    dags = readable({_dag(test, statuses) for test in (*open_ones, *(one.test for one in fixed))})
+    members = list(_members(warehouse, open_ones.values(), statuses, dags, readable=readable, now=now))
+    entries = [one for one in entries_of(members) if _matches(one, words, owner) and (not state or one.state == state)]
+    pages = max(1, -(-len(entries) // ENTRIES))
+    page = min(whole_number(query, "page", 1, 1_000_000), pages)
+    return Page(
+        "inbox.html",
+        {
+            "title": "Inbox",
+            "entries": entries[(page - 1) * ENTRIES : page * ENTRIES],
+            "most": MEMBERS,
+            "count": len(entries),
+            "unacknowledged": sum(one.state is State.NEW for one in entries),
+            "fixed": [one for one in fixed if _dag(one.test, statuses) in dags][:MOST_FIXED],
+            "problems": lambda reasons: ", ".join(map(short_name, reasons)),
+            "page": page,
+            "pages": pages,
+            "q": text(query, "q"),
+            "owner": owner,
+            "owners": sorted({member.owner for member in members} - {""}),
+            "state": state,
+            "states": STATES,
+            "now": now,
+            "quarantine_until": (now + timedelta(days=7)).date(),
+            "links": links,
+        },
+        document=lambda: {"incidents": [_document(one) for one in entries]},
+        table=lambda: _table(entries),
+    )
+
+
+def _dag(test: str, statuses: Mapping[str, TestStatus]) -> str:
+    name = test.removeprefix(DEFINITION)
+    return statuses[name].newest.dag_id if name in statuses else name
+
+
+def _members(  # noqa: PLR0913  (the answers of three queries, and who asks when)
+    warehouse: Warehouse,
+    incidents: Iterable[Incident],
+    statuses: Mapping[str, TestStatus],
+    dags: frozenset[str],
+    *,
+    readable: Callable[[Iterable[str]], frozenset[str]],
+    now: datetime,
+) -> Iterator[Member]:
+    seen = [one for one in incidents if _dag(one.test, statuses) in dags]
+    status_of = {one.test: statuses.get(one.test.removeprefix(DEFINITION)) for one in seen}
+    times = [status.newest.at for status in status_of.values() if status]
+    since = max(now - LONGEST, min(times, default=now))
+    found = warehouse.metrics.broken(since, max(now, *times)) if times else []
+    broken = by_run(without_unreadable(found, readable)[0])
+    quarantines = warehouse.quarantines.newest()
+    for one in seen:
+        quarantine = quarantines.get(one.test.removeprefix(DEFINITION))
+        holds = quarantine if quarantine and quarantine.holds(now) else None
+        yield member_of(one, status_of[one.test], broken, holds)
+
+
+def _matches(entry: Entry, words: Sequence[str], owner: str) -> bool:
+    names = " ".join([entry.cause, *(f"{member.test} {member.reason}" for member in entry.members)]).casefold()
+    return all(word in names for word in words) and (not owner or owner in entry.owners)
+
+
+def _document(entry: Entry) -> dict[str, Any]:
+    return {
+        "cause": entry.cause,
+        "state": entry.state,
+        "since": entry.since,
+        "changed_at": entry.changed_at,
+        "tests": [
+            {
+                "test": one.test,
+                "dag_id": one.dag_id,
+                "owner": one.owner,
+                "state": one.state,
+                "reason": one.reason,
+                "problems": list(one.incident.reasons),
+                "since": one.incident.opened_at,
+                "first_bad_run": one.first_bad or None,
+                "newest_run": one.status.newest.run_key if one.status else None,
+                "acknowledged_by": one.incident.acknowledged_by,
+                "note": one.incident.note,
+                "quarantined_until": one.quarantine.until if one.quarantine else None,
+            }
+            for one in entry.members
+        ],
+    }
+
+
+def _table(entries: Iterable[Entry]) -> Iterator[Sequence[Any]]:
+    yield ("cause", "test", "owner", "state", "reason", "since", "first_bad_run", "acknowledged_by", "note")
+    for entry in entries:
+        for one in entry.members:
+            yield (entry.cause, one.test, one.owner, one.state, one.reason, one.incident.opened_at.isoformat(),
+                   one.first_bad, one.incident.acknowledged_by or "", one.incident.note)  # fmt: skip

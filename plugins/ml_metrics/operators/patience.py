@@ -1,0 +1,56 @@
+"""How long Airflow tries a task: whatever the task needs may be away for ten minutes.
+
+A broker that is away uses up tries, too: Airflow counts a task that it could not publish, although no process of it
+ever started. The delays therefore grow, from one that costs little where a worker was lost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.airflow_options import airflow_option
+from ml_metrics.errors import ConfigError
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import RuntimeTaskInstanceProtocol
+
+RETRIES = 5
+"""The retries of a task that only reads and writes. A workload has as many in which its process died."""
+FIRST_DELAY, MAX_DELAY = 30.0, 240.0
+"""Airflow adds up to as much again to a delay, doubles it for the next try, and cuts it at the maximum."""
+OPTION = ("core", "default_task_retry_delay")
+"""Airflow's option for every task. Where it is set, it is the first delay of these tasks, too."""
+
+
+def retry_options(more: int = 0) -> dict[str, Any]:
+    """Return how a task is tried again, a workload as often as its test file states in addition."""
+    return {
+        "retries": RETRIES + more,
+        "retry_delay": first_delay(),
+        "retry_exponential_backoff": True,
+        "max_retry_delay": MAX_DELAY,
+    }
+
+
+def has_tries_left(ti: RuntimeTaskInstanceProtocol) -> bool:
+    """Return whether Airflow tries a task again if this try fails."""
+    return ti.try_number <= ti.max_tries
+
+
+def first_delay() -> float:
+    """Return the seconds before the second try. Raises ConfigError if Airflow's option is no number."""
+    text = airflow_option(*OPTION)
+    try:
+        return FIRST_DELAY if text is None else min(MAX_DELAY, max(0.0, float(text)))
+    except ValueError:
+        raise ConfigError(f"[{OPTION[0]}] {OPTION[1]}: {text!r} is not a number of seconds") from None
+
+
+def shortest_patience(first: float = FIRST_DELAY) -> float:
+    """Return the seconds from the first to the last try, if Airflow adds nothing to a delay and a try takes no time."""
+    return sum(min(MAX_DELAY, first * 2.0**number) for number in range(RETRIES))
+
+
+def longest_patience(first: float = FIRST_DELAY) -> float:
+    """Return the seconds from the first to the last try, if Airflow doubles each delay and a try takes no time."""
+    return sum(min(MAX_DELAY, 2 * first * 2.0**number) for number in range(RETRIES))

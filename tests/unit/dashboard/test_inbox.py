@@ -1,0 +1,122 @@
+"""The inbox: one entry for each cause, the most urgent first, and what a person on duty does there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from ml_metrics.warehouse import Warehouse
+from ml_metrics.warehouse.known_tests import DEFINITION, IMPORT_ERROR
+from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, csv_rows, run_of
+
+As = Callable[..., TestClient]
+CAUSE = "new image: sha256:<2>"
+
+
+def incidents(browser: TestClient, query: str = "") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = browser.get(f"/inbox?format=json{query}").json()["incidents"]
+    return found
+
+
+def report(warehouse: Warehouse, test: str, *reasons: str, run: str = "", cause: str = "") -> None:
+    key = run or run_of(test, 0).key
+    warehouse.incidents.report(test, key, fingerprint=key, reasons=reasons, cause=cause)
+
+
+def post(browser: TestClient, action: str, content: dict[str, Any]) -> Any:
+    found = re.search(r'name="csrf_token" value="([^"]+)"', browser.get("/inbox").text)
+    assert found
+    return browser.post(f"/{action}", data={"csrf_token": found.group(1), "page": "inbox", **content})
+
+
+def test_the_most_urgent_incident_is_first(browser: TestClient, filled: Warehouse) -> None:
+    report(filled, FAILING, "job_status:failure/OOMKilled")
+    report(filled, STEADY, "out_of_bounds:loss_final")
+    report(filled, f"{DEFINITION}tf-gone", IMPORT_ERROR, run="x")
+    filled.incidents.acknowledge(FAILING, by="vera", note="a larger node")
+    found = {one["tests"][0]["test"]: one["tests"][0] for one in incidents(browser)}
+    # broken files, then new ones by letter, acknowledged ones, and those whose newest run is good
+    assert list(found) == ["tf-gone", SHIFTED, FAILING, STEADY]
+    assert [one["state"] for one in found.values()] == ["new", "new", "acknowledged", "watching"]
+    assert found[SHIFTED]["reason"] == "loss_final = 14, must be below 11"
+    assert found[SHIFTED]["owner"] == "speech-team"
+    assert found[FAILING]["reason"] == "failure: OOMKilled"
+    assert found["tf-gone"]["reason"] == "Airflow cannot import its DAG file"
+    assert (found["tf-gone"]["first_bad_run"], found[SHIFTED]["first_bad_run"]) == (None, run_of(SHIFTED, 0).key)
+    assert [row["test"] for row in csv_rows(browser, "/inbox?format=csv")] == list(found)
+
+
+def test_one_cause_is_one_entry(browser: TestClient, filled: Warehouse) -> None:
+    report(filled, FAILING, "job_status:failure/OOMKilled", cause=CAUSE)
+    report(filled, STEADY, "out_of_bounds:loss_final", cause=CAUSE)
+    causes = [(one["cause"], [each["test"] for each in one["tests"]]) for one in incidents(browser)]
+    assert causes == [(CAUSE, [FAILING, STEADY]), ("", [SHIFTED])]
+    page = browser.get("/inbox").text
+    assert "new image: sha256:&lt;2&gt;" in page
+    assert "2 tests" in page
+
+
+def test_all_tests_of_a_cause_are_acknowledged_at_once(browser: TestClient, filled: Warehouse) -> None:
+    for test in (FAILING, STEADY):
+        report(filled, test, "job_status:failure", cause=CAUSE)
+    report(filled, f"{DEFINITION}{STEADY}", IMPORT_ERROR, run="x")
+    answer = post(browser, "acknowledge", {"test": [FAILING, STEADY], "note": "rolled back"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "inbox?done=acknowledged")
+    by = {name: one.acknowledged_by for name, one in filled.incidents.all_open().items()}
+    assert by == {FAILING: "vera", STEADY: "vera", f"{DEFINITION}{STEADY}": "vera", SHIFTED: None}
+    assert "acknowledged by vera: rolled back" in browser.get("/inbox").text
+
+
+def test_nothing_is_acknowledged_if_one_test_is_unknown(browser: TestClient, filled: Warehouse) -> None:
+    assert post(browser, "acknowledge", {"test": [SHIFTED, "no-such-test"]}).status_code == 404
+    assert filled.incidents.all_open()[SHIFTED].acknowledged_by is None
+    assert post(browser, "acknowledge", {"test": []}).status_code == 400
+    assert post(browser, "acknowledge", {"test": SHIFTED, "page": "https://other.example"}).status_code == 400
+
+
+def test_a_level_is_accepted_from_the_first_bad_run(browser: TestClient, filled: Warehouse) -> None:
+    filled.incidents.close(SHIFTED, run_of(SHIFTED, 0).key)
+    for day in (3, 0):
+        report(filled, SHIFTED, "out_of_bounds:loss_final", f"out_of_bounds:metric {day}", run=run_of(SHIFTED, day).key)
+    run = re.search(r'name="run" value="([^"]+)"', browser.get("/inbox").text)
+    assert run
+    answer = post(browser, "accept", {"test": SHIFTED, "metric": "loss_final", "run": run.group(1), "reason": "x"})
+    assert answer.headers["location"] == "inbox?done=accepted"
+    assert [one.run_key for one in filled.acceptances.of_test(SHIFTED)] == [run_of(SHIFTED, 3).key]
+
+
+@pytest.mark.parametrize(
+    ("query", "tests"),
+    [
+        ("&q=SHIFTED", [SHIFTED]),
+        ("&q=oomkilled", [FAILING]),
+        ("&owner=speech-team", [SHIFTED]),
+        ("&state=watching", []),
+        ("&state=new", [FAILING, SHIFTED]),
+    ],
+)
+def test_filters(browser: TestClient, filled: Warehouse, query: str, tests: list[str]) -> None:
+    report(filled, FAILING, "job_status:failure/OOMKilled")
+    assert [one["tests"][0]["test"] for one in incidents(browser, query)] == tests
+
+
+def test_only_tests_that_the_user_may_read_and_change(as_user: As, filled: Warehouse) -> None:
+    report(filled, FAILING, "job_status:failure/OOMKilled")
+    filled.incidents.close(SHIFTED, run_of(SHIFTED, 0).key)
+    browser = as_user(Rights(frozenset({FAILING}), may_change=False))
+    assert [one["tests"][0]["test"] for one in incidents(browser)] == [FAILING]
+    page = browser.get("/inbox").text
+    assert SHIFTED not in page
+    assert "<button aria-keyshortcuts" not in page
+    assert "Quarantine" not in page
+
+
+def test_fixed_incidents(browser: TestClient, filled: Warehouse) -> None:
+    filled.incidents.close(SHIFTED, run_of(SHIFTED, 0).key)
+    page = browser.get("/inbox").text
+    assert "No incident is open." in page
+    assert re.search(rf"Fixed in the last seven days.*{SHIFTED}", page, re.DOTALL)

@@ -1,0 +1,155 @@
+"""What a run needs may be away for ten minutes; a task that Airflow could not publish costs no number."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.models.taskinstance import TaskInstance
+
+from ml_metrics import dags, steps
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.errors import ConfigError, StorageError
+from ml_metrics.model import JobStatus, Workload
+from ml_metrics.operators import patience, workload_base
+from ml_metrics.operators.run_workload import RunWorkload
+from ml_metrics.operators.tasks import JudgeRun, folder_of
+from ml_metrics.run_state import RunState
+from stored_dags import stored_and_read
+
+TEN_MINUTES = timedelta(minutes=10)
+NOTICED = timedelta(seconds=30 + 10)
+"""Until Airflow takes a worker for lost, at the settings that docs/composer.md states."""
+STARTS = timedelta(seconds=20)
+"""For the scheduler's loop, and the process of the next try."""
+
+
+@pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Airflow's own, as it looks for plugins
+def test_the_tries_of_each_task_reach_over_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow's own arithmetic gives the delays, which differ from run to run."""
+    monkeypatch.setattr(dags, "deadline_of", lambda _: None)  # it is stored in a table of its own
+    dag = stored_and_read(dags.accelerator_test(TestDefinition(name="t", image="i", command=("c",))))
+    for task in dag.tasks:
+        for run in range(40):
+            waits = delays(task, f"run-{run}")
+            assert TEN_MINUTES < sum(waits, timedelta(0)) < 2 * TEN_MINUTES, task.task_id
+            assert waits == sorted(waits)
+            assert max(waits) <= timedelta(minutes=4)
+            assert NOTICED + waits[0] + STARTS <= timedelta(minutes=2), "a worker that was lost"
+    assert patience.shortest_patience() > TEN_MINUTES.total_seconds()
+
+
+def test_a_workload_is_tried_as_often_as_its_file_states_in_addition() -> None:
+    dag = dags.accelerator_test(TestDefinition(name="t", image="i", command=("c",), retries=2))
+    assert {task.task_id: task.retries for task in dag.tasks} == {
+        "run_workload": 7, **dict.fromkeys(steps.TASKS[1:], 5),
+    }  # fmt: skip
+
+
+def test_airflows_own_option_is_the_first_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, first in (("1", 1.0), ("300", 240.0), ("-1", 0.0)):
+        monkeypatch.setenv("AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY", text)
+        assert patience.first_delay() == first
+    monkeypatch.setenv("AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY", "soon")
+    with pytest.raises(ConfigError, match=r"\[core\] default_task_retry_delay: 'soon' is not a number of seconds"):
+        patience.first_delay()
+
+
+def delays(task: Any, run: str) -> list[timedelta]:
+    """Return how long Airflow waits before each retry."""
+    now = datetime.now(UTC)
+    found = []
+    for number in range(1, int(task.retries) + 1):
+        one = SimpleNamespace(
+            task=task, try_number=number, end_date=now, retry_delay_override=None,
+            dag_id="t", task_id=task.task_id, logical_date=run,
+        )  # fmt: skip
+        found.append(TaskInstance.next_retry_datetime(one) - now)  # type: ignore[arg-type]
+    return found
+
+
+class Airflow:
+    """The values that tasks of one run leave in Airflow, and their states."""
+
+    def __init__(self, **states: str) -> None:
+        self.states, self.values = states, dict[tuple[str, str], Any]()
+
+    def ti(self, task: str, **more: Any) -> Any:
+        return SimpleNamespace(
+            dag_id="t", run_id="r", task_id=task, log_url="", try_number=1, max_tries=5, **more,
+            xcom_push=lambda key, value: self.values.__setitem__((task, key), value),
+            xcom_pull=lambda task_ids, key: self.values.get((task_ids, key)),
+            get_task_states=lambda **_: {"r": self.states},
+        )  # fmt: skip
+
+    def context(self, task: str) -> dict[str, Any]:
+        return {"dag_run": SimpleNamespace(dag_id="t", run_id="r"), "ti": self.ti(task)}
+
+
+@pytest.fixture
+def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Airflow:
+    """A run whose good workload is recorded, and whose `collect_metrics` failed."""
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path / "runs"))
+    monkeypatch.setenv("AIRFLOW_CONN_ML_METRICS_WAREHOUSE", f"sqlite:///{tmp_path}/warehouse.db")
+    made = Airflow(collect_metrics="failed", **dict.fromkeys(("run_workload", "measure_goodput"), "success"))
+    made.states |= dict.fromkeys(("judge_run", "load_history"), "success")
+    now = datetime.now(UTC)
+    folder = folder_of("t", made.context("judge_run"))
+    folder.write_workload(Workload(JobStatus.SUCCESS, started_at=now - timedelta(minutes=5), ended_at=now))
+    return made
+
+
+def judged(airflow: Airflow) -> RunState:
+    dag = dags.accelerator_test(TestDefinition(name="t", image="i", command=("c",)))
+    task = dag.get_task("judge_run")
+    assert isinstance(task, JudgeRun)
+    task.execute(airflow.context("judge_run"))
+    state = RunState(folder_of("t", airflow.context("judge_run")))
+    gate = dag.get_task("assert_success")
+    steps.decide(state, gate._upstream_states(airflow.context("assert_success")))
+    return state
+
+
+def test_what_airflow_never_started_is_done_by_the_next_task(airflow: Airflow) -> None:
+    airflow.values["measure_goodput", "started"] = True
+    state = judged(airflow)
+    assert [metric.name for metric in state.measured] == ["total_wall_time"]
+    assert state.gate is not None
+    assert state.gate.reasons == ()
+
+
+def test_a_task_that_ran_and_failed_is_reported(airflow: Airflow) -> None:
+    airflow.values |= {("collect_metrics", "started"): True, ("measure_goodput", "started"): True}
+    state = judged(airflow)
+    assert state.collected is None
+    assert state.gate is not None
+    assert state.gate.reasons == ("Task `collect_metrics` is failed",)
+
+
+@pytest.mark.parametrize("number", [1, 6])
+def test_a_bucket_that_is_away_is_no_end_of_the_workload(
+    number: int, airflow: Airflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is away when the run begins, and there again when the end would be recorded."""
+    task = RunWorkload(test=TestDefinition(name="t", image="i", command=("c",)), task_id="run_workload")
+    monkeypatch.setattr(RunWorkload, "already_ended", lambda *_: False)
+    context = {**airflow.context("run_workload"), "params": {}}
+    context["ti"].try_number = number
+    before = folder_of("t", context).read_workload()
+
+    def away(*_: Any) -> None:
+        raise StorageError("gs://my-bucket/runs: no answer")
+
+    monkeypatch.setattr(workload_base, "check_places", away)
+    with pytest.raises(Exception, match="no answer") as raised:
+        task.execute(context)
+    recorded = folder_of("t", context).read_workload()
+    if number == 1:
+        assert type(raised.value) is StorageError, "Airflow tries it again"
+        assert recorded == before
+    else:
+        assert recorded is not None
+        assert (recorded.status, recorded.failure_reason) == (JobStatus.MISSED, "Storage")

@@ -1,0 +1,168 @@
+"""Which process of Airflow needs what: each does its part with what docs/composer.md lists for it, and no more."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import packages_distributions, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from ml_metrics import dags
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.doctor.lost_workers import FETCHED, RUNNING, SOON_SECONDS, lost_worker
+from stored_dags import stored
+
+PROJECT = Path(__file__).parents[2]
+PAGE = (PROJECT / "docs" / "composer.md").read_text(encoding="utf-8")
+MODULES = {**packages_distributions(), "ml_metrics": ["ml-metrics"], "ml_metrics_telemetry": ["ml-metrics-telemetry"]}
+OURS = {"ml-metrics", "ml-metrics-telemetry"}
+PROVIDER = "apache-airflow-providers-"
+HIDE = """
+import importlib.abc, importlib.metadata, importlib_metadata, json, sys
+
+hidden, installed = map(set, json.loads(sys.argv[1]))
+for kind in (importlib.metadata.Distribution, importlib_metadata.Distribution):
+    def discover(cls, _all=kind.discover, **options):
+        return (one for one in _all(**options) if one.metadata["Name"].lower().replace("_", "-") in installed)
+    kind.discover = classmethod(discover)
+
+class Hidden(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name in hidden:
+            raise ModuleNotFoundError(f"{name} is hidden", name=name)
+
+sys.meta_path.insert(0, Hidden())
+"""
+PARTS = {
+    "scheduler": """
+from airflow.serialization import serialized_objects
+kind = getattr(serialized_objects, "DagSerialization", None) or serialized_objects.SerializedDAG
+dag = kind.from_dict(json.loads(sys.stdin.read()))
+print(sorted(dag.task_ids)[0])
+""",
+    "DAG processor": """
+from ml_metrics.airflow_versions import DagBag
+bag = DagBag("dags/ml_tests.py")
+assert bag.import_errors == {}, bag.import_errors
+print(*bag.dags)
+""",
+    "triggerer": """
+import asyncio
+from airflow._shared.module_loading import import_string
+from airflow.providers.cncf.kubernetes.triggers.pod import KubernetesPodTrigger
+from airflow.providers.standard.triggers.temporal import DateTimeTrigger
+run = {"dag_id": "t", "dag_run_id": "manual__1", "queued_at": "2026-01-01T00:00:00Z"}
+overdue = import_string("ml_metrics.notify.callbacks.notify_overdue")
+asyncio.run(overdue("t", "owner", [], "", {"dag_run": run}))
+print("t")
+""",
+    "API server": """
+from importlib import import_module
+from pkgutil import iter_modules
+import ml_metrics.dashboard
+from ml_metrics.connections import warehouse
+from ml_metrics.plugin import MlMetricsPlugin
+for module in iter_modules(ml_metrics.dashboard.__path__, "ml_metrics.dashboard."):
+    import_module(module.name)
+with warehouse() as opened:
+    assert opened.runs.newest("t") == []
+print("t")
+""",
+}
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Return the table below a heading of the page."""
+    section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
+    lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line] for line in lines[2:]]
+
+
+def installed_for(packages: str) -> set[str]:
+    """Return Airflow's distributions, some more, and all that these require."""
+    names = ["apache-airflow-core", "apache-airflow-task-sdk", *re.findall(r"`([\w-]+)`", packages)]
+    wanted, seen = [(name, "") for name in names], set[tuple[str, str]]()
+    while wanted:
+        name, extra = one = wanted.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        for text in requires(name) or ():
+            needed = Requirement(text)
+            if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+                wanted += [(normal(needed.name), of) for of in ("", *needed.extras)]
+    return {name for name, _ in seen}
+
+
+def hidden_without(installed: set[str]) -> list[str]:
+    """Return the modules of all other distributions of this environment."""
+    modules = [name for name, owners in MODULES.items() if installed.isdisjoint(map(normal, owners))]
+    providers = {normal(name) for owners in MODULES.values() for name in owners if PROVIDER in normal(name)} - installed
+    return [*modules, *(f"airflow.providers.{name.removeprefix(PROVIDER).replace('-', '.')}" for name in providers)]
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@pytest.mark.parametrize("process", PARTS)
+def test_each_process_does_its_part_with_what_the_page_lists(process: str, tmp_path: Path) -> None:
+    (row,) = (row for row in rows("Which process needs what") if row[0] == process)
+    installed = installed_for(row[2]) | (OURS if row[1] != "no" else set())
+    hidden = hidden_without(installed)
+    assert {"pandas", "gcsfs", "airflow.providers.google"} <= set(hidden)
+    assert ("ml_metrics" in hidden) is (process == "scheduler")
+    configs = tmp_path / "configs"
+    configs.mkdir()
+    (configs / "t.yaml").write_text("{name: t, image: i, command: [c]}")
+    environment = {
+        **os.environ,
+        "AIRFLOW_HOME": str(tmp_path),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(tmp_path / "plugins"),
+        "AIRFLOW__ML_METRICS__CONFIG_ROOT": str(configs),
+        "PYTHONPATH": str(PROJECT / "plugins"),
+        "PYTHONWARNINGS": "",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", HIDE + PARTS[process], json.dumps([hidden, sorted(installed)])],
+        input=json.dumps(stored(dags.accelerator_test(TestDefinition(name="t", image="i", command=("c",))))),
+        env=environment,
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    assert done.stdout.split()[-1] == ("assert_success" if process == "scheduler" else "t")
+    if process == "triggerer":
+        (mail,) = (tmp_path / "ml_metrics" / "outbox").glob("*.eml")
+        assert "t is overdue" in mail.read_text()
+
+
+def test_with_the_documented_settings_a_lost_worker_costs_two_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.configuration import conf
+
+    table = rows("When a worker is lost")
+    for name, default, _, _ in table:
+        section, option = name.strip("`[").split("] ")
+        assert float(default) == float(str(conf.get_default_value(section, option))) == {**RUNNING, **FETCHED}[option]
+    assert len(table) == len(RUNNING) + len(FETCHED)
+    at_defaults = lost_worker()
+    assert (at_defaults.running, at_defaults.fetched) == (390, 740), "6.5 and 12.3 minutes"
+    assert "When a worker is lost" in str(at_defaults)
+    for name, _, shortest, _ in table:
+        section, option = name.strip("`[").split("] ")
+        monkeypatch.setenv(f"AIRFLOW__{section}__{option}".upper(), shortest)
+    found = lost_worker()
+    assert max(found.running, found.fetched) <= SOON_SECONDS
+    assert str(found) == (
+        "a task of a lost worker runs again within 120 seconds, one that it had only fetched within 95"
+    )
