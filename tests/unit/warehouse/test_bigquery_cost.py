@@ -60,6 +60,7 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "incidents.ACKNOWLEDGE": (BY_HAND, {}),
     "incidents.LAST_CLOSED": (ALERT, {}),
     "incidents.OPENED": (ALERT, {}),
+    "incidents.CLOSED": ("the inbox", {"since": 7}),
     "incidents.OPEN_OF_CAUSE": (ALERT, {}),
     "incidents.TESTS_OF_CAUSE": (ALERT, {}),
     "messages.COUNT": (ALERT, {"since": 1}),
