@@ -16,9 +16,11 @@ from ml_metrics import steps
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.collect import Collected
 from ml_metrics.config.definition import TestDefinition
+from ml_metrics.efficiency.cost_regression import NOT_A_TIME, cost_words, largest_cost
 from ml_metrics.efficiency.week import bill_of, bills_by, csv_rows, troubles_of
 from ml_metrics.model import JobStatus, Metric, Outcome, Run, Workload
 from ml_metrics.notify.cost_week import notice_of
+from ml_metrics.reports.cost import cost_of_incident
 from ml_metrics.reports.report import report_of
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
@@ -152,6 +154,43 @@ def test_a_regression_states_what_it_costs_a_week(tmp_path: Path, warehouse: War
         "24.00 USD for 20 chip hours: 1.2 USD from 2026-01-01"
     )
     assert not any("cost." in one for one in report.suspects)
+    assert cost_of_incident(state, state.alerts).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "book", "expected"),
+    [
+        ({}, None, "missing: there is no price book: set [ml_metrics] price_book"),
+        ({}, BOOK.replace("v5e", "h100"), "missing: the price book 'made-up prices' has no price for v5e, on demand"),
+        ({}, BOOK.replace("r,", "'',", 1), "missing: the price book cannot be used"),
+        ({"cost_usd": {"comparison": "less", "success_threshold": {"fixed_value": 19.0}}}, BOOK, NOT_A_TIME),
+    ],
+    ids=["no book", "no price", "no usable book", "no time"],
+)
+def test_a_regression_of_unknown_cost_is_missing_with_its_reason(  # noqa: PLR0913, PLR0917
+    prices: Path, tmp_path: Path, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch,
+    conditions: dict[str, Any], book: str | None, expected: str,
+) -> None:  # fmt: skip
+    if book is None:
+        monkeypatch.delenv("AIRFLOW__ML_METRICS__PRICE_BOOK")
+    else:
+        prices.write_text(book)
+    slower = {"total_wall_time": {"comparison": "less", "success_threshold": {"percent_difference": 3}}}
+    for number in range(4):
+        run, folder = folder_of_run(tmp_path, number, seconds=3600 if number < 3 else 4500)
+        state = play(definition(conditions or slower), run, folder, warehouse)
+    assert cost_of_incident(state, state.alerts).startswith(expected)
+    assert cost_of_incident(state, ["job_status:failure/ExitCode:1"]) == ""
+
+
+def test_costs_of_incidents_in_few_words() -> None:
+    """Metrics that show the same seconds are not added: the largest counts. An unknown cost is never a number."""
+    texts = ["8.96 USD a week: 60 s more", "missing: no price", "1,200 JPY a week: 9 h more", "-3.00 USD a week: x"]
+    assert largest_cost(texts) == texts[2]
+    assert largest_cost(texts[1:2]) == texts[1]
+    assert largest_cost([]) == ""
+    words = [cost_words(text) for text in (*texts[:3], "")]
+    assert words == ["costs 8.96 USD a week", "cost missing", "costs 1,200 JPY a week", ""]
 
 
 def bills(tmp_path: Path, warehouse: Warehouse) -> None:

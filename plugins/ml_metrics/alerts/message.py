@@ -203,6 +203,8 @@ class FailingTest:
     since: datetime
     problems: tuple[str, ...]
     acknowledged_by: str = ""
+    cost: str = ""
+    """What its regression costs a week, in a few words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ class IncidentChange:
     """The incident that was open when the message was decided; empty if none was, or if it is unknown."""
     at: str = ""
     """When it was decided, by the clock of the incidents of this test; empty for the time of the message."""
+    cost: str = ""
+    """What the regression costs a week, or `missing` with the reason; empty if no metric is broken."""
 
     @property
     def fingerprint(self) -> str:

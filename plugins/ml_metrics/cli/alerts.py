@@ -19,6 +19,7 @@ from ml_metrics.cli.arguments import days, text
 from ml_metrics.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
 from ml_metrics.cli.messages import as_document
 from ml_metrics.cli.output import minute, print_json, table
+from ml_metrics.efficiency.cost_regression import short_cost
 from ml_metrics.reports import short_name
 from ml_metrics.values import printable
 from ml_metrics.warehouse.known_tests import DEFINITION
@@ -102,7 +103,10 @@ def _read(arguments: argparse.Namespace) -> tuple[list[Incident], list[StoredMes
 def _open(found: list[Incident]) -> str:
     if not found:
         return "No alert is open."
-    rows = [(one.test, minute(one.opened_at), one.acknowledged_by or "-") for one in found]
+    rows = [
+        (one.test, minute(one.opened_at), short_cost(one.cost) if one.cost else "-", one.acknowledged_by or "-")
+        for one in found
+    ]
     reasons = [f"  {printable(one.test)}: {printable(', '.join(map(short_name, one.reasons)))}" for one in found]
     causes: dict[str, list[str]] = {}
     for one in found:
@@ -110,4 +114,6 @@ def _open(found: list[Incident]) -> str:
             causes.setdefault(one.cause, []).append(one.test)
     shared = [f"  {printable(cause)}: {printable(', '.join(tests))}" for cause, tests in causes.items()]
     title = ["\nCauses:"] if shared else []
-    return "\n".join([table(("open alert", "since", "acknowledged by"), rows), *reasons, *title, *shared])
+    return "\n".join(
+        [table(("open alert", "since", "cost a week", "acknowledged by"), rows, right=(2,)), *reasons, *title, *shared]
+    )

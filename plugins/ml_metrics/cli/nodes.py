@@ -63,7 +63,7 @@ def _print(found: NodesFound) -> None:
                 one.name,
                 "slow" if one.slow else "",
                 f"{one.percent:+.2f} %",
-                f"{one.low:+.2f} to {one.high:+.2f} %" if one.known else "unknown: one visit",
+                f"{one.low:+.2f} to {one.high:+.2f} %" if one.known else "unknown: too few visits",
                 str(one.runs),
                 str(len(one.tests)),
             ]

@@ -91,7 +91,7 @@ GPUS = {
     gpu.name: gpu
     for gpu in (
         Gpu("t4", "nvidia-tesla-t4", (1, 2, 4)),
-        Gpu("l4", "nvidia-l4", (1, 2, 4, 8)),
+        Gpu("l4", "nvidia-l4", (1, 2, 4, 8), 121e12),
         Gpu("v100", "nvidia-tesla-v100", (1, 2, 4, 8)),
         Gpu("a100", "nvidia-tesla-a100", (1, 2, 4, 8, 16), 312e12),
         Gpu("a100-80gb", "nvidia-a100-80gb", (1, 2, 4, 8), 312e12),
@@ -199,7 +199,15 @@ TPUS = {
     tpu.version: tpu
     for tpu in (
         Tpu("v2", "v2-", "", {chips: _SQUARES[chips] for chips in _V2_CHIPS}, cores_per_chip=2, nodes=True),
-        Tpu("v3", "v3-", "tpu-v3-slice", _SQUARES, cores_per_chip=2, one_host_label="tpu-v3-device"),
+        Tpu(
+            "v3",
+            "v3-",
+            "tpu-v3-slice",
+            _SQUARES,
+            cores_per_chip=2,
+            one_host_label="tpu-v3-device",
+            peak_flops=123e12,
+        ),
         Tpu("v4", "v4-", "tpu-v4-podslice", _CUBES, cores_per_chip=2, max_chips=4096, peak_flops=275e12),
         Tpu(
             "v5e",

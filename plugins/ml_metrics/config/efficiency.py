@@ -88,7 +88,9 @@ class EfficiencyConfig(Strict):
     hardware_flops_per_step: Amount | None = None
     """Those that the hardware executes in a step, recomputation included."""
     precision: Annotated[str, Field(min_length=1)] = "bf16"
-    """The precision of the matrix products, for the peak of the chip."""
+    """The precision of the matrix products, for the peak of the chip: `bf16`, `fp16`, `fp8`, `int8`, `tf32`, `fp32`."""
+    peak_of: Annotated[str, Field(min_length=1)] | None = None
+    """The device whose peak counts, as in the table of peaks: `h100-pcie`. Default: the chip of the accelerator."""
 
     @model_validator(mode="after")
     def one_number(self) -> Self:

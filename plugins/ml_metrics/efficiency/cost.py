@@ -82,6 +82,8 @@ def cost_of(held: Sequence[Held], queued: Sequence[Held], chips: int, offer: Off
 
     Raises:
         UnknownCostError: the book has no price for some of the time, or two currencies for it.
+
+    A run that started and ended within one second by the clock of its cluster, which has whole seconds, costs nothing.
     """
     if chips < 1:
         raise UnknownCostError(f"a run on {chips} chips has no cost")
@@ -90,13 +92,15 @@ def cost_of(held: Sequence[Held], queued: Sequence[Held], chips: int, offer: Off
     try:
         spans = [span for one in held for span in book.between(offer, *one)]
         waiting = [span for one in queued for span in _billed(book, offer, one)]
+        if held and not spans and not waiting:
+            spans = [book.at(offer, held[-1].start)]
     except NoPriceError as error:
         raise UnknownCostError(str(error)) from error
     currencies = sorted({span.price.currency for span in (*spans, *waiting)})
     if len(currencies) > 1:
         raise UnknownCostError(f"its prices are in {' and '.join(currencies)}")
     if not currencies:
-        raise UnknownCostError("the workload took no time")
+        raise UnknownCostError("the workload never started")
     currency = currencies[0]
     exact = chips * sum(map(_price_of, (*spans, *waiting)), Fraction(0))
     units = smallest_units(exact, currency)

@@ -7,6 +7,7 @@ knows what it costs.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from ml_metrics.money import money, smallest_units
 from ml_metrics.units import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from ml_metrics.config.definition import TestDefinition
@@ -26,7 +27,11 @@ if TYPE_CHECKING:
 
 METADATA = "cost.regression."
 """What the name of the metric follows, in the metadata of the run."""
+MISSING = "missing"
+"""What the text about an unknown cost begins with; the reason follows."""
+NOT_A_TIME = f"{MISSING}: no broken metric is the time of a run or of its steps"
 TOTAL_WALL_TIME = "total_wall_time"
+AMOUNT = re.compile(r"(-?[0-9][0-9,.]*) ([A-Z]{3}) a week\b")
 DAYS = 7
 """The runs of so many days before are those of a week."""
 
@@ -82,14 +87,50 @@ def weekly_costs(  # noqa: PLR0913  (the factors of a product)
 
 def more_seconds(test: TestDefinition, verdict: Verdict, goodput: Mapping[str, Any] | None) -> float | None:
     """Return how many seconds a run takes longer than its baseline by a broken verdict; None if it does not tell."""
-    value, before = verdict.value, verdict.reference
-    if not verdict.broken or value is None or before is None or not math.isfinite(value - before) or value <= before:
+    more = _more(verdict)
+    if more is None:
         return None
     literals = test.metric_collection_config.sources.literals
     if verdict.metric == TOTAL_WALL_TIME or literals.get(verdict.metric) is Literal.DURATION:
-        return value - before
+        return more
     steps = _steps_of(goodput) if verdict.metric == STEP_TIME else None
-    return None if steps is None else (value - before) * steps
+    return None if steps is None else more * steps
+
+
+def _more(verdict: Verdict) -> float | None:
+    """Return by how much a broken value is greater than the level of its baseline; None if it is not."""
+    value, before = verdict.value, verdict.reference
+    if not verdict.broken or value is None or before is None or not math.isfinite(value - before) or value <= before:
+        return None
+    return value - before
+
+
+def unknown_steps(verdict: Verdict, goodput: Mapping[str, Any] | None) -> str:
+    """Return why nobody knows what a slower step costs; empty if that is known, or if the metric is another."""
+    slower = verdict.metric == STEP_TIME and _more(verdict) is not None and _steps_of(goodput) is None
+    return f"{MISSING}: how many steps a run has is not recorded" if slower else ""
+
+
+def largest_cost(texts: Iterable[str]) -> str:
+    """Return the text with the largest amount: several metrics may show the same seconds, so they are not added."""
+    return max(texts, key=_amount, default="")
+
+
+def short_cost(text: str) -> str:
+    """Return the amount that a text about a cost begins with, `8.96 USD`, or `missing`."""
+    amount = AMOUNT.match(text)
+    return f"{amount[1]} {amount[2]}" if amount else MISSING
+
+
+def cost_words(text: str) -> str:
+    """Return the cost of an incident in a few words: `costs 8.96 USD a week`, `cost missing`; empty without one."""
+    short = short_cost(text)
+    return "" if not text else f"cost {MISSING}" if short == MISSING else f"costs {short} a week"
+
+
+def _amount(text: str) -> float:
+    amount = AMOUNT.match(text)
+    return float(amount[1].replace(",", "")) if amount else -math.inf
 
 
 def _steps_of(goodput: Mapping[str, Any] | None) -> float | None:

@@ -105,7 +105,7 @@ def _cost(
 ) -> Figures:
     """Return the cost of a run and of its buckets."""
     if not held:
-        return Figures(missing={COST: "the workload took no time"})
+        return Figures(missing={COST: "the workload never started"})
     try:
         cost = cost_of(held, _queued(workload), chips_of(test), offer_of(test, book), book)
     except UnknownCostError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.efficiency.figures import Figures
 from ml_metrics.efficiency.flops import flops_of_step
-from ml_metrics.efficiency.peaks import peak_of
+from ml_metrics.efficiency.peaks import peak_of, precisions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,9 +53,12 @@ def _wanted(config: EfficiencyConfig) -> Iterator[tuple[str, float]]:
 def _utilisation(
     flops_of: dict[str, float], config: EfficiencyConfig, chip: str, chips: int, seconds: float
 ) -> Figures:
-    peak = peak_of(chip, config.precision)
+    device = config.peak_of or chip
+    peak = peak_of(device, config.precision)
     if peak is None:
-        reason = f"the table of peaks has none of {chip} in {config.precision}"
+        others = ", ".join(precisions_of(device))
+        only = f", only in {others}" if others else ""
+        reason = f"the table of peaks has none of {device} in {config.precision}{only}"
         return Figures(missing=dict.fromkeys(flops_of, reason))
     shares = {name: flops / (seconds * chips * peak.flops) for name, flops in flops_of.items()}
     on = "1 chip" if chips == 1 else f"{chips:,} chips"

@@ -7,6 +7,10 @@ noise that lasts for some nights, or a change that came with a move, would other
 How large an effect noise alone makes is found by permutation: if no node were slow, the visits of a test might as well
 have been on each other's nodes. The largest effect of any node in such permutations bounds the error for all nodes
 together, whatever the noise is like. A node that is named is set aside with its runs before the next one is looked for.
+
+A visit counts by how far it is from the mean of its test, cut at a bound, so that a few far values decide nothing.
+Which bound finds most depends on the noise: under a long tail on the slow side, that is a low one if many visits were
+slowed down, and a high one if a node had few visits. So each node has the better of two scores, and so do permutations.
 """
 
 from __future__ import annotations
@@ -32,10 +36,16 @@ NEIGHBOURS = 20
 FEWEST_NEIGHBOURS = 5
 FEWEST_VISITS = 2
 """A node with fewer visits is never named."""
-CLIPPED = 2.5
+OUTLIER = 2.5
 """A run counts as at most this far from its level, in multiples of the test's noise."""
+CUTS = (2.0, 3.5)
+"""The same for the visits of each score."""
+BLOCK = 2_000_000
+"""How many numbers permutations take at once."""
 LEAST_NOISE = 1e-3
 """The noise of a test in percent, where its values repeat."""
+LEAST_DEVIATION = 1e-9
+"""A sum that varies less in permutations does so by rounding alone."""
 MOST_PERCENT = 1e6
 NORMAL_MAD = 0.6745
 MOST_SLOW = 20
@@ -76,7 +86,7 @@ class NodeEffect:
 
     @property
     def known(self) -> bool:
-        """Whether there is an interval: a node with one visit could have any effect."""
+        """Whether there is an interval: a node with one visit, or all visits of its tests, could have any effect."""
         return bool(np.isfinite(self.low))
 
 
@@ -114,12 +124,13 @@ def node_effects(runs: Iterable[NodeRun], *, smallest: float = SMALLEST) -> list
     counts = _counts(compared)
     rest, random = visits, np.random.default_rng(SEED)
     while True:
-        effect, error, score = _effects(rest)
-        limit = _limit(rest, random)
+        effect, scores = _effects(rest), [_Score.of(rest, cut) for cut in CUTS]
+        score = np.max([one.of_nodes(rest) for one in scores], axis=0)
+        limit = _limit(rest, scores, random)
+        width = _widths(effect, score, limit, scores[-1].error)
         worst = int(np.argmax(score))
         named = bool(score[worst] > limit and effect[worst] >= smallest and len(found) < MOST_SLOW)
-        for node in [worst] if named else np.flatnonzero(np.isfinite(error)).tolist():
-            width = limit * error[node] if score[node] > -np.inf else np.inf
+        for node in [worst] if named else np.unique(rest.node).tolist():
             name = rest.names[node]
             found[node] = NodeEffect(
                 name=name,
@@ -127,8 +138,8 @@ def node_effects(runs: Iterable[NodeRun], *, smallest: float = SMALLEST) -> list
                 visits=int((visits.node == node).sum()),
                 tests=counts[name][1],
                 percent=float(effect[node]),
-                low=float(effect[node] - width),
-                high=float(effect[node] + width),
+                low=float(effect[node] - width[node]),
+                high=float(effect[node] + width[node]),
                 slow=named,
             )
         rest = rest.without(worst)
@@ -162,7 +173,7 @@ def _middle(values: NDArray[np.float64]) -> float:
 def _noise(percent: NDArray[np.float64]) -> float:
     """Return the standard deviation without outliers."""
     usual = max(float(np.median(np.abs(percent))) / NORMAL_MAD, LEAST_NOISE)
-    return max(float(np.sqrt(np.mean(np.clip(percent, -CLIPPED * usual, CLIPPED * usual) ** 2))), LEAST_NOISE)
+    return max(float(np.sqrt(np.mean(np.clip(percent, -OUTLIER * usual, OUTLIER * usual) ** 2))), LEAST_NOISE)
 
 
 def _visits(compared: Sequence[tuple[NodeRun, float]]) -> _Visits:
@@ -199,51 +210,87 @@ def _counts(compared: Sequence[tuple[NodeRun, float]]) -> dict[str, tuple[int, t
     return {node: (count, tuple(sorted(tests[node]))) for node, count in runs.items()}
 
 
-def _effects(visits: _Visits) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return effect, standard error and score of each node; without enough visits, the score is -inf."""
-    size = len(visits.names)
+def _effects(visits: _Visits) -> NDArray[np.float64]:
+    """Return the effect of each node: the mean of its visits, without outliers."""
     weight = visits.noise**-2.0
-    weights = np.bincount(visits.node, weight[visits.members], size)
-    count = np.bincount(visits.node, minlength=size)
-    error = np.full(size, np.inf)
-    error[count > 0] = weights[count > 0] ** -0.5
-    score = np.full(size, -np.inf)
-    compared = count >= FEWEST_VISITS
-    score[compared] = _sums(visits, _scored(visits))[compared] * error[compared]
-    effect = np.zeros(size)
+    effect = np.zeros(len(visits.names))
     order = np.argsort(visits.node, kind="stable")
     for part in np.split(order, np.flatnonzero(np.diff(visits.node[order])) + 1):
         at = visits.members[part]
         own, noise = visits.percent[at], visits.noise[at]
         middle = float(np.median(own))
-        usual = np.clip(own, middle - CLIPPED * noise, middle + CLIPPED * noise)
+        usual = np.clip(own, middle - OUTLIER * noise, middle + OUTLIER * noise)
         effect[visits.node[part[0]]] = float(np.average(usual, weights=weight[at]))
-    return effect, error, score
+    return effect
 
 
-def _scored(visits: _Visits) -> NDArray[np.float64]:
-    """Return the visits as they count in scores."""
-    scored: NDArray[np.float64] = np.clip(visits.percent / visits.noise, -CLIPPED, CLIPPED) / visits.noise
-    return scored
+@dataclass(frozen=True, slots=True, eq=False)
+class _Score:
+    """How slow each node is in multiples of what chance makes, with visits cut at one bound."""
+
+    scored: NDArray[np.float64]
+    """The visits as they count."""
+    deviation: NDArray[np.float64]
+    """The standard deviation of each node's sum under permutations."""
+    error: NDArray[np.float64]
+    """The same for its mean in percent."""
+    compared: NDArray[np.bool_]
+    """The nodes that have enough visits, on which not all visits of their tests were."""
+
+    @classmethod
+    def of(cls, visits: _Visits, cut: float) -> _Score:
+        tests, size = int(visits.test.max()) + 1, len(visits.names)
+        total = np.maximum(np.bincount(visits.test, minlength=tests), 1)
+        near = np.clip(visits.percent / visits.noise, -cut, cut)
+        scored = (near - (np.bincount(visits.test, near, tests) / total)[visits.test]) / visits.noise
+        variance = np.bincount(visits.test, scored**2, tests) / np.maximum(total - 1, 1)
+        pairs, own = np.unique(visits.test[visits.members] * size + visits.node, return_counts=True)
+        test, node = np.divmod(pairs, size)
+        spread = np.bincount(node, variance[test] * own * (1 - own / total[test]), size)
+        weights = np.bincount(visits.node, (visits.noise**-2.0)[visits.members], size)
+        deviation = np.sqrt(np.maximum(spread, 0.0))
+        compared = (np.bincount(visits.node, minlength=size) >= FEWEST_VISITS) & (deviation > LEAST_DEVIATION)
+        error = np.divide(deviation, weights, out=np.full(size, np.inf), where=compared)
+        return cls(scored, deviation, error, compared)
+
+    def of_nodes(self, visits: _Visits) -> NDArray[np.float64]:
+        """Return the score of each node; without enough visits, it is -inf."""
+        sums = np.bincount(visits.node, self.scored[visits.members], len(visits.names))
+        score = np.full(len(visits.names), -np.inf)
+        score[self.compared] = sums[self.compared] / self.deviation[self.compared]
+        return score
+
+    def largest(self, visits: _Visits, orders: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the score of the worst node for each order of the visits."""
+        size = len(visits.names)
+        place = np.arange(len(orders))[:, None] * size + visits.node
+        shuffled = self.scored[orders[:, visits.members]]
+        sums = np.bincount(place.ravel(), shuffled.ravel(), len(orders) * size).reshape(len(orders), size)
+        largest: NDArray[np.float64] = (sums[:, self.compared] / self.deviation[self.compared]).max(axis=1)
+        return largest
 
 
-def _sums(visits: _Visits, scored: NDArray[np.float64]) -> NDArray[np.float64]:
-    sums: NDArray[np.float64] = np.bincount(visits.node, scored[visits.members], len(visits.names)).astype(np.float64)
-    return sums
+def _widths(
+    effect: NDArray[np.float64], score: NDArray[np.float64], limit: float, error: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return half the width of each interval. It excludes 0 if, and only if, the score is beyond the limit."""
+    width = np.full(len(effect), np.inf)
+    beyond, within = score > limit, np.isfinite(score) & (score <= limit) & np.isfinite(limit)
+    width[beyond] = np.minimum(limit * error[beyond], np.maximum(effect[beyond], 0.0) * limit / score[beyond])
+    width[within] = np.maximum(limit * error[within], effect[within])
+    return width
 
 
-def _limit(visits: _Visits, random: np.random.Generator) -> float:
+def _limit(visits: _Visits, scores: Sequence[_Score], random: np.random.Generator) -> float:
     """Return the score that the worst of all nodes exceeds with the probability `ERROR` if none is slow."""
-    scored = _scored(visits)
-    count = np.bincount(visits.node, minlength=len(visits.names))
-    weights = np.bincount(visits.node, (visits.noise**-2.0)[visits.members], len(visits.names))
-    compared = count >= FEWEST_VISITS
-    if not compared.any():
+    usable = [score for score in scores if score.compared.any()]
+    if not usable:
         return float("inf")
-    error = weights[compared] ** -0.5
-    worst = np.empty(PERMUTATIONS)
-    for index in range(PERMUTATIONS):
+    worst = []
+    rows = max(1, BLOCK // max(len(visits.members), len(visits.names)))
+    for start in range(0, PERMUTATIONS, rows):
+        count = min(rows, PERMUTATIONS - start)
         # visits are in the order of their tests: this is a random order within each
-        shuffled = scored[np.argsort(visits.test + random.random(len(scored)))]
-        worst[index] = (_sums(visits, shuffled)[compared] * error).max()
-    return max(float(np.quantile(worst, 1 - ERROR, method="higher")), 0.0)
+        orders = np.argsort(visits.test + random.random((count, len(visits.percent))), axis=1)
+        worst.append(np.max([score.largest(visits, orders) for score in usable], axis=0))
+    return max(float(np.quantile(np.concatenate(worst), 1 - ERROR, method="higher")), 0.0)

@@ -184,6 +184,11 @@ class PriceBook(Strict):
             raise NoPriceError(f"the price book {self.title!r} has no price for {offer}, on {reached:%Y-%m-%d}")
         return found
 
+    def at(self, offer: Offer, moment: datetime) -> PriceSpan:
+        """Return the price at a moment, as a time of no length. Raises NoPriceError if it has none."""
+        (one,) = self.between(offer, moment, moment + timedelta(microseconds=1))
+        return PriceSpan(moment, moment, one.price)
+
     @property
     def currencies(self) -> tuple[str, ...]:
         """Its currencies, by name."""

@@ -19,6 +19,8 @@ from ml_metrics.notify.together import Together
 from ml_metrics.notify.trials import Start, trial_message, trial_notification
 from ml_metrics.reports import GATE, OVERDUE, metric_of, minimal_report, problems_of, report_of
 from ml_metrics.reports.causes import cause_of
+from ml_metrics.reports.cost import cost_of_incident
+from ml_metrics.reports.nodes import NodeOfRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +80,8 @@ class RunMessages:
             return None
         reported = set(incident.reported) if incident else set()
         new_first = dict(sorted(problems.urgent.items(), key=lambda problem: problem[0] in reported))
-        cause = self._cause(test, notification.kind, set(problems.urgent) - reported)
+        node = NodeOfRun(self.run, self.state.workload, self.warehouse) if self.warehouse else None
+        cause = self._cause(test, notification.kind, set(problems.urgent) - reported, node)
         held_because = self._held_because(notification, cause, incident)
         report = report_of(
             test,
@@ -91,6 +94,7 @@ class RunMessages:
             log_lines=self.mail.log_lines,
             warned={} if is_warning else problems.warnings,
             incident=incident,
+            node=node,
         )
         if cause:
             report = replace(report, sentences=(*report.sentences, f"Cause: {cause}. {IN_UPDATES}"))
@@ -98,7 +102,9 @@ class RunMessages:
         if is_warning:
             return Decision(message, held_because)
         change = _incident_change(notification.kind, problems.urgent, incident)
-        return Decision(message, held_because, replace(change, at=self._moment(), cause=cause), self._ended())
+        cost = "" if change.kind == "close" else cost_of_incident(self.state, problems.urgent)
+        change = replace(change, at=self._moment(), cause=cause, cost=cost)
+        return Decision(message, held_because, change, self._ended())
 
     def overdue(self, since: str, owner: str, emails: Sequence[str], start: Start | None = None) -> Decision | None:
         """Return the message that the run has not finished in time. Its end is reported like that of any run.
@@ -127,12 +133,14 @@ class RunMessages:
         message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
         return Decision(message, incident=IncidentChange("report", (GATE,)))
 
-    def _cause(self, test: TestDefinition, kind: MessageKind, news: set[str]) -> str:
+    def _cause(self, test: TestDefinition, kind: MessageKind, news: set[str], node: NodeOfRun | None) -> str:
         """Return the cause of new problems; empty if nothing is known. A failure to find it is logged."""
         if kind not in {MessageKind.BROKEN, MessageKind.WORSE}:
             return ""
         try:
-            return cause_of(test, self.run, self.state, news, warehouse=self.warehouse, log_lines=self.mail.log_lines)
+            return cause_of(
+                test, self.run, self.state, news, warehouse=self.warehouse, log_lines=self.mail.log_lines, node=node
+            )
         except MlMetricsError as error:
             log.warning("the cause of the problems is unknown: %s", error)
             return ""

@@ -14,6 +14,7 @@ from ml_metrics.alerts.message import (
     QuarantinedTest,
     UnsentMessage,
 )
+from ml_metrics.efficiency.cost_regression import cost_words
 from ml_metrics.notify.conditions import findings
 from ml_metrics.notify.digest import send_summary
 from ml_metrics.notify.week import week_of
@@ -114,4 +115,5 @@ def _quarantined(
 
 def _failing(incident: Incident) -> FailingTest:
     problems = tuple(map(short_name, incident.reasons))
-    return FailingTest(incident.test, incident.opened_at, problems, incident.acknowledged_by or "")
+    acknowledged_by, cost = incident.acknowledged_by or "", cost_words(incident.cost)
+    return FailingTest(incident.test, incident.opened_at, problems, acknowledged_by, cost)

@@ -15,6 +15,7 @@ from ml_metrics.alerts.message import Fact, MessageKind, Notice
 from ml_metrics.alerts.pages import page_of_test
 from ml_metrics.alerts.policy import PART_OF
 from ml_metrics.alerts.week import number_of_tests
+from ml_metrics.efficiency.cost_regression import cost_words
 from ml_metrics.notify.mass_failure import follow_mass_failure
 from ml_metrics.notify.outgoing import post
 from ml_metrics.values import short_hash
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.notify.mail_settings import MailSettings
     from ml_metrics.notify.outgoing import Posted
-    from ml_metrics.warehouse import StoredMessage, Warehouse
+    from ml_metrics.warehouse import Incident, StoredMessage, Warehouse
 
 PERIOD = timedelta(minutes=15)
 """The shortest time between two updates of one incident to one list of recipients."""
@@ -48,18 +49,19 @@ def post_updates(warehouse: Warehouse, mail: MailSettings, now: datetime) -> lis
         # of two senders at the same moment, one creates the document of this period
         key = f"{prefix}{int(now.timestamp() // PERIOD.total_seconds())}"
         keys = tuple(one.message for one in members)
-        notice = _notice(cause, members, len(warehouse.incidents.of_cause(cause)), mail.dashboard_url)
+        notice = _notice(cause, members, warehouse.incidents.of_cause(cause), mail.dashboard_url)
         message = compose_notice(key, MessageKind.INCIDENT, notice, recipients, mail.sender)
         posted.append(post(message, mail=mail, warehouse=warehouse, summarises=keys))
     followed = follow_mass_failure(warehouse, mail, now)
     return [*posted, *([followed] if followed else [])]
 
 
-def _notice(cause: str, members: Sequence[StoredMessage], still: int, dashboard_url: str) -> Notice:
+def _notice(cause: str, members: Sequence[StoredMessage], broken: Sequence[Incident], dashboard_url: str) -> Notice:
     """Return what an update states: the last change of each test."""
     last = {one.test: one for one in sorted(members, key=lambda one: (one.timestamp, one.message))}
     better = [one for one in last.values() if one.occasion == MessageKind.RECOVERED]
     worse = [one for one in last.values() if one.occasion != MessageKind.RECOVERED]
+    still, costs = len(broken), {one.test: cost_words(one.cost) for one in broken}
     parts = [f"{number_of_tests(len(worse))} failed"] if worse else []
     parts += [f"{number_of_tests(len(better))} recovered"] if better else []
     state = f"{still} in all still fail for this cause" if still else "all tests with this cause have recovered"
@@ -69,11 +71,16 @@ def _notice(cause: str, members: Sequence[StoredMessage], still: int, dashboard_
             f"Cause: {cause}.",
             f"This is one incident: {state}. Each test keeps its own state, and is acknowledged by itself.",
         ),
-        items=tuple(_row(one, dashboard_url) for one in (*worse, *better)),
+        items=tuple(_row(one, costs.get(one.test, ""), dashboard_url) for one in (*worse, *better)),
         buttons=(Fact("dashboard", "Open the dashboard", f"{dashboard_url}/"),),
     )
 
 
-def _row(one: StoredMessage, dashboard_url: str) -> Fact:
-    stated = "recovered" if one.occasion == MessageKind.RECOVERED else next(iter(one.reasons), "failed")
+def _row(one: StoredMessage, cost: str, dashboard_url: str) -> Fact:
+    if one.occasion == MessageKind.RECOVERED:
+        stated = "recovered"
+    else:
+        reason = next(iter(one.reasons), "failed")
+        # what a sentence about one metric states already is not repeated
+        stated = reason if "That costs" in reason else "; ".join(filter(None, (reason, cost)))
     return Fact(one.test, stated, page_of_test(dashboard_url, one.test))

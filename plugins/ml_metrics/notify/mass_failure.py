@@ -14,6 +14,7 @@ from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.mail import file_name
 from ml_metrics.alerts.message import Fact, MessageKind, Notice
 from ml_metrics.alerts.pages import page_of_test
+from ml_metrics.efficiency.cost_regression import cost_words
 from ml_metrics.errors import FileMissingError, UnreadableInputError
 from ml_metrics.notify.outgoing import post
 from ml_metrics.notify.together import FEWEST_TESTS
@@ -109,7 +110,8 @@ def _notice(headline: str, members: Mapping[str, Incident], mail: MailSettings) 
     causes = sorted(counts, key=lambda cause: (cause == UNKNOWN, -counts[cause], cause))
     ranked = sorted(members.values(), key=lambda one: (causes.index(one.cause or UNKNOWN), one.test))
     url = mail.dashboard_url
-    rows = [Fact(one.test, one.cause or UNKNOWN, page_of_test(url, one.test)) for one in ranked[:MAX_NAMED]]
+    texts = ("; ".join(filter(None, (one.cause or UNKNOWN, cost_words(one.cost)))) for one in ranked[:MAX_NAMED])
+    rows = [Fact(one.test, text, page_of_test(url, one.test)) for one, text in zip(ranked, texts, strict=False)]
     more = len(ranked) - len(rows)
     listed = "; ".join(f"{counts[cause]} x {cause}" for cause in causes[:MAX_NAMED])
     return Notice(

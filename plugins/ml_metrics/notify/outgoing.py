@@ -206,4 +206,5 @@ def _change_incident(outgoing: Outgoing, warehouse: Warehouse) -> None:
         reasons=change.reasons,
         at=at,
         cause=change.cause,
+        cost=change.cost,
     )

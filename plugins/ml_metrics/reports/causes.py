@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Run
+    from ml_metrics.reports.nodes import NodeOfRun
     from ml_metrics.run_state import RunState
     from ml_metrics.warehouse import Warehouse
 
@@ -54,6 +55,7 @@ def cause_of(  # noqa: PLR0913  (the sources of a cause)
     *,
     warehouse: Warehouse | None,
     log_lines: int,
+    node: NodeOfRun | None = None,
 ) -> str:
     """Return what explains the problems of a run and may explain those of other tests; empty if nothing is known."""
     job = any(name.startswith(JOB) for name in problems)
@@ -61,6 +63,8 @@ def cause_of(  # noqa: PLR0913  (the sources of a cause)
     cause = _of_cluster(test, state) if job else ""
     reason = reason_class(state.workload.failure_reason)
     of_program = job and state.workload.status is not JobStatus.MISSED and reason.startswith(PROGRAM)
+    if not cause and metrics and not job and node is not None:
+        cause = _of_node(state, problems, node)
     if not cause and (metrics or of_program) and warehouse is not None:
         cause = _of_change(run, state, warehouse)
     if not cause and of_program and log_lines and state.workload.status is JobStatus.FAILURE:
@@ -96,6 +100,14 @@ def _of_cluster(test: TestDefinition, state: RunState) -> str:
     if reason in NODES and workload.node:
         return f"a node{where} {NODES[reason]}: {workload.node}"
     return ""
+
+
+def _of_node(state: RunState, problems: Collection[str], node: NodeOfRun) -> str:
+    """Return the slow node that explains all problems of a run; none, if there is another problem."""
+    verdicts = {verdict.metric: verdict for verdict in state.judgement.verdicts} if state.judgement else {}
+    broken = [verdicts.get(metric_of(problem)) for problem in problems]
+    known = [verdict for verdict in broken if verdict is not None]
+    return node.cause(known) if len(known) == len(broken) else ""
 
 
 def _of_change(run: Run, state: RunState, warehouse: Warehouse) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact
-from ml_metrics.efficiency.cost_regression import METADATA
+from ml_metrics.efficiency.cost_regression import METADATA, NOT_A_TIME, largest_cost
 from ml_metrics.efficiency.measure import CHIP_HOURS, COST, NO_BOOK
 from ml_metrics.kinds import cost_in
 from ml_metrics.money import money, units_of
+from ml_metrics.reports.problems import metric_of
 from ml_metrics.units import quantity, readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ml_metrics.run_state import RunState
 
@@ -42,7 +43,16 @@ def cost_facts(state: RunState) -> Iterator[Fact]:
 
 
 def regression_facts(state: RunState, metric: str) -> Iterator[Fact]:
-    """Yield what the regression of a metric costs a week, if that is known."""
+    """Yield what the regression of a metric costs a week, or why that is missing."""
     text = state.efficiency.metadata.get(f"{METADATA}{metric}") if state.efficiency else None
-    if text:
+    if text and NO_BOOK not in text:
         yield Fact("costs", text)
+
+
+def cost_of_incident(state: RunState, problems: Iterable[str]) -> str:
+    """Return what the regression of a run costs a week, or `missing` with the reason; empty if no metric is broken."""
+    metrics = [metric for problem in problems if (metric := metric_of(problem))]
+    if not metrics or state.efficiency is None:
+        return ""
+    texts = (state.efficiency.metadata.get(f"{METADATA}{metric}") for metric in metrics)
+    return largest_cost(filter(None, texts)) or NOT_A_TIME

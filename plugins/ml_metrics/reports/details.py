@@ -13,7 +13,6 @@ from ml_metrics.reports.job_words import job_facts, job_words
 from ml_metrics.reports.log import log_of
 from ml_metrics.reports.metric import MetricHistory, metric_facts, picture_of
 from ml_metrics.reports.metric_words import metric_words
-from ml_metrics.reports.nodes import node_sentence
 from ml_metrics.reports.problems import metric_of, short_name
 from ml_metrics.reports.suspects import Streak, first_look, level_change, straggler, streak_of, suspects
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.model import Run, Verdict
     from ml_metrics.reports.metric import TestHistory
+    from ml_metrics.reports.nodes import NodeOfRun
     from ml_metrics.run_state import RunState
     from ml_metrics.warehouse import Warehouse
 
@@ -40,6 +40,7 @@ class Details:
     warehouse: Warehouse | None
     history: TestHistory | None
     log_lines: int
+    node: NodeOfRun | None = None
     streaks: list[tuple[str, Streak]] = field(default_factory=list)
     level_changes: list[str] = field(default_factory=list)
     detailed: int = 0
@@ -77,8 +78,8 @@ class Details:
             self.level_changes.append(
                 level_change(verdict, history, self.run, workload, first_failed=first, attributes=attributes)
             )
-            if self.detailed == 1:
-                self.level_changes.append(node_sentence(verdict, self.run, workload, self.warehouse))
+            if self.node is not None:
+                self.level_changes.append(self.node.sentence(verdict))
             if history.values:
                 ended = workload.ended_at or datetime.now(UTC)
                 picture = picture_of(self.detailed, verdict, history, self.run.key, ended)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ METRICS = ("step_time_p50", "total_wall_time")
 DAYS = 60
 MAX_VALUES = 20_000
 MAX_TESTS = 1_000
+MAX_COMPARED = 6
+"""The metrics of one run by which nodes are compared: a run may fail hundreds, and each takes queries."""
 FEWEST_VALUES = 8
 """A metric with fewer values of a test is not used for it."""
 
@@ -84,30 +86,60 @@ def nodes_found(  # noqa: PLR0913  (a time span is two)
     return NodesFound(tuple(node_effects(known)), len(known), len(runs) - len(known), cut)
 
 
-def node_sentence(verdict: Verdict, run: Run, workload: Workload, warehouse: Warehouse) -> str:
-    """Return that a slow node, rather than a change, explains the value of a metric; empty if none does.
+@dataclass(frozen=True, slots=True)
+class NodeOfRun:
+    """Whether a slow node, rather than a change, explains what is wrong with a run. Each metric is compared once."""
 
-    The value is explained if it would be within its bounds without the effect of the node.
-    """
-    value, bounds = finite(verdict.value), verdict.bounds
-    own = tuple(filter(None, (workload.nodes or workload.node or "").split(",")))
-    if not own or value is None or value <= 0 or bounds is None or bounds.upper is None or value <= bounds.upper:
-        return ""
-    until = workload.ended_at or datetime.now(UTC)
-    tests = [one.newest.test for one in warehouse.runs.tests()]
-    found = nodes_found(
-        warehouse, tests, until - timedelta(days=DAYS), until, metrics=(verdict.metric,), without=run.key
-    )
-    slow = [one for one in found.effects if one.slow and one.name in own]
-    if not slow:
-        return ""
-    worst = max(slow, key=lambda one: one.percent)
-    if value / (1 + worst.percent / 100) > bounds.upper:
-        return ""
-    return (
-        f"{verdict.metric}: node, not change: runs on node {worst.name} take {worst.percent:.1f} % longer than others "
-        f"({worst.low:.1f} to {worst.high:.1f} %, {worst.runs} runs); without that, this run is within its bounds"
-    )
+    run: Run
+    workload: Workload
+    warehouse: Warehouse
+    compared: dict[str, NodeEffect | None] = field(default_factory=dict)
+    """By metric: the slowest node of the run, if one of them is slow."""
+
+    def explains(self, verdict: Verdict) -> NodeEffect | None:
+        """Return the node without whose effect the value of a metric would be within its bounds; None if none is."""
+        value, bounds = finite(verdict.value), verdict.bounds
+        if not self._own or value is None or value <= 0 or bounds is None or value <= bounds.upper:
+            return None
+        if verdict.metric not in self.compared and len(self.compared) >= MAX_COMPARED:
+            return None
+        worst = self._slowest(verdict.metric)
+        return worst if worst is not None and value / (1 + worst.percent / 100) <= bounds.upper else None
+
+    def cause(self, verdicts: Iterable[Verdict]) -> str:
+        """Return the slow node that explains every one of some broken metrics; empty if none does."""
+        found = set()
+        for verdict in verdicts:
+            node = self.explains(verdict)
+            if node is None:
+                return ""
+            found.add(node.name)
+        return f"slow node, not change: {found.pop()}" if len(found) == 1 else ""
+
+    def sentence(self, verdict: Verdict) -> str:
+        """Return that a slow node explains the value of a metric; empty if none does."""
+        worst = self.explains(verdict)
+        if worst is None:
+            return ""
+        return (
+            f"{verdict.metric}: node, not change: runs on node {worst.name} take {worst.percent:.1f} % longer than "
+            f"others ({worst.low:.1f} to {worst.high:.1f} %, {worst.runs} runs); without that, this run is within its "
+            "bounds"
+        )
+
+    @property
+    def _own(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.workload.nodes or self.workload.node or "").split(",")))
+
+    def _slowest(self, metric: str) -> NodeEffect | None:
+        if metric not in self.compared:
+            until = self.workload.ended_at or datetime.now(UTC)
+            tests = [one.newest.test for one in self.warehouse.runs.tests()]
+            since = until - timedelta(days=DAYS)
+            found = nodes_found(self.warehouse, tests, since, until, metrics=(metric,), without=self.run.key)
+            slow = [one for one in found.effects if one.slow and one.name in self._own]
+            self.compared[metric] = max(slow, key=lambda one: one.percent, default=None)
+        return self.compared[metric]
 
 
 def _by_first_metric(values: Iterable[StoredMetric], metrics: Sequence[str]) -> Iterable[list[StoredMetric]]:

@@ -17,6 +17,7 @@ from ml_metrics.reports.cost import cost_facts
 from ml_metrics.reports.details import Details
 from ml_metrics.reports.log import SHOWN_LINES
 from ml_metrics.reports.metric import TestHistory
+from ml_metrics.reports.nodes import NodeOfRun
 from ml_metrics.reports.ranking import counted, worst_first
 from ml_metrics.reports.recovery import Recovery, recovery_of
 from ml_metrics.units import duration
@@ -50,14 +51,18 @@ def report_of(  # noqa: PLR0913  (the sources of a report)
     log_lines: int = SHOWN_LINES,
     warned: Mapping[str, str] = MappingProxyType({}),
     incident: Incident | None = None,
+    node: NodeOfRun | None = None,
 ) -> Report:
     """Return the report about a run with the given problems. Without the warehouse it uses the run folder alone.
 
     `incident`: the one that was open before this run. What it reported comes after what is new.
+    `node`: what is known about the nodes of the run.
     """
     verdicts = {verdict.metric: verdict for verdict in state.judgement.verdicts} if state.judgement else {}
     history = TestHistory.load(warehouse, run) if warehouse else None
-    details = Details(run, state, verdicts, warehouse, history, log_lines)
+    if node is None and warehouse is not None:
+        node = NodeOfRun(run, state.workload, warehouse)
+    details = Details(run, state, verdicts, warehouse, history, log_lines, node)
     reported = set(incident.reported) if incident is not None and kind is MessageKind.WORSE else set()
     recovered = kind is MessageKind.RECOVERED
     names = [] if recovered else worst_first(sentences, verdicts, reported)

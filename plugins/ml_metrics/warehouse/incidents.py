@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ALL_OPEN = f"""
 SELECT message.test_name, message.opened_by, message.kind, message.uuid, message.timestamp, message.fingerprint,
-  message.reasons, message.said_by, message.note, message.cause
+  message.reasons, message.said_by, message.note, message.cause, message.cost
 FROM alerts AS message
 WHERE {of_deployment("message")} AND NOT EXISTS (
   SELECT 1 FROM alerts AS ended
@@ -70,8 +70,8 @@ ORDER BY timestamp DESC, test_name
 """  # noqa: S608  (constants)
 
 OPEN = f"""
-INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, cause, deployment)
-SELECT :test, :incident, 'opened', :run, :at, :fingerprint, :reasons, :cause, :deployment
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, cause, cost, deployment)
+SELECT :test, :incident, 'opened', :run, :at, :fingerprint, :reasons, :cause, :cost, :deployment
 FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (SELECT 1 FROM alerts AS earlier WHERE earlier.test_name = :test AND earlier.opened_by = :incident)
   AND NOT EXISTS (
@@ -94,8 +94,8 @@ WHERE test_name = :test AND {OF_DEPLOYMENT} AND kind = 'closed' AND (timestamp >
 """A test that recovered after a message was decided is not changed by that message any more."""
 
 CHANGE = f"""
-INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, cause, deployment)
-SELECT :test, :incident, 'changed', :run, :at, :fingerprint, :reasons, :cause, :deployment
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, cause, cost, deployment)
+SELECT :test, :incident, 'changed', :run, :at, :fingerprint, :reasons, :cause, :cost, :deployment
 FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (
   SELECT 1 FROM alerts AS earlier
@@ -107,7 +107,7 @@ WHERE NOT EXISTS (
 MERGE = """
 UPDATE alerts
 SET timestamp = CASE WHEN timestamp < :at THEN :at ELSE timestamp END, fingerprint = :fingerprint, reasons = :reasons,
-  cause = :cause
+  cause = :cause, cost = :cost
 WHERE test_name = :test AND opened_by = :incident AND kind = 'changed' AND uuid = :run
 """
 """The key of the table has room for one change of an incident by each run."""
@@ -178,6 +178,8 @@ class Incident:
     """What explains the incident and may explain others; empty if nothing is known."""
     caused_at: datetime | None = None
     """When the cause became known."""
+    cost: str = ""
+    """What the regression costs a week, or `missing` with the reason; empty if no metric is broken."""
     changed_at: datetime | None = None
     """When the newest alert was decided."""
 
@@ -254,6 +256,7 @@ class Incidents:
         reasons: Sequence[str],
         at: datetime | None = None,
         cause: str = "",
+        cost: str = "",
     ) -> bool:
         """Record an alert about a broken run: open the incident with this key, or change the one that is open.
 
@@ -263,7 +266,7 @@ class Incidents:
         message was decided, if this run has no new reason, or if the open incident already has this fingerprint.
         """
         key, moment = incident or run_key, as_utc(at or datetime.now(UTC))
-        row = {"test": test, "run": run_key, "at": moment, "fingerprint": fingerprint, "cause": cause}
+        row = {"test": test, "run": run_key, "at": moment, "fingerprint": fingerprint, "cause": cause, "cost": cost}
         for _ in range(ATTEMPTS):
             if self.database.change(OPEN, incident=key, reasons=json.dumps(list(reasons)), **row):
                 return True
@@ -303,7 +306,8 @@ class Incidents:
 
     def _change(self, found: Incident, reasons: Sequence[str], row: dict[str, Any]) -> bool:
         """Add a change, or merge it into the one that this run has made."""
-        named = {**row, "incident": found.opened_by, "cause": row["cause"] or found.cause}
+        kept = {"cause": row["cause"] or found.cause, "cost": row["cost"] or found.cost}
+        named = {**row, **kept, "incident": found.opened_by}
         if self.database.change(CHANGE, **named, reasons=json.dumps(list(reasons))):
             return True
         # what was reported before stays reported
@@ -340,6 +344,7 @@ def _incident(messages: list[dict[str, Any]]) -> Incident:
         acknowledged_at=acknowledged["timestamp"] if acknowledged else None,
         note=(acknowledged["note"] or "") if acknowledged else "",
         cause=caused["cause"] if caused else "",
+        cost=next((row["cost"] for row in reversed(messages) if row["cost"]), ""),
         caused_at=caused["timestamp"] if caused else None,
         changed_at=max(row["timestamp"] for row in messages if row["kind"] != "acknowledged"),
     )

@@ -235,6 +235,7 @@ ALERTS = Table(
         Column("said_by", Kind.STRING, "Who acknowledged the incident."),
         Column("note", Kind.STRING, "The note of that user."),
         Column("cause", Kind.STRING, "What explains the incident and may explain others; empty if unknown."),
+        Column("cost", Kind.STRING, "What the regression costs a week, or `missing` with the reason; empty for none."),
         DEPLOYMENT,
     ),
     key=("test_name", "opened_by", "kind", "uuid"),

@@ -58,6 +58,7 @@ VERSIONS = (
     Version("deployments that share a warehouse", columns=dict.fromkeys(_OF_DEPLOYMENTS, ("deployment",))),
     Version("the causes of incidents", columns={"alerts": ("cause",)}),
     Version("the time of metadata, so that little of it is read", columns={"metadata_history": ("timestamp",)}),
+    Version("what incidents cost", columns={"alerts": ("cost",)}),
 )
 """All versions, from 1. A column that is added needs a new one at the end."""
 

@@ -70,4 +70,4 @@ def test_nodes_with_one_visit_have_no_interval(warehouse: Warehouse, as_user: Ca
     warehouse.load_all(records)
     nodes = as_user().get("/nodes?format=json").json()["nodes"]
     assert [(one["low"], one["high"], one["slow"]) for one in nodes] == [(None, None, False)] * 2
-    assert "one visit" in as_user().get("/nodes").text
+    assert "unknown: too few visits" in as_user().get("/nodes").text

@@ -25,6 +25,21 @@ def test_an_annotation_names_the_change_of_the_level_and_of_the_image(shown: Tes
     assert len(csv_rows(shown, f"/test?test={SHIFTED}&format=csv")) == 20
 
 
+def test_the_pages_of_one_test_and_of_all_show_cause_and_cost_of_an_incident(
+    shown: TestClient, filled: Warehouse
+) -> None:
+    cause, cost = "slow node, not change: <node-3>", "8.96 USD a week: 60 s more"
+    assert "Cost:" not in shown.get(f"/test?test={SHIFTED}").text
+    filled.incidents.report(SHIFTED, "a later run", fingerprint="y", reasons=["more"], cause=cause, cost=cost)
+    text = shown.get(f"/test?test={SHIFTED}").text
+    assert "Cause: slow node, not change: &lt;node-3&gt;." in text
+    assert f"Cost: {cost}." in text
+    title = "not acknowledged; slow node, not change: &lt;node-3&gt;; costs 8.96 USD a week"
+    assert f'title="{title}"' in shown.get("/").text
+    document = {one["test"]: one for one in shown.get("/?format=json").json()["tests"]}
+    assert (document[SHIFTED]["cause"], document[SHIFTED]["cost"]) == (cause, cost)
+
+
 def test_goodput_has_a_chart_and_a_table(browser: TestClient, warehouse: Warehouse) -> None:
     assert "chart-goodput" not in browser.get("/test?test=t").text
     more = {"goodput": 90.0, "badput_idle_percent": 10.0, "badput_idle_seconds": 60.0}

@@ -68,7 +68,7 @@ def test_a_queue_costs_only_where_the_book_says_so() -> None:
     [
         (held((0, 10)), 0, FLAT, "0 chips"),
         (held((10, 0)), 8, FLAT, "before it started"),
-        ([], 8, FLAT, "took no time"),
+        ([], 8, FLAT, "never started"),
         (held((0, 10)), 8, book({"per_chip_hour": 1, "from": "2027-01-01"}), "has no price"),
         (
             held((0, 4 * 3600)),

@@ -142,7 +142,7 @@ def test_an_attempt_of_unknown_end_makes_the_cost_unknown() -> None:
 def test_a_run_that_never_started_held_no_chips_and_has_no_cost() -> None:
     found = measure_efficiency(definition(efficiency=HERE), Workload(JobStatus.MISSED), (), None, book())
     assert found.values == {"chip_hours": 0.0}
-    assert found.missing["cost"] == "the workload took no time"
+    assert found.missing["cost"] == "the workload never started"
 
 
 def test_without_a_book_there_are_chip_hours_only() -> None:
@@ -202,10 +202,22 @@ def test_utilisation_uses_the_recorded_step_time() -> None:
     assert found.values["mfu"] == pytest.approx(3e15 / (2 * 16 * 197e12) * 100)
 
 
-def test_a_second_too_few_is_no_time_and_more_is_unknown() -> None:
-    for seconds, missing in ((-1, "the workload took no time"), (-2, "ended before it started")):
-        workload = replace(RUN, ended_at=START + timedelta(seconds=seconds))
-        assert missing in measure_efficiency(definition(efficiency=HERE), workload, (), None, book()).missing["cost"]
+@pytest.mark.parametrize("seconds", [0, -1])
+def test_a_run_within_one_second_costs_nothing(seconds: int) -> None:
+    """The clocks of a cluster are in whole seconds: start and end may be equal, or in the wrong order by one."""
+    workload = replace(RUN, ended_at=START + timedelta(seconds=seconds))
+    found = measure_efficiency(definition(efficiency=HERE), workload, (), None, book())
+    assert (found.values, found.warnings) == ({"chip_hours": 0.0, "cost_usd": 0.0}, ())
+    assert found.metadata["cost.prices"]
+    elsewhere = definition(efficiency={**HERE, "region": "nowhere"})
+    unknown = measure_efficiency(elsewhere, workload, (), None, book())
+    assert "has no price for" in unknown.missing["cost"]
+
+
+def test_two_seconds_too_few_are_unknown() -> None:
+    workload = replace(RUN, ended_at=START - timedelta(seconds=2))
+    found = measure_efficiency(definition(efficiency=HERE), workload, (), None, book())
+    assert "ended before it started" in found.missing["cost"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from ml_metrics.config.accelerator_catalogue import catalogue, chips
 from ml_metrics.config.efficiency import EfficiencyConfig
 from ml_metrics.efficiency.flops import flops_of_step
 from ml_metrics.efficiency.mfu import performance_of
-from ml_metrics.efficiency.peaks import peak_of
+from ml_metrics.efficiency.peaks import Peaks, peak_of, precisions_of
 
 # Llama 3 8B on sequences of 8,192 tokens
 MODEL = {"parameters": 8.03e9, "layers": 32, "heads": 32, "head_size": 128, "sequence_length": 8192}
@@ -103,16 +104,27 @@ def test_a_utilisation_above_all_of_the_chip_is_missing_with_its_inputs() -> Non
     )
 
 
-@pytest.mark.parametrize(("chip", "precision"), [("t4", "bf16"), ("cpu", "bf16"), ("h100", "fp8"), ("h100", "fp4")])
+@pytest.mark.parametrize(("chip", "precision"), [("t4", "bf16"), ("cpu", "bf16"), ("v4", "fp8"), ("h100", "fp4")])
 def test_an_unknown_peak_is_missing(chip: str, precision: str) -> None:
     found = performance_of(config(flops_per_step=1e12, precision=precision), chip, 1, 1.0)
     assert found.values == {}
-    assert found.missing == {"mfu": f"the table of peaks has none of {chip} in {precision}"}
+    reason = f"the table of peaks has none of {chip} in {precision}"
+    others = {"t4": "fp16, fp32, int8", "v4": "bf16, int8", "h100": "bf16, fp16, fp32, fp8, int8, tf32"}.get(chip)
+    assert found.missing == {"mfu": f"{reason}, only in {others}" if others else reason}
+
+
+def test_the_peak_of_another_device_counts_where_the_test_names_it() -> None:
+    """A card of a kind that the catalogue does not distinguish has a peak of its own."""
+    found = performance_of(config(flops_per_step=378e12, peak_of="h100-pcie"), "h100", 1, 1.0)
+    assert found.values["mfu"] == pytest.approx(50)
+    assert found.metadata["mfu.peak"].startswith("7.56e+14 FLOP/s (H100 PCIe, bf16, dense: ")
+    unknown = performance_of(config(flops_per_step=1e12, peak_of="h1000"), "h100", 1, 1.0)
+    assert unknown.missing == {"mfu": "the table of peaks has none of h1000 in bf16"}
 
 
 def test_the_table_names_chips_of_the_catalogue_with_the_same_peak() -> None:
     peaks = {chip: peak.flops for chip in chips() if (peak := peak_of(chip, "bf16"))}
-    assert len(peaks) == 11
+    assert len(peaks) == 13
     for device in catalogue().values():
         assert peaks.get(device.chip) == device.peak_flops, device.name
 
@@ -136,6 +148,32 @@ def test_no_utilisation_is_invented(flops: float, seconds: float | None, count: 
         assert found.values["mfu"] == flops / (seconds * count * peak.flops) * 100
     else:
         assert found.missing["mfu"]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ({"chips": ["a"], "of": "A", "source": "none", "flops": {"bf16": 1e12}}, "which `sources` lacks"),
+        ({"chips": ["a", "a"], "of": "A", "source": "sheet", "flops": {"bf16": 1e12}}, "a has two peaks in bf16"),
+        ({"chips": ["a"], "of": "A", "source": "sheet", "flops": {"bfloat16": 1e12}}, "bfloat16"),
+        ({"chips": ["a"], "of": "A", "source": "sheet", "flops": {"fp8": 0}}, "greater than 0"),
+    ],
+)
+def test_a_table_with_an_unclear_number_is_refused(line: dict[str, Any], why: str) -> None:
+    sources = {"sheet": {"title": "data sheet", "read": date(2026, 1, 1)}}
+    with pytest.raises(ValueError, match=why):
+        Peaks.model_validate({"sources": sources, "peaks": [line]})
+
+
+def test_eight_bits_are_never_slower_than_sixteen() -> None:
+    """A number with sparsity, or of half a chip, would stand out."""
+    for chip in (*chips(), "h100-pcie", "mi300x"):
+        of = {each: peak.flops for each in precisions_of(chip) if (peak := peak_of(chip, each))}
+        sixteen = of.get("bf16", of.get("fp16"))
+        assert of.get("fp16", sixteen) == sixteen
+        if sixteen is not None:
+            assert all(sixteen <= of[each] <= 2.01 * sixteen for each in ("fp8", "int8") if each in of)
+            assert of.get("fp32", 0) < of.get("tf32", sixteen / 2) <= 0.51 * sixteen or chip == "t4"
 
 
 def test_without_numbers_there_is_nothing_to_miss() -> None:

@@ -123,14 +123,18 @@ def test_each_list_of_recipients_gets_its_own_tests() -> None:
 def test_a_heartbeat_without_missed_runs_lists_incidents_and_quarantines() -> None:
     ran("fine", days(20))
     with warehouse() as open_warehouse:
-        open_warehouse.incidents.report("fine", "run 1", fingerprint="f", reasons=["out_of_bounds:loss"], at=NOW)
+        about = {"reasons": ["out_of_bounds:loss"], "cost": "8.96 USD a week: 60 s more"}
+        open_warehouse.incidents.report("fine", "run 1", fingerprint="f", at=NOW, **about)
         open_warehouse.incidents.acknowledge("fine", by="a new user")
     quarantine = {"until": "2026-02-01", "reason": "the data set moves"}
     send(a_test("fine", "0 3 * * *", quarantine=quarantine))
     (text,) = mails().values()
     assert text.startswith("[ML Metrics] weekly: 1 of 1 test is failing\n")
     assert "Of 1 test, 1 ran as scheduled. Of all, 1 is failing, 1 is in quarantine." in text
-    assert "* fine since 2026-01-19 07:00 UTC: loss out of bounds (acknowledged by a new user)" in text
+    failing = (
+        "* fine since 2026-01-19 07:00 UTC: loss out of bounds (acknowledged by a new user, costs 8.96 USD a week)"
+    )
+    assert failing in text
     assert "* fine until 2026-02-01: the data set moves" in text
 
 

@@ -198,6 +198,22 @@ def test_an_outage_of_many_tests_is_one_message_to_each_list_and_one_on_duty(tes
     assert send_due_digests(tests.warehouse, tests.mail, datetime.now(UTC)) == 3
 
 
+def test_updates_and_a_mass_failure_state_what_each_regression_costs(tests: Tests) -> None:
+    for name in "abc":
+        tests.ended(name, **NO_IMAGE)
+    for name, cost in (("b", "8.96 USD a week: 60 s more"), ("c", "missing: no price")):
+        incident = {"reasons": ["out_of_bounds:loss"], "cause": CAUSE, "cost": cost}
+        tests.warehouse.incidents.report(name, f"a later run of {name}", fingerprint="f", **incident)
+    tests.options = {"mass_failure_tests": 3, "duty": ("duty@example.com",)}
+    update(tests)
+    for kind in ("mass", "incident"):
+        (sent,) = [one for one in tests.sent.messages if one.kind == kind]
+        text = " ".join(sent.text.split())
+        assert "; costs 8.96 USD a week" in text
+        assert "; cost missing" in text
+        assert text.count("; cost") == 2
+
+
 def test_a_share_of_the_tests_is_a_mass_failure_from_five_on(tests: Tests) -> None:
     tests.options = {"mass_failure_percent": 30}
     for number in range(5):

@@ -10,8 +10,11 @@ import pytest
 
 from ml_metrics import steps
 from ml_metrics.config.definition import TestDefinition
+from ml_metrics.judge import Judgement
 from ml_metrics.model import Bounds, Outcome, Run, Verdict
-from ml_metrics.reports.nodes import METRICS, node_sentence, nodes_found
+from ml_metrics.reports.causes import cause_of
+from ml_metrics.reports.details import Details
+from ml_metrics.reports.nodes import METRICS, NodeOfRun, nodes_found
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
 from ml_metrics.warehouse import Warehouse, open_warehouse
@@ -39,7 +42,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
             level = 100.0 if day < 40 or test == "two" else 130.0
             value = level * random.gauss(1, 0.005) * (1.04 if node == SLOW else 1)
             metadata = {} if day % 10 == 9 else {"node": node}
-            records.append(record(day, {"step_time_p50": value}, test=test, metadata=metadata))
+            records.append(record(day, {"step_time_p50": value, "step_time_copy": value}, test=test, metadata=metadata))
     opened.load_all(records)
     return opened
 
@@ -73,7 +76,7 @@ def test_a_run_explained_by_its_node(warehouse: Warehouse, node: str | None, val
     verdict = Verdict(
         metric="step_time_p50", outcome=Outcome.FAIL, value=value, bounds=Bounds(upper=102.0), rule="less than 102"
     )
-    sentence = node_sentence(verdict, run_of(81, "two"), workload(81, node=node), warehouse)
+    sentence = NodeOfRun(run_of(81, "two"), workload(81, node=node), warehouse).sentence(verdict)
     assert ("node, not change" in sentence) is explained
     assert (SLOW in sentence) is explained
 
@@ -81,7 +84,29 @@ def test_a_run_explained_by_its_node(warehouse: Warehouse, node: str | None, val
 def test_one_host_of_several(warehouse: Warehouse) -> None:
     verdict = Verdict(metric="step_time_p50", outcome=Outcome.FAIL, value=103.0, bounds=Bounds(upper=102.0), rule="")
     several = workload(81, node="node-1", nodes=f"node-1,{SLOW}")
-    assert SLOW in node_sentence(verdict, run_of(81, "two"), several, warehouse)
+    assert SLOW in NodeOfRun(run_of(81, "two"), several, warehouse).sentence(verdict)
+
+
+def test_every_metric_has_the_sentence_and_all_of_them_the_cause(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Of two metrics that the node explains, both do; with a third that it does not explain, there is no cause."""
+    verdicts = [verdict_of("step_time_p50", 103.0), verdict_of("step_time_copy", 103.0), verdict_of("loss", 103.0)]
+    run, test = run_of(81, "two"), TestDefinition.model_validate({"name": "two", "image": "i", "command": ["c"]})
+    node = NodeOfRun(run, workload(81, node=SLOW), warehouse)
+    assert [SLOW in node.sentence(one) for one in verdicts] == [True, True, False]
+    state = RunState(RunFolder.of(run, str(tmp_path / "runs")))
+    state.folder.write_workload(workload(81, node=SLOW))
+    state.folder.write("verdicts", Judgement(tuple(verdicts), (), passed=False).document())
+    names = [f"out_of_bounds:{one.metric}" for one in verdicts]
+    for broken, cause in ((names[:2], f"slow node, not change: {SLOW}"), (names, ""), ([*names[:2], "task:x"], "")):
+        assert cause_of(test, run, state, broken, warehouse=warehouse, log_lines=0, node=node) == cause
+    details = Details(run, state, {one.metric: one for one in verdicts}, warehouse, None, 0, node)
+    for name in names:
+        details.problem(name, "")
+    assert [SLOW in text for text in details.level_changes if "node" in text] == [True, True]
+
+
+def verdict_of(metric: str, value: float) -> Verdict:
+    return Verdict(metric=metric, outcome=Outcome.FAIL, value=value, bounds=Bounds(upper=102.0), rule="")
 
 
 def test_names_of_nodes_that_a_workload_claims(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.pages.not_running import notices_of, problems_by_test
 from ml_metrics.dashboard.query import MAX_DAYS, choice, span_of, text, whole_number
 from ml_metrics.dashboard.status_letters import BAD, CLASSES, MEANINGS, QUARANTINED, Letter
+from ml_metrics.efficiency.cost_regression import cost_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -159,6 +160,7 @@ def _badges(row: Row) -> str:
     if row.incident:
         by, note = row.incident.acknowledged_by, row.incident.note
         badge, title = ("ack", f"acknowledged by {by}{note and f': {note}'}") if by else ("alert", "not acknowledged")
+        title = "; ".join(filter(None, (title, row.incident.cause, cost_words(row.incident.cost))))
         badges += f' <b class={badge} tabindex=0 title="{escape(title)}">{badge}</b>'
     return badges
 
@@ -205,6 +207,8 @@ def _document(rows: Sequence[Row], heatmap: Heatmap) -> dict[str, Any]:
                 "quarantined_until": row.quarantine.until if row.quarantine else None,
                 "incident_since": row.incident.opened_at if row.incident else None,
                 "acknowledged_by": row.incident.acknowledged_by if row.incident else None,
+                "cause": (row.incident.cause or None) if row.incident else None,
+                "cost": (row.incident.cost or None) if row.incident else None,
                 "cells": {
                     _column_key(heatmap, column): {
                         "letters": {str(letter): count for letter, count in cell.letters.items()},
