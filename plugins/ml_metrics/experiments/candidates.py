@@ -10,9 +10,7 @@ from ml_metrics.experiments import registry
 from ml_metrics.experiments.past_versions import packages_between, versions_between
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.experiments.past_versions import Span
     from ml_metrics.experiments.request import Places
 
 LIST, HISTORY, TAGS, PACKAGES = "list", "history", "tags", "packages"
@@ -31,21 +29,26 @@ class Candidates:
     """Values of regular runs of the last one."""
 
 
-def candidates_of(  # noqa: PLR0913  (what a form states)
-    source: str, form: Mapping[str, Any], test: TestDefinition, parameter: str, metric: str, places: Places
-) -> Candidates:
-    """Return the candidates of a source. Raises ConfigError if it has none."""
-    good, bad = (str(form.get(name) or "").strip() for name in ("good", "bad"))
+def candidates_of(source: str, listed: Any, image: str, span: Span, places: Places) -> Candidates:
+    """Return the candidates of a source. Raises ConfigError if it has none.
+
+    Args:
+        source: one of `SOURCES`.
+        listed: the candidates that the form lists.
+        image: that of the test.
+        span: between which versions, tags or runs the candidates are.
+        places: where past runs are.
+    """
     if source == LIST:
-        found = Candidates(_between(_listed(form.get("candidates")), good, bad))
+        found = Candidates(_between(_listed(listed), span.good, span.bad))
     elif source == TAGS:
-        if parameter != "image":
+        if span.parameter != "image":
             raise ConfigError("source: tags are those of an image, so `parameter` should be `image`")
-        found = Candidates(_tags(test.image or "", good, bad))
+        found = Candidates(_tags(image, span.good, span.bad))
     else:
         past = versions_between if source == HISTORY else packages_between
         with places.warehouse() as warehouse:
-            found = Candidates(*past(warehouse, test.name, parameter, metric, good, bad))
+            found = Candidates(*past(warehouse, span))
     if len(found.versions) > MOST_CANDIDATES:
         raise ConfigError(f"candidates: {len(found.versions):,} given, at most {MOST_CANDIDATES:,} are searched")
     return found

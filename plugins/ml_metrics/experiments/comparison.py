@@ -103,10 +103,8 @@ def _hosts(trials: Sequence[TrialRun]) -> list[str]:
     if not changed:
         return []
     names = sorted({trial.host for block in changed for trial in block if trial.host})
-    return [
-        f"the host changed in {len(changed)} of {len(blocks)} blocks ({', '.join(names[:4])}): only runs on the same"
-        " host are compared there"
-    ]
+    where = f"in {len(changed)} of {len(blocks)} blocks ({', '.join(names[:4])})"
+    return [f"the host changed {where}: only runs on the same host are compared there"]
 
 
 __all__ = ["BASE", "CANDIDATE", "Comparison"]

@@ -6,6 +6,7 @@ started, and counts once.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -80,6 +81,7 @@ def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = 
     Raises FileMissingError if there is none to be read.
     """
     documents = Documents.of_deployment(storage_root, FOLDER)
+    question = None if question is None else json.loads(json.dumps(question))
     try:
         content = documents.read(key)
     except FileMissingError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ml_metrics.config.problems import did_you_mean
@@ -22,15 +23,25 @@ PACKAGE = "package."
 """How the metadata of a run names the version of a package."""
 
 
-def versions_between(  # noqa: PLR0913  (what a form states)
-    warehouse: Warehouse, test: str, parameter: str, metric: str, good: str, bad: str
-) -> Found:
-    """Return the versions of the runs from a good to a bad one, and the values of both ends.
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where in the history of a test versions are searched."""
 
-    Without runs, the good one is the newest whose value passed before the newest that broke.
-    """
-    rows = _runs(warehouse, test, metric)
-    first, last = _ends(rows, good, bad)
+    test: str
+    parameter: str
+    """What differs between versions: `image`, or a parameter of the test."""
+    metric: str
+    good: str = ""
+    """The key of a good run; empty for the newest that passed before the bad one."""
+    bad: str = ""
+    """The key of a bad run; empty for the newest that broke."""
+
+
+def versions_between(warehouse: Warehouse, span: Span) -> Found:
+    """Return the versions of the runs from a good to a bad one, and the values of both ends."""
+    test, parameter = span.test, span.parameter
+    rows = _runs(warehouse, span)
+    first, last = _ends(rows, span)
     names = [_version(warehouse.runs.metadata(row.run_key), parameter) for row in rows[: last + 1]]
     between = list(dict.fromkeys(name for name in names[first:] if name))
     if not names[first] or not names[last]:
@@ -48,14 +59,12 @@ def versions_between(  # noqa: PLR0913  (what a form states)
     return versions, good_values, bad_values
 
 
-def packages_between(  # noqa: PLR0913  (what a form states)
-    warehouse: Warehouse, test: str, parameter: str, metric: str, good: str, bad: str
-) -> Found:
+def packages_between(warehouse: Warehouse, span: Span) -> Found:
     """Return lists of packages for `pip install`, each with one more package in the version of the bad run."""
-    if parameter == "image":
+    if span.parameter == "image":
         raise ConfigError("parameter: name the parameter of the test that takes packages, as for `pip install`")
-    rows = _runs(warehouse, test, metric)
-    ends = [_packages(warehouse.runs.metadata(rows[place].run_key)) for place in _ends(rows, good, bad)]
+    rows = _runs(warehouse, span)
+    ends = [_packages(warehouse.runs.metadata(rows[place].run_key)) for place in _ends(rows, span)]
     changed = sorted(name for name in ends[0].keys() & ends[1].keys() if ends[0][name] != ends[1][name])
     if not changed:
         raise ConfigError(f"no package that both runs record in their metadata as {PACKAGE}NAME has another version")
@@ -67,7 +76,8 @@ def _requirements(changed: Sequence[str], ends: Sequence[Mapping[str, str]], cou
     return " ".join(f"{name}=={ends[place < count][name]}" for place, name in enumerate(changed))
 
 
-def _runs(warehouse: Warehouse, test: str, metric: str) -> list[StoredMetric]:
+def _runs(warehouse: Warehouse, span: Span) -> list[StoredMetric]:
+    test, metric = span.test, span.metric
     rows = list(reversed(warehouse.metrics.values(test, metric, RUNS)))
     if not rows:
         newest = warehouse.runs.newest(test, 1)
@@ -76,7 +86,8 @@ def _runs(warehouse: Warehouse, test: str, metric: str) -> list[StoredMetric]:
     return rows
 
 
-def _ends(rows: Sequence[StoredMetric], good: str, bad: str) -> tuple[int, int]:
+def _ends(rows: Sequence[StoredMetric], span: Span) -> tuple[int, int]:
+    good, bad = span.good, span.bad
     keys = [row.run_key for row in rows]
     for name, key in (("good", good), ("bad", bad)):
         if key and key not in keys:

@@ -16,6 +16,7 @@ from ml_metrics.config.trial import TRIAL, YES
 from ml_metrics.errors import ConfigError
 from ml_metrics.experiments.candidates import SOURCES, candidates_of
 from ml_metrics.experiments.comparison import Comparison
+from ml_metrics.experiments.past_versions import Span
 from ml_metrics.experiments.search import TestSearch
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ def search_of(form: Mapping[str, Any], places: Places) -> TestSearch:
     source, metric = str(form.get("source") or "list"), _text(form, "metric")
     if source not in SOURCES:
         raise ConfigError(f"source: {source!r} is not one of {', '.join(SOURCES)}{did_you_mean(source, SOURCES)}")
-    chosen = candidates_of(source, form, test, parameter, metric, places)
+    good, bad = (str(form.get(name) or "").strip() for name in ("good", "bad"))
+    span = Span(test.name, parameter, metric, good, bad)
+    chosen = candidates_of(source, form.get("candidates"), test.image or "", span, places)
     for version in chosen.versions:
         check_version(test, parameter, version, places.settings)
     search = Search(chosen.versions, _whole(form, "max_runs"), chosen.good, chosen.bad, _effect(form))
