@@ -37,6 +37,7 @@ RUN = "by_hand"
 
 FORM = {"test": "compared", "base": IMAGES[BASE], "candidate": IMAGES[CANDIDATE], "metrics": [METRIC]}
 MADE = 11
+IMPOSSIBLE = {"comparison": "less", "success_threshold": {"fixed_value": 0}}
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def airflow(home: Home) -> Iterator[Standalone]:
         env={"IMAGE": "{{ params.image or 'local/image:1' }}"},
         by_hand=["image"],
         goodput={"enabled": False},
-        regression_test_config={"metric_success_conditions": {METRIC: {"success_threshold": {"fixed_value": 0}}}},
+        regression_test_config={"metric_success_conditions": {METRIC: IMPOSSIBLE}},
     )
     with standalone(home, heartbeat=5) as running:
         yield running
