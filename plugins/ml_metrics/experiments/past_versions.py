@@ -59,6 +59,12 @@ def versions_between(warehouse: Warehouse, span: Span) -> Found:
     return versions, good_values, bad_values
 
 
+def good_run(warehouse: Warehouse, span: Span) -> str:
+    """Return the key of the good run with which a search begins."""
+    rows = _runs(warehouse, span)
+    return rows[_ends(rows, span)[0]].run_key
+
+
 def packages_between(warehouse: Warehouse, span: Span) -> Found:
     """Return lists of packages for `pip install`, each with one more package in the version of the bad run."""
     if span.parameter == "image":
