@@ -12,12 +12,14 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
 from airflow_home import Home
+from ml_metrics.errors import FileMissingError
 from ml_metrics.experiments.journal import open_journal, read_result
 from ml_metrics.experiments.request import BISECT
 from ml_metrics.model import Run
@@ -102,7 +104,7 @@ def test_the_slow_commit_is_found(airflow: Standalone, home: Home, monkeypatch: 
     restarted = []
     try:
         for count, service in ((2, "triggerer"), (4, "scheduler")):
-            wait_until(lambda: len(open_journal(str(home.runs), key).trials) >= count, "trials are made", 1800)  # noqa: B023
+            wait_until(partial(has_made, home, key, count), f"{count} trials are made", 1800)
             kill(airflow, service)
             restarted.append(start(airflow, home, service))
         state = airflow.wait_until_ended(BISECT, RUN, timeout=3600)
@@ -125,6 +127,12 @@ def test_the_slow_commit_is_found(airflow: Standalone, home: Home, monkeypatch: 
     assert found["found"]
     first = commits.index(found["good"]) + 1
     assert commits[slow] in commits[first : commits.index(found["bad"]) + 1]
+
+
+def has_made(home: Home, key: str, count: int) -> bool:
+    with suppress(FileMissingError):
+        return len(open_journal(str(home.runs), key).trials) >= count
+    return False
 
 
 def kill(airflow: Standalone, service: str) -> None:
