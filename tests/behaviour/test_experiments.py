@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_home import Home
+from local_kube.node import NODE_NAME as NODE
 from ml_metrics.compare.plan import BASE, CANDIDATE, Plan
 from ml_metrics.documents import Documents
 from ml_metrics.experiments.comparison import Comparison
@@ -57,9 +58,12 @@ def airflow(home: Home) -> Iterator[Standalone]:
 def begun(key: str, home: Home) -> Journal:
     """Return the journal of a comparison of which all but the last of the fewest runs were made."""
     plan = Plan(2.0, 60, (METRIC,))
-    values = {arm: [1.3 * level, 1.31 * level] for arm, level in ((BASE, 0.0077), (CANDIDATE, 0.0101))}
+    levels = {BASE: 0.0101, CANDIDATE: 0.0131}
     arms = [arm for block in range(3) for arm in plan.order(block)][:MADE]
-    trials = [TrialRun(IMAGES[arm], values={METRIC: values[arm][place % 2]}) for place, arm in enumerate(arms)]
+    trials = [
+        TrialRun(IMAGES[arm], values={METRIC: levels[arm] + 0.00001 * (place % 3)}, host=NODE)
+        for place, arm in enumerate(arms)
+    ]
     question = Comparison("compared", "image", IMAGES[BASE], IMAGES[CANDIDATE], plan).question()
     return Journal(Documents.of_deployment(str(home.runs), FOLDER), key, question, tuple(trials))
 
