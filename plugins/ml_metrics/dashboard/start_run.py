@@ -20,17 +20,17 @@ def start_run(dag_id: str, form: Mapping[str, Any], user: str) -> str:
     """Start a run, and return its id. The caller has checked what the user may do."""
     try:
         from airflow.api.common.trigger_dag import trigger_dag
-        from airflow.exceptions import DagNotFound
+        from airflow.models.dag import DagModel
         from airflow.utils.types import DagRunTriggeredByType
     except ImportError as error:
         reason = f"This version of Airflow does not let the dashboard start a run: trigger {dag_id} by hand."
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, reason) from error
+    if DagModel.get_current(dag_id) is None:
+        raise HTTPException(HTTPStatus.NOT_FOUND, f"There is no DAG {dag_id}.")
     try:
         run = trigger_dag(
             dag_id, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=user, conf=dict(form), logical_date=None
         )
-    except DagNotFound as error:
-        raise HTTPException(HTTPStatus.NOT_FOUND, f"There is no DAG {dag_id}.") from error
     except ValueError as error:
         raise HTTPException(HTTPStatus.BAD_REQUEST, f"{dag_id} cannot be started: {error}") from error
     if run is None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ml_metrics.documents import Documents
 from ml_metrics.errors import ConfigError, FileMissingError
-from ml_metrics.experiments.trial_run import TrialRun, run_id_of
+from ml_metrics.experiments.run_ids import run_id_of
+from ml_metrics.experiments.trial_run import TrialRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,8 +1,7 @@
-"""One trial of an experiment: its run id, and what its run folder states once it has ended."""
+"""One trial of an experiment: what its run folder states once it has ended."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ UNTESTABLE = "ExitCode:125"
 """How a workload ends whose version cannot be tested, as for `git bisect run`."""
 NO_IMAGE = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 """Reasons for which no other run can start with the same image."""
-_RUN_ID = re.compile(r"trial__(?P<key>[0-9a-f-]{36})__\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +47,6 @@ class TrialRun:
             return cls(str(content["version"]), State(content["state"]), values, host, reason)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UnreadableInputError(f"the journal of an experiment: a trial cannot be read: {error!r}") from error
-
-
-def run_id_of(key: str, number: int) -> str:
-    """Return the id of the run of a trial, which is the same however often it is started."""
-    return f"trial__{key}__{number}"
-
-
-def experiment_of(run_id: str) -> str | None:
-    """Return the key of the experiment that a run is a trial of, or None."""
-    found = _RUN_ID.fullmatch(run_id)
-    return found["key"] if found else None
 
 
 def trial_run(version: str, state: RunState) -> TrialRun:

@@ -13,7 +13,7 @@ from ml_metrics.alerts.routing import channels_for
 from ml_metrics.config.load import load_test
 from ml_metrics.config.trial import NOTIFY, Usual, addresses_in, trial_of
 from ml_metrics.errors import MlMetricsError
-from ml_metrics.experiments.trial_run import experiment_of
+from ml_metrics.experiments.run_ids import experiment_of
 from ml_metrics.log_lines import logger_of
 from ml_metrics.reports.trial import NO_EFFECT, buttons_of, trial_notice
 

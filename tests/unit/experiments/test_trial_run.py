@@ -8,7 +8,8 @@ import pytest
 
 from ml_metrics.bisection.search import State
 from ml_metrics.errors import ConfigError, UnreadableInputError
-from ml_metrics.experiments.trial_run import TrialRun, experiment_of, run_id_of, trial_run
+from ml_metrics.experiments.run_ids import experiment_of, run_id_of
+from ml_metrics.experiments.trial_run import TrialRun, trial_run
 from ml_metrics.model import JobStatus, Run, Workload
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
