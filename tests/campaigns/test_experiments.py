@@ -50,9 +50,9 @@ with open(os.path.join(os.environ["MODEL_DIR"], "out.jsonl"), "w") as log:
     print(json.dumps({{"step": {steps}, "step_time": statistics.median(times), "loss": loss}}), file=log)
 """
 BUILD_AND_TRAIN = """
-git -c safe.directory='*' -C "$REPOSITORY" show "$COMMIT:train.py" > /tmp/train.py || exit 1
-python3 -m py_compile /tmp/train.py || exit 125
-exec python3 /tmp/train.py
+git -c safe.directory='*' -C "$REPOSITORY" show "$COMMIT:train.py" > "$MODEL_DIR/train.py" || exit 1
+python3 -m py_compile "$MODEL_DIR/train.py" || exit 125
+exec python3 "$MODEL_DIR/train.py"
 """
 """Exit code 125 means that the commit does not build, as for `git bisect run`."""
 
