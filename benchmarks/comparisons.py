@@ -157,7 +157,7 @@ def _played(draw: Draw, random: Random, count: int, change: float) -> Tally:
         values, noise = draw(random)
         blocks = _blocks(values, random, change)
         horizon = min(len(blocks), planned_blocks(blocks[:FIRST], EFFECT))
-        decision = first_decision(blocks, EFFECT, horizon)
+        decision = first_decision([[block] for block in blocks], EFFECT, horizon)
         tally.ends[decision.found.shift if decision else Shift.UNDECIDED] += 1
         tally.runs.append(BLOCK * (decision.blocks if decision else horizon))
         tally.fixed.append(max(FEWEST_RUNS, 2 * math.ceil(RUNS_PER_SQUARE * (noise / EFFECT) ** 2)))

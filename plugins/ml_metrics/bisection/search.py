@@ -96,6 +96,8 @@ class Found:
 
     reason: str
     is_found: bool = field(default=False, kw_only=True)
+    is_answer: bool = field(default=True, kw_only=True)
+    """Whether the question is answered, also by that there is no change; not if it could not be measured in time."""
     good: str | None = None
     """The last candidate before the change that was or could be measured."""
     bad: str | None = None
@@ -109,7 +111,7 @@ def next_probe(search: Search, probes: Sequence[Probe]) -> int | Found:
     """Return the candidate to measure next, or the answer."""
     untestable = _untestable(probes)
     if len(untestable) == len(search.candidates):
-        return Found("no candidate can be measured")
+        return Found("no candidate can be measured", is_answer=False)
     if not search.references_differ():
         step = _compared_ends(search, probes, untestable)
         if step is not None:
@@ -125,7 +127,7 @@ def _compared_ends(search: Search, probes: Sequence[Probe], untestable: frozense
     """Return the end to measure next, or that the ends do not differ; None once they do."""
     for end, name in ((0, "good"), (search.last, "bad")):
         if end in untestable:
-            return Found(f"the {name} end, {search.candidates[end]}, cannot be measured")
+            return Found(f"the {name} end, {search.candidates[end]}, cannot be measured", is_answer=False)
     plan, ends = Plan(search.effect, search.max_runs, seed=search.seed), _ends(search, probes)
     step = next_step(plan, ends)
     if step.runs and len(probes) < search.max_runs:
@@ -190,7 +192,8 @@ def _answer(search: Search, known: Places, best: int) -> Found:
 def _budget(search: Search, known: Places, best: int) -> Found:
     certainty = round(float(known.probability[best]), 4)
     if not 0 < best < len(known.testable):
-        return Found(f"the budget of {search.max_runs} runs is spent, and no change was found", certainty=certainty)
+        reason = f"the budget of {search.max_runs} runs is spent, and no change was found"
+        return Found(reason, certainty=certainty, is_answer=False)
     good, bad = search.candidates[known.testable[best - 1]], search.candidates[known.testable[best]]
     reason = f"the budget of {search.max_runs} runs is spent; the most likely place is {bad}, with {certainty:.0%}"
-    return Found(reason, good, bad, certainty)
+    return Found(reason, good, bad, certainty, is_answer=False)
