@@ -64,7 +64,7 @@ LIMIT 1
 """  # noqa: S608  (constants)
 
 CLOSED = f"""
-SELECT test_name AS test, uuid AS run_key, timestamp AS closed_at, reasons FROM alerts
+SELECT test_name, opened_by, uuid, timestamp, reasons FROM alerts
 WHERE {OF_DEPLOYMENT} AND kind = 'closed' AND reasons <> '[]' AND timestamp >= :since
 ORDER BY timestamp DESC, test_name
 """  # noqa: S608  (constants)
@@ -196,7 +196,6 @@ class ClosedIncident:
     """The key of the run that was good again."""
     closed_at: datetime
     reasons: tuple[str, ...]
-    """What was broken last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +234,10 @@ class Incidents:
 
     def closed_since(self, moment: datetime) -> list[ClosedIncident]:
         """Return the incidents that were closed since a moment, the newest first."""
-        rows = self.database.query(CLOSED, since=as_utc(moment))
-        return [ClosedIncident(**{**row, "reasons": tuple(json.loads(row["reasons"]))}) for row in rows]
+        return [
+            ClosedIncident(row["test_name"], row["uuid"], row["timestamp"], tuple(json.loads(row["reasons"])))
+            for row in self.database.query(CLOSED, since=as_utc(moment))
+        ]
 
     def moment(self, test: str) -> datetime:
         """Return the time of a decision about a test: now, or just after the last one, if its clock was ahead."""
